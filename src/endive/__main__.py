@@ -1,0 +1,5 @@
+"""``python -m endive``."""
+
+from endive.main import cli
+
+cli()

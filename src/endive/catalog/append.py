@@ -1,0 +1,140 @@
+"""The catalog log: commits are appended as intention records, and conflict only where their tables do."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+
+from endive.catalog.base import DEFAULT_CATALOG_BYTES, StoredCatalog, _Group
+from endive.catalog.types import CommitResult, IntentionRecord
+from endive.costs import failed_answer_ms, moment_of_effect_ms
+from endive.storage import CATALOG, StorageProvider, UnsupportedOperationError
+
+
+class AppendCatalog(StoredCatalog):
+    """A checkpoint and a log per table group.
+
+    An append is refused if the log no longer ends where the transaction thinks (a physical failure, tried again at the new end).
+    Once it is in the log, it is applied if the tables it names still have the versions it relies on; a read tells which. When
+    the log has grown past a threshold it is sealed, and the next commit first pays a compare-and-swap that compacts it.
+    """
+
+    def __init__(
+        self,
+        storage: StorageProvider,
+        num_tables: int,
+        partitions_per_table: Sequence[int],
+        *,
+        table_groups: Sequence[int] | None = None,
+        linearization: float = 1.0,
+        size_bytes: int = DEFAULT_CATALOG_BYTES,
+        log_entry_bytes: int = 100,
+        compaction_threshold_bytes: int = 16_000_000,
+        compaction_max_entries: int = 0,
+    ) -> None:
+        if not storage.supports_append:
+            raise UnsupportedOperationError(f"provider {storage.name!r} cannot append, so it cannot hold a catalog log")
+        super().__init__(
+            storage,
+            num_tables,
+            partitions_per_table,
+            table_groups=table_groups,
+            linearization=linearization,
+            size_bytes=size_bytes,
+        )
+        self.log_entry_bytes = log_entry_bytes
+        self.compaction_threshold_bytes = compaction_threshold_bytes
+        self.compaction_max_entries = compaction_max_entries
+
+    def log_offset(self, group: int = 0) -> int:
+        """Where the log of a group ends."""
+        return self._state.groups[group].log_offset
+
+    def commit(
+        self,
+        expected_seq: int,
+        writes: Mapping[int, int],
+        timestamp_ms: float = 0.0,
+        intention: IntentionRecord | None = None,
+        *,
+        partitions_written: Mapping[int, frozenset[int]] | None = None,
+    ) -> Generator[float, None, CommitResult]:
+        """Append until the record is in the log, then read the catalog to learn whether it was applied."""
+        group = self._state.group_of(writes)
+        if intention is None:
+            intention = IntentionRecord(-1, expected_seq, writes)
+        offset = group.log_offset if intention.expected_offset is None else intention.expected_offset
+        latency, round_trips = 0.0, 0
+        landed = applied = False
+        while not landed:
+            if group.sealed:
+                latency += yield from self._compact(group)
+                round_trips += 1
+            request = self.storage.append_ms(CATALOG, offset, self.log_entry_bytes)
+            effect = moment_of_effect_ms(request.success_ms, self.linearization)
+            yield effect
+            landed = group.log_offset == offset
+            if landed:
+                applied = self._apply(group, intention, writes, partitions_written)
+                answer = request.success_ms
+            else:
+                self._state.counters.append_physical_failure += 1
+                offset = group.log_offset
+                answer = failed_answer_ms(effect, request.failure_ms)
+            if answer - effect > 0.0:
+                yield answer - effect
+            latency += answer
+            round_trips += 1
+        _, discovery = yield from self._timed_read(timestamp_ms + latency)
+        return CommitResult(applied, latency + discovery, round_trips + 1)
+
+    def _apply(
+        self,
+        group: _Group,
+        intention: IntentionRecord,
+        writes: Mapping[int, int],
+        partitions_written: Mapping[int, frozenset[int]] | None,
+    ) -> bool:
+        """Enter a record into the log and say whether it takes effect."""
+        counters = self._state.counters
+        counters.append_physical_success += 1
+        group.log_offset += self.log_entry_bytes
+        group.entries_since_checkpoint += 1
+        tables = self._state.tables
+        applied = all(tables[table_id].version == new - 1 for table_id, new in writes.items()) and all(
+            tables[table_id].version == version for table_id, version in intention.tables_read.items() if table_id not in writes
+        )
+        if applied:
+            counters.append_logical_success += 1
+            self._state.install(group, writes, partitions_written)
+        else:
+            counters.append_logical_conflict += 1
+            counters.commit_conflict += 1
+        if not group.sealed and self._over_threshold(group):
+            group.sealed = True
+            counters.append_compactions_triggered += 1
+        return applied
+
+    def _over_threshold(self, group: _Group) -> bool:
+        too_long = group.log_offset - group.checkpoint_offset > self.compaction_threshold_bytes
+        too_many = 0 < self.compaction_max_entries <= group.entries_since_checkpoint
+        return too_long or too_many
+
+    def _compact(self, group: _Group) -> Generator[float, None, float]:
+        """Write a new checkpoint by compare-and-swap; whoever comes second finds it done."""
+        request = self.storage.compaction_ms(CATALOG, group.seq, self.size_bytes)
+        effect = moment_of_effect_ms(request.success_ms, self.linearization)
+        yield effect
+        if group.sealed:
+            group.sealed = False
+            group.checkpoint_offset = group.log_offset
+            group.entries_since_checkpoint = 0
+            self._state.counters.append_compactions_completed += 1
+            answer = request.success_ms
+        else:
+            answer = failed_answer_ms(effect, request.failure_ms)
+        if answer - effect > 0.0:
+            yield answer - effect
+        return answer
+
+    def _log_entry_read_ms(self) -> float:
+        return self.storage.log_entry_read_ms()

@@ -1,0 +1,191 @@
+"""The interface of catalogs, and the state that the built-in ones keep.
+
+What flows in: reads, and commits with the sequence number they are based on. What flows out: immutable snapshots and yes or no.
+The catalog owns the versions of tables and partitions and one sequence number for each table group; nobody else changes them.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableMetadata
+from endive.costs import moment_of_effect_ms
+from endive.randomness import RandomSource
+from endive.storage import CATALOG, StorageProvider
+
+DEFAULT_CATALOG_BYTES = 4096
+
+
+class Catalog(ABC):
+    """What a transaction may ask of a catalog. Subclass it for a catalog of your own."""
+
+    @abstractmethod
+    def read(self, timestamp_ms: float = 0.0) -> Generator[float, None, CatalogSnapshot]:
+        """Learn the current state."""
+
+    @abstractmethod
+    def commit(
+        self,
+        expected_seq: int,
+        writes: Mapping[int, int],
+        timestamp_ms: float = 0.0,
+        intention: IntentionRecord | None = None,
+        *,
+        partitions_written: Mapping[int, frozenset[int]] | None = None,
+    ) -> Generator[float, None, CommitResult]:
+        """Install new versions of tables (table id to new version), if nothing that they rely on has changed.
+
+        ``partitions_written`` says which partitions of each table change; None means all of them.
+        """
+
+    @property
+    @abstractmethod
+    def seq(self) -> int:
+        """How many commits were installed."""
+
+    def bind(self, rng: RandomSource, group: int = 0) -> Catalog:
+        """The same catalog as one transaction sees it: drawing from its stream, reading its table group."""
+        return self
+
+    def fresh(self) -> Self:
+        """The same catalog before its first commit, so that a configuration can be run more than once."""
+        return copy.deepcopy(self)
+
+    @property
+    def counters(self) -> CatalogCounters:
+        """What happened so far."""
+        return CatalogCounters()
+
+
+@dataclass
+class _Group:
+    """The shared object of one table group: a pointer for compare-and-swap, or a log."""
+
+    seq: int = 0
+    log_offset: int = 0
+    checkpoint_offset: int = 0
+    entries_since_checkpoint: int = 0
+    sealed: bool = False
+
+
+class CatalogState:
+    """The mutable heart of a built-in catalog, shared by the views that ``bind`` makes."""
+
+    def __init__(self, partitions_per_table: Sequence[int], table_groups: Sequence[int]) -> None:
+        self.tables = tuple(TableMetadata(i, 0, n, (0,) * n) for i, n in enumerate(partitions_per_table))
+        self.table_groups = tuple(table_groups)
+        self.groups = [_Group() for _ in range(max(self.table_groups) + 1)]
+        self.counters = CatalogCounters()
+
+    def group_of(self, writes: Mapping[int, int]) -> _Group:
+        """The one group that all the written tables belong to."""
+        ids = {self.table_groups[table_id] for table_id in writes}
+        if len(ids) != 1:
+            raise ValueError(f"a commit belongs to one table group, but tables {sorted(writes)} are of groups {sorted(ids)}")
+        return self.groups[ids.pop()]
+
+    def install(self, group: _Group, writes: Mapping[int, int], partitions: Mapping[int, frozenset[int]] | None) -> None:
+        """Put new versions in place of the old ones; snapshots that were handed out keep the old ones."""
+        tables = list(self.tables)
+        for table_id, new_version in writes.items():
+            table = tables[table_id]
+            if partitions is None:
+                versions = tuple([version + 1 for version in table.partition_versions])
+            else:
+                changed = list(table.partition_versions)
+                for partition_id in partitions.get(table_id, ()):
+                    changed[partition_id] += 1
+                versions = tuple(changed)
+            tables[table_id] = TableMetadata(table_id, new_version, table.num_partitions, versions)
+        self.tables = tuple(tables)
+        group.seq += 1
+        self.counters.commit_success += 1
+
+
+class StoredCatalog(Catalog):
+    """What the built-in catalogs have in common: state, and a read that takes effect at ``linearization`` of its latency."""
+
+    def __init__(
+        self,
+        storage: StorageProvider,
+        num_tables: int,
+        partitions_per_table: Sequence[int],
+        *,
+        table_groups: Sequence[int] | None = None,
+        linearization: float = 1.0,
+        size_bytes: int = DEFAULT_CATALOG_BYTES,
+    ) -> None:
+        if num_tables < 1 or len(partitions_per_table) != num_tables:
+            raise ValueError(f"{num_tables} tables need {num_tables} partition counts, not {len(partitions_per_table)}")
+        if not 0.0 <= linearization <= 1.0:
+            raise ValueError(f"linearization is {linearization}, but must lie in [0, 1]")
+        self.storage = storage
+        self.linearization = linearization
+        self.size_bytes = size_bytes
+        self._group_id = 0
+        self._partitions_per_table = tuple(partitions_per_table)
+        self._state = CatalogState(partitions_per_table, table_groups or (0,) * num_tables)
+
+    def fresh(self) -> Self:
+        """The same catalog before its first commit."""
+        catalog = copy.copy(self)
+        catalog._state = CatalogState(self._partitions_per_table, self.table_groups)
+        return catalog
+
+    def bind(self, rng: RandomSource, group: int = 0) -> Self:
+        """The same catalog as one transaction sees it: drawing from its stream, reading its table group."""
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view.storage = self.storage.bind(rng)
+        view._group_id = group
+        return view
+
+    @property
+    def seq(self) -> int:
+        """How many commits were installed, in all groups."""
+        return sum(group.seq for group in self._state.groups)
+
+    def group_seq(self, group: int) -> int:
+        """How many commits were installed in one group."""
+        return self._state.groups[group].seq
+
+    @property
+    def tables(self) -> tuple[TableMetadata, ...]:
+        """The tables as they are now, for whoever watches the run from outside."""
+        return self._state.tables
+
+    @property
+    def table_groups(self) -> tuple[int, ...]:
+        """The group of each table."""
+        return self._state.table_groups
+
+    @property
+    def counters(self) -> CatalogCounters:
+        """What happened so far."""
+        return self._state.counters
+
+    def read(self, timestamp_ms: float = 0.0) -> Generator[float, None, CatalogSnapshot]:
+        """Learn the current state of the group."""
+        snapshot, _ = yield from self._timed_read(timestamp_ms)
+        return snapshot
+
+    def _timed_read(self, timestamp_ms: float) -> Generator[float, None, tuple[CatalogSnapshot, float]]:
+        """A read, and how long it took: a log is replayed entry by entry once it is here."""
+        latency = self.storage.read_ms(CATALOG, self.size_bytes)
+        per_entry = self._log_entry_read_ms()
+        effect = moment_of_effect_ms(latency, self.linearization)
+        yield effect
+        group = self._state.groups[self._group_id]
+        snapshot = CatalogSnapshot(group.seq, self._state.tables, timestamp_ms + effect, group.log_offset)
+        latency += per_entry * group.entries_since_checkpoint
+        if latency - effect > 0.0:
+            yield latency - effect
+        return snapshot, latency
+
+    def _log_entry_read_ms(self) -> float:
+        """What each log entry since the checkpoint adds to a read: nothing, where there is no log."""
+        return 0.0

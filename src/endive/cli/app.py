@@ -1,0 +1,64 @@
+"""The command line: the app that commands register with, and what they all share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from endive import __version__
+from endive.cli.output import Output
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="endive",
+    help="Simulate Apache Iceberg's optimistic concurrency control: when commits saturate, what makes them slow, and what helps.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"endive {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Options of all commands."""
+
+
+@contextmanager
+def exit_codes(output: Output) -> Iterator[None]:
+    """Turn errors into messages and exit codes: 2 for usage and configuration, 1 for the rest, 130 for Ctrl-C."""
+    from endive.config import ConfigError
+
+    try:
+        yield
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            output.error(line)
+        raise typer.Exit(EXIT_USAGE) from None
+    except KeyboardInterrupt:
+        output.error("interrupted; nothing was left half-written")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except OSError as error:
+        output.error(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+        raise typer.Exit(EXIT_FAILED) from None
+
+
+def on_terminal() -> bool:
+    """Whether somebody is watching."""
+    return sys.stderr.isatty()

@@ -1,0 +1,127 @@
+"""``endive run``: one run, and what it amounts to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from endive.cli.app import JsonFlag, app, exit_codes, on_terminal
+from endive.cli.output import Output, output_for
+
+_DEFAULT_ROOT = Path("experiments")
+
+_TIMES = {
+    "catalog_read_ms": "catalog reads",
+    "t_runtime": "the work itself",
+    "per_attempt_io_ms": "I/O of attempts",
+    "conflict_io_ms": "I/O of conflicts",
+    "t_backoff": "backoff",
+    "catalog_commit_ms": "commits",
+}
+
+
+@app.command()
+def run(
+    config: Annotated[Path, typer.Argument(help="Configuration file (TOML).", show_default=False)],
+    seed: Annotated[int | None, typer.Option(help="Seed, in place of the file's.", min=0)] = None,
+    engine: Annotated[Literal["auto", "reference"] | None, typer.Option(help="Engine, in place of the file's.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory for results. Default: experiments with a label, . without.")] = None,
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
+    trace: Annotated[bool, typer.Option("--trace", help="Also write a log of all events.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Run a configuration once, write its results, and print a summary."""
+    output = output_for(json)
+    with exit_codes(output):
+        from endive.config.load import load_document, parse_assignment
+        from endive.experiment import run_experiment
+
+        overrides = dict(parse_assignment(text) for text in set_)
+        if engine is not None:
+            overrides["simulation.engine"] = engine
+        document = load_document(config, overrides)
+        root = out or (_DEFAULT_ROOT if document.experiment.label else Path())
+        with _progress(output, document.simulation.duration_ms) as progress:
+            finished = run_experiment(document, root=root, seed=seed, trace=trace, progress=progress)
+        output.result(
+            {
+                "results": str(finished.files.results),
+                "rows": finished.rows,
+                "summary": finished.summary,
+                "provenance": finished.provenance,
+            }
+        )
+        _show(output, finished.summary)
+        output.text("")
+        output.text(f"{finished.rows} rows in {finished.files.results}")
+
+
+@contextmanager
+def _progress(output: Output, duration_ms: float) -> Iterator[Any]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not on_terminal():
+        yield None
+        return
+    columns = (TextColumn("simulating"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
+    with Progress(*columns, console=output.talk, transient=True) as bar:
+        task = bar.add_task("", total=duration_ms)
+        yield lambda now_ms: bar.update(task, completed=now_ms)
+
+
+def _show(output: Output, summary: dict[str, Any]) -> None:
+    groups, total = summary["by_class_and_operation"], summary["total"]
+    named = [(f"{g['workload_class']} {g['operation_type']}", g) for g in groups] + [("all", total)]
+    outcome = ("", "txns", "committed", "aborted", "in flight", "success", "commits/s", "retries/txn")
+    output.table("Outcome", outcome, [(name, *_outcome(group)) for name, group in named])
+    latency = ("", "commit p50", "p95", "p99", "total p50", "p95", "p99")
+    output.table("\nLatency of committed transactions", latency, [(name, *_latencies(group)) for name, group in named])
+    all_time = sum(total[name] for name in _TIMES) or 1.0
+    shares = [(label, f"{100 * total[name] / all_time:.1f} %", _ms(total[name])) for name, label in _TIMES.items()]
+    output.table("\nWhere the time went", ("", "share", "sum"), shares)
+    _show_counts(output, "Accesses to files", {name: total[name] for name in _io_names()})
+    _show_counts(output, "Aborts", total["abort_reasons"])
+    _show_counts(output, "At the catalog", summary["counters"])
+
+
+def _show_counts(output: Output, title: str, counts: dict[str, float]) -> None:
+    rows = [(name.replace("_", " "), f"{int(count):,}") for name, count in counts.items() if count]
+    if rows:
+        output.table(f"\n{title}", ("", "count"), rows)
+
+
+def _io_names() -> tuple[str, ...]:
+    from endive.simulation.summary import IO_COLUMNS
+
+    return IO_COLUMNS
+
+
+def _outcome(group: dict[str, Any]) -> tuple[str, ...]:
+    success, retries = group["success_rate"], group["retries_per_transaction"]
+    return (
+        f"{group['transactions']:,}",
+        f"{group['committed']:,}",
+        f"{group['aborted']:,}",
+        f"{group['in_flight']:,}",
+        "-" if success is None else f"{100 * success:.2f} %",
+        f"{group['throughput_per_s']:.3f}",
+        "-" if retries is None else f"{retries:.2f}",
+    )
+
+
+def _latencies(group: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(
+        _ms(group[name][percentile]) for name in ("commit_latency_ms", "total_latency_ms") for percentile in ("p50", "p95", "p99")
+    )
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if value < 1000.0:
+        return f"{value:.1f} ms"
+    return f"{value / 1000.0:,.2f} s"

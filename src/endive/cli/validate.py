@@ -1,0 +1,30 @@
+"""``endive validate``: is a configuration right, and what would it run?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.output import output_for
+
+
+@app.command()
+def validate(
+    config: Annotated[Path, typer.Argument(help="Configuration file (TOML).", show_default=False)],
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
+    json: JsonFlag = False,
+) -> None:
+    """Check a configuration without running it; all that is wrong is reported at once."""
+    output = output_for(json)
+    with exit_codes(output):
+        from endive.config import compute_experiment_hash
+        from endive.config.identity import parameters
+        from endive.config.load import load_document, parse_assignment
+
+        document = load_document(config, dict(parse_assignment(text) for text in set_))
+        experiment = compute_experiment_hash(document)
+        output.result({"valid": True, "experiment_hash": experiment, "parameters": parameters(document)})
+        output.text(f"{config}: valid, experiment {experiment}")

@@ -1,0 +1,227 @@
+"""From a checked document to the objects of a run."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from endive.catalog import AppendCatalog, CASCatalog, InstantCatalog, StoredCatalog
+from endive.config.checks import partitions_per_table
+from endive.config.load import load_document
+from endive.config.resolve import ResolvedClass, resolve_classes
+from endive.config.schema import Closed, Distribution, Document, ManifestCounts, Periodic, Selection, Transactions, ZipfTables
+from endive.config.storage import CatalogKind, catalog_kind, catalog_profile, storage_profile
+from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
+from endive.randomness import Stream
+from endive.simulation import SimulationConfig
+from endive.storage import (
+    ExponentialLatency,
+    FixedLatency,
+    LognormalLatency,
+    NormalLatency,
+    ProfiledProvider,
+    QuantileDistribution,
+    StorageProfile,
+    UniformLatency,
+)
+from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes
+from endive.workload import (
+    Arrivals,
+    ClosedArrivals,
+    OpenArrivals,
+    PeriodicArrivals,
+    UniformPartitionSelector,
+    UniformTableSelector,
+    Workload,
+    WorkloadClass,
+    WorkloadConfig,
+    ZipfCount,
+    ZipfPartitionSelector,
+    ZipfTableSelector,
+    assign_groups,
+)
+
+_DEFAULT_ALPHA = 1.5
+
+
+def load_simulation_config(
+    config_path: str | Path, *, seed_override: int | None = None, overrides: Mapping[str, Any] | None = None
+) -> SimulationConfig:
+    """A run from a TOML file. Raises ``ConfigError``, which names all that is wrong with it.
+
+    ``overrides`` sets dotted keys before the file is checked, e.g. ``{"transaction.retry": 4}``.
+    """
+    return build_simulation_config(load_document(config_path, overrides), seed_override=seed_override)
+
+
+def build_simulation_config(document: Document, *, seed_override: int | None = None) -> SimulationConfig:
+    """A run from a checked document."""
+    seed = document.simulation.seed if seed_override is None else seed_override
+    if seed is None:
+        seed = secrets.randbits(31)
+    profile = storage_profile(document.storage)
+    catalog, transaction = document.catalog, document.transaction
+    partitions = partitions_per_table(document)
+    groups = assign_groups(catalog.num_tables, catalog.num_groups, catalog.group_sizes, seed)
+    classes = tuple(_class(resolved, document) for resolved in resolve_classes(document))
+    workload = WorkloadConfig(num_tables=catalog.num_tables, partitions_per_table=partitions, classes=classes, table_groups=groups)
+    policy = _policy(transaction, document)
+    return SimulationConfig(
+        duration_ms=document.simulation.duration_ms,
+        seed=seed,
+        storage_provider=ProfiledProvider(profile, Stream(0)),
+        catalog=_catalog(document, profile, partitions, groups),
+        workload=Workload(workload, seed),
+        conflict_detector=_detector(transaction),
+        max_retries=transaction.retry,
+        ml_append_mode=transaction.manifest_list_mode == "append",
+        backoff_enabled=policy.backoff.enabled,
+        backoff_base_ms=policy.backoff.base_ms,
+        backoff_multiplier=policy.backoff.multiplier,
+        backoff_max_ms=policy.backoff.max_ms,
+        backoff_jitter=policy.backoff.jitter,
+        total_timeout_ms=policy.total_timeout_ms,
+        on_real_conflict=policy.on_real_conflict,
+        max_restarts=policy.max_restarts,
+        conflicting_manifests=policy.conflicting_manifests,
+        max_parallel=policy.max_parallel,
+        table_metadata_inlined=policy.table_metadata_inlined,
+        manifest_list_entry_bytes=policy.manifest_list_entry_bytes,
+        manifest_list_seal_threshold_bytes=transaction.manifest_list_seal_threshold,
+        linearization=policy.linearization,
+        sizes=policy.sizes,
+        drain=document.simulation.drain,
+        engine=document.simulation.engine,
+    )
+
+
+def _catalog(document: Document, storage: StorageProfile, partitions: tuple[int, ...], groups: tuple[int, ...]) -> StoredCatalog:
+    catalog = document.catalog
+    held = catalog_profile(document, storage)
+    assert held is not None
+    kind = catalog_kind(catalog, held)
+    tables = len(partitions)
+    if kind is CatalogKind.INSTANT:
+        return InstantCatalog(tables, partitions, catalog.latency_ms, table_groups=groups, linearization=catalog.linearization)
+    provider = ProfiledProvider(held, Stream(0))
+    if kind is CatalogKind.APPEND:
+        return AppendCatalog(
+            provider,
+            tables,
+            partitions,
+            table_groups=groups,
+            linearization=catalog.linearization,
+            size_bytes=catalog.size_bytes,
+            log_entry_bytes=catalog.log_entry_size,
+            compaction_threshold_bytes=catalog.compaction_threshold,
+            compaction_max_entries=catalog.compaction_max_entries,
+        )
+    return CASCatalog(
+        provider,
+        tables,
+        partitions,
+        table_groups=groups,
+        linearization=catalog.linearization,
+        size_bytes=catalog.size_bytes,
+    )
+
+
+def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
+    settings, own = resolved.settings, resolved.own
+    tables = settings.tables_per_txn
+    return WorkloadClass(
+        name=resolved.name,
+        arrivals=_arrivals(resolved),
+        runtime=distribution(settings.runtime, "lognormal"),
+        operations={OPERATIONS[name]: weight for name, weight in settings.operation_types if weight > 0.0},
+        tables_per_txn=ZipfCount(tables.zipf) if isinstance(tables, ZipfTables) else tables,
+        table_selector=_table_selector(settings.table_selection),
+        tables=None if own is None or own.tables is None else tuple(own.tables),
+        partitions_per_txn=settings.partitions_per_txn,
+        partition_selector=_partition_selector(settings.partition_selection),
+        partition_range=None if own is None or own.partition_range is None else (own.partition_range[0], own.partition_range[1]),
+        manifests_per_concurrent_commit=settings.manifests_per_concurrent_commit,
+        max_retries=settings.retry,
+        policy=_policy(settings, document),
+        conflict_detector=_detector(settings),
+    )
+
+
+def _arrivals(resolved: ResolvedClass) -> Arrivals:
+    arrivals = resolved.arrivals
+    assert arrivals is not None
+    if isinstance(arrivals, Periodic):
+        return PeriodicArrivals(arrivals.interval_ms, arrivals.phase_ms)
+    if isinstance(arrivals, Closed):
+        return ClosedArrivals(arrivals.clients, distribution(arrivals.think_time, "exponential"))
+    return OpenArrivals(distribution(arrivals, "exponential"))
+
+
+def _policy(settings: Transactions, document: Document) -> CommitPolicy:
+    counts = settings.conflicting_manifests
+    sizes = document.storage.sizes
+    return CommitPolicy(
+        backoff=Backoff(**settings.retry_backoff.model_dump()),
+        total_timeout_ms=settings.total_timeout_ms,
+        on_real_conflict=settings.on_real_conflict or ("abort" if counts is None else "merge"),
+        max_restarts=settings.max_restarts,
+        conflicting_manifests=ManifestCount() if counts is None else _manifest_count(counts),
+        max_parallel=document.storage.max_parallel,
+        table_metadata_inlined=document.catalog.table_metadata_inlined,
+        manifest_list_entry_bytes=settings.manifest_list_entry_size,
+        linearization=document.catalog.linearization,
+        sizes=ObjectSizes(**sizes.model_dump()),
+    )
+
+
+def _manifest_count(counts: ManifestCounts) -> ManifestCount:
+    shape: QuantileDistribution
+    if counts.distribution == "uniform":
+        shape = UniformLatency(counts.min - 0.5, counts.max + 0.5)  # so that each whole number has the same share
+    elif counts.distribution == "fixed":
+        shape = FixedLatency(counts.mean or 0.0)
+    else:
+        shape = ExponentialLatency(counts.mean or 0.0)
+    return ManifestCount(shape, counts.min, counts.max)
+
+
+def _detector(settings: Transactions) -> ConflictDetector:
+    if settings.conflict_detector == "partition_overlap":
+        return PartitionOverlapConflictDetector()
+    return ProbabilisticConflictDetector(settings.real_conflict_probability, Stream(0))
+
+
+def _table_selector(selection: Selection) -> UniformTableSelector | ZipfTableSelector:
+    if selection.distribution == "uniform":
+        return UniformTableSelector(selection.write_fraction)
+    return ZipfTableSelector(_alpha(selection), selection.write_fraction)
+
+
+def _partition_selector(selection: Selection) -> UniformPartitionSelector | ZipfPartitionSelector:
+    if selection.distribution == "uniform":
+        return UniformPartitionSelector(selection.write_fraction)
+    return ZipfPartitionSelector(_alpha(selection), selection.write_fraction)
+
+
+def _alpha(selection: Selection) -> float:
+    return _DEFAULT_ALPHA if selection.alpha is None else selection.alpha
+
+
+def distribution(section: Distribution, default: str) -> QuantileDistribution:
+    """The distribution that a section describes; ``default`` is its kind where it names none."""
+    kind = section.distribution or default
+    floor = section.min or 0.0
+    if kind == "lognormal":
+        sigma = 0.0 if section.sigma is None else section.sigma
+        if section.median is not None:
+            return LognormalLatency.from_median(section.median, sigma, floor)
+        return LognormalLatency.from_mean(section.mean or 0.0, sigma, floor)
+    if kind == "exponential":
+        return ExponentialLatency(section.scale or section.mean or 0.0, floor)
+    if kind == "normal":
+        return NormalLatency(section.mean or 0.0, section.stddev or 0.0, floor)
+    if kind == "uniform":
+        return UniformLatency(floor, section.max or 0.0)
+    return FixedLatency((section.mean or 0.0) if section.value is None else section.value)

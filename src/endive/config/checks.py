@@ -1,0 +1,155 @@
+"""What a schema cannot say: keys that have to fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from endive.config.errors import Problem, nearest
+from endive.config.resolve import ResolvedClass, resolve_classes
+from endive.config.schema import Document, Transactions
+from endive.config.storage import CatalogKind, catalog_kind, catalog_profile, storage_profile
+from endive.storage import StorageProfile, builtin_profiles
+from endive.storage.profiles import ProfileError
+
+
+def cross_checks(document: Document) -> list[Problem]:
+    """All that is wrong with a document whose keys are each right for themselves."""
+    problems = list(_topology(document))
+    problems += _effects(document)
+    problems += _classes(document, problems)
+    problems += _providers(document)
+    return problems
+
+
+def partitions_per_table(document: Document) -> tuple[int, ...]:
+    """The number of partitions of each table."""
+    partitions = document.catalog.partitions
+    if partitions.per_table is not None:
+        return tuple(partitions.per_table)
+    return (partitions.num_partitions or 1,) * document.catalog.num_tables
+
+
+def _topology(document: Document) -> Iterator[Problem]:
+    catalog = document.catalog
+    per_table = catalog.partitions.per_table
+    if per_table is not None and len(per_table) != catalog.num_tables:
+        yield Problem("catalog.partitions.per_table", f"needs one number for each of the {catalog.num_tables} tables", per_table)
+    if catalog.num_groups > catalog.num_tables:
+        yield Problem("catalog.num_groups", f"is more than the {catalog.num_tables} tables", catalog.num_groups)
+
+
+def _effects(document: Document) -> Iterator[Problem]:
+    """Keys that would be accepted and have no effect."""
+    catalog, transaction = document.catalog, document.transaction
+    if catalog.type != "append":
+        for key in sorted({"compaction_threshold", "compaction_max_entries", "log_entry_size"} & catalog.model_fields_set):
+            yield Problem(f"catalog.{key}", 'has an effect only with catalog.type = "append"', getattr(catalog, key))
+    if catalog.type != "instant" and "latency_ms" in catalog.model_fields_set:
+        yield Problem("catalog.latency_ms", 'has an effect only with catalog.type = "instant"', catalog.latency_ms)
+    if catalog.type == "instant":
+        for key in sorted({"provider", "size_bytes"} & catalog.model_fields_set):
+            yield Problem(f"catalog.{key}", 'has no effect with catalog.type = "instant"', getattr(catalog, key))
+    if "group_sizes" in catalog.model_fields_set and catalog.num_groups == 1:
+        yield Problem("catalog.group_sizes", "has an effect only with catalog.num_groups above 1", catalog.group_sizes)
+    if transaction.manifest_list_mode != "append":
+        for key in sorted({"manifest_list_seal_threshold", "manifest_list_entry_size"} & transaction.model_fields_set):
+            message = 'has an effect only with manifest_list_mode = "append"'
+            yield Problem(f"transaction.{key}", message, getattr(transaction, key))
+    if document.workload:
+        classes = document.workload.values()
+        if "inter_arrival" in transaction.model_fields_set and all(_has_arrivals(cls.model_fields_set) for cls in classes):
+            yield Problem("transaction.inter_arrival", "has no effect: every class of [workload] says how it arrives")
+        if "operation_types" in transaction.model_fields_set and all(
+            {"operation", "operation_types"} & cls.model_fields_set for cls in classes
+        ):
+            yield Problem("transaction.operation_types", "has no effect: every class of [workload] says its operations")
+    storage = document.storage
+    if "profile" in storage.model_fields_set and (storage.provider or "").endswith(".toml"):
+        yield Problem("storage.profile", "has no effect on a profile of your own", storage.profile)
+
+
+def _has_arrivals(fields: set[str]) -> bool:
+    return bool({"rate", "inter_arrival", "periodic", "closed"} & fields)
+
+
+def _classes(document: Document, before: list[Problem]) -> Iterator[Problem]:
+    if before:
+        return
+    partitions = partitions_per_table(document)
+    for resolved in resolve_classes(document):
+        yield from _class(resolved, partitions)
+
+
+def _class(cls: ResolvedClass, partitions: tuple[int, ...]) -> Iterator[Problem]:
+    settings, own = cls.settings, cls.own
+    if cls.arrivals is None:
+        yield Problem(cls.key("inter_arrival"), "is missing: nothing says how often transactions arrive")
+    outside = [table for table in own.tables or () if table >= len(partitions)] if own else []
+    if outside:
+        yield Problem(cls.key("tables"), f"there are only {len(partitions)} tables, numbered from 0", outside)
+        return
+    if own and own.tables is not None and len(set(own.tables)) != len(own.tables):
+        yield Problem(cls.key("tables"), "names a table twice", own.tables)
+    tables = own.tables if own and own.tables is not None else range(len(partitions))
+    if isinstance(settings.tables_per_txn, int) and settings.tables_per_txn > len(tables):
+        yield Problem(cls.key("tables_per_txn"), f"is more than the {len(tables)} tables", settings.tables_per_txn)
+    fewest = min(partitions[table] for table in tables)
+    if own and own.partition_range is not None:
+        first, end = own.partition_range
+        if not first < end <= fewest:
+            yield Problem(cls.key("partition_range"), f"must be [first, end] with first < end <= {fewest}", own.partition_range)
+            return
+        fewest = end - first
+        if settings.partitions_per_txn is None:
+            yield Problem(cls.key("partition_range"), "has an effect only with partitions_per_txn", own.partition_range)
+    wanted = settings.partitions_per_txn
+    if wanted is not None and wanted > fewest:
+        yield Problem(cls.key("partitions_per_txn"), f"is more than the {fewest} partitions of a table", wanted)
+    yield from _useless(cls, settings)
+
+
+def _useless(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
+    given = (cls.own or settings).model_fields_set
+    if settings.partitions_per_txn is None and "partition_selection" in given:
+        yield Problem(cls.key("partition_selection"), "has an effect only with partitions_per_txn")
+    if settings.on_real_conflict != "restart" and "max_restarts" in given:
+        yield Problem(cls.key("max_restarts"), 'has an effect only with on_real_conflict = "restart"', settings.max_restarts)
+    if settings.on_real_conflict not in (None, "merge") and "conflicting_manifests" in given:
+        yield Problem(cls.key("conflicting_manifests"), 'has an effect only with on_real_conflict = "merge"')
+    if settings.conflict_detector != "probabilistic" and "real_conflict_probability" in given:
+        value = settings.real_conflict_probability
+        yield Problem(cls.key("real_conflict_probability"), "has an effect only with the probabilistic detector", value)
+
+
+def _providers(document: Document) -> Iterator[Problem]:
+    storage, catalog = document.storage, document.catalog
+    profile: StorageProfile | None = None
+    try:
+        profile = storage_profile(storage)
+    except (ProfileError, OSError) as error:
+        yield _unknown_provider("storage.provider", storage.provider or "", error)
+    held = None
+    try:
+        held = catalog_profile(document, profile)
+    except (ProfileError, OSError) as error:
+        yield _unknown_provider("catalog.provider", catalog.provider or "", error)
+    if held is not None:
+        kind = catalog_kind(catalog, held)
+        if kind is CatalogKind.APPEND and held.append is None:
+            yield Problem("catalog.type", f"append needs a provider that can append; {held.name!r} cannot", "append")
+        if kind is CatalogKind.APPEND and held.cas is None and held.compaction is None:
+            yield Problem("catalog.type", f"append compacts its log by compare-and-swap, which {held.name!r} lacks", "append")
+        if kind is CatalogKind.CAS and held.cas is None:
+            yield Problem("catalog.type", f"cas needs a provider with compare-and-swap; {held.name!r} has none", "cas")
+    if profile is not None and document.transaction.manifest_list_mode == "append" and profile.append is None:
+        message = f"append (ML+) needs a provider that can append; {profile.name!r} cannot"
+        yield Problem("transaction.manifest_list_mode", message, "append")
+
+
+def _unknown_provider(key: str, name: str, error: Exception) -> Problem:
+    if Path(name).suffix == ".toml":
+        return Problem(key, str(error))
+    if not name:
+        return Problem(key, "is missing: name a provider, or describe one with the T_* keys")
+    return Problem(key, f"there is no such provider; {nearest(name, builtin_profiles())}", name)

@@ -1,0 +1,40 @@
+"""What is wrong with a configuration: all of it at once, each with its file, key, value and what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong. ``key`` is dotted; ``value`` is as given (a missing one is None)."""
+
+    key: str
+    message: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        shown = "" if self.value is None else f" (is {self.value!r})"
+        return f"{self.key}: {self.message}{shown}" if self.key else self.message
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be run."""
+
+    def __init__(self, source: str, problems: Iterable[Problem]) -> None:
+        self.source = source
+        self.problems = tuple(problems)
+        lines = [f"{source}: {problem}" for problem in self.problems]
+        super().__init__("\n".join(lines))
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint at the nearest known spelling, or at all of them."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"allowed are {', '.join(known)}" if known else "nothing is allowed here"

@@ -1,0 +1,83 @@
+"""What makes two runs the same experiment: a hash over all that changes results, and the directory that bears it.
+
+The hash covers the parameters with their defaults, the latencies of the providers and the code of the model. It does not cover
+the seed, where results go, or the label.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from endive import __version__
+from endive.config.schema import Document
+from endive.config.storage import catalog_profile, storage_profile
+from endive.storage import StorageProfile
+
+HASH_LENGTH = 12
+_RESULT_CODE = (
+    "randomness.py",
+    "costs.py",
+    "conflict_detector.py",
+    "storage",
+    "catalog",
+    "transaction",
+    "workload",
+    "simulation",
+    "config",
+)
+
+
+@cache
+def code_version() -> str:
+    """The version, and a fingerprint of the code that results depend on: other code may change without making new experiments."""
+    digest = hashlib.sha256()
+    package = Path(str(resources.files("endive")))
+    for name in _RESULT_CODE:
+        path = package / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.relative_to(package).as_posix().encode())
+            digest.update(file.read_bytes())
+    return f"{__version__}+{digest.hexdigest()[:12]}"
+
+
+def parameters(document: Document) -> dict[str, Any]:
+    """All that a run depends on but the code and the seed, in plain values."""
+    tree = document.model_dump(mode="json")
+    del tree["experiment"]
+    for key in ("seed", "output_path", "engine"):
+        del tree["simulation"][key]
+    storage = storage_profile(document.storage)
+    held = catalog_profile(document, storage)
+    assert held is not None
+    tree["storage"]["provider"] = _described(storage)
+    tree["catalog"]["provider"] = _described(held)
+    return tree
+
+
+def _described(profile: StorageProfile) -> dict[str, Any]:
+    """A profile by its latencies, whatever file they came from."""
+    described = {"name": profile.name, "min_latency_ms": profile.min_latency_ms}
+    for field in dataclasses.fields(profile):
+        value = getattr(profile, field.name)
+        if isinstance(value, dict):
+            described[field.name] = {kind: repr(distribution) for kind, distribution in sorted(value.items())}
+        elif dataclasses.is_dataclass(value):
+            described[field.name] = repr(value)
+    return described
+
+
+def compute_experiment_hash(document: Document) -> str:
+    """The name of the experiment: the same for the same parameters and code, whatever the seed."""
+    payload = json.dumps({"parameters": parameters(document), "code": code_version()}, sort_keys=True)
+    return hashlib.sha256(payload.encode()).hexdigest()[:HASH_LENGTH]
+
+
+def experiment_directory(document: Document, root: Path) -> Path:
+    """Where the runs of a labelled experiment go."""
+    return root / f"{document.experiment.label}-{compute_experiment_hash(document)}"

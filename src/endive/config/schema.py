@@ -1,0 +1,344 @@
+"""The schema of a configuration file: every key, its type, its default and what it means.
+
+Times are in milliseconds. Keys that the sources of the model spell differently are translated before they get here (``aliases``).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from endive.transaction import OPERATIONS
+
+NonNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+
+_SHAPES: dict[str, tuple[set[str], set[str]]] = {
+    "exponential": ({"scale", "mean"}, {"min"}),
+    "lognormal": ({"mean", "median"}, {"sigma", "min"}),
+    "normal": ({"mean"}, {"stddev", "min"}),
+    "uniform": ({"max"}, {"min"}),
+    "fixed": ({"value", "mean"}, set()),
+}
+"""For each distribution the keys of which exactly one is needed, and those that may be added."""
+
+
+class Section(BaseModel):
+    """A table of the file: unknown keys, wrong types, NaN and infinity are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+class Distribution(Section):
+    """A distribution of times. Which keys it takes depends on ``distribution``; ``min`` is a floor (uniform: the lower bound)."""
+
+    distribution: Literal["exponential", "lognormal", "normal", "uniform", "fixed"] | None = Field(
+        None, description="Its kind; runtimes are lognormal and intervals exponential unless this says otherwise."
+    )
+    scale: Positive | None = Field(None, description="Mean of an exponential.")
+    mean: Positive | None = Field(None, description="Mean, before the floor.")
+    median: Positive | None = Field(None, description="Median of a lognormal, in place of its mean.")
+    sigma: NonNegative | None = Field(None, description="Sigma of a lognormal.")
+    stddev: NonNegative | None = Field(None, description="Standard deviation of a normal.")
+    value: NonNegative | None = Field(None, description="The value of fixed.")
+    min: NonNegative | None = Field(None, description="Floor; of uniform the lower bound.")
+    max: NonNegative | None = Field(None, description="Upper bound of uniform.")
+
+    def checked(self, default: str) -> Distribution:
+        """With its kind filled in; raises ValueError if the keys do not fit the kind."""
+        kind = self.distribution or default
+        one_of, optional = _SHAPES[kind]
+        given = self.model_fields_set - {"distribution"}
+        wrong = sorted(given - one_of - optional)
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} means nothing for {kind}, which takes {', '.join(sorted(one_of | optional))}")
+        if len(given & one_of) != 1:
+            raise ValueError(f"{kind} needs exactly one of {', '.join(sorted(one_of))}")
+        if kind == "uniform" and (self.min or 0.0) > (self.max or 0.0):
+            raise ValueError("the lower bound of uniform is above the upper one")
+        return self.model_copy(update={"distribution": kind})
+
+
+class Runtime(Distribution):
+    """How long the work of a transaction takes: lognormal, unless ``distribution`` says otherwise."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Runtime:
+        self.checked("lognormal")
+        return self
+
+
+class Interval(Distribution):
+    """Time between arrivals, or of thinking: exponential, unless ``distribution`` says otherwise."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Interval:
+        self.checked("exponential")
+        return self
+
+
+class ManifestCounts(Section):
+    """How many manifests a real conflict makes one merge (``on_real_conflict = "merge"``)."""
+
+    distribution: Literal["exponential", "uniform", "fixed"] = "exponential"
+    mean: Positive | None = Field(None, description="Mean of exponential, value of fixed.")
+    min: Count = Field(1, description="At least so many.")
+    max: Count = Field(10, description="At most so many.")
+
+    @model_validator(mode="after")
+    def _check(self) -> ManifestCounts:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is above max {self.max}")
+        if (self.distribution == "uniform") == (self.mean is not None):
+            raise ValueError("mean belongs to exponential and fixed, which need it, and not to uniform")
+        return self
+
+
+class Selection(Section):
+    """How tables or partitions are chosen."""
+
+    distribution: Literal["uniform", "zipf"] = "uniform"
+    alpha: NonNegative | None = Field(None, description="Zipf: item k has weight 1/k^alpha. Default 1.5.")
+    write_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="The part of them that is written.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Selection:
+        if self.distribution == "uniform" and self.alpha is not None:
+            raise ValueError("'alpha' means nothing for uniform")
+        return self
+
+
+class ZipfTables(Section):
+    """A number of tables that is itself Zipf-distributed."""
+
+    zipf: Positive = Field(description="k tables have weight 1/k^zipf.")
+
+
+class RetryBackoff(Section):
+    """Waiting before a retry: min(base x multiplier^(retry - 1), max) x (1 +- jitter)."""
+
+    enabled: bool = False
+    base_ms: NonNegative = 10.0
+    multiplier: Annotated[float, Field(ge=1)] = 2.0
+    max_ms: NonNegative = 5000.0
+    jitter: Probability = 0.1
+
+    @model_validator(mode="after")
+    def _check(self) -> RetryBackoff:
+        if self.model_fields_set and "enabled" not in self.model_fields_set:
+            raise ValueError("say enabled = true for the others to have an effect")
+        return self
+
+
+class OperationTypes(Section):
+    """The weight of each operation."""
+
+    fast_append: NonNegative = 0.0
+    merge_append: NonNegative = 0.0
+    validated_overwrite: NonNegative = 0.0
+    read_only: NonNegative = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> OperationTypes:
+        if sum(self.model_dump().values()) <= 0.0:
+            raise ValueError("at least one weight must be above 0")
+        return self
+
+
+class Periodic(Section):
+    """One transaction at phase, phase + interval, ..."""
+
+    interval_ms: Positive
+    phase_ms: NonNegative = 0.0
+
+
+class Closed(Section):
+    """Clients that each think, submit, wait for the end, and think again."""
+
+    clients: AtLeastOne
+    think_time: Interval = Field(default_factory=lambda: Interval(distribution="fixed", value=0.0))
+
+
+Operation = Literal["fast_append", "merge_append", "validated_overwrite", "read_only"]
+assert set(OPERATIONS) == set(OperationTypes.model_fields)
+
+
+class Transactions(Section):
+    """``[transaction]``: what transactions do and how they commit; classes of ``[workload]`` take from here what they leave out."""
+
+    retry: Count = Field(10, description="Retries after the first attempt.")
+    runtime: Runtime = Field(default_factory=lambda: Runtime(mean=180_000.0, sigma=1.5), description="Time of the work.")
+    inter_arrival: Interval | None = Field(None, description="Time between arrivals.")
+    operation_types: OperationTypes = Field(
+        default_factory=lambda: OperationTypes(fast_append=0.7, merge_append=0.2, validated_overwrite=0.1)
+    )
+    tables_per_txn: AtLeastOne | ZipfTables = 1
+    table_selection: Selection = Field(default_factory=Selection)
+    partitions_per_txn: Annotated[float, Field(ge=1)] | None = Field(
+        None, description="Partitions written in each table; a fraction is a mean. Left out: any change of the table overlaps."
+    )
+    partition_selection: Selection = Field(default_factory=Selection)
+    manifests_per_concurrent_commit: NonNegative = Field(1.5, description="What a merge append merges again per commit.")
+    real_conflict_probability: Probability = Field(0.0, description="How likely an overlap is a real conflict.")
+    conflict_detector: Literal["probabilistic", "partition_overlap"] = Field(
+        "probabilistic", description="partition_overlap calls every overlap a real conflict."
+    )
+    on_real_conflict: Literal["abort", "merge", "restart"] | None = Field(
+        None, description="Default abort, or merge where conflicting_manifests is given."
+    )
+    max_restarts: Count = Field(3, description="With restart: how often the application starts again.")
+    conflicting_manifests: ManifestCounts | None = None
+    total_timeout_ms: NonNegative | None = Field(None, description="Budget of the commit, checked after a failed attempt.")
+    retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff)
+    manifest_list_mode: Literal["rewrite", "append"] = Field("rewrite", description="append is ML+.")
+    manifest_list_seal_threshold: Count = Field(0, description="ML+: seal a list after so many bytes; 0 never does.")
+    manifest_list_entry_size: AtLeastOne = Field(50, description="ML+: bytes of an entry.")
+
+
+class ClassSection(Section):
+    """``[workload.NAME]``: a class of transactions. What it leaves out is as ``[transaction]`` says."""
+
+    rate: Positive | None = Field(None, description="Arrivals per second, exponential intervals.")
+    inter_arrival: Interval | None = None
+    periodic: Periodic | None = None
+    closed: Closed | None = None
+    operation: Operation | None = Field(None, description="Its one operation.")
+    operation_types: OperationTypes | None = None
+    runtime: Runtime | None = None
+    tables: list[Count] | None = Field(None, description="The tables it is confined to.", min_length=1)
+    tables_per_txn: AtLeastOne | ZipfTables | None = None
+    table_selection: Selection | None = None
+    partitions_per_txn: Annotated[float, Field(ge=1)] | None = None
+    partition_selection: Selection | None = None
+    partition_range: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="The partitions it is confined to: first, one past the last."
+    )
+    manifests_per_concurrent_commit: NonNegative | None = None
+    retry: Count | None = None
+    real_conflict_probability: Probability | None = None
+    conflict_detector: Literal["probabilistic", "partition_overlap"] | None = None
+    on_real_conflict: Literal["abort", "merge", "restart"] | None = None
+    max_restarts: Count | None = None
+    conflicting_manifests: ManifestCounts | None = None
+    total_timeout_ms: NonNegative | None = None
+    retry_backoff: RetryBackoff | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> ClassSection:
+        arrivals = {"rate", "inter_arrival", "periodic", "closed"} & self.model_fields_set
+        if len(arrivals) > 1:
+            raise ValueError(f"arrivals are given twice: {', '.join(sorted(arrivals))}")
+        if self.operation is not None and self.operation_types is not None:
+            raise ValueError("operation and operation_types are given both")
+        return self
+
+
+class Partitions(Section):
+    """``[catalog.partitions]``: how many partitions tables have."""
+
+    num_partitions: AtLeastOne | None = Field(None, description="Of every table. Default 1.")
+    per_table: list[AtLeastOne] | None = Field(None, description="Of each table.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Partitions:
+        if self.num_partitions is not None and self.per_table is not None:
+            raise ValueError("num_partitions and per_table are given both")
+        return self
+
+
+class CatalogSection(Section):
+    """``[catalog]``: who holds the versions of tables, and how a commit is installed."""
+
+    type: Literal["cas", "append", "instant"] | None = Field(
+        None, description="Default cas, or append on a provider that can only append."
+    )
+    num_tables: AtLeastOne = 1
+    num_groups: AtLeastOne = Field(1, description="Tables of a group share one sequence number. 1: single-file catalog.")
+    group_sizes: Literal["uniform", "longtail"] = "uniform"
+    partitions: Partitions = Field(default_factory=Partitions)
+    provider: str | None = Field(None, description="A store of its own for the catalog. Default: that of [storage].")
+    latency_ms: NonNegative = Field(1.0, description="With type instant: the latency of reads and commits.")
+    linearization: Probability = Field(1.0, description="When, within its latency, a read or commit takes effect.")
+    size_bytes: Count = Field(4096, description="Size of the catalog object, for latencies that depend on it.")
+    table_metadata_inlined: bool = Field(True, description="False: table metadata is read and written apart.")
+    compaction_threshold: Count = Field(16_000_000, description="append: seal the log after so many bytes.")
+    compaction_max_entries: Count = Field(0, description="append: or after so many entries; 0 never does.")
+    log_entry_size: AtLeastOne = Field(100, description="append: bytes of a log entry.")
+
+
+class Normal(Section):
+    """A normal latency, cut at the provider's floor."""
+
+    mean: NonNegative
+    stddev: NonNegative = 0.0
+
+
+class ReadWrite(Section):
+    """Latencies of reading and writing a kind of object."""
+
+    read: Normal | None = None
+    write: Normal | None = None
+
+
+class Sizes(Section):
+    """``[storage.sizes]``: sizes of metadata objects, for latencies that depend on them."""
+
+    table_metadata_bytes: Count = 16_384
+    manifest_list_bytes: Count = 8_192
+    manifest_file_bytes: Count = 8_192
+
+
+class StorageSection(Section):
+    """``[storage]``: the object store. Without ``provider``, the T_* keys describe one of your own."""
+
+    provider: str | None = Field(None, description="A built-in provider, or the path of a profile of your own (*.toml).")
+    profile: Literal["2025-06", "2025-12"] = Field("2025-06", description="The set of built-in profiles.")
+    max_parallel: AtLeastOne = Field(4, description="So many like accesses go at once.")
+    min_latency_ms: NonNegative | None = Field(None, description="Floor under every latency, in place of the profile's.")
+    sizes: Sizes = Field(default_factory=Sizes)
+    T_CAS: Normal | None = None
+    T_METADATA_ROOT: ReadWrite | None = None
+    T_TABLE_METADATA: ReadWrite | None = None
+    T_MANIFEST_LIST: ReadWrite | None = None
+    T_MANIFEST_FILE: ReadWrite | None = None
+    T_APPEND: Normal | None = None
+    T_COMPACTION: Normal | None = None
+    T_LOG_ENTRY_READ: Normal | None = None
+
+
+class SimulationSection(Section):
+    """``[simulation]``: the run."""
+
+    duration_ms: Positive = Field(description="No arrivals after this.")
+    seed: Count | None = Field(None, description="Left out: a fresh one, which the results tell.")
+    output_path: str = Field("results.parquet", description="Where results go when the experiment has no label.", min_length=1)
+    drain: bool = Field(False, description="Let transactions finish that are in flight at the end.")
+    engine: Literal["auto", "reference"] = "auto"
+
+
+class Experiment(Section):
+    """``[experiment]``: with a label, results go to experiments/label-hash/seed/."""
+
+    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+
+
+class Document(Section):
+    """A whole configuration file."""
+
+    simulation: SimulationSection
+    experiment: Experiment = Field(default_factory=Experiment)
+    storage: StorageSection
+    catalog: CatalogSection = Field(default_factory=CatalogSection)
+    transaction: Transactions = Field(default_factory=Transactions)
+    workload: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], ClassSection] = Field(
+        default_factory=dict, description="Classes of transactions by name."
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema that editors use to check and complete configuration files."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Document.model_json_schema()}

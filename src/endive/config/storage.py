@@ -1,0 +1,134 @@
+"""From ``[storage]`` and ``[catalog]`` to the latency profiles that they mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any
+
+from endive.config.schema import CatalogSection, Document, Normal, ReadWrite, StorageSection
+from endive.storage import (
+    CATALOG,
+    MANIFEST_FILE,
+    MANIFEST_LIST,
+    TABLE_METADATA,
+    NormalLatency,
+    QuantileDistribution,
+    StorageProfile,
+    builtin_profiles,
+    load_profile,
+)
+from endive.storage.profiles import ProfileError
+
+_OBJECTS = {
+    "T_METADATA_ROOT": CATALOG,
+    "T_TABLE_METADATA": TABLE_METADATA,
+    "T_MANIFEST_LIST": MANIFEST_LIST,
+    "T_MANIFEST_FILE": MANIFEST_FILE,
+}
+_CONDITIONALS = {
+    "T_CAS": "cas",
+    "T_APPEND": "append",
+    "T_COMPACTION": "compaction",
+    "T_LOG_ENTRY_READ": "log_entry_read",
+}
+# A store of one's own whose latencies are not all given: a fast catalog, and 50 ms for manifests and their lists.
+_FAST, _SLOW = Normal(mean=1.0, stddev=0.1), Normal(mean=50.0, stddev=5.0)
+_CUSTOM_FLOOR_MS = 1.0
+
+
+class CatalogKind(Enum):
+    """How a catalog commits."""
+
+    CAS = auto()
+    APPEND = auto()
+    INSTANT = auto()
+
+
+def storage_profile(storage: StorageSection) -> StorageProfile:
+    """The profile of the store: a named one, with the T_* keys in place of what it says, or one made of the T_* keys alone."""
+    given = {key: getattr(storage, key) for key in (*_OBJECTS, *_CONDITIONALS) if getattr(storage, key) is not None}
+    if storage.provider is None:
+        if not given:
+            raise ProfileError("no provider and no T_* keys")
+        base = _custom(storage.min_latency_ms)
+    else:
+        base = _named(storage.provider, storage.profile)
+    floor = base.min_latency_ms if storage.min_latency_ms is None else storage.min_latency_ms
+    if storage.min_latency_ms is not None:
+        base = _with_floor(base, floor)
+    reads, writes = dict(base.reads), dict(base.writes)
+    root = given.get("T_METADATA_ROOT")
+    if root is not None and "T_TABLE_METADATA" not in given:
+        given["T_TABLE_METADATA"] = root  # a table's metadata is as far away as the root, unless it is said to be elsewhere
+    for key, kind in _OBJECTS.items():
+        latencies: ReadWrite | None = given.get(key)
+        if latencies is not None and latencies.read is not None:
+            reads[kind] = _normal(latencies.read, floor)
+        if latencies is not None and latencies.write is not None:
+            writes[kind] = _normal(latencies.write, floor)
+    changes: dict[str, Any] = {name: _normal(given[key], floor) for key, name in _CONDITIONALS.items() if key in given}
+    for name, failed in (("cas", "failed_cas"), ("append", "failed_append")):
+        if name in changes:
+            changes[failed] = None  # a refusal takes as long as a success, where only that is given
+    return replace(base, reads=reads, writes=writes, **changes)
+
+
+def catalog_profile(document: Document, storage: StorageProfile | None) -> StorageProfile | None:
+    """The profile of the store that holds the catalog: its own, or that of the tables."""
+    if document.catalog.provider is None:
+        return storage
+    return _named(document.catalog.provider, document.storage.profile)
+
+
+def catalog_kind(catalog: CatalogSection, profile: StorageProfile) -> CatalogKind:
+    """What was asked for, or what the provider can do: compare-and-swap before append."""
+    if catalog.type is not None:
+        return CatalogKind[catalog.type.upper()]
+    return CatalogKind.APPEND if profile.cas is None else CatalogKind.CAS
+
+
+def _named(name: str, profile_set: str) -> StorageProfile:
+    if name.endswith(".toml"):
+        return load_profile(Path(name))
+    profiles = builtin_profiles(profile_set)
+    if name not in profiles:
+        raise ProfileError(f"there is no provider {name!r}")
+    return profiles[name]
+
+
+def _custom(min_latency_ms: float | None) -> StorageProfile:
+    floor = _CUSTOM_FLOOR_MS if min_latency_ms is None else min_latency_ms
+    fast, slow = _normal(_FAST, floor), _normal(_SLOW, floor)
+    by_kind: dict[str, QuantileDistribution] = {"*": slow, CATALOG: fast, TABLE_METADATA: fast}
+    return StorageProfile("custom", floor, reads=by_kind, writes=by_kind, cas=fast, description="described by T_* keys")
+
+
+def _normal(latency: Normal, floor: float) -> NormalLatency:
+    return NormalLatency(latency.mean, latency.stddev, floor)
+
+
+def _with_floor(profile: StorageProfile, floor: float) -> StorageProfile:
+    """The profile with another floor under all that has one."""
+
+    def lifted(distribution: QuantileDistribution | None) -> QuantileDistribution | None:
+        if distribution is None or not hasattr(distribution, "min_latency_ms"):
+            return distribution
+        return replace(distribution, min_latency_ms=floor)  # type: ignore[type-var]
+
+    def all_lifted(by_kind: dict[str, QuantileDistribution]) -> dict[str, QuantileDistribution]:
+        return {kind: lifted(distribution) or distribution for kind, distribution in by_kind.items()}
+
+    return replace(
+        profile,
+        min_latency_ms=floor,
+        reads=all_lifted(profile.reads),
+        writes=all_lifted(profile.writes),
+        cas=lifted(profile.cas),
+        failed_cas=lifted(profile.failed_cas),
+        append=lifted(profile.append),
+        failed_append=lifted(profile.failed_append),
+        compaction=lifted(profile.compaction),
+        log_entry_read=lifted(profile.log_entry_read),
+    )

@@ -1,0 +1,83 @@
+"""The arithmetic of commits that both engines share: backoff, batches, counts, overlap of moments.
+
+Numbers in, numbers out; nothing here holds state. The compiled engine compiles these very functions, so they keep to the subset
+of Python that Numba understands.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def backoff_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, u: float) -> float:
+    """The wait before retry number ``retry`` (1 is the first); ``u`` moves it by at most +- ``jitter``."""
+    grown = base_ms * multiplier ** float(retry - 1)
+    capped = grown if grown < max_ms else max_ms
+    return capped * (1.0 + jitter * (2.0 * u - 1.0))
+
+
+def manifests_to_merge(snapshots_behind: int, manifests_per_commit: float) -> int:
+    """How many manifests a merge append reads again, and writes again, when so many commits came between."""
+    return int(snapshots_behind * manifests_per_commit)
+
+
+def whole_count(value: float, low: int, high: int) -> int:
+    """A draw rounded to a whole number of files within [low, high]."""
+    count = math.floor(value + 0.5)
+    return min(max(count, low), high)
+
+
+def fractional_count(mean: float, u: float) -> int:
+    """A whole number with mean ``mean``: one of the two nearest, by the uniform ``u``."""
+    whole = int(mean)
+    return whole + 1 if u < mean - whole else whole
+
+
+def moment_of_effect_ms(success_latency_ms: float, linearization: float) -> float:
+    """When, after it was sent, a request takes effect at the catalog."""
+    return success_latency_ms * linearization
+
+
+def failed_answer_ms(effect_ms: float, failed_latency_ms: float) -> float:
+    """When a refused request is answered: at its own latency, but not before the refusal was decided."""
+    return failed_latency_ms if failed_latency_ms > effect_ms else effect_ms
+
+
+def lower_bound(cumulative: object, n: int, x: float) -> int:
+    """The first index i in [0, n) with ``cumulative[i + 1] > x``; ``cumulative`` starts with 0."""
+    low, high = 0, n - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle + 1] > x:  # type: ignore[index]
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def pick(cumulative: object, n: int, chosen: object, n_chosen: int, u: float) -> int:
+    """Draw one of the first ``n`` items by weight, without those already chosen.
+
+    ``cumulative[i]`` is the sum of the weights of the items before i. ``chosen`` holds the ``n_chosen`` earlier picks in
+    ascending order. One uniform makes one pick: it is laid over the weight that is left, and stepped past each chosen item.
+    """
+    left = cumulative[n]  # type: ignore[index]
+    for i in range(n_chosen):
+        c = chosen[i]  # type: ignore[index]
+        left -= cumulative[c + 1] - cumulative[c]  # type: ignore[index]
+    x = u * left
+    for i in range(n_chosen):
+        c = chosen[i]  # type: ignore[index]
+        if x >= cumulative[c]:  # type: ignore[index]
+            x += cumulative[c + 1] - cumulative[c]  # type: ignore[index]
+    item = lower_bound(cumulative, n, x)
+    for i in range(n_chosen):  # rounding may land on the edge of a chosen item: take the next free one
+        if chosen[i] == item:  # type: ignore[index]
+            item += 1
+    if item < n:
+        return item
+    item = n - 1
+    for i in range(n_chosen - 1, -1, -1):
+        if chosen[i] == item:  # type: ignore[index]
+            item -= 1
+    return item

@@ -1,0 +1,17 @@
+"""The entry point of the command line."""
+
+from __future__ import annotations
+
+from endive.cli import init, providers, run, schema, validate
+from endive.cli.app import app
+
+__all__ = ["app", "cli", "init", "providers", "run", "schema", "validate"]
+
+
+def cli() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,64 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary path beside ``path``; what is written there takes its place when the block ends well, and vanishes otherwise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file, whole or not at all."""
+    with whole_file(path) as temporary:
+        temporary.write_text(text)
+
+
+class ParquetSink:
+    """A sink that streams batches to a Parquet file, one row group each, whole or not at all."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path = path
+        self.rows = 0
+        self._whole = whole_file(path)
+        self._writer = pq.ParquetWriter(self._whole.__enter__(), schema, compression="zstd")
+
+    def __call__(self, batch: pa.RecordBatch) -> None:
+        """Write a batch."""
+        self.rows += batch.num_rows
+        self._writer.write_batch(batch)
+
+    def __enter__(self) -> ParquetSink:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None:
+        try:
+            self._writer.close()
+        except OSError:
+            if error is None:
+                self._whole.__exit__(*_info(OSError(f"{self.path}: cannot be written")))
+                raise
+        return self._whole.__exit__(kind, error, trace)
+
+
+def _info(error: BaseException) -> tuple[type[BaseException], BaseException, None]:
+    return type(error), error, None

@@ -1,0 +1,144 @@
+"""The reference engine: the model as generators, driven by SimPy. It is the readable definition of what a run is.
+
+What flows in: a ``SimulationConfig``. What flows out: results, one for each transaction, in the order in which they end, and at
+the end those that are still in flight. The engine owns the clock and the number of the next transaction.
+
+Events of the same moment are ordered by transaction; arrivals come after them, in order of their source. SimPy orders events of
+a moment by priority, so the priority of an event is its transaction's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+import simpy
+
+from endive.simulation.config import SimulationConfig
+from endive.simulation.rows import RowBuffer, Sink, results_to_batch, trace_to_batch
+from endive.simulation.summary import RunCounters
+from endive.transaction import (
+    ManifestLists,
+    Transaction,
+    TransactionResult,
+    TransactionStatus,
+)
+from endive.workload import Source
+
+T = TypeVar("T")
+Progress = Callable[[float], None]
+"""Told now and then how far the clock of the run has come, in milliseconds."""
+
+_ARRIVALS = 2**62
+_PROGRESS_EVERY = 256
+
+
+def _drive_generator(env: simpy.Environment, steps: Generator[float, None, T], place: int, done: Callable[[T], None]) -> None:
+    """Let a generator of latencies take its time: each becomes a timeout, and ``done`` gets what the generator returns.
+
+    One event serves all the steps, scheduled anew for each: that is what makes a step cheaper than a ``simpy.Process``.
+    """
+    event = simpy.Event(env)
+    event._ok, event._value = True, None
+
+    def resume(_: simpy.Event) -> None:
+        try:
+            latency_ms = next(steps)
+        except StopIteration as stop:
+            done(stop.value)
+            return
+        event.callbacks = [resume]
+        env.schedule(event, place, latency_ms)  # type: ignore[arg-type]
+
+    resume(event)
+
+
+class ReferenceEngine:
+    """One run of the reference engine."""
+
+    def __init__(self, config: SimulationConfig, sink: Sink, trace: Sink | None = None, progress: Progress | None = None):
+        self._config = config
+        self._env = simpy.Environment()
+        self._catalog = config.catalog.fresh()
+        workload = config.workload if config.seed is None else config.workload.reseeded(config.seed)
+        self._sources = workload.sources()
+        self._manifest_lists = ManifestLists(workload.config.num_tables, config.manifest_list_seal_threshold_bytes)
+        self._policies = {cls.name: config.policy_of(cls) for cls in workload.config.workload_classes}
+        self._results = RowBuffer(results_to_batch, sink)
+        self._trace = None if trace is None else RowBuffer(trace_to_batch, trace)
+        self._progress = progress
+        self._in_flight: dict[int, Transaction] = {}
+        self._next_id = 0
+
+    def run(self) -> RunCounters:
+        """Run to the end and return what happened at the catalog."""
+        config, env = self._config, self._env
+        for source in self._sources:
+            self._await_arrival(source)
+        env.run(until=None if config.drain else config.duration_ms)
+        for txn in self._in_flight.values():
+            self._results.add(_in_flight_result(txn, config.duration_ms))
+        self._results.flush()
+        if self._trace is not None:
+            self._trace.flush()
+        return RunCounters.of(self._catalog.counters, self._manifest_lists.counters)
+
+    def _await_arrival(self, source: Source) -> None:
+        """Wait for the next transaction of a source, unless it would come after the end."""
+        delay_ms = source.next_delay_ms()
+        if self._env.now + delay_ms < self._config.duration_ms:
+            arrival = simpy.Event(self._env)
+            arrival._ok, arrival._value = True, None
+            arrival.callbacks = [lambda _: self._submit(source)]
+            self._env.schedule(arrival, _ARRIVALS + source.rank, delay_ms)  # type: ignore[arg-type]
+
+    def _submit(self, source: Source) -> None:
+        """Start the next transaction of a source."""
+        config, cls = self._config, source.workload_class
+        txn, streams = source.make(self._next_id, self._env.now)
+        self._next_id += 1
+        self._in_flight[txn.txn_id] = txn
+        if self._progress is not None and self._next_id % _PROGRESS_EVERY == 0:
+            self._progress(self._env.now)
+        steps = txn.execute(
+            self._catalog,
+            config.storage_provider,
+            config.detector_of(cls),
+            config.max_retries_of(cls),
+            config.ml_append_mode,
+            policy=self._policies[cls.name],
+            streams=streams,
+            manifest_lists=self._manifest_lists,
+            trace=None if self._trace is None else self._trace.add,
+        )
+
+        def finish(result: TransactionResult) -> None:
+            del self._in_flight[txn.txn_id]
+            self._results.add(result)
+            if source.closed:
+                self._await_arrival(source)
+
+        if not source.closed:
+            self._await_arrival(source)
+        _drive_generator(self._env, steps, txn.txn_id + 1, finish)
+
+
+def _in_flight_result(txn: Transaction, now_ms: float) -> TransactionResult:
+    """The row of a transaction that the end of the run cut off: what it had finished by then."""
+    if txn.lifecycle is not None:
+        return txn.lifecycle.result(now_ms)
+    return TransactionResult(
+        status=TransactionStatus.IN_FLIGHT,
+        txn_id=txn.txn_id,
+        commit_time_ms=-1.0,
+        abort_time_ms=-1.0,
+        abort_reason=None,
+        total_retries=0,
+        commit_latency_ms=0.0,
+        total_latency_ms=now_ms - txn.submit_time_ms,
+        operation_type=txn.operation_type,
+        runtime_ms=0.0,
+        submit_time_ms=txn.submit_time_ms,
+        workload_class=txn.workload_class,
+        tables_written=tuple(sorted(txn.tables_written)),
+    )

@@ -1,0 +1,53 @@
+"""Object stores: latency distributions, providers, and the profiles that describe them."""
+
+from endive.storage.distributions import (
+    ExponentialLatency,
+    FixedLatency,
+    LatencyDistribution,
+    LognormalLatency,
+    NormalLatency,
+    QuantileDistribution,
+    SizeBasedLatency,
+    UniformLatency,
+)
+from endive.storage.profiles import DEFAULT_PROFILE_SET, PROFILE_SETS, builtin_profiles, create_provider, load_profile
+from endive.storage.provider import (
+    CATALOG,
+    MANIFEST_FILE,
+    MANIFEST_LIST,
+    OBJECT_KINDS,
+    TABLE_METADATA,
+    ConditionalLatency,
+    ProfiledProvider,
+    StorageProfile,
+    StorageProvider,
+    StorageResult,
+    UnsupportedOperationError,
+)
+
+__all__ = [
+    "CATALOG",
+    "DEFAULT_PROFILE_SET",
+    "MANIFEST_FILE",
+    "MANIFEST_LIST",
+    "OBJECT_KINDS",
+    "PROFILE_SETS",
+    "TABLE_METADATA",
+    "ConditionalLatency",
+    "ExponentialLatency",
+    "FixedLatency",
+    "LatencyDistribution",
+    "LognormalLatency",
+    "NormalLatency",
+    "ProfiledProvider",
+    "QuantileDistribution",
+    "SizeBasedLatency",
+    "StorageProfile",
+    "StorageProvider",
+    "StorageResult",
+    "UniformLatency",
+    "UnsupportedOperationError",
+    "builtin_profiles",
+    "create_provider",
+    "load_profile",
+]

@@ -1,0 +1,327 @@
+"""Storage providers: how long each access to an object store takes.
+
+What flows in: the kind of object, its size, and a source of randomness. What flows out: latencies, as bare floats yielded by
+generators. A provider owns nothing but its latency profile; what the store holds is the business of catalogs and tables.
+
+Keys are kinds of objects (``MANIFEST_LIST``, ...), optionally followed by ``/`` and a name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Self
+
+from endive.randomness import RandomSource, Stream, quantile
+from endive.storage.distributions import Parameters, QuantileDistribution, SizeBasedLatency
+
+CATALOG = "catalog"
+TABLE_METADATA = "table_metadata"
+MANIFEST_LIST = "manifest_list"
+MANIFEST_FILE = "manifest_file"
+OBJECT_KINDS = (CATALOG, TABLE_METADATA, MANIFEST_LIST, MANIFEST_FILE)
+
+
+class UnsupportedOperationError(RuntimeError):
+    """The provider has no such operation."""
+
+
+@dataclass(frozen=True)
+class StorageResult:
+    """What the store answered. Whether a conditional write met its condition is decided by whoever owns the object."""
+
+    success: bool
+    latency_ms: float
+    data_size_bytes: int
+
+
+@dataclass(frozen=True)
+class ConditionalLatency:
+    """The two answers that a compare-and-swap or an append may get, made from one uniform."""
+
+    success_ms: float
+    failure_ms: float
+
+
+def total_ms(operation: Generator[float, None, StorageResult]) -> float:
+    """How long an operation takes if nobody else is looked at meanwhile: the sum of what it yields."""
+    return sum(operation)
+
+
+class StorageProvider(ABC):
+    """An object store. Subclass it for a store of your own: the five operations and the four properties are all it takes."""
+
+    def __init__(self, rng: RandomSource) -> None:
+        self._rng = rng
+
+    def bind(self, rng: RandomSource) -> Self:
+        """The same provider drawing from ``rng``: how each transaction gets its own stream."""
+        bound = object.__new__(type(self))
+        bound.__dict__.update(self.__dict__)
+        bound._rng = rng
+        return bound
+
+    @abstractmethod
+    def read(self, key: str, expected_size_bytes: int) -> Generator[float, None, StorageResult]:
+        """Read an object."""
+
+    @abstractmethod
+    def write(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
+        """Write an object."""
+
+    @abstractmethod
+    def cas(self, key: str, expected_version: int, size_bytes: int) -> Generator[float, None, StorageResult]:
+        """Replace an object if it still has the expected version."""
+
+    @abstractmethod
+    def append(self, key: str, offset: int, size_bytes: int) -> Generator[float, None, StorageResult]:
+        """Append to an object if it still ends at ``offset``."""
+
+    @abstractmethod
+    def tail_append(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
+        """Append to an object wherever it ends."""
+
+    @property
+    @abstractmethod
+    def supports_cas(self) -> bool:
+        """Whether ``cas`` works."""
+
+    @property
+    @abstractmethod
+    def supports_append(self) -> bool:
+        """Whether ``append`` works."""
+
+    @property
+    @abstractmethod
+    def supports_tail_append(self) -> bool:
+        """Whether ``tail_append`` works."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The provider's name."""
+
+    @property
+    @abstractmethod
+    def min_latency_ms(self) -> float:
+        """The floor under every latency."""
+
+    def read_ms(self, key: str, expected_size_bytes: int) -> float:
+        """The latency of one read."""
+        return total_ms(self.read(key, expected_size_bytes))
+
+    def write_ms(self, key: str, size_bytes: int) -> float:
+        """The latency of one write."""
+        return total_ms(self.write(key, size_bytes))
+
+    def slowest_read_ms(self, key: str, expected_size_bytes: int, count: int) -> float:
+        """The latency of ``count`` reads at once."""
+        return max(self.read_ms(key, expected_size_bytes) for _ in range(count))
+
+    def slowest_write_ms(self, key: str, size_bytes: int, count: int) -> float:
+        """The latency of ``count`` writes at once."""
+        return max(self.write_ms(key, size_bytes) for _ in range(count))
+
+    def cas_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
+        """The latencies of one compare-and-swap, should it succeed or fail."""
+        latency = total_ms(self.cas(key, expected_version, size_bytes))
+        return ConditionalLatency(latency, latency)
+
+    def append_ms(self, key: str, offset: int, size_bytes: int) -> ConditionalLatency:
+        """The latencies of one append, should it succeed or fail."""
+        latency = total_ms(self.append(key, offset, size_bytes))
+        return ConditionalLatency(latency, latency)
+
+    def compaction_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
+        """The latencies of the compare-and-swap that compacts a catalog log."""
+        return self.cas_ms(key, expected_version, size_bytes)
+
+    def log_entry_read_ms(self) -> float:
+        """What each log entry since the checkpoint adds to a read of the catalog."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class StorageProfile:
+    """The latencies of a provider: for reads and writes by kind of object, where ``"*"`` stands for every other kind.
+
+    ``failed_cas`` and ``failed_append`` default to the latency of success. A profile without ``append`` cannot append.
+    """
+
+    name: str
+    min_latency_ms: float
+    reads: dict[str, QuantileDistribution]
+    writes: dict[str, QuantileDistribution]
+    cas: QuantileDistribution | None
+    failed_cas: QuantileDistribution | None = None
+    append: QuantileDistribution | None = None
+    failed_append: QuantileDistribution | None = None
+    compaction: QuantileDistribution | None = None
+    log_entry_read: QuantileDistribution | None = None
+    tail_append: bool = False
+    description: str = ""
+    source: str = ""
+
+    def read_parameters(self, key: str, size_bytes: int) -> Parameters:
+        """The distribution of a read of that object."""
+        return _sized(self.reads, key, size_bytes)
+
+    def write_parameters(self, key: str, size_bytes: int) -> Parameters:
+        """The distribution of a write of that object."""
+        return _sized(self.writes, key, size_bytes)
+
+
+def _sized(by_kind: dict[str, QuantileDistribution], key: str, size_bytes: int) -> Parameters:
+    distribution = by_kind.get(key.partition("/")[0]) or by_kind["*"]
+    if isinstance(distribution, SizeBasedLatency):
+        distribution = distribution.with_size(size_bytes)
+    return distribution.parameters
+
+
+@dataclass(frozen=True)
+class _Conditional:
+    success: QuantileDistribution
+    failure: QuantileDistribution
+
+    def draw(self, rng: RandomSource) -> ConditionalLatency:
+        u = rng.random_sample()
+        return ConditionalLatency(self.success.at(u), self.failure.at(u))
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What is worked out once and shared by all the copies of a provider."""
+
+    cas: _Conditional | None
+    append: _Conditional | None
+    compaction: _Conditional | None
+    reads: dict[tuple[str, int], Parameters] = field(default_factory=dict)
+    writes: dict[tuple[str, int], Parameters] = field(default_factory=dict)
+
+
+class ProfiledProvider(StorageProvider):
+    """A provider described by a ``StorageProfile``: all the built-in ones, and those from a user's own profile file."""
+
+    def __init__(self, profile: StorageProfile, rng: RandomSource) -> None:
+        super().__init__(rng)
+        self.profile = profile
+        self._prepared = _Prepared(
+            cas=_conditional(profile.cas, profile.failed_cas),
+            append=_conditional(profile.append, profile.failed_append),
+            compaction=_conditional(profile.compaction or profile.cas, profile.failed_cas),
+        )
+
+    @property
+    def name(self) -> str:
+        """The profile's name."""
+        return self.profile.name
+
+    @property
+    def min_latency_ms(self) -> float:
+        """The profile's floor."""
+        return self.profile.min_latency_ms
+
+    @property
+    def supports_cas(self) -> bool:
+        """Whether the profile has a CAS latency."""
+        return self.profile.cas is not None
+
+    @property
+    def supports_append(self) -> bool:
+        """Whether the profile has an append latency."""
+        return self.profile.append is not None
+
+    @property
+    def supports_tail_append(self) -> bool:
+        """Whether appends need no offset."""
+        return self.profile.tail_append
+
+    def read(self, key: str, expected_size_bytes: int) -> Generator[float, None, StorageResult]:
+        """Read an object."""
+        latency = self.read_ms(key, expected_size_bytes)
+        yield latency
+        return StorageResult(True, latency, expected_size_bytes)
+
+    def write(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
+        """Write an object."""
+        latency = self.write_ms(key, size_bytes)
+        yield latency
+        return StorageResult(True, latency, size_bytes)
+
+    def cas(self, key: str, expected_version: int, size_bytes: int) -> Generator[float, None, StorageResult]:
+        """Replace an object; the latency is that of a success."""
+        latency = self.cas_ms(key, expected_version, size_bytes).success_ms
+        yield latency
+        return StorageResult(True, latency, size_bytes)
+
+    def append(self, key: str, offset: int, size_bytes: int) -> Generator[float, None, StorageResult]:
+        """Append at an offset; the latency is that of a success."""
+        latency = self.append_ms(key, offset, size_bytes).success_ms
+        yield latency
+        return StorageResult(True, latency, size_bytes)
+
+    def tail_append(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
+        """Append wherever the object ends."""
+        if not self.supports_tail_append:
+            raise UnsupportedOperationError(f"provider {self.name!r} has no tail append")
+        return self.append(key, -1, size_bytes)
+
+    def read_ms(self, key: str, expected_size_bytes: int) -> float:
+        """The latency of one read."""
+        return self.slowest_read_ms(key, expected_size_bytes, 1)
+
+    def write_ms(self, key: str, size_bytes: int) -> float:
+        """The latency of one write."""
+        return self.slowest_write_ms(key, size_bytes, 1)
+
+    def slowest_read_ms(self, key: str, expected_size_bytes: int, count: int) -> float:
+        """The latency of ``count`` reads at once: that of the largest of as many uniforms."""
+        parameters = self._prepared.reads.get((key, expected_size_bytes))
+        if parameters is None:
+            parameters = self.profile.read_parameters(key, expected_size_bytes)
+            self._prepared.reads[(key, expected_size_bytes)] = parameters
+        kind, a, b, floor = parameters
+        return quantile(kind, a, b, floor, _largest(self._rng, count))
+
+    def slowest_write_ms(self, key: str, size_bytes: int, count: int) -> float:
+        """The latency of ``count`` writes at once: that of the largest of as many uniforms."""
+        parameters = self._prepared.writes.get((key, size_bytes))
+        if parameters is None:
+            parameters = self.profile.write_parameters(key, size_bytes)
+            self._prepared.writes[(key, size_bytes)] = parameters
+        kind, a, b, floor = parameters
+        return quantile(kind, a, b, floor, _largest(self._rng, count))
+
+    def cas_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
+        """The latencies of one compare-and-swap, both made from one uniform."""
+        return self._draw(self._prepared.cas, "compare-and-swap")
+
+    def append_ms(self, key: str, offset: int, size_bytes: int) -> ConditionalLatency:
+        """The latencies of one append, both made from one uniform."""
+        return self._draw(self._prepared.append, "append")
+
+    def compaction_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
+        """The latencies of the compare-and-swap that compacts a catalog log."""
+        return self._draw(self._prepared.compaction, "compare-and-swap")
+
+    def _draw(self, conditional: _Conditional | None, operation: str) -> ConditionalLatency:
+        if conditional is None:
+            raise UnsupportedOperationError(f"provider {self.name!r} has no {operation}")
+        return conditional.draw(self._rng)
+
+    def log_entry_read_ms(self) -> float:
+        """What each log entry since the checkpoint adds to a read of the catalog (0 where the profile says nothing)."""
+        entry = self.profile.log_entry_read
+        return 0.0 if entry is None else entry.sample(self._rng)
+
+
+def _largest(rng: RandomSource, count: int) -> float:
+    """The largest of ``count`` uniforms."""
+    if isinstance(rng, Stream):
+        return rng.random_sample() if count == 1 else rng.largest_sample(count)
+    return max(rng.random_sample() for _ in range(count))
+
+
+def _conditional(success: QuantileDistribution | None, failure: QuantileDistribution | None) -> _Conditional | None:
+    return None if success is None else _Conditional(success, failure or success)

@@ -1,0 +1,142 @@
+"""Transactions and conflict detectors: what a user may subclass."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from endive.transaction.types import ConflictCost, TransactionResult
+
+if TYPE_CHECKING:
+    from endive.catalog import Catalog, CatalogSnapshot
+    from endive.randomness import RandomSource, TransactionStreams
+    from endive.storage import StorageProvider
+    from endive.transaction.lifecycle import Lifecycle
+    from endive.transaction.manifest_lists import ManifestLists
+    from endive.transaction.policy import CommitPolicy
+    from endive.transaction.trace import Tracer
+
+
+class ConflictDetector(ABC):
+    """Decides whether an overlap of writes is a real conflict of data."""
+
+    @abstractmethod
+    def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
+        """Whether what changed between the snapshots conflicts with the transaction's data."""
+
+    def bind(self, rng: RandomSource) -> ConflictDetector:
+        """The same detector drawing from ``rng``: how each transaction gets its own stream."""
+        return self
+
+
+class Transaction(ABC):
+    """One operation on some tables of one table group, from its submission to its commit or abort.
+
+    A subclass says what the operation costs and whether its data can conflict; the way through the commit protocol is the same
+    for all (``endive.transaction.lifecycle``). ``partitions_written`` of None means that it may touch any partition.
+    """
+
+    operation_type: ClassVar[str]
+
+    def __init__(
+        self,
+        txn_id: int,
+        submit_time_ms: float,
+        runtime_ms: float,
+        tables_written: frozenset[int],
+        partitions_written: Mapping[int, frozenset[int]] | None = None,
+        *,
+        tables_read: frozenset[int] | None = None,
+        group: int = 0,
+        workload_class: str = "default",
+    ) -> None:
+        self.txn_id = txn_id
+        self.submit_time_ms = submit_time_ms
+        self.runtime_ms = runtime_ms
+        self.tables_written = tables_written
+        self.partitions_written = partitions_written
+        self.tables_read = tables_written if tables_read is None else tables_read | tables_written
+        self.group = group
+        self.workload_class = workload_class
+        self.lifecycle: Lifecycle | None = None
+        """How far it has come; set by ``execute``."""
+
+    def execute(
+        self,
+        catalog: Catalog,
+        storage: StorageProvider,
+        conflict_detector: ConflictDetector,
+        max_retries: int = 10,
+        ml_append_mode: bool = False,
+        *,
+        policy: CommitPolicy | None = None,
+        streams: TransactionStreams | None = None,
+        manifest_lists: ManifestLists | None = None,
+        trace: Tracer | None = None,
+    ) -> Generator[float, None, TransactionResult]:
+        """Read, work, commit: yields latencies in milliseconds and returns what came of it.
+
+        With ``streams``, catalog, storage and detector draw from the transaction's own streams; without, from what they hold.
+        """
+        from endive.transaction.lifecycle import Lifecycle
+
+        self.lifecycle = Lifecycle(
+            self,
+            catalog,
+            storage,
+            conflict_detector,
+            max_retries,
+            ml_append_mode,
+            policy=policy,
+            streams=streams,
+            manifest_lists=manifest_lists,
+            trace=trace,
+        )
+        return self.lifecycle.run()
+
+    @abstractmethod
+    def can_have_real_conflict(self) -> bool:
+        """Whether concurrent changes of data can make this operation invalid."""
+
+    @abstractmethod
+    def should_abort_on_real_conflict(self) -> bool:
+        """Whether a real conflict ends the operation (as the policy says: abort, merge or restart)."""
+
+    def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
+        """What an attempt costs that makes its manifests: the first one, and each after an overlap.
+
+        For each written table: the manifest list is read, a manifest is written, the list is written (with ML+ it is appended
+        to, which is not part of this cost).
+        """
+        tables = len(self.tables_written)
+        return ConflictCost(
+            manifest_list_reads=tables,
+            manifest_file_writes=tables,
+            manifest_list_writes=0 if ml_append_mode else tables,
+        )
+
+    @abstractmethod
+    def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
+        """What an overlap costs on top, when so many snapshots of the overlapping tables came between."""
+
+    def has_write_overlap(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
+        """Whether what came between wrote to the same table and the same partitions (any, if partitions are not tracked)."""
+        return any(self._overlaps(table_id, old_snapshot, new_snapshot) for table_id in self.tables_written)
+
+    def snapshots_behind(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> int:
+        """How many snapshots of the tables that overlap came between."""
+        return sum(
+            new_snapshot.get_table(table_id).version - old_snapshot.get_table(table_id).version
+            for table_id in self.tables_written
+            if self._overlaps(table_id, old_snapshot, new_snapshot)
+        )
+
+    def _overlaps(self, table_id: int, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
+        old, new = old_snapshot.get_table(table_id), new_snapshot.get_table(table_id)
+        if old.version == new.version:
+            return False
+        if self.partitions_written is None:
+            return True
+        before, after = old.partition_versions, new.partition_versions
+        return any(before[p] != after[p] for p in self.partitions_written.get(table_id, ()))

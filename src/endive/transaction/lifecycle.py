@@ -1,0 +1,386 @@
+"""The way of a transaction through the commit protocol (commit path ``endive``).
+
+What flows in: the transaction, the catalog, the store, a detector and a policy. What flows out: latencies, yielded one step at a
+time, and the result. The lifecycle owns the account of one transaction: its clock, its counts and where its time went. A step is
+entered into the account when it is finished, so that a run may be cut off at any moment and the account is still right.
+
+    start:    read the catalog, (read table metadata), work
+    attempt:  (make manifests, unless the last ones are still valid), commit
+    failure:  (give up), back off, read the catalog; on an overlap pay for the conflict, and if it is a real one
+              abort, merge or restart; attempt again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
+from endive.costs import backoff_ms, failed_answer_ms, moment_of_effect_ms
+from endive.randomness import Purpose, TransactionStreams
+from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
+from endive.transaction.manifest_lists import ManifestLists
+from endive.transaction.policy import CommitPolicy
+from endive.transaction.trace import TraceEvent, Tracer
+from endive.transaction.types import (
+    COMMIT_TIMEOUT,
+    MAX_RETRIES_EXCEEDED,
+    VALIDATION_EXCEPTION,
+    ConflictCost,
+    TransactionResult,
+    TransactionStatus,
+)
+
+if TYPE_CHECKING:
+    from endive.catalog import Catalog
+    from endive.storage import StorageProvider
+    from endive.transaction.base import ConflictDetector, Transaction
+
+Steps = Generator[float, None, None]
+T = TypeVar("T")
+
+
+class FileAccess(NamedTuple):
+    """A kind of access to files of a table."""
+
+    reading: bool
+    kind: str
+    size: str
+    counter: str
+
+
+METADATA_READ = FileAccess(True, TABLE_METADATA, "table_metadata_bytes", "metadata_reads")
+METADATA_WRITE = FileAccess(False, TABLE_METADATA, "table_metadata_bytes", "metadata_writes")
+LIST_READ = FileAccess(True, MANIFEST_LIST, "manifest_list_bytes", "manifest_list_reads")
+LIST_WRITE = FileAccess(False, MANIFEST_LIST, "manifest_list_bytes", "manifest_list_writes")
+FILE_READ = FileAccess(True, MANIFEST_FILE, "manifest_file_bytes", "manifest_file_reads")
+FILE_WRITE = FileAccess(False, MANIFEST_FILE, "manifest_file_bytes", "manifest_file_writes")
+LIST_APPENDS = "manifest_list_appends"
+COUNTERS = (*(a.counter for a in (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE)), LIST_APPENDS)
+
+CATALOG_READ = "catalog_read_ms"
+RUNTIME = "runtime_ms"
+PER_ATTEMPT_IO = "per_attempt_io_ms"
+CONFLICT_IO = "conflict_io_ms"
+CATALOG_COMMIT = "catalog_commit_ms"
+BACKOFF = "backoff_ms"
+TIMES = (CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, CATALOG_COMMIT, BACKOFF)
+"""Where the time of a transaction goes; together they are its total latency."""
+
+
+Accesses = tuple[tuple[FileAccess, int], ...]
+
+
+def _in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
+    """The accesses of a cost, reads from the top of the table down, then writes from the bottom up."""
+    return (
+        (METADATA_READ, cost.metadata_reads),
+        (LIST_READ, cost.manifest_list_reads),
+        (LIST_READ, cost.historical_ml_reads),
+        (FILE_READ, cost.manifest_file_reads),
+    ), ((FILE_WRITE, cost.manifest_file_writes), (LIST_WRITE, cost.manifest_list_writes))
+
+
+class _AbortError(Exception):
+    """The transaction gives up."""
+
+
+class _RestartError(Exception):
+    """The application starts the operation again."""
+
+
+class Lifecycle:
+    """One transaction on its way, and the account of it."""
+
+    def __init__(
+        self,
+        txn: Transaction,
+        catalog: Catalog,
+        storage: StorageProvider,
+        conflict_detector: ConflictDetector,
+        max_retries: int,
+        ml_append_mode: bool,
+        *,
+        policy: CommitPolicy | None,
+        streams: TransactionStreams | None,
+        manifest_lists: ManifestLists | None,
+        trace: Tracer | None,
+    ) -> None:
+        self.txn = txn
+        self.policy = policy or CommitPolicy()
+        self.max_retries = max_retries
+        self.ml_append_mode = ml_append_mode
+        self.streams = streams or TransactionStreams(txn.txn_id)
+        if streams is not None:
+            catalog = catalog.bind(streams.stream(Purpose.CATALOG), txn.group)
+            storage = storage.bind(streams.stream(Purpose.STORAGE))
+        self.catalog = catalog
+        self.storage = storage
+        self.detector = conflict_detector
+        self._bind_detector = streams is not None
+        self.manifest_lists = manifest_lists or ManifestLists(max(txn.tables_read, default=0) + 1)
+        self.trace = trace
+
+        self.status = TransactionStatus.PENDING
+        self.now_ms = txn.submit_time_ms
+        self.attempt = 0
+        self.retries = 0
+        self.restarts = 0
+        self.false_conflicts = 0
+        self.real_conflicts = 0
+        self.event_count = 0
+        self.commit_latency_ms = 0.0
+        self.commit_started_ms = 0.0
+        self.times = dict.fromkeys(TIMES, 0.0)
+        self.counts = dict.fromkeys(COUNTERS, 0)
+
+    def run(self) -> Generator[float, None, TransactionResult]:
+        """From submission to commit or abort."""
+        self._emit("submit")
+        while True:
+            snapshot = yield from self._start()
+            if not self.txn.tables_written:
+                return self._finish(TransactionStatus.COMMITTED)
+            self.status = TransactionStatus.COMMITTING
+            self.commit_started_ms = self.now_ms
+            try:
+                yield from self._commit(snapshot)
+            except _RestartError:
+                self._leave_commit()
+                self.restarts += 1
+                self._emit("restart")
+                continue
+            except _AbortError as abort:
+                self._leave_commit()
+                self._emit("abort", kind=str(abort))
+                return self._finish(TransactionStatus.ABORTED, str(abort))
+            self._leave_commit()
+            return self._finish(TransactionStatus.COMMITTED)
+
+    def _start(self) -> Generator[float, None, CatalogSnapshot]:
+        """Read the state that the work is based on, and work."""
+        self.status = TransactionStatus.EXECUTING
+        snapshot = yield from self._read_catalog()
+        if not self.policy.table_metadata_inlined:
+            yield from self._access(METADATA_READ, len(self.txn.tables_read), CATALOG_READ)
+        yield from self._wait(self.txn.runtime_ms, RUNTIME, "runtime")
+        return snapshot
+
+    def _commit(self, snapshot: CatalogSnapshot) -> Steps:
+        """Attempts until one succeeds; otherwise it raises what ended them."""
+        self.attempt = 0
+        redo = append = True
+        while True:
+            if redo:
+                yield from self._make_manifests(append)
+                append = False
+            result = yield from self._attempt(snapshot)
+            if result.success:
+                return
+            if self.attempt >= self.max_retries:
+                raise _AbortError(MAX_RETRIES_EXCEEDED)
+            timeout = self.policy.total_timeout_ms
+            if timeout is not None and self.now_ms - self.commit_started_ms > timeout:
+                raise _AbortError(COMMIT_TIMEOUT)
+            self.attempt += 1
+            self.retries += 1
+            yield from self._back_off()
+            current = yield from self._read_catalog()
+            redo = self.txn.has_write_overlap(snapshot, current)
+            if redo:
+                append = yield from self._resolve_conflict(snapshot, current)
+            else:
+                self._emit("conflict", kind="none")
+            snapshot = current
+
+    def _attempt(self, snapshot: CatalogSnapshot) -> Generator[float, None, CommitResult]:
+        """One commit, based on a snapshot."""
+        txn = self.txn
+        writes = {table_id: snapshot.get_table(table_id).version + 1 for table_id in sorted(txn.tables_written)}
+        intention = IntentionRecord(
+            txn.txn_id,
+            snapshot.seq,
+            writes,
+            tables_read={table_id: snapshot.get_table(table_id).version for table_id in txn.tables_read},
+            expected_offset=snapshot.log_offset,
+        )
+        self._emit("attempt")
+        result, elapsed = yield from self._clocked(
+            self.catalog.commit(snapshot.seq, writes, self.now_ms, intention, partitions_written=txn.partitions_written)
+        )
+        self.times[CATALOG_COMMIT] += elapsed
+        self.event_count += result.round_trips
+        self._emit("commit" if result.success else "commit_failed", duration_ms=elapsed)
+        return result
+
+    def _resolve_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot) -> Generator[float, None, bool]:
+        """Pay for an overlap; says whether the entry in the manifest list has to be appended anew (ML+)."""
+        txn, policy = self.txn, self.policy
+        behind = txn.snapshots_behind(old, new)
+        yield from self._pay_conflict(txn.get_conflict_cost(behind, self.ml_append_mode))
+        if self._bind_detector:
+            self.detector = self.detector.bind(self.streams.stream(Purpose.CONFLICT))
+            self._bind_detector = False
+        real = self.detector.is_real_conflict(txn, new, old)
+        if real:
+            self.real_conflicts += 1
+        else:
+            self.false_conflicts += 1
+        self._emit("conflict", kind="real" if real else "false", count=behind)
+        if not (real and txn.should_abort_on_real_conflict()):
+            return False
+        if policy.on_real_conflict == "merge":
+            manifests = policy.conflicting_manifests.sample(self.streams.stream(Purpose.CONFLICT))
+            merge = ConflictCost(
+                manifest_list_reads=len(txn.tables_written),
+                manifest_file_reads=manifests,
+                manifest_file_writes=manifests,
+            )
+            yield from self._pay_conflict(merge)
+            return True
+        if policy.on_real_conflict == "restart" and self.restarts < policy.max_restarts:
+            raise _RestartError
+        raise _AbortError(VALIDATION_EXCEPTION)
+
+    def _pay_conflict(self, cost: ConflictCost) -> Steps:
+        reads, writes = _in_order(cost)
+        yield from self._pay(reads, CONFLICT_IO)
+        yield from self._pay(writes, CONFLICT_IO)
+
+    def _make_manifests(self, append: bool) -> Steps:
+        """The I/O of an attempt: read the manifest list, write a manifest and the new list (or append to it)."""
+        txn, lists = self.txn, self.manifest_lists
+        cost = txn.get_per_attempt_cost(self.ml_append_mode)
+        reads, writes = _in_order(cost)
+        yield from self._pay(reads, PER_ATTEMPT_IO)
+        ends = [(t, *lists.look(t)) for t in sorted(txn.tables_written)] if self.ml_append_mode and append else []
+        yield from self._pay(writes, PER_ATTEMPT_IO)
+        for table_id, offset, sealed in ends:
+            yield from self._append_entry(table_id, offset, sealed)
+        if not self.policy.table_metadata_inlined:
+            yield from self._access(METADATA_WRITE, len(txn.tables_written), PER_ATTEMPT_IO)
+
+    def _append_entry(self, table_id: int, offset: int, sealed: bool) -> Steps:
+        """Append a tentative entry to a manifest list (ML+), where it was last seen to end; rewrite a sealed list first."""
+        lists, entry_bytes = self.manifest_lists, self.policy.manifest_list_entry_bytes
+        landed = False
+        while not landed:
+            if sealed:
+                yield from self._access(LIST_READ, 1, PER_ATTEMPT_IO)
+                yield from self._access(LIST_WRITE, 1, PER_ATTEMPT_IO)
+                lists.replace_sealed(table_id)
+                offset, sealed = lists.look(table_id)
+            request = self.storage.append_ms(MANIFEST_LIST, offset, entry_bytes)
+            effect = moment_of_effect_ms(request.success_ms, self.policy.linearization)
+            yield effect
+            self.now_ms += effect
+            landed = lists.append(table_id, offset, entry_bytes)
+            offset, sealed = lists.look(table_id)
+            rest = (request.success_ms if landed else failed_answer_ms(effect, request.failure_ms)) - effect
+            if rest > 0.0:
+                yield rest
+                self.now_ms += rest
+            self._enter(PER_ATTEMPT_IO, effect + rest)
+            self.counts[LIST_APPENDS] += 1
+            self._emit("io", LIST_APPENDS, duration_ms=effect + rest)
+
+    # -- steps ---------------------------------------------------------------------------------------------------------------
+
+    def _read_catalog(self) -> Generator[float, None, CatalogSnapshot]:
+        snapshot, elapsed = yield from self._clocked(self.catalog.read(self.now_ms))
+        self._enter(CATALOG_READ, elapsed)
+        self._emit("catalog_read", duration_ms=elapsed)
+        return snapshot
+
+    def _back_off(self) -> Steps:
+        backoff = self.policy.backoff
+        if backoff.enabled:
+            u = self.streams.stream(Purpose.BACKOFF).random_sample()
+            wait = backoff_ms(self.attempt, backoff.base_ms, backoff.multiplier, backoff.max_ms, backoff.jitter, u)
+            yield from self._wait(wait, BACKOFF, "backoff")
+
+    def _wait(self, duration_ms: float, component: str, event: str) -> Steps:
+        yield duration_ms
+        self.now_ms += duration_ms
+        self._enter(component, duration_ms)
+        self._emit(event, duration_ms=duration_ms)
+
+    def _pay(self, accesses: Accesses, component: str) -> Steps:
+        for access, count in accesses:
+            if count > 0:
+                yield from self._access(access, count, component)
+
+    def _access(self, access: FileAccess, count: int, component: str) -> Steps:
+        """A run of like accesses, in batches of ``max_parallel``; a batch takes as long as its slowest."""
+        slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
+        size: int = getattr(self.policy.sizes, access.size)
+        parallel = self.policy.max_parallel
+        while count > 0:
+            batch = count if count < parallel else parallel
+            count -= batch
+            slowest = slowest_ms(access.kind, size, batch)
+            yield slowest
+            self.now_ms += slowest
+            self.times[component] += slowest
+            self.event_count += 1
+            self.counts[access.counter] += batch
+            if self.trace is not None:
+                self._emit("io", access.counter, batch, slowest)
+
+    def _clocked(self, steps: Generator[float, None, T]) -> Generator[float, None, tuple[T, float]]:
+        """Pass on the latencies of others, keeping the clock; returns their value and how long it took."""
+        elapsed = 0.0
+        while True:
+            try:
+                latency = next(steps)
+            except StopIteration as stop:
+                return stop.value, elapsed
+            yield latency
+            self.now_ms += latency
+            elapsed += latency
+
+    # -- the account ---------------------------------------------------------------------------------------------------------
+
+    def _enter(self, component: str, elapsed_ms: float) -> None:
+        self.times[component] += elapsed_ms
+        self.event_count += 1
+
+    def _emit(self, event: str, kind: str = "", count: int = 1, duration_ms: float = 0.0) -> None:
+        if self.trace is not None:
+            self.trace(TraceEvent(self.now_ms, self.txn.txn_id, event, kind, count, duration_ms, self.attempt))
+
+    def _leave_commit(self) -> None:
+        self.commit_latency_ms += self.now_ms - self.commit_started_ms
+
+    def _finish(self, status: TransactionStatus, reason: str | None = None) -> TransactionResult:
+        self.status = status
+        return self.result(self.now_ms, reason)
+
+    def result(self, now_ms: float, reason: str | None = None) -> TransactionResult:
+        """The account as it stands at ``now_ms``: of a finished transaction, or of one that is still on its way."""
+        txn, status = self.txn, self.status
+        commit_latency = self.commit_latency_ms
+        if status is TransactionStatus.COMMITTING:
+            commit_latency += now_ms - self.commit_started_ms
+        if status not in (TransactionStatus.COMMITTED, TransactionStatus.ABORTED):
+            status = TransactionStatus.IN_FLIGHT
+        return TransactionResult(
+            status=status,
+            txn_id=txn.txn_id,
+            commit_time_ms=now_ms if status is TransactionStatus.COMMITTED else -1.0,
+            abort_time_ms=now_ms if status is TransactionStatus.ABORTED else -1.0,
+            abort_reason=reason,
+            total_retries=self.retries,
+            commit_latency_ms=commit_latency,
+            total_latency_ms=now_ms - txn.submit_time_ms,
+            operation_type=txn.operation_type,
+            event_count=self.event_count,
+            restarts=self.restarts,
+            false_conflicts=self.false_conflicts,
+            real_conflicts=self.real_conflicts,
+            submit_time_ms=txn.submit_time_ms,
+            workload_class=txn.workload_class,
+            tables_written=tuple(sorted(txn.tables_written)),
+            **self.times,
+            **self.counts,  # type: ignore[arg-type]
+        )

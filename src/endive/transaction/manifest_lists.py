@@ -1,0 +1,50 @@
+"""Manifest lists as logs (ML+): where each table's list ends, and whether it is sealed.
+
+Owned by the run and shared by its transactions. Entries are tentative until their transaction commits, so nothing is taken back
+when it does not: readers pass over entries of transactions that did not commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class ManifestListCounters:
+    """What happened to the manifest lists, counted at the moment of effect."""
+
+    manifest_append_physical_success: int = 0
+    manifest_append_physical_failure: int = 0
+    manifest_append_sealed_rewrite: int = 0
+
+
+class ManifestLists:
+    """The end and the seal of each table's manifest list. ``seal_threshold_bytes`` of 0 never seals."""
+
+    def __init__(self, num_tables: int, seal_threshold_bytes: int = 0) -> None:
+        self._offsets = [0] * num_tables
+        self._sealed = [False] * num_tables
+        self.seal_threshold_bytes = seal_threshold_bytes
+        self.counters = ManifestListCounters()
+
+    def look(self, table_id: int) -> tuple[int, bool]:
+        """What a reader of the list learns: where it ends, and whether it is sealed."""
+        return self._offsets[table_id], self._sealed[table_id]
+
+    def append(self, table_id: int, expected_offset: int, entry_bytes: int) -> bool:
+        """Append if the list still ends at ``expected_offset`` and is not sealed."""
+        if self._sealed[table_id] or self._offsets[table_id] != expected_offset:
+            self.counters.manifest_append_physical_failure += 1
+            return False
+        self._offsets[table_id] += entry_bytes
+        if 0 < self.seal_threshold_bytes < self._offsets[table_id]:
+            self._sealed[table_id] = True
+        self.counters.manifest_append_physical_success += 1
+        return True
+
+    def replace_sealed(self, table_id: int) -> None:
+        """Put a new list in the place of a sealed one; whoever comes second finds it done."""
+        if self._sealed[table_id]:
+            self._offsets[table_id] = 0
+            self._sealed[table_id] = False
+            self.counters.manifest_append_sealed_rewrite += 1

@@ -1,0 +1,66 @@
+"""How a transaction commits: the knobs that are not part of the operation itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from endive.costs import whole_count
+from endive.randomness import RandomSource
+from endive.storage import FixedLatency, QuantileDistribution
+
+OnRealConflict = Literal["abort", "merge", "restart"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSizes:
+    """Sizes of metadata objects, for latencies that depend on size. Of the order that ICEBERG tables of some hundred files have."""
+
+    table_metadata_bytes: int = 16_384
+    manifest_list_bytes: int = 8_192
+    manifest_file_bytes: int = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential backoff: min(base x multiplier^(retry - 1), max), moved by at most +- jitter."""
+
+    enabled: bool = False
+    base_ms: float = 10.0
+    multiplier: float = 2.0
+    max_ms: float = 5000.0
+    jitter: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestCount:
+    """How many manifests a real conflict makes one merge."""
+
+    distribution: QuantileDistribution = field(default_factory=lambda: FixedLatency(1.0))
+    low: int = 1
+    high: int = 10
+
+    def sample(self, rng: RandomSource) -> int:
+        """Draw a whole number of manifests."""
+        return whole_count(self.distribution.sample(rng), self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPolicy:
+    """What happens between the end of the work and the end of the transaction.
+
+    ``on_real_conflict``: ``abort`` as Iceberg does, ``merge`` the conflicting manifests and try again, or ``restart`` the whole
+    operation, at most ``max_restarts`` times. ``max_parallel`` like accesses go at once; such a batch takes as long as its
+    slowest. ``linearization`` is when, within its latency, an append to a manifest list takes effect.
+    """
+
+    backoff: Backoff = field(default_factory=Backoff)
+    total_timeout_ms: float | None = None
+    on_real_conflict: OnRealConflict = "abort"
+    max_restarts: int = 3
+    conflicting_manifests: ManifestCount = field(default_factory=ManifestCount)
+    max_parallel: int = 4
+    table_metadata_inlined: bool = True
+    manifest_list_entry_bytes: int = 50
+    linearization: float = 1.0
+    sizes: ObjectSizes = field(default_factory=ObjectSizes)

@@ -1,0 +1,27 @@
+"""The event log of a run: what each transaction did, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """Something that a transaction has just finished, at ``time_ms``, after ``duration_ms``.
+
+    ``event`` is one of submit, catalog_read, runtime, io, attempt, commit, commit_failed, conflict, backoff, restart, abort.
+    ``kind`` says more: the access to files (manifest_list_reads, ...), the kind of conflict (none, false, real), the reason of
+    an abort.
+    """
+
+    time_ms: float
+    txn_id: int
+    event: str
+    kind: str = ""
+    count: int = 1
+    duration_ms: float = 0.0
+    attempt: int = 0
+
+
+Tracer = Callable[[TraceEvent], None]

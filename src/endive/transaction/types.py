@@ -1,0 +1,78 @@
+"""What a transaction costs and what comes of it: values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
+COMMIT_TIMEOUT = "commit_timeout"
+VALIDATION_EXCEPTION = "validation_exception"
+
+
+class TransactionStatus(Enum):
+    """Where a transaction stands. IN_FLIGHT is for those that the end of the run cut off."""
+
+    PENDING = auto()
+    EXECUTING = auto()
+    COMMITTING = auto()
+    COMMITTED = auto()
+    ABORTED = auto()
+    IN_FLIGHT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictCost:
+    """Accesses to files, by kind. ``historical_ml_reads`` are manifest lists of the snapshots that came between."""
+
+    metadata_reads: int = 0
+    manifest_list_reads: int = 0
+    manifest_list_writes: int = 0
+    historical_ml_reads: int = 0
+    manifest_file_reads: int = 0
+    manifest_file_writes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionResult:
+    """One row of the results: times in milliseconds, counts of accesses to files."""
+
+    status: TransactionStatus
+    txn_id: int
+    commit_time_ms: float
+    """-1 if it did not commit."""
+    abort_time_ms: float
+    """-1 if it did not abort."""
+    abort_reason: str | None
+    total_retries: int
+    commit_latency_ms: float
+    """Time in the commit protocol: all but the first reads and the work itself."""
+    total_latency_ms: float
+    operation_type: str
+    runtime_ms: float
+    """Time of the work itself, paid again by each restart."""
+
+    manifest_list_reads: int = 0
+    manifest_list_writes: int = 0
+    manifest_file_reads: int = 0
+    manifest_file_writes: int = 0
+
+    catalog_read_ms: float = 0.0
+    """Reads of the catalog, and of table metadata at the start where it is not inlined."""
+    per_attempt_io_ms: float = 0.0
+    conflict_io_ms: float = 0.0
+    catalog_commit_ms: float = 0.0
+
+    backoff_ms: float = 0.0
+    metadata_reads: int = 0
+    metadata_writes: int = 0
+    manifest_list_appends: int = 0
+    event_count: int = 0
+    """Latency-bearing steps: a batch of parallel accesses is one, a commit is one for each round trip."""
+    restarts: int = 0
+    false_conflicts: int = 0
+    """Overlaps of writes after which both changes could stand."""
+    real_conflicts: int = 0
+    submit_time_ms: float = 0.0
+    workload_class: str = "default"
+    tables_written: tuple[int, ...] = ()

@@ -1,0 +1,42 @@
+"""Table groups: which tables share one atomic pointer (or one log) of the catalog."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from endive.randomness import Purpose, Stream, derive, run_key
+
+GroupSizes = Literal["uniform", "longtail"]
+_LONG_TAIL_ALPHA = 1.0
+
+
+def assign_groups(num_tables: int, num_groups: int, sizes: GroupSizes, seed: int) -> tuple[int, ...]:
+    """The group of each table: sizes by the rule, members by the seed.
+
+    ``uniform`` groups differ by at most one table; ``longtail`` groups have sizes in proportion to 1/rank, at least one table.
+    """
+    if not 1 <= num_groups <= num_tables:
+        raise ValueError(f"{num_groups} groups of {num_tables} tables: there must be at least one and no more than tables")
+    if num_groups == num_tables:
+        return tuple(range(num_tables))
+    tables = list(range(num_tables))
+    Stream(derive(run_key(seed), Purpose.GROUPS)).shuffle(tables)
+    groups = [0] * num_tables
+    position = 0
+    for group, size in enumerate(group_sizes(num_tables, num_groups, sizes)):
+        for table in tables[position : position + size]:
+            groups[table] = group
+        position += size
+    return tuple(groups)
+
+
+def group_sizes(num_tables: int, num_groups: int, sizes: GroupSizes) -> list[int]:
+    """How many tables each group has, the largest first."""
+    weights = [1.0 if sizes == "uniform" else 1.0 / rank**_LONG_TAIL_ALPHA for rank in range(1, num_groups + 1)]
+    spare = num_tables - num_groups
+    exact = [spare * weight / sum(weights) for weight in weights]
+    result = [1 + int(share) for share in exact]
+    by_remainder = sorted(range(num_groups), key=lambda g: (int(exact[g]) - exact[g], g))
+    for group in by_remainder[: num_tables - sum(result)]:
+        result[group] += 1
+    return result

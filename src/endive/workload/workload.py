@@ -1,0 +1,244 @@
+"""The workload: topology, classes, and the transactions that they submit.
+
+What flows in: a configuration and a seed. What flows out: sources, one for each open or periodic class and one for each client
+of a closed class, that make transactions one after the other. A source owns nothing but how many it has made: each transaction
+follows from the seed, the class and its ordinal alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+import secrets
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from endive.costs import fractional_count, pick
+from endive.randomness import MASK, Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
+from endive.storage import LatencyDistribution
+from endive.transaction import (
+    FastAppendTransaction,
+    MergeAppendTransaction,
+    ReadOnlyTransaction,
+    Transaction,
+    ValidatedOverwriteTransaction,
+)
+from endive.workload.classes import (
+    DEFAULT_CLASS,
+    ClosedArrivals,
+    OpenArrivals,
+    PeriodicArrivals,
+    WorkloadClass,
+    ZipfCount,
+)
+from endive.workload.selectors import (
+    PartitionSelector,
+    TableSelector,
+    UniformPartitionSelector,
+    UniformTableSelector,
+    zipf_cumulative,
+)
+
+
+@dataclass(frozen=True)
+class WorkloadConfig:
+    """The tables, their groups, and who works on them: ``classes``, or one class made of the fields above it."""
+
+    inter_arrival: LatencyDistribution | None = None
+    runtime: LatencyDistribution | None = None
+    num_tables: int = 1
+    partitions_per_table: tuple[int, ...] = (1,)
+
+    fast_append_weight: float = 0.7
+    merge_append_weight: float = 0.2
+    validated_overwrite_weight: float = 0.1
+
+    tables_per_txn: int | ZipfCount = 1
+    table_selector: TableSelector | None = None
+    partitions_per_txn: float | None = None
+    partition_selector: PartitionSelector | None = None
+
+    manifests_per_concurrent_commit: float = 1.5
+
+    classes: tuple[WorkloadClass, ...] = field(default=(), kw_only=True)
+    table_groups: tuple[int, ...] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.num_tables < 1 or len(self.partitions_per_table) != self.num_tables:
+            raise ValueError(f"{self.num_tables} tables need as many partition counts, not {len(self.partitions_per_table)}")
+        if not self.classes and (self.inter_arrival is None or self.runtime is None):
+            raise ValueError("a workload needs classes, or inter_arrival and runtime")
+        names = [cls.name for cls in self.classes]
+        if len(set(names)) != len(names):
+            raise ValueError(f"workload classes need names of their own, not {names}")
+
+    @cached_property
+    def workload_classes(self) -> tuple[WorkloadClass, ...]:
+        """The classes in order of their names, so that their order in a file makes no difference."""
+        if self.classes:
+            return tuple(sorted(self.classes, key=lambda cls: cls.name))
+        assert self.inter_arrival is not None
+        assert self.runtime is not None
+        return (
+            WorkloadClass(
+                name=DEFAULT_CLASS,
+                arrivals=OpenArrivals(self.inter_arrival),
+                runtime=self.runtime,
+                operations={
+                    FastAppendTransaction: self.fast_append_weight,
+                    MergeAppendTransaction: self.merge_append_weight,
+                    ValidatedOverwriteTransaction: self.validated_overwrite_weight,
+                },
+                tables_per_txn=self.tables_per_txn,
+                table_selector=self.table_selector or UniformTableSelector(),
+                partitions_per_txn=self.partitions_per_txn,
+                partition_selector=self.partition_selector or UniformPartitionSelector(),
+                manifests_per_concurrent_commit=self.manifests_per_concurrent_commit,
+            ),
+        )
+
+    @cached_property
+    def groups(self) -> tuple[int, ...]:
+        """The group of each table."""
+        return self.table_groups or (0,) * self.num_tables
+
+    @cached_property
+    def group_members(self) -> tuple[tuple[int, ...], ...]:
+        """The tables of each group."""
+        members: list[list[int]] = [[] for _ in range(max(self.groups) + 1)]
+        for table, group in enumerate(self.groups):
+            members[group].append(table)
+        return tuple(tuple(tables) for tables in members)
+
+
+class Source:
+    """One stream of arrivals: a class, or one client of a closed class. ``rank`` orders arrivals of the same moment."""
+
+    def __init__(self, config: WorkloadConfig, cls: WorkloadClass, key: int, client: int, rank: int) -> None:
+        self.workload_class = cls
+        self.rank = rank
+        self.ordinal = 0
+        self._config = config
+        self._key = key
+        self._client = client
+        self._candidates = tuple(range(config.num_tables)) if cls.tables is None else cls.tables
+        self._operations = sorted(cls.operations.items(), key=lambda item: item[0].operation_type)
+        self._streams = transaction_streams(key, client, 0)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the next arrival waits for the end of this one."""
+        return isinstance(self.workload_class.arrivals, ClosedArrivals)
+
+    def next_delay_ms(self) -> float:
+        """How long after the last submission (a client: after its last completion) the next transaction is submitted."""
+        arrivals = self.workload_class.arrivals
+        if isinstance(arrivals, PeriodicArrivals):
+            return arrivals.interval_ms if self.ordinal else arrivals.phase_ms
+        wait = arrivals.inter_arrival if isinstance(arrivals, OpenArrivals) else arrivals.think_time
+        return wait.sample(self._streams.stream(Purpose.ARRIVAL))
+
+    def make(self, txn_id: int, submit_ms: float) -> tuple[Transaction, TransactionStreams]:
+        """The next transaction and its streams; afterwards the source stands at the one after it."""
+        cls, streams = self.workload_class, self._streams
+        operation = self._operation(streams.stream(Purpose.OPERATION))
+        read, written = self._tables(streams.stream(Purpose.TABLES))
+        partitions = None
+        if issubclass(operation, ReadOnlyTransaction):
+            written = frozenset()
+        elif cls.partitions_per_txn is not None:
+            partitions = self._partitions(written, cls.partitions_per_txn, streams.stream(Purpose.PARTITIONS))
+        extra = {}
+        if issubclass(operation, MergeAppendTransaction):
+            extra["manifests_per_concurrent_commit"] = cls.manifests_per_concurrent_commit
+        txn = operation(
+            txn_id,
+            submit_ms,
+            cls.runtime.sample(streams.stream(Purpose.RUNTIME)),
+            written,
+            partitions,
+            tables_read=read,
+            group=self._config.groups[min(read)],
+            workload_class=cls.name,
+            **extra,
+        )
+        self.ordinal += 1
+        self._streams = transaction_streams(self._key, self._client, self.ordinal)
+        return txn, streams
+
+    def _operation(self, rng: RandomSource) -> type[Transaction]:
+        left = rng.random_sample() * sum(weight for _, weight in self._operations)
+        for operation, weight in self._operations:
+            left -= weight
+            if left < 0.0:
+                return operation
+        return next(operation for operation, weight in reversed(self._operations) if weight > 0.0)
+
+    def _tables(self, rng: RandomSource) -> tuple[frozenset[int], frozenset[int]]:
+        """The first table is any of the class's; the others are of the same group."""
+        cls, candidates = self.workload_class, self._candidates
+        count = self._table_count(rng)
+        if len(self._config.group_members) == 1:
+            read, written = cls.table_selector.select(count, len(candidates), rng)
+            return frozenset(candidates[i] for i in read), frozenset(candidates[i] for i in written)
+        first = candidates[next(iter(cls.table_selector.select(1, len(candidates), rng)[0]))]
+        group = self._config.groups[first]
+        others = [table for table in candidates if table != first and self._config.groups[table] == group]
+        if count == 1 or not others:
+            return frozenset({first}), frozenset({first})
+        read, written = cls.table_selector.select(count - 1, len(others), rng)
+        return frozenset({first, *(others[i] for i in read)}), frozenset({first, *(others[i] for i in written)})
+
+    def _table_count(self, rng: RandomSource) -> int:
+        count = self.workload_class.tables_per_txn
+        if isinstance(count, ZipfCount):
+            total = len(self._candidates)
+            return 1 + pick(zipf_cumulative(total, count.alpha), total, (), 0, rng.random_sample())
+        return count
+
+    def _partitions(self, tables: frozenset[int], mean: float, rng: RandomSource) -> dict[int, frozenset[int]]:
+        cls = self.workload_class
+        chosen = {}
+        for table in sorted(tables):
+            total = self._config.partitions_per_table[table]
+            first, end = cls.partition_range or (0, total)
+            count = int(mean) if mean == int(mean) else max(1, fractional_count(mean, rng.random_sample()))
+            _, written = cls.partition_selector.select(count, end - first, rng)
+            chosen[table] = frozenset(first + partition for partition in written)
+        return chosen
+
+
+class Workload:
+    """All that is submitted in a run. Without a seed it makes one up, which ``seed`` tells."""
+
+    def __init__(self, config: WorkloadConfig, seed: int | None = None) -> None:
+        self.config = config
+        self.seed = secrets.randbits(32) if seed is None else seed & MASK
+
+    def reseeded(self, seed: int) -> Workload:
+        """The same workload under another seed."""
+        return Workload(self.config, seed)
+
+    def sources(self) -> tuple[Source, ...]:
+        """Fresh sources, in order of rank."""
+        made: list[Source] = []
+        for cls in self.config.workload_classes:
+            key = class_key(self.seed, cls.name)
+            clients = cls.arrivals.clients if isinstance(cls.arrivals, ClosedArrivals) else 1
+            made.extend(Source(self.config, cls, key, client, len(made) + client) for client in range(clients))
+        return tuple(made)
+
+    def generate(self) -> Generator[tuple[float, Transaction], None, None]:
+        """Yield (delay in ms since the last one, transaction), without end. Closed classes need a run to close the loop."""
+        sources = self.sources()
+        if any(source.closed for source in sources):
+            raise ValueError("a closed class submits when its last transaction ends, so it cannot be listed without a run")
+        now_ms = 0.0
+        pending = [(source.next_delay_ms(), source.rank) for source in sources]
+        heapq.heapify(pending)
+        for txn_id in range(2**63):
+            submit_ms, rank = pending[0]
+            txn, _ = sources[rank].make(txn_id, submit_ms)
+            yield submit_ms - now_ms, txn
+            now_ms = submit_ms
+            heapq.heapreplace(pending, (submit_ms + sources[rank].next_delay_ms(), rank))
