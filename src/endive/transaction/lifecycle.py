@@ -381,6 +381,6 @@ class Lifecycle:
             submit_time_ms=txn.submit_time_ms,
             workload_class=txn.workload_class,
             tables_written=tuple(sorted(txn.tables_written)),
-            **self.times,
-            **self.counts,  # type: ignore[arg-type]
+            **self.times,  # type: ignore[arg-type]
+            **self.counts,
         )
