@@ -11,8 +11,10 @@ import math
 
 def backoff_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, u: float) -> float:
     """The wait before retry number ``retry`` (1 is the first); ``u`` moves it by at most +- ``jitter``."""
-    grown = base_ms * multiplier ** float(retry - 1)
-    capped = grown if grown < max_ms else max_ms
+    capped = max_ms
+    if base_ms <= 0.0 or (retry - 1) * math.log(multiplier) < 700.0:  # beyond lies what a float cannot hold
+        grown = base_ms * multiplier ** float(retry - 1) if base_ms > 0.0 else 0.0
+        capped = grown if grown < max_ms else max_ms
     return capped * (1.0 + jitter * (2.0 * u - 1.0))
 
 

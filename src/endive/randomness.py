@@ -124,6 +124,7 @@ def exact_normal_quantile(u: float) -> float:
 _CELLS = 128
 """Cells of the quantile table for each power of two."""
 _POWERS = 53
+_SMALLEST = 2.0**-53
 
 
 def _quantile_table() -> list[float]:
@@ -152,6 +153,8 @@ QUANTILES = _quantile_table()
 def normal_quantile(u: float, table: Sequence[float]) -> float:
     """The standard normal quantile of ``u``, right to 1e-9, from ``QUANTILES``."""
     p = u if u < 0.5 else 1.0 - u
+    if p < _SMALLEST:
+        p = _SMALLEST
     mantissa, exponent = math.frexp(p)
     x = (mantissa - 0.5) * (2.0 * _CELLS)
     cell = int(x)

@@ -11,7 +11,8 @@ from endive.transaction import Backoff, CommitPolicy, ConflictDetector, Manifest
 from endive.transaction.policy import OnRealConflict
 from endive.workload import Workload, WorkloadClass
 
-EngineName = Literal["auto", "reference"]
+EngineName = Literal["auto", "reference", "compiled"]
+Convoy = Literal["exact", "convolved"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class SimulationConfig:
     sizes: ObjectSizes = field(default_factory=ObjectSizes)
     drain: bool = False
     engine: EngineName = "auto"
+    convoy: Convoy = "exact"
 
     @property
     def run_seed(self) -> int:

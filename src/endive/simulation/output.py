@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from collections.abc import Iterator
@@ -16,21 +17,35 @@ import pyarrow.parquet as pq
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary path beside ``path``; what is written there takes its place when the block ends well, and vanishes otherwise."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        with _naming(path):
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a small file, whole or not at all."""
-    with whole_file(path) as temporary:
-        temporary.write_text(text)
+    with whole_file(path) as temporary, _naming(path):
+        temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors of writing name the file that was to be: by themselves they name a temporary one, or none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
 class ParquetSink:
@@ -45,20 +60,18 @@ class ParquetSink:
     def __call__(self, batch: pa.RecordBatch) -> None:
         """Write a batch."""
         self.rows += batch.num_rows
-        self._writer.write_batch(batch)
+        with _naming(self.path):
+            self._writer.write_batch(batch)
 
     def __enter__(self) -> ParquetSink:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None:
         try:
-            self._writer.close()
-        except OSError:
+            with _naming(self.path):
+                self._writer.close()
+        except OSError as failure:
             if error is None:
-                self._whole.__exit__(*_info(OSError(f"{self.path}: cannot be written")))
+                self._whole.__exit__(type(failure), failure, None)
                 raise
         return self._whole.__exit__(kind, error, trace)
-
-
-def _info(error: BaseException) -> tuple[type[BaseException], BaseException, None]:
-    return type(error), error, None

@@ -15,7 +15,7 @@ from typing import TypeVar
 import simpy
 
 from endive.simulation.config import SimulationConfig
-from endive.simulation.rows import RowBuffer, Sink, results_to_batch, trace_to_batch
+from endive.simulation.rows import Progress, RowBuffer, Sink, results_to_batch, trace_to_batch
 from endive.simulation.summary import RunCounters
 from endive.transaction import (
     ManifestLists,
@@ -26,8 +26,6 @@ from endive.transaction import (
 from endive.workload import Source
 
 T = TypeVar("T")
-Progress = Callable[[float], None]
-"""Told now and then how far the clock of the run has come, in milliseconds."""
 
 _ARRIVALS = 2**62
 _PROGRESS_EVERY = 256

@@ -58,6 +58,8 @@ TRACE_SCHEMA = pa.schema(
 )
 
 Sink = Callable[[pa.RecordBatch], None]
+Progress = Callable[[float], None]
+"""Told now and then how far the clock of the run has come, in milliseconds."""
 T = TypeVar("T")
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+from functools import cached_property
 
 from endive.simulation.config import SimulationConfig
-from endive.simulation.reference import Progress, ReferenceEngine
-from endive.simulation.rows import Sink
+from endive.simulation.reference import ReferenceEngine
+from endive.simulation.rows import Progress, Sink
 from endive.simulation.statistics import Statistics
 from endive.simulation.summary import RunCounters
 
 log = logging.getLogger(__name__)
+
+
+class EngineError(ValueError):
+    """The engine that was asked for cannot run this configuration."""
 
 
 class Simulation:
@@ -22,10 +27,23 @@ class Simulation:
     def __init__(self, config: SimulationConfig) -> None:
         self.config = config
 
-    @property
+    @cached_property
     def engine(self) -> str:
-        """The engine that runs this configuration."""
-        return "reference"
+        """The engine that runs this configuration: ``auto`` compiles what can be compiled."""
+        if self.config.engine == "reference":
+            if self.config.convoy != "exact":
+                raise EngineError("convolved convoys are for the compiled engine; the reference engine draws each batch")
+            return "reference"
+        from endive.simulation.compiled.lower import NotLowerableError, check_lowerable
+
+        try:
+            check_lowerable(self.config)
+        except NotLowerableError as error:
+            if self.config.engine == "compiled" or self.config.convoy != "exact":
+                raise EngineError(f"the compiled engine cannot run this: {error}") from None
+            log.info("running on the reference engine: %s", error)
+            return "reference"
+        return "compiled"
 
     def run(self) -> Statistics:
         """Run to the end and return all results."""
@@ -34,5 +52,16 @@ class Simulation:
         return statistics
 
     def stream(self, sink: Sink, *, trace: Sink | None = None, progress: Progress | None = None) -> RunCounters:
-        """Run to the end, handing result rows to ``sink`` and events to ``trace``, batch by batch."""
+        """Run to the end, handing result rows to ``sink`` and events to ``trace``, batch by batch.
+
+        Only the reference engine can trace, so a run with ``trace`` is run by it.
+        """
+        if trace is None and self.engine == "compiled":
+            from endive.simulation.compiled.engine import CompiledEngine
+
+            return CompiledEngine(self.config, sink, progress).run()
+        if trace is not None and self.engine == "compiled":
+            if self.config.engine == "compiled":
+                raise EngineError("the compiled engine writes no trace; use the reference engine")
+            log.info("running on the reference engine: a trace was asked for")
         return ReferenceEngine(self.config, sink, trace, progress).run()

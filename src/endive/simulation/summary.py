@@ -75,6 +75,8 @@ class LatencyHistogram:
             return None
         rank = max(1, int(np.ceil(total * percent / 100.0)))
         index = int(np.searchsorted(np.cumsum(self._counts), rank))
+        if index == 0:
+            return 0.0  # a microsecond or less, such as the commit of a reader
         return float(_LOWEST_MS * 2.0 ** ((index + 0.5) / _BINS_PER_DOUBLING))
 
 
@@ -85,12 +87,13 @@ class GroupSummary:
     committed: int = 0
     aborted: int = 0
     in_flight: int = 0
+    committed_in_time: int = 0
     abort_reasons: dict[str, int] = field(default_factory=dict)
     sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_SUMS, 0))
     commit_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
     total_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
 
-    def add(self, rows: pa.RecordBatch) -> None:
+    def add(self, rows: pa.RecordBatch, duration_ms: float) -> None:
         """Count these rows."""
         status = rows.column("status")
         committed = pc.equal(status, "committed")
@@ -102,6 +105,7 @@ class GroupSummary:
         for name in _SUMS:
             self.sums[name] += pc.sum(rows.column(name)).as_py() or 0
         done = rows.filter(committed)
+        self.committed_in_time += pc.sum(pc.less_equal(done.column("t_commit"), duration_ms)).as_py() or 0
         self.commit_latency.add(done.column("commit_latency").to_numpy(zero_copy_only=False))
         self.total_latency.add(done.column("total_latency").to_numpy(zero_copy_only=False))
 
@@ -116,7 +120,7 @@ class GroupSummary:
             "in_flight": self.in_flight,
             "abort_reasons": dict(sorted(self.abort_reasons.items())),
             "success_rate": self.committed / finished if finished else None,
-            "throughput_per_s": self.committed / (duration_ms / 1000.0),
+            "throughput_per_s": self.committed_in_time / (duration_ms / 1000.0),
             "retries_per_transaction": self.sums["n_retries"] / transactions if transactions else None,
             "commit_latency_ms": {f"p{p}": self.commit_latency.percentile_ms(p) for p in PERCENTILES},
             "total_latency_ms": {f"p{p}": self.total_latency.percentile_ms(p) for p in PERCENTILES},
@@ -128,6 +132,7 @@ class GroupSummary:
         self.committed += other.committed
         self.aborted += other.aborted
         self.in_flight += other.in_flight
+        self.committed_in_time += other.committed_in_time
         for reason, count in other.abort_reasons.items():
             self.abort_reasons[reason] = self.abort_reasons.get(reason, 0) + count
         for name in _SUMS:
@@ -146,7 +151,7 @@ class Summary:
     def __call__(self, batch: pa.RecordBatch) -> None:
         """Count the rows of a batch."""
         for key, rows in _split(batch):
-            self.groups.setdefault(key, GroupSummary()).add(rows)
+            self.groups.setdefault(key, GroupSummary()).add(rows, self.duration_ms)
 
     @property
     def total(self) -> GroupSummary:

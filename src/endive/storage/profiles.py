@@ -76,11 +76,20 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
     for access in ("read", "write"):
         if access not in document:
             raise ProfileError(f"{where}: {access}: missing; a profile says how long reads and writes take")
-    conditionals = {key: parse_distribution(document[key], floor, f"{where}: {key}") for key in _CONDITIONALS if key in document}
+    conditionals = {
+        key: parse_distribution(document[key], 0.0 if key == "log_entry_read" else floor, f"{where}: {key}")
+        for key in _CONDITIONALS
+        if key in document
+    }
     if "cas" not in conditionals and "append" not in conditionals:
         raise ProfileError(f"{where}: cas: missing; a profile has cas, append, or both")
+    tail_append = document.get("tail_append", False)
+    if not isinstance(tail_append, bool) or (tail_append and "append" not in conditionals):
+        raise ProfileError(f"{where}: tail_append is {tail_append!r}, but must be false, or true with an append latency")
+    if not isinstance(document["name"], str):
+        raise ProfileError(f"{where}: name is {document['name']!r}, but must be a string")
     return StorageProfile(
-        name=str(document["name"]),
+        name=document["name"],
         min_latency_ms=floor,
         reads=_by_kind(document["read"], floor, f"{where}: read"),
         writes=_by_kind(document["write"], floor, f"{where}: write"),
@@ -90,7 +99,7 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
         failed_append=conditionals.get("failed_append"),
         compaction=conditionals.get("compaction"),
         log_entry_read=conditionals.get("log_entry_read"),
-        tail_append=bool(document.get("tail_append", False)),
+        tail_append=tail_append,
         description=str(document.get("description", "")),
         source=str(document.get("source", "")),
     )
@@ -129,7 +138,7 @@ def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribu
         return SizeBasedLatency(value["base_ms"], value["per_mib_ms"], value["sigma"], floor)
     if shape == "normal":
         return NormalLatency(value["mean_ms"], value["stddev_ms"], floor)
-    return FixedLatency(value["fixed_ms"])
+    return FixedLatency(max(value["fixed_ms"], floor))
 
 
 def _number(table: Mapping[str, Any], key: str, where: str, default: float | None = None) -> float:

@@ -38,7 +38,7 @@ class PartitionSelector(ABC):
         """(partitions read, partitions written), as numbers below ``total_partitions``."""
 
 
-class _WeightedSelector:
+class WeightedSelector:
     """Item k (from 1) has weight 1/k^alpha. The first picks are the written ones."""
 
     def __init__(self, alpha: float, write_fraction: float) -> None:
@@ -49,15 +49,15 @@ class _WeightedSelector:
 
     def select(self, n: int, total: int, rng: RandomSource) -> Selection:
         """``n`` of ``total`` items (all of them, if there are fewer)."""
-        picks = self.picks(min(n, total), total, rng)
+        picks = self.picks(n, total, rng)
         return frozenset(picks), frozenset(picks[: written_count(len(picks), self.write_fraction)])
 
     def picks(self, n: int, total: int, rng: RandomSource) -> list[int]:
-        """The items in the order in which they were drawn."""
+        """``n`` of ``total`` items (all of them, if there are fewer), in the order in which they were drawn."""
         cumulative = zipf_cumulative(total, self.alpha)
         chosen: list[int] = []
         picks: list[int] = []
-        for _ in range(n):
+        for _ in range(min(n, total)):
             item = pick(cumulative, total, chosen, len(chosen), rng.random_sample())
             insort(chosen, item)
             picks.append(item)
@@ -69,28 +69,28 @@ def written_count(n: int, write_fraction: float) -> int:
     return max(1, int(n * write_fraction + 0.5))
 
 
-class UniformTableSelector(_WeightedSelector, TableSelector):
+class UniformTableSelector(WeightedSelector, TableSelector):
     """Every table alike."""
 
     def __init__(self, write_fraction: float = 1.0) -> None:
         super().__init__(0.0, write_fraction)
 
 
-class ZipfTableSelector(_WeightedSelector, TableSelector):
+class ZipfTableSelector(WeightedSelector, TableSelector):
     """A few hot tables: the k-th has weight 1/k^alpha."""
 
     def __init__(self, alpha: float = 1.5, write_fraction: float = 1.0) -> None:
         super().__init__(alpha, write_fraction)
 
 
-class UniformPartitionSelector(_WeightedSelector, PartitionSelector):
+class UniformPartitionSelector(WeightedSelector, PartitionSelector):
     """Every partition alike."""
 
     def __init__(self, write_fraction: float = 1.0) -> None:
         super().__init__(0.0, write_fraction)
 
 
-class ZipfPartitionSelector(_WeightedSelector, PartitionSelector):
+class ZipfPartitionSelector(WeightedSelector, PartitionSelector):
     """A few hot partitions: the k-th has weight 1/k^alpha."""
 
     def __init__(self, alpha: float = 1.5, write_fraction: float = 1.0) -> None:

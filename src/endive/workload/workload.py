@@ -36,6 +36,8 @@ from endive.workload.selectors import (
     TableSelector,
     UniformPartitionSelector,
     UniformTableSelector,
+    WeightedSelector,
+    written_count,
     zipf_cumulative,
 )
 
@@ -186,7 +188,11 @@ class Source:
         others = [table for table in candidates if table != first and self._config.groups[table] == group]
         if count == 1 or not others:
             return frozenset({first}), frozenset({first})
-        read, written = cls.table_selector.select(count - 1, len(others), rng)
+        selector = cls.table_selector
+        if isinstance(selector, WeightedSelector):
+            tables = [first, *(others[i] for i in selector.picks(count - 1, len(others), rng))]
+            return frozenset(tables), frozenset(tables[: written_count(len(tables), selector.write_fraction)])
+        read, written = selector.select(count - 1, len(others), rng)
         return frozenset({first, *(others[i] for i in read)}), frozenset({first, *(others[i] for i in written)})
 
     def _table_count(self, rng: RandomSource) -> int:
@@ -225,7 +231,8 @@ class Workload:
         for cls in self.config.workload_classes:
             key = class_key(self.seed, cls.name)
             clients = cls.arrivals.clients if isinstance(cls.arrivals, ClosedArrivals) else 1
-            made.extend(Source(self.config, cls, key, client, len(made) + client) for client in range(clients))
+            first = len(made)
+            made.extend(Source(self.config, cls, key, client, first + client) for client in range(clients))
         return tuple(made)
 
     def generate(self) -> Generator[tuple[float, Transaction], None, None]:

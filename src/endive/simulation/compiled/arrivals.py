@@ -1,0 +1,216 @@
+"""Arrivals: when a source submits, and what it submits. The counterpart of ``endive.workload.Source``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from endive.costs import fractional_count, pick
+from endive.randomness import Purpose, derive, keyed_uniform
+from endive.simulation.compiled.draws import uniform_at, value
+from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.layout import (
+    EXECUTING,
+    NO_REASON,
+    PERIODIC,
+    READ_ONLY,
+)
+from endive.simulation.compiled.memory import (
+    candidate_at,
+    floats_at,
+    integers_at,
+    partition_at,
+    table_at,
+    touched_at,
+)
+
+_ARRIVAL = int(Purpose.ARRIVAL)
+_RUNTIME = int(Purpose.RUNTIME)
+_OPERATION = int(Purpose.OPERATION)
+_TABLES = int(Purpose.TABLES)
+_PARTITIONS = int(Purpose.PARTITIONS)
+_STORAGE = int(Purpose.STORAGE)
+_CATALOG = int(Purpose.CATALOG)
+
+
+@jit
+def next_delay_ms(run: Any, source: Any, cls: Any) -> float:
+    """How long after the last submission (a client: after its last completion) the next transaction is submitted."""
+    if cls.arrival_kind == PERIODIC:
+        return cls.arrival[1] if source.ordinal > 0 else cls.phase_ms
+    key = derive(source.key, np.uint64(source.ordinal))
+    return value(run, cls.arrival, uniform_at(key, _ARRIVAL, 0))
+
+
+@jit
+def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
+    """Make the next transaction of a source; its number, class and submission time are set by the caller."""
+    key = derive(source.key, np.uint64(source.ordinal))
+    source.ordinal += 1
+    txn.key = key
+    txn.storage_key = derive(key, np.uint64(_STORAGE))
+    txn.catalog_key = derive(key, np.uint64(_CATALOG))
+    txn.storage_index = 0
+    txn.catalog_index = 0
+    txn.conflict_index = 0
+    txn.backoff_index = 0
+    txn.operation = _operation(cls, key)
+    txn.runtime_ms = value(run, cls.runtime, uniform_at(key, _RUNTIME, 0))
+    _choose_tables(run, txn, slot, cls)
+    txn.tracks_partitions = 0
+    if txn.operation == READ_ONLY:
+        txn.written = 0
+    elif cls.partitions_per_txn >= 0.0:
+        txn.tracks_partitions = 1
+        _choose_partitions(run, txn, slot, cls)
+    _clear(txn)
+
+
+@jit
+def _clear(txn: Any) -> None:
+    """An account with nothing in it."""
+    txn.status = EXECUTING
+    txn.reason = NO_REASON
+    txn.attempt = 0
+    txn.retries = 0
+    txn.restarts = 0
+    txn.false_conflicts = 0
+    txn.real_conflicts = 0
+    txn.event_count = 0
+    txn.commit_latency_ms = 0.0
+    txn.commit_started_ms = 0.0
+    for i in range(6):
+        txn.times[i] = 0.0
+    for i in range(7):
+        txn.counts[i] = 0
+
+
+@jit
+def _operation(cls: Any, key: int) -> int:
+    if cls.only_operation >= 0:
+        return cls.only_operation  # type: ignore[no-any-return]
+    total = 0.0
+    for i in range(4):
+        total += cls.weights[i]
+    left = uniform_at(key, _OPERATION, 0) * total
+    last = 0
+    for i in range(4):
+        if cls.weights[i] > 0.0:
+            left -= cls.weights[i]
+            last = i
+            if left < 0.0:
+                return i
+    return last
+
+
+@jit
+def _written_count(n: int, write_fraction: float) -> int:
+    return max(1, int(n * write_fraction + 0.5))
+
+
+@jit
+def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
+    """Which tables: the first is any of the class's, the others are of the same group. Written ones stand first, by number."""
+    candidates, count, draws = cls.candidates, cls.tables_per_txn, 0
+    if cls.table_count_weights >= 0:
+        weights = floats_at(run.weights + 8 * cls.table_count_weights, candidates + 1)
+        nothing = integers_at(run.scratch, 0)
+        count = 1 + pick(weights, candidates, nothing, 0, uniform_at(txn.key, _TABLES, draws))
+        draws += 1
+    txn.written = 1
+    txn.read = 1
+    txn.group = 0
+    if candidates == 1:
+        first = candidate_at(run, cls, 0)
+        touched_at(run, slot, 0).table = first
+        txn.group = table_at(run, first).group
+    elif run.num_groups == 1:
+        n = min(count, candidates)
+        _pick_items(run, cls.table_weights, n, candidates, txn.key, _TABLES, draws)
+        txn.written = _written_count(n, cls.table_write_fraction)
+        txn.read = n
+        for i in range(n):
+            touched_at(run, slot, i).table = candidate_at(run, cls, _picked(run, i))
+    else:
+        _choose_in_group(run, txn, slot, cls, count, draws)
+    _sort_tables(run, slot, txn.written)
+
+
+@jit
+def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws: int) -> None:
+    _pick_items(run, cls.table_weights, 1, cls.candidates, txn.key, _TABLES, draws)
+    first = candidate_at(run, cls, _picked(run, 0))
+    txn.group = table_at(run, first).group
+    touched_at(run, slot, 0).table = first
+    others = integers_at(run.scratch + 16 * run.scratch_length, run.scratch_length)
+    n_others = 0
+    for i in range(cls.candidates):
+        table = candidate_at(run, cls, i)
+        if table != first and table_at(run, table).group == txn.group:
+            others[n_others] = table
+            n_others += 1
+    n = min(count - 1, n_others)
+    if n > 0:
+        _pick_items(run, cls.table_weights, n, n_others, txn.key, _TABLES, draws + 1)
+        txn.written = _written_count(1 + n, cls.table_write_fraction)
+        txn.read = 1 + n
+        for i in range(n):
+            touched_at(run, slot, 1 + i).table = others[_picked(run, i)]
+
+
+@jit
+def _sort_tables(run: Any, slot: int, end: int) -> None:
+    """The first ``end`` tables in order of their numbers."""
+    for i in range(1, end):
+        table = touched_at(run, slot, i).table
+        j = i - 1
+        while j >= 0 and touched_at(run, slot, j).table > table:
+            touched_at(run, slot, j + 1).table = touched_at(run, slot, j).table
+            j -= 1
+        touched_at(run, slot, j + 1).table = table
+
+
+@jit
+def _picked(run: Any, index: int) -> int:
+    """What ``_pick_items`` picked, in the order drawn."""
+    return integers_at(run.scratch, run.scratch_length)[index]  # type: ignore[no-any-return]
+
+
+@jit
+def _pick_items(run: Any, weights_index: int, n: int, total: int, key: int, purpose: int, first_draw: int) -> None:
+    """``n`` of ``total`` items by weight, without replacement; ``_picked`` tells which."""
+    weights = floats_at(run.weights + 8 * weights_index, total + 1)
+    picks = integers_at(run.scratch, run.scratch_length)
+    chosen = integers_at(run.scratch + 8 * run.scratch_length, run.scratch_length)
+    stream = derive(key, np.uint64(purpose))
+    for i in range(n):
+        item = pick(weights, total, chosen, i, keyed_uniform(stream, np.uint64(first_draw + i)))
+        picks[i] = item
+        j = i - 1
+        while j >= 0 and chosen[j] > item:
+            chosen[j + 1] = chosen[j]
+            j -= 1
+        chosen[j + 1] = item
+
+
+@jit
+def _choose_partitions(run: Any, txn: Any, slot: int, cls: Any) -> None:
+    """Which partitions of each written table."""
+    draws = 0
+    mean = cls.partitions_per_txn
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        first, end = 0, table_at(run, mine.table).partitions
+        if cls.range_end >= 0:
+            first, end = cls.range_first, cls.range_end
+        count = int(mean)
+        if mean != count:
+            count = max(1, fractional_count(mean, uniform_at(txn.key, _PARTITIONS, draws)))
+            draws += 1
+        n = min(count, end - first)
+        _pick_items(run, cls.partition_weights, n, end - first, txn.key, _PARTITIONS, draws)
+        draws += n
+        mine.partitions = _written_count(n, cls.partition_write_fraction)
+        for p in range(mine.partitions):
+            partition_at(run, slot, t, p).partition = first + _picked(run, p)

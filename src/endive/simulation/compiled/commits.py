@@ -1,0 +1,132 @@
+"""The moments at which transactions touch what they share: the catalog's groups and tables, and the manifest lists (ML+)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.memory import group_at, partition_at, partition_version_at, table_at, touched_at
+
+
+@jit
+def see(run: Any, txn: Any, slot: int) -> None:
+    """Take a snapshot: remember the versions of all that the transaction touches."""
+    group = group_at(run, txn.group)
+    txn.seq = group.seq
+    txn.log_offset = group.log_offset
+    for t in range(txn.read):
+        mine = touched_at(run, slot, t)
+        table = table_at(run, mine.table)
+        mine.version = table.version
+        if txn.tracks_partitions and t < txn.written:
+            for p in range(mine.partitions):
+                seen = partition_at(run, slot, t, p)
+                seen.version = partition_version_at(run, table.first_partition + seen.partition).value + table.whole_commits
+
+
+@jit
+def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
+    """How many snapshots of the tables that overlap came between what was seen and what is; 0 if none overlaps."""
+    behind = 0
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        table = table_at(run, mine.table)
+        if table.version == mine.version:
+            continue
+        overlaps = not txn.tracks_partitions
+        if not overlaps:
+            for p in range(mine.partitions):
+                seen = partition_at(run, slot, t, p)
+                if partition_version_at(run, table.first_partition + seen.partition).value + table.whole_commits != seen.version:
+                    overlaps = True
+                    break
+        if overlaps:
+            behind += table.version - mine.version
+    return behind
+
+
+@jit
+def install(run: Any, txn: Any, slot: int) -> None:
+    """Put the transaction's versions in place."""
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        table = table_at(run, mine.table)
+        table.version = mine.version + 1
+        if txn.tracks_partitions:
+            for p in range(mine.partitions):
+                written = partition_at(run, slot, t, p).partition
+                partition_version_at(run, table.first_partition + written).value += 1
+        else:
+            table.whole_commits += 1
+    group_at(run, txn.group).seq += 1
+    run.commit_success += 1
+
+
+@jit
+def append_record(run: Any, txn: Any, slot: int) -> bool:
+    """Enter a record into the log of the group and say whether it takes effect."""
+    group = group_at(run, txn.group)
+    run.append_physical_success += 1
+    group.log_offset += run.log_entry_bytes
+    group.entries += 1
+    applied = True
+    for t in range(txn.read):
+        mine = touched_at(run, slot, t)
+        if table_at(run, mine.table).version != mine.version:
+            applied = False
+    if applied:
+        run.append_logical_success += 1
+        install(run, txn, slot)
+    else:
+        run.append_logical_conflict += 1
+        run.commit_conflict += 1
+    too_long = group.log_offset - group.checkpoint_offset > run.compaction_threshold
+    too_many = 0 < run.compaction_max_entries <= group.entries
+    if not group.sealed and (too_long or too_many):
+        group.sealed = 1
+        run.append_compactions_triggered += 1
+    return applied
+
+
+@jit
+def compact(run: Any, group: Any) -> bool:
+    """Write a new checkpoint, unless somebody has done it."""
+    if not group.sealed:
+        return False
+    group.sealed = 0
+    group.checkpoint_offset = group.log_offset
+    group.entries = 0
+    run.append_compactions_completed += 1
+    return True
+
+
+@jit
+def look_at_list(run: Any, mine: Any) -> None:
+    """Learn where a manifest list ends and whether it is sealed."""
+    table = table_at(run, mine.table)
+    mine.list_offset = table.list_offset
+    mine.list_sealed = table.list_sealed
+
+
+@jit
+def append_to_list(run: Any, mine: Any, entry_bytes: int) -> bool:
+    """Append to a manifest list, if it still ends where it was seen to and is not sealed."""
+    table = table_at(run, mine.table)
+    if table.list_sealed or table.list_offset != mine.list_offset:
+        run.manifest_append_physical_failure += 1
+        return False
+    table.list_offset += entry_bytes
+    if 0 < run.seal_threshold < table.list_offset:
+        table.list_sealed = 1
+    run.manifest_append_physical_success += 1
+    return True
+
+
+@jit
+def replace_sealed_list(run: Any, mine: Any) -> None:
+    """Put a new manifest list in the place of a sealed one, unless somebody has done it."""
+    table = table_at(run, mine.table)
+    if table.list_sealed:
+        table.list_offset = 0
+        table.list_sealed = 0
+        run.manifest_append_sealed_rewrite += 1

@@ -1,0 +1,113 @@
+"""Convoys: the time of many like batches in a row, drawn at once.
+
+In exact mode each batch is a draw. In convolved mode the sum of n batches is made of at most log2(n) draws: one from the
+distribution of the sum of 2^k batches for each bit of n. Those distributions are worked out when a run is lowered, by convolving
+the distribution of one batch with itself again and again (FFT), and kept as quantiles at normal scores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from endive.randomness import EXPONENTIAL, FIXED, LOGNORMAL, NORMAL, UNIFORM, normal_quantile, quantile
+from endive.simulation.compiled.draws import storage_uniform
+from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.memory import floats_at
+from endive.storage.distributions import Parameters
+
+LEVELS = 24
+"""Sums of up to 2^24 batches: more than any transaction can wait for."""
+SCORES = 2048
+"""Cells of the table of quantiles over the normal scores from -8.3 to 8.3 (beyond them lies no uniform)."""
+SCORE_LIMIT = 8.3
+_GRID = 1 << 15
+_ROW = SCORES + 1
+_NEGLIGIBLE = 1e-14
+
+Floats = npt.NDArray[np.float64]
+
+
+@jit
+def convoy_ms(run: Any, txn: Any, table: int, batches: int) -> float:
+    """The time of so many batches in a row."""
+    convoys = floats_at(run.convoys, run.num_convoys)
+    quantiles = floats_at(run.quantiles, run.num_quantiles)
+    total = 0.0
+    level = 0
+    while batches > 0:
+        if batches & 1:
+            z = normal_quantile(storage_uniform(txn), quantiles)
+            x = (z + SCORE_LIMIT) * (SCORES / (2.0 * SCORE_LIMIT))
+            cell = min(max(int(x), 0), SCORES - 1)
+            first = (table * LEVELS + level) * _ROW + cell
+            total += convoys[first] + (x - cell) * (convoys[first + 1] - convoys[first])
+        batches >>= 1
+        level += 1
+    return total
+
+
+def convoy_table(parameters: Parameters, parallel: int) -> Floats:
+    """The quantiles of sums of 1, 2, 4, ... batches, one level after the other."""
+    scores = np.linspace(-SCORE_LIMIT, SCORE_LIMIT, _ROW)
+    probabilities = special.ndtr(scores)
+    table = np.empty((LEVELS, _ROW))
+    grid = _batch(parameters, parallel)
+    for level in range(LEVELS):
+        if level:
+            grid = _doubled(grid)
+        start, width, mass = grid
+        cumulative = np.concatenate([[0.0], np.cumsum(mass)])
+        edges = start + width * np.arange(len(cumulative))
+        rising = np.concatenate([[True], mass > 0.0])
+        table[level] = np.interp(probabilities, cumulative[rising] / cumulative[-1], edges[rising])
+    return table.ravel()
+
+
+Grid = tuple[float, float, Floats]
+"""A distribution in cells: where the first begins, how wide each is, the mass of each."""
+
+
+def _batch(parameters: Parameters, parallel: int) -> Grid:
+    """One batch: the slowest of ``parallel`` accesses."""
+    kind, a, b, floor = parameters
+    low = quantile(kind, a, b, floor, _NEGLIGIBLE)
+    high = quantile(kind, a, b, floor, 1.0 - _NEGLIGIBLE)
+    width = max((high - low) / _GRID, 1e-9 * max(high, 1.0))
+    start = low - width / 2.0  # the floor, where many draws may lie, is the middle of the first cell
+    edges = start + width * np.arange(_GRID + 2)
+    cumulative = np.where(edges < floor, 0.0, _cdf(kind, a, b, edges)) ** parallel
+    return start, width, np.diff(cumulative)
+
+
+def _cdf(kind: int, a: float, b: float, x: Floats) -> Floats:
+    if kind == FIXED or (kind in (NORMAL, LOGNORMAL) and b == 0.0):
+        at = float(np.exp(a)) if kind == LOGNORMAL else a
+        return (x >= at).astype(np.float64)
+    if kind == UNIFORM:
+        return np.clip((x - a) / (b - a), 0.0, 1.0) if b > a else (x >= a).astype(np.float64)
+    if kind == EXPONENTIAL:
+        return -np.expm1(-np.maximum(x, 0.0) / a)
+    score = (np.log(np.maximum(x, 1e-300)) - a) / b if kind == LOGNORMAL else (x - a) / b
+    cumulative: Floats = special.ndtr(score)
+    return cumulative
+
+
+def _doubled(grid: Grid) -> Grid:
+    """The sum of two draws: masses convolve, and the middles of cells add."""
+    start, width, mass = grid
+    length = 2 * len(mass) - 1
+    transform = np.fft.rfft(mass, 1 << (length - 1).bit_length())
+    doubled = np.maximum(np.fft.irfft(transform * transform)[:length], 0.0)
+    start = 2.0 * start + width / 2.0
+    cumulative = np.cumsum(doubled) / doubled.sum()
+    first = int(np.searchsorted(cumulative, _NEGLIGIBLE))
+    last = int(np.searchsorted(cumulative, 1.0 - _NEGLIGIBLE)) + 1
+    doubled, start = doubled[first:last], start + first * width
+    while len(doubled) > _GRID:
+        doubled = np.append(doubled, 0.0) if len(doubled) % 2 else doubled
+        doubled, width = doubled[0::2] + doubled[1::2], 2.0 * width
+    return start, width, doubled

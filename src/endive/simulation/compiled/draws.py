@@ -1,0 +1,69 @@
+"""Draws of a transaction from its streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from endive.randomness import Purpose, derive, keyed_uniform, quantile
+from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.memory import floats_at
+
+_CONFLICT = int(Purpose.CONFLICT)
+_BACKOFF = int(Purpose.BACKOFF)
+
+
+@jit
+def uniform_at(key: int, purpose: int, index: int) -> float:
+    """Draw number ``index`` of a transaction's stream for a purpose."""
+    return keyed_uniform(derive(key, np.uint64(purpose)), np.uint64(index))
+
+
+@jit
+def value(run: Any, parameters: Any, u: float) -> float:
+    """A distribution's value at a uniform."""
+    return quantile(int(parameters[0]), parameters[1], parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
+
+
+@jit
+def catalog_uniform(txn: Any) -> float:
+    """The transaction's next draw for the catalog."""
+    u = keyed_uniform(txn.catalog_key, np.uint64(txn.catalog_index))
+    txn.catalog_index += 1
+    return u
+
+
+@jit
+def storage_uniform(txn: Any) -> float:
+    """The transaction's next draw for the store."""
+    u = keyed_uniform(txn.storage_key, np.uint64(txn.storage_index))
+    txn.storage_index += 1
+    return u
+
+
+@jit
+def largest_storage_uniform(txn: Any, count: int) -> float:
+    """The largest of the transaction's next draws for the store."""
+    largest = storage_uniform(txn)
+    for _ in range(count - 1):
+        u = storage_uniform(txn)
+        if u > largest:
+            largest = u
+    return largest
+
+
+@jit
+def conflict_uniform(txn: Any) -> float:
+    """The transaction's next draw for conflicts."""
+    u = uniform_at(txn.key, _CONFLICT, txn.conflict_index)
+    txn.conflict_index += 1
+    return u
+
+
+@jit
+def backoff_uniform(txn: Any) -> float:
+    """The transaction's next draw for backoff."""
+    u = uniform_at(txn.key, _BACKOFF, txn.backoff_index)
+    txn.backoff_index += 1
+    return u

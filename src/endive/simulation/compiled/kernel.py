@@ -1,0 +1,505 @@
+"""The loop of the compiled engine: take the next event, let it take effect, and go with its transaction to the next one.
+
+The counterpart of ``endive.transaction.lifecycle``: the same steps in the same order, cut at the moments that touch what
+transactions share. ``advance`` runs until the rows are full, more room is needed, or the run is over; all its state is in the
+arrays, so it can be called again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endive.costs import failed_answer_ms, moment_of_effect_ms
+from endive.simulation.compiled.arrivals import next_delay_ms, submit
+from endive.simulation.compiled.commits import (
+    append_record,
+    append_to_list,
+    compact,
+    install,
+    look_at_list,
+    replace_sealed_list,
+    see,
+    snapshots_behind,
+)
+from endive.simulation.compiled.draws import catalog_uniform, conflict_uniform, storage_uniform, value
+from endive.simulation.compiled.heap import pop, push
+from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.layout import (
+    ABORTED,
+    APPEND,
+    APPEND_EFFECT,
+    ARRIVALS,
+    CAS,
+    CAS_EFFECT,
+    CATALOG_COMMIT,
+    CATALOG_READ,
+    CLOSED,
+    COMMIT,
+    COMMITTED,
+    COMMITTING,
+    COMPACTION,
+    COMPACTION_EFFECT,
+    DISCOVERY,
+    DONE,
+    EXECUTING,
+    FAILED_APPEND,
+    FAILED_COMMIT,
+    FAILED_COMPACTION,
+    LIST_APPEND,
+    LIST_APPENDS,
+    LIST_LOOK,
+    LIST_READ,
+    LIST_REWRITE,
+    LIST_WRITE,
+    LOG_COMMIT,
+    LOG_ENTRY,
+    MAX_RETRIES,
+    MERGE,
+    PARTITION_OVERLAP,
+    PER_ATTEMPT_IO,
+    READ,
+    READ_ONLY,
+    RESTART,
+    RETRY_READ,
+    START_READ,
+    TIMEOUT,
+    VALIDATED_OVERWRITE,
+    VALIDATION,
+)
+from endive.simulation.compiled.memory import (
+    class_at,
+    copy_record,
+    event_at,
+    group_at,
+    row_at,
+    row_table_at,
+    source_at,
+    touched_at,
+    txn_at,
+)
+from endive.simulation.compiled.steps import (
+    access,
+    back_off,
+    conflicting_manifests,
+    merge,
+    pay_conflict,
+    read_lists,
+    read_tables,
+    write_manifests,
+    write_metadata,
+)
+
+FINISHED, ROWS_FULL, SLOTS_FULL, PAUSED = range(4)
+
+
+@jit
+def advance(runs: Any, max_events: int) -> int:
+    """Take events until something has to be done outside; says what."""
+    run = runs[0]
+    for _ in range(max_events):
+        if run.rows_used >= run.row_capacity:
+            return ROWS_FULL
+        if run.free_head < 0:
+            return SLOTS_FULL
+        if run.heap_size == 0:
+            return FINISHED
+        event = event_at(run, 0)
+        now, place, slot = event.time_ms, event.place, event.slot
+        if now >= run.end_ms:
+            return FINISHED
+        pop(run)
+        run.now_ms = now
+        if place >= ARRIVALS:
+            _arrive(run, slot)
+        else:
+            txn = txn_at(run, slot)
+            txn.now_ms = now
+            _take_effect(run, txn, slot)
+    return PAUSED
+
+
+@jit
+def begin(runs: Any) -> None:
+    """Put the first arrival of each source into the queue."""
+    run = runs[0]
+    for source_id in range(run.num_sources):
+        _await_arrival(run, source_id)
+
+
+@jit
+def _await_arrival(run: Any, source_id: int) -> None:
+    """Put the next arrival of a source into the queue, unless it would come after the end."""
+    source = source_at(run, source_id)
+    submit_ms = run.now_ms + next_delay_ms(run, source, class_at(run, source.cls))
+    if submit_ms < run.duration_ms:
+        push(run, submit_ms, ARRIVALS + source_id, source_id)
+
+
+@jit
+def _arrive(run: Any, source_id: int) -> None:
+    source = source_at(run, source_id)
+    cls = class_at(run, source.cls)
+    slot = run.free_head
+    txn = txn_at(run, slot)
+    run.free_head = txn.next_free
+    txn.txn_id = run.next_id
+    run.next_id += 1
+    txn.cls = source.cls
+    txn.source = source_id
+    txn.submit_ms = run.now_ms
+    txn.now_ms = run.now_ms
+    submit(run, txn, slot, source, cls)
+    if cls.arrival_kind != CLOSED:
+        _await_arrival(run, source_id)
+    _request_read(run, txn, slot, START_READ)
+
+
+@jit
+def _await_event(run: Any, txn: Any, slot: int, event: int, delay_ms: float) -> None:
+    txn.event = event
+    push(run, txn.now_ms + delay_ms, txn.txn_id + 1, slot)
+
+
+@jit
+def _take_effect(run: Any, txn: Any, slot: int) -> None:
+    """What the transaction's event does, and what follows until its next one."""
+    event = txn.event
+    if event == CAS_EFFECT:
+        _cas_effect(run, txn, slot)
+    elif event == START_READ:
+        _start(run, txn, slot)
+    elif event == RETRY_READ:
+        _retry(run, txn, slot)
+    elif event == DONE:
+        _finish(run, txn, slot)
+    elif event == LOG_COMMIT:
+        _log_commit(run, txn, slot)
+    elif event == APPEND_EFFECT:
+        _append_effect(run, txn, slot)
+    elif event == COMPACTION_EFFECT:
+        _compaction_effect(run, txn, slot)
+    elif event == DISCOVERY:
+        _discovered(run, txn, slot)
+    elif event == LIST_LOOK:
+        _look(run, txn, slot)
+    elif event == LIST_APPEND:
+        _list_append_effect(run, txn, slot)
+    else:
+        _list_rewritten(run, txn, slot)
+
+
+# -- reading the catalog ---------------------------------------------------------------------------------------------------------
+
+
+@jit
+def _request_read(run: Any, txn: Any, slot: int, event: int) -> None:
+    """Send a read of the catalog; it takes effect when the event comes."""
+    txn.success_ms = value(run, run.catalog[READ], catalog_uniform(txn))
+    txn.failure_ms = value(run, run.catalog[LOG_ENTRY], catalog_uniform(txn)) if run.log_entry_read else 0.0
+    txn.effect_ms = moment_of_effect_ms(txn.success_ms, run.linearization)
+    _await_event(run, txn, slot, event, txn.effect_ms)
+
+
+@jit
+def _rest_of_read(run: Any, txn: Any) -> float:
+    """What is left of a read after its effect; log entries since the checkpoint make it longer."""
+    return txn.success_ms + txn.failure_ms * group_at(run, txn.group).entries - txn.effect_ms  # type: ignore[no-any-return]
+
+
+@jit
+def _end_read(run: Any, txn: Any) -> bool:
+    rest = _rest_of_read(run, txn)
+    elapsed = txn.effect_ms
+    now = txn.now_ms
+    if rest > 0.0:
+        now += rest
+        elapsed += rest
+    if now >= run.end_ms:
+        return False
+    txn.now_ms = now
+    txn.times[CATALOG_READ] += elapsed
+    txn.event_count += 1
+    return True
+
+
+@jit
+def _start(run: Any, txn: Any, slot: int) -> None:
+    """The snapshot that the work is based on, and the work."""
+    cls = class_at(run, txn.cls)
+    see(run, txn, slot)
+    if not _end_read(run, txn) or not read_tables(run, txn, cls):
+        return
+    if txn.operation == READ_ONLY:
+        txn.status = COMMITTED
+        _await_event(run, txn, slot, DONE, 0.0)
+        return
+    txn.status = COMMITTING
+    txn.commit_started_ms = txn.now_ms
+    txn.attempt = 0
+    txn.append_due = 1
+    _make_manifests(run, txn, slot)
+
+
+@jit
+def _retry(run: Any, txn: Any, slot: int) -> None:
+    """The state after a failed commit: is what was prepared still valid, and what does it cost if not?"""
+    cls = class_at(run, txn.cls)
+    behind = snapshots_behind(run, txn, slot)
+    see(run, txn, slot)
+    if not _end_read(run, txn):
+        return
+    if behind == 0:
+        _begin_commit(run, txn, slot)
+        return
+    if not pay_conflict(run, txn, cls, behind):
+        return
+    if not _is_real(cls, txn):
+        txn.false_conflicts += 1
+        txn.append_due = 0
+        _make_manifests(run, txn, slot)
+        return
+    txn.real_conflicts += 1
+    if cls.on_real_conflict == MERGE:
+        if merge(run, txn, cls, txn.written, conflicting_manifests(run, txn, cls)):
+            txn.append_due = 1
+            _make_manifests(run, txn, slot)
+    elif cls.on_real_conflict == RESTART and txn.restarts < cls.max_restarts:
+        txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
+        txn.restarts += 1
+        txn.status = EXECUTING
+        _request_read(run, txn, slot, START_READ)
+    else:
+        _abort(run, txn, slot, VALIDATION)
+
+
+@jit
+def _is_real(cls: Any, txn: Any) -> bool:
+    if txn.operation != VALIDATED_OVERWRITE:
+        return False
+    return cls.detector == PARTITION_OVERLAP or conflict_uniform(txn) < cls.real_probability  # type: ignore[no-any-return]
+
+
+# -- making manifests ------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def _make_manifests(run: Any, txn: Any, slot: int) -> None:
+    cls = class_at(run, txn.cls)
+    if not read_lists(run, txn, cls):
+        return
+    if run.ml_append and txn.append_due:
+        _await_event(run, txn, slot, LIST_LOOK, 0.0)
+    elif write_manifests(run, txn, cls):
+        _made_manifests(run, txn, slot)
+
+
+@jit
+def _made_manifests(run: Any, txn: Any, slot: int) -> None:
+    if write_metadata(run, txn, class_at(run, txn.cls)):
+        _begin_commit(run, txn, slot)
+
+
+@jit
+def _look(run: Any, txn: Any, slot: int) -> None:
+    """The manifest lists as they were read (ML+)."""
+    for t in range(txn.written):
+        look_at_list(run, touched_at(run, slot, t))
+    if write_manifests(run, txn, class_at(run, txn.cls)):
+        txn.table_cursor = 0
+        _append_entry(run, txn, slot)
+
+
+@jit
+def _append_entry(run: Any, txn: Any, slot: int) -> None:
+    """Append to the list of the next table, rewriting it first if it is sealed; after the last table, go on."""
+    if txn.table_cursor == txn.written:
+        _made_manifests(run, txn, slot)
+        return
+    cls = class_at(run, txn.cls)
+    if not touched_at(run, slot, txn.table_cursor).list_sealed:
+        _request_list_append(run, txn, slot)
+    elif access(run, txn, cls, LIST_READ, 1, PER_ATTEMPT_IO) and access(run, txn, cls, LIST_WRITE, 1, PER_ATTEMPT_IO):
+        _await_event(run, txn, slot, LIST_REWRITE, 0.0)
+
+
+@jit
+def _list_rewritten(run: Any, txn: Any, slot: int) -> None:
+    mine = touched_at(run, slot, txn.table_cursor)
+    replace_sealed_list(run, mine)
+    look_at_list(run, mine)
+    _request_list_append(run, txn, slot)
+
+
+@jit
+def _request_list_append(run: Any, txn: Any, slot: int) -> None:
+    cls = class_at(run, txn.cls)
+    u = storage_uniform(txn)
+    txn.success_ms = value(run, cls.list_append, u)
+    txn.failure_ms = value(run, cls.failed_list_append, u)
+    txn.effect_ms = moment_of_effect_ms(txn.success_ms, cls.linearization)
+    _await_event(run, txn, slot, LIST_APPEND, txn.effect_ms)
+
+
+@jit
+def _list_append_effect(run: Any, txn: Any, slot: int) -> None:
+    mine = touched_at(run, slot, txn.table_cursor)
+    landed = append_to_list(run, mine, class_at(run, txn.cls).entry_bytes)
+    look_at_list(run, mine)
+    rest = (txn.success_ms if landed else failed_answer_ms(txn.effect_ms, txn.failure_ms)) - txn.effect_ms
+    if rest > 0.0:
+        if txn.now_ms + rest >= run.end_ms:
+            return
+        txn.now_ms += rest
+    txn.times[PER_ATTEMPT_IO] += txn.effect_ms + rest
+    txn.event_count += 1
+    txn.counts[LIST_APPENDS] += 1
+    if landed:
+        txn.table_cursor += 1
+    _append_entry(run, txn, slot)
+
+
+# -- committing ------------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def _begin_commit(run: Any, txn: Any, slot: int) -> None:
+    txn.elapsed_ms = 0.0
+    txn.round_trips = 0
+    if run.catalog_kind == CAS:
+        _request(run, txn, slot, COMMIT, FAILED_COMMIT, CAS_EFFECT)
+    else:
+        _await_event(run, txn, slot, LOG_COMMIT, 0.0)
+
+
+@jit
+def _request(run: Any, txn: Any, slot: int, success: int, failure: int, event: int) -> None:
+    """Send a conditional write to the catalog; one uniform makes both of its latencies."""
+    u = catalog_uniform(txn)
+    txn.success_ms = value(run, run.catalog[success], u)
+    txn.failure_ms = value(run, run.catalog[failure], u)
+    txn.effect_ms = moment_of_effect_ms(txn.success_ms, run.linearization)
+    _await_event(run, txn, slot, event, txn.effect_ms)
+
+
+@jit
+def _answer(run: Any, txn: Any, success: bool) -> bool:
+    """Wait for the answer after the effect; says whether it came before the end."""
+    latency = txn.success_ms if success else failed_answer_ms(txn.effect_ms, txn.failure_ms)
+    rest = latency - txn.effect_ms
+    txn.elapsed_ms += txn.effect_ms
+    txn.round_trips += 1
+    if rest > 0.0:
+        txn.now_ms += rest
+        txn.elapsed_ms += rest
+    return txn.now_ms < run.end_ms  # type: ignore[no-any-return]
+
+
+@jit
+def _cas_effect(run: Any, txn: Any, slot: int) -> None:
+    success = group_at(run, txn.group).seq == txn.seq
+    if success:
+        install(run, txn, slot)
+    else:
+        run.commit_conflict += 1
+    effect_at = txn.now_ms
+    if _answer(run, txn, success):
+        _end_commit(run, txn, slot, success, effect_at)
+
+
+@jit
+def _log_commit(run: Any, txn: Any, slot: int) -> None:
+    """The start of a commit to a log, and of each further try: a sealed log is compacted first."""
+    if group_at(run, txn.group).sealed:
+        _request(run, txn, slot, COMPACTION, FAILED_COMPACTION, COMPACTION_EFFECT)
+    else:
+        _request(run, txn, slot, APPEND, FAILED_APPEND, APPEND_EFFECT)
+
+
+@jit
+def _compaction_effect(run: Any, txn: Any, slot: int) -> None:
+    if _answer(run, txn, compact(run, group_at(run, txn.group))):
+        _request(run, txn, slot, APPEND, FAILED_APPEND, APPEND_EFFECT)
+
+
+@jit
+def _append_effect(run: Any, txn: Any, slot: int) -> None:
+    group = group_at(run, txn.group)
+    landed = group.log_offset == txn.log_offset
+    if landed:
+        applied = append_record(run, txn, slot)
+        txn.applied = 1 if applied else 0
+    else:
+        run.append_physical_failure += 1
+        txn.log_offset = group.log_offset
+    if not _answer(run, txn, landed):
+        return
+    if landed:
+        _request_read(run, txn, slot, DISCOVERY)
+    else:
+        _await_event(run, txn, slot, LOG_COMMIT, 0.0)
+
+
+@jit
+def _discovered(run: Any, txn: Any, slot: int) -> None:
+    """The read that tells whether the record was applied."""
+    rest = _rest_of_read(run, txn)
+    effect_at = txn.now_ms
+    txn.elapsed_ms += txn.effect_ms
+    txn.round_trips += 1
+    if rest > 0.0:
+        txn.now_ms += rest
+        txn.elapsed_ms += rest
+    if txn.now_ms < run.end_ms:
+        _end_commit(run, txn, slot, txn.applied == 1, effect_at)
+
+
+@jit
+def _end_commit(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
+    """The outcome of an attempt is known: done, give up, or wait and read the catalog again."""
+    cls = class_at(run, txn.cls)
+    txn.times[CATALOG_COMMIT] += txn.elapsed_ms
+    txn.event_count += txn.round_trips
+    if success:
+        txn.status = COMMITTED
+        txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
+        if txn.now_ms == effect_at:
+            _finish(run, txn, slot)
+        else:
+            _await_event(run, txn, slot, DONE, 0.0)
+        return
+    if txn.attempt >= cls.max_retries:
+        _abort(run, txn, slot, MAX_RETRIES)
+    elif txn.now_ms - txn.commit_started_ms > cls.timeout_ms:
+        _abort(run, txn, slot, TIMEOUT)
+    else:
+        txn.attempt += 1
+        txn.retries += 1
+        if back_off(run, txn, cls):
+            _request_read(run, txn, slot, RETRY_READ)
+
+
+@jit
+def _abort(run: Any, txn: Any, slot: int, reason: int) -> None:
+    txn.status = ABORTED
+    txn.reason = reason
+    txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
+    _await_event(run, txn, slot, DONE, 0.0)
+
+
+# -- rows ------------------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def _finish(run: Any, txn: Any, slot: int) -> None:
+    """Write the transaction's row and give its slot away."""
+    row = run.rows_used
+    copy_record(row_at(run, row), txn)
+    for t in range(txn.written):
+        row_table_at(run, row, t).value = touched_at(run, slot, t).table
+    run.rows_used += 1
+    source_id = txn.source
+    txn.txn_id = -1
+    txn.next_free = run.free_head
+    run.free_head = slot
+    if class_at(run, txn.cls).arrival_kind == CLOSED:
+        _await_arrival(run, source_id)

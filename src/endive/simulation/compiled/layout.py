@@ -1,0 +1,253 @@
+"""The state of a compiled run as arrays: one record for each transaction in flight, class, source, table and group.
+
+The records of transactions are recycled, so their number follows the work in flight and not the length of the run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+# Where time goes: indices of Txn.times, in the order of lifecycle.TIMES.
+CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, CATALOG_COMMIT, BACKOFF = range(6)
+# Accesses to files: indices of Txn.counts and, up to FILE_WRITE, of Class.access.
+METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, LIST_APPENDS = range(7)
+# Distributions of the catalog: indices of Run.catalog.
+READ, COMMIT, FAILED_COMMIT, APPEND, FAILED_APPEND, COMPACTION, FAILED_COMPACTION, LOG_ENTRY = range(8)
+
+FAST_APPEND, MERGE_APPEND, READ_ONLY, VALIDATED_OVERWRITE = range(4)
+OPEN, PERIODIC, CLOSED = range(3)
+EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
+NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION = range(-1, 3)
+ABORT, MERGE, RESTART = range(3)
+PROBABILISTIC, PARTITION_OVERLAP = range(2)
+CAS, LOG = range(2)
+
+# Moments that touch what transactions share: what a transaction's next event is.
+(
+    START_READ,
+    RETRY_READ,
+    CAS_EFFECT,
+    LOG_COMMIT,
+    COMPACTION_EFFECT,
+    APPEND_EFFECT,
+    DISCOVERY,
+    LIST_LOOK,
+    LIST_APPEND,
+    LIST_REWRITE,
+    DONE,
+) = range(11)
+
+ARRIVALS = 2**62
+"""Places of arrivals among the events of a moment begin here, after those of all transactions."""
+
+Array = npt.NDArray[np.void]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+RUN = np.dtype(
+    [
+        ("now_ms", "f8"),
+        ("end_ms", "f8"),
+        ("duration_ms", "f8"),
+        ("next_id", "i8"),
+        ("rows_used", "i8"),
+        ("heap_size", "i8"),
+        ("free_head", "i8"),
+        # addresses and sizes of the other arrays
+        ("classes", "i8"),
+        ("sources", "i8"),
+        ("txns", "i8"),
+        ("touched", "i8"),
+        ("partitions_touched", "i8"),
+        ("groups", "i8"),
+        ("tables", "i8"),
+        ("partitions", "i8"),
+        ("heap", "i8"),
+        ("rows", "i8"),
+        ("row_tables", "i8"),
+        ("weights", "i8"),
+        ("quantiles", "i8"),
+        ("candidates", "i8"),
+        ("convoys", "i8"),
+        ("scratch", "i8"),
+        ("slots", "i8"),
+        ("row_capacity", "i8"),
+        ("num_quantiles", "i8"),
+        ("num_weights", "i8"),
+        ("num_candidates", "i8"),
+        ("num_partitions", "i8"),
+        ("num_convoys", "i8"),
+        ("num_classes", "i8"),
+        ("num_sources", "i8"),
+        ("num_tables", "i8"),
+        ("scratch_length", "i8"),
+        # the configuration of the catalog
+        ("catalog_kind", "i8"),
+        ("linearization", "f8"),
+        ("ml_append", "i8"),
+        ("log_entry_bytes", "i8"),
+        ("compaction_threshold", "i8"),
+        ("compaction_max_entries", "i8"),
+        ("seal_threshold", "i8"),
+        ("log_entry_read", "i8"),
+        ("num_groups", "i8"),
+        ("max_tables", "i8"),
+        ("max_partitions", "i8"),
+        ("convolved", "i8"),
+        ("catalog", "f8", (8, 4)),
+        ("commit_success", "i8"),
+        ("commit_conflict", "i8"),
+        ("append_physical_success", "i8"),
+        ("append_physical_failure", "i8"),
+        ("append_logical_success", "i8"),
+        ("append_logical_conflict", "i8"),
+        ("append_compactions_triggered", "i8"),
+        ("append_compactions_completed", "i8"),
+        ("manifest_append_physical_success", "i8"),
+        ("manifest_append_physical_failure", "i8"),
+        ("manifest_append_sealed_rewrite", "i8"),
+    ]
+)
+
+CLASS = np.dtype(
+    [
+        ("arrival_kind", "i8"),
+        ("arrival", "f8", (4,)),
+        ("phase_ms", "f8"),
+        ("runtime", "f8", (4,)),
+        ("weights", "f8", (4,)),
+        ("only_operation", "i8"),
+        ("tables_per_txn", "i8"),
+        ("table_count_weights", "i8"),
+        ("table_weights", "i8"),
+        ("table_write_fraction", "f8"),
+        ("first_candidate", "i8"),
+        ("candidates", "i8"),
+        ("partitions_per_txn", "f8"),
+        ("partition_weights", "i8"),
+        ("partition_write_fraction", "f8"),
+        ("range_first", "i8"),
+        ("range_end", "i8"),
+        ("manifests_per_commit", "f8"),
+        ("max_retries", "i8"),
+        ("max_parallel", "i8"),
+        ("inlined", "i8"),
+        ("entry_bytes", "i8"),
+        ("linearization", "f8"),
+        ("access", "f8", (6, 4)),
+        ("convoy", "i8", (6,)),
+        ("list_append", "f8", (4,)),
+        ("failed_list_append", "f8", (4,)),
+        ("backoff", "i8"),
+        ("backoff_base_ms", "f8"),
+        ("backoff_multiplier", "f8"),
+        ("backoff_max_ms", "f8"),
+        ("backoff_jitter", "f8"),
+        ("timeout_ms", "f8"),
+        ("on_real_conflict", "i8"),
+        ("max_restarts", "i8"),
+        ("manifests", "f8", (4,)),
+        ("manifests_low", "i8"),
+        ("manifests_high", "i8"),
+        ("detector", "i8"),
+        ("real_probability", "f8"),
+    ]
+)
+
+SOURCE = np.dtype([("cls", "i8"), ("key", "u8"), ("ordinal", "i8")])
+
+TXN = np.dtype(
+    [
+        ("txn_id", "i8"),
+        ("cls", "i8"),
+        ("source", "i8"),
+        ("operation", "i8"),
+        ("status", "i8"),
+        ("event", "i8"),
+        ("reason", "i8"),
+        ("next_free", "i8"),
+        ("submit_ms", "f8"),
+        ("now_ms", "f8"),
+        ("runtime_ms", "f8"),
+        ("key", "u8"),
+        ("storage_key", "u8"),
+        ("catalog_key", "u8"),
+        ("storage_index", "i8"),
+        ("catalog_index", "i8"),
+        ("conflict_index", "i8"),
+        ("backoff_index", "i8"),
+        ("written", "i8"),
+        ("read", "i8"),
+        ("tracks_partitions", "i8"),
+        ("group", "i8"),
+        ("seq", "i8"),
+        ("log_offset", "i8"),
+        ("attempt", "i8"),
+        ("retries", "i8"),
+        ("restarts", "i8"),
+        ("false_conflicts", "i8"),
+        ("real_conflicts", "i8"),
+        ("event_count", "i8"),
+        ("round_trips", "i8"),
+        ("applied", "i8"),
+        ("append_due", "i8"),
+        ("table_cursor", "i8"),
+        ("effect_ms", "f8"),
+        ("success_ms", "f8"),
+        ("failure_ms", "f8"),
+        ("elapsed_ms", "f8"),
+        ("commit_started_ms", "f8"),
+        ("commit_latency_ms", "f8"),
+        ("times", "f8", (6,)),
+        ("counts", "i8", (7,)),
+    ]
+)
+
+GROUP = np.dtype([("seq", "i8"), ("log_offset", "i8"), ("checkpoint_offset", "i8"), ("entries", "i8"), ("sealed", "i8")])
+
+TABLE = np.dtype(
+    [
+        ("version", "i8"),
+        ("whole_commits", "i8"),
+        ("group", "i8"),
+        ("partitions", "i8"),
+        ("first_partition", "i8"),
+        ("list_offset", "i8"),
+        ("list_sealed", "i8"),
+    ]
+)
+
+TOUCHED = np.dtype([("table", "i8"), ("version", "i8"), ("partitions", "i8"), ("list_offset", "i8"), ("list_sealed", "i8")])
+"""A table that a transaction touches: the version it has seen, how many partitions it writes, the end of the list it has seen."""
+
+PARTITION = np.dtype([("partition", "i8"), ("version", "i8")])
+"""A partition that a transaction writes, and the version it has seen."""
+
+INTEGER = np.dtype([("value", "i8")])
+
+EVENT = np.dtype([("time_ms", "f8"), ("place", "i8"), ("slot", "i8")])
+
+
+class World(NamedTuple):
+    """All the arrays of a run."""
+
+    run: Array
+    classes: Array
+    sources: Array
+    txns: Array
+    touched: Array
+    partitions_touched: Array
+    groups: Array
+    tables: Array
+    partitions: Ints
+    heap: Array
+    rows: Array
+    row_tables: Ints
+    weights: Floats
+    quantiles: Floats
+    candidates: Ints
+    convoys: Floats
+    scratch: Ints

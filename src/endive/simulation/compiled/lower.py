@@ -1,0 +1,342 @@
+"""Lowering: a configuration of built-in parts becomes arrays; one with parts of the user's own is refused, with the reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from endive.catalog import AppendCatalog, CASCatalog, InstantCatalog, StoredCatalog
+from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
+from endive.randomness import QUANTILES, class_key, derive
+from endive.simulation.compiled import layout
+from endive.simulation.compiled.layout import World
+from endive.simulation.compiled.memory import point
+from endive.simulation.config import SimulationConfig
+from endive.simulation.rows import BATCH_ROWS
+from endive.storage import (
+    CATALOG,
+    MANIFEST_FILE,
+    MANIFEST_LIST,
+    TABLE_METADATA,
+    ExponentialLatency,
+    FixedLatency,
+    LatencyDistribution,
+    LognormalLatency,
+    NormalLatency,
+    ProfiledProvider,
+    QuantileDistribution,
+    SizeBasedLatency,
+    UniformLatency,
+)
+from endive.storage.distributions import Parameters
+from endive.transaction import CommitPolicy, ConflictDetector
+from endive.transaction.operations import (
+    FastAppendTransaction,
+    MergeAppendTransaction,
+    ReadOnlyTransaction,
+    ValidatedOverwriteTransaction,
+)
+from endive.workload import (
+    ClosedArrivals,
+    OpenArrivals,
+    PeriodicArrivals,
+    UniformPartitionSelector,
+    UniformTableSelector,
+    Workload,
+    WorkloadClass,
+    ZipfCount,
+    ZipfPartitionSelector,
+    ZipfTableSelector,
+)
+from endive.workload.selectors import zipf_cumulative
+
+INITIAL_SLOTS = 1024
+OPERATION_ORDER = (
+    FastAppendTransaction,
+    MergeAppendTransaction,
+    ReadOnlyTransaction,
+    ValidatedOverwriteTransaction,
+)
+"""Operations by name: their places are the codes of ``layout``."""
+
+_DISTRIBUTIONS = (
+    ExponentialLatency,
+    FixedLatency,
+    LognormalLatency,
+    NormalLatency,
+    SizeBasedLatency,
+    UniformLatency,
+)
+_NOTHING: Parameters = (0, 0.0, 0.0, 0.0)
+
+
+class NotLowerableError(Exception):
+    """The configuration has a part that only the reference engine can run."""
+
+
+def check_lowerable(config: SimulationConfig) -> None:
+    """Raise NotLowerableError if the compiled engine cannot run this configuration."""
+    _builtin(config.catalog, (CASCatalog, InstantCatalog, AppendCatalog), "catalog")
+    _builtin(config.storage_provider, (ProfiledProvider,), "storage provider")
+    assert isinstance(config.catalog, StoredCatalog)
+    _builtin(config.catalog.storage, (ProfiledProvider,), "storage provider of the catalog")
+    _builtin(config.workload, (Workload,), "workload")
+    for cls in config.workload.config.workload_classes:
+        where = f"of class {cls.name!r}"
+        _builtin(config.detector_of(cls), (ProbabilisticConflictDetector, PartitionOverlapConflictDetector), f"detector {where}")
+        _builtin(cls.table_selector, (UniformTableSelector, ZipfTableSelector), f"table selector {where}")
+        _builtin(cls.partition_selector, (UniformPartitionSelector, ZipfPartitionSelector), f"partition selector {where}")
+        _builtin(cls.runtime, _DISTRIBUTIONS, f"runtime {where}")
+        _builtin(cls.arrivals, (OpenArrivals, PeriodicArrivals, ClosedArrivals), f"arrival process {where}")
+        if isinstance(cls.arrivals, OpenArrivals):
+            _builtin(cls.arrivals.inter_arrival, _DISTRIBUTIONS, f"inter-arrival time {where}")
+        if isinstance(cls.arrivals, ClosedArrivals):
+            _builtin(cls.arrivals.think_time, _DISTRIBUTIONS, f"think time {where}")
+        for operation in cls.operations:
+            if operation not in OPERATION_ORDER:
+                raise NotLowerableError(f"operation {operation.__name__} {where} is not a built-in one")
+    profiles = (config.storage_provider.profile, config.catalog.storage.profile)  # type: ignore[attr-defined]
+    for profile in profiles:
+        parts = [*profile.reads.values(), *profile.writes.values(), profile.cas, profile.failed_cas, profile.append]
+        parts += [profile.failed_append, profile.compaction, profile.log_entry_read]
+        for part in parts:
+            if part is not None:
+                _builtin(part, _DISTRIBUTIONS, f"latency of provider {profile.name!r}")
+
+
+def _builtin(part: object, allowed: Sequence[type], what: str) -> None:
+    if type(part) not in allowed:
+        raise NotLowerableError(f"{what} {type(part).__name__} is not a built-in one")
+
+
+def lower(config: SimulationConfig) -> World:
+    """The arrays of a run at its beginning."""
+    check_lowerable(config)
+    return _Lowering(config).world()
+
+
+class _Lowering:
+    """Collects what goes into the arrays."""
+
+    def __init__(self, config: SimulationConfig) -> None:
+        self.config = config
+        self.workload = config.workload if config.seed is None else config.workload.reseeded(config.seed)
+        self.classes = self.workload.config.workload_classes
+        self.weights: list[float] = []
+        self.weight_offsets: dict[float, int] = {}
+        self.candidates: list[int] = []
+        self.convoys: dict[tuple[Parameters, int], int] = {}
+        topology = self.workload.config
+        self.most_items = max(topology.num_tables, *topology.partitions_per_table)
+
+    def world(self) -> World:
+        classes = np.zeros(len(self.classes), layout.CLASS)
+        for record, cls in zip(classes, self.classes, strict=True):
+            self._class(record, cls)
+        max_tables = max(self._max_tables(cls) for cls in self.classes)
+        max_partitions = max(math.ceil(cls.partitions_per_txn or 1) for cls in self.classes)
+        sources = self._sources()
+        run = self._run()
+        tables, partitions = self._tables()
+        world = World(
+            run=run,
+            classes=classes,
+            sources=sources,
+            txns=np.zeros(0, layout.TXN),
+            touched=np.zeros((0, max_tables), layout.TOUCHED),
+            partitions_touched=np.zeros((0, max_tables, max_partitions), layout.PARTITION),
+            groups=np.zeros(max(self.workload.config.groups) + 1, layout.GROUP),
+            tables=tables,
+            partitions=partitions,
+            heap=np.zeros(len(sources), layout.EVENT),
+            rows=np.zeros(BATCH_ROWS, layout.TXN),
+            row_tables=np.zeros((BATCH_ROWS, max_tables), np.int64),
+            weights=np.array(self.weights or [0.0]),
+            quantiles=np.array(QUANTILES),
+            candidates=np.array(self.candidates, np.int64),
+            convoys=self._convoy_tables(),
+            scratch=np.zeros((3, self.most_items), np.int64),
+        )
+        return with_more_slots(world, INITIAL_SLOTS)
+
+    def _run(self) -> layout.Array:
+        config, catalog = self.config, self.config.catalog
+        assert isinstance(catalog, StoredCatalog)
+        array = np.zeros(1, layout.RUN)
+        run = array[0]
+        run["end_ms"] = math.inf if config.drain else config.duration_ms
+        run["duration_ms"] = config.duration_ms
+        run["free_head"] = -1
+        run["catalog_kind"] = layout.LOG if isinstance(catalog, AppendCatalog) else layout.CAS
+        run["linearization"] = catalog.linearization
+        run["ml_append"] = config.ml_append_mode
+        run["seal_threshold"] = config.manifest_list_seal_threshold_bytes
+        run["num_groups"] = max(self.workload.config.groups) + 1
+        run["convolved"] = config.convoy == "convolved"
+        if isinstance(catalog, AppendCatalog):
+            run["log_entry_bytes"] = catalog.log_entry_bytes
+            run["compaction_threshold"] = catalog.compaction_threshold_bytes
+            run["compaction_max_entries"] = catalog.compaction_max_entries
+        assert isinstance(catalog.storage, ProfiledProvider)
+        profile = catalog.storage.profile
+        logged = isinstance(catalog, AppendCatalog) and profile.log_entry_read is not None
+        run["log_entry_read"] = logged
+        run["catalog"][:] = (
+            profile.read_parameters(CATALOG, catalog.size_bytes),
+            _parameters(profile.cas),
+            _parameters(profile.failed_cas or profile.cas),
+            _parameters(profile.append),
+            _parameters(profile.failed_append or profile.append),
+            _parameters(profile.compaction or profile.cas),
+            _parameters(profile.failed_cas or profile.compaction or profile.cas),
+            _parameters(profile.log_entry_read if logged else None),
+        )
+        return array
+
+    def _class(self, record: np.void, cls: WorkloadClass) -> None:
+        config = self.config
+        policy = config.policy_of(cls)
+        self._arrivals(record, cls)
+        record["runtime"] = _parameters(cls.runtime)
+        weights = [cls.operations.get(operation, 0.0) for operation in OPERATION_ORDER]
+        record["weights"] = weights
+        record["only_operation"] = next((i for i, weight in enumerate(weights) if weight > 0.0 and sum(weights) == weight), -1)
+        self._selection(record, cls)
+        record["manifests_per_commit"] = cls.manifests_per_concurrent_commit
+        record["max_retries"] = config.max_retries_of(cls)
+        self._policy(record, policy)
+        self._detector(record, config.detector_of(cls))
+
+    def _arrivals(self, record: np.void, cls: WorkloadClass) -> None:
+        arrivals = cls.arrivals
+        if isinstance(arrivals, PeriodicArrivals):
+            record["arrival_kind"] = layout.PERIODIC
+            record["arrival"] = (0.0, arrivals.interval_ms, 0.0, 0.0)
+            record["phase_ms"] = arrivals.phase_ms
+        elif isinstance(arrivals, ClosedArrivals):
+            record["arrival_kind"] = layout.CLOSED
+            record["arrival"] = _parameters(arrivals.think_time)
+        else:
+            record["arrival_kind"] = layout.OPEN
+            record["arrival"] = _parameters(arrivals.inter_arrival)
+
+    def _selection(self, record: np.void, cls: WorkloadClass) -> None:
+        tables, partitions = cls.table_selector, cls.partition_selector
+        assert isinstance(tables, UniformTableSelector | ZipfTableSelector)
+        assert isinstance(partitions, UniformPartitionSelector | ZipfPartitionSelector)
+        count = cls.tables_per_txn
+        record["tables_per_txn"] = 0 if isinstance(count, ZipfCount) else count
+        record["table_count_weights"] = self._weights_at(count.alpha) if isinstance(count, ZipfCount) else -1
+        record["table_weights"] = self._weights_at(tables.alpha)
+        record["table_write_fraction"] = tables.write_fraction
+        candidates = range(self.workload.config.num_tables) if cls.tables is None else cls.tables
+        record["first_candidate"] = len(self.candidates)
+        record["candidates"] = len(candidates)
+        self.candidates.extend(candidates)
+        record["partitions_per_txn"] = -1.0 if cls.partitions_per_txn is None else cls.partitions_per_txn
+        record["partition_weights"] = self._weights_at(partitions.alpha)
+        record["partition_write_fraction"] = partitions.write_fraction
+        record["range_first"], record["range_end"] = cls.partition_range or (0, -1)
+
+    def _policy(self, record: np.void, policy: CommitPolicy) -> None:
+        provider = self.config.storage_provider
+        assert isinstance(provider, ProfiledProvider)
+        profile, sizes = provider.profile, policy.sizes
+        access = (
+            profile.read_parameters(TABLE_METADATA, sizes.table_metadata_bytes),
+            profile.write_parameters(TABLE_METADATA, sizes.table_metadata_bytes),
+            profile.read_parameters(MANIFEST_LIST, sizes.manifest_list_bytes),
+            profile.write_parameters(MANIFEST_LIST, sizes.manifest_list_bytes),
+            profile.read_parameters(MANIFEST_FILE, sizes.manifest_file_bytes),
+            profile.write_parameters(MANIFEST_FILE, sizes.manifest_file_bytes),
+        )
+        record["access"][:] = access
+        record["convoy"][:] = [
+            self.convoys.setdefault((parameters, policy.max_parallel), len(self.convoys)) for parameters in access
+        ]
+        record["list_append"] = _parameters(profile.append)
+        record["failed_list_append"] = _parameters(profile.failed_append or profile.append)
+        record["max_parallel"] = policy.max_parallel
+        record["inlined"] = policy.table_metadata_inlined
+        record["entry_bytes"] = policy.manifest_list_entry_bytes
+        record["linearization"] = policy.linearization
+        record["backoff"] = policy.backoff.enabled
+        record["backoff_base_ms"] = policy.backoff.base_ms
+        record["backoff_multiplier"] = policy.backoff.multiplier
+        record["backoff_max_ms"] = policy.backoff.max_ms
+        record["backoff_jitter"] = policy.backoff.jitter
+        record["timeout_ms"] = math.inf if policy.total_timeout_ms is None else policy.total_timeout_ms
+        record["on_real_conflict"] = ("abort", "merge", "restart").index(policy.on_real_conflict)
+        record["max_restarts"] = policy.max_restarts
+        counts = policy.conflicting_manifests
+        record["manifests"] = counts.distribution.parameters
+        record["manifests_low"], record["manifests_high"] = counts.low, counts.high
+
+    def _detector(self, record: np.void, detector: ConflictDetector) -> None:
+        if isinstance(detector, ProbabilisticConflictDetector):
+            record["detector"] = layout.PROBABILISTIC
+            record["real_probability"] = detector.real_conflict_probability
+        else:
+            record["detector"] = layout.PARTITION_OVERLAP
+
+    def _sources(self) -> layout.Array:
+        rows: list[tuple[int, int, int]] = []
+        for index, cls in enumerate(self.classes):
+            key = class_key(self.workload.seed, cls.name)
+            clients = cls.arrivals.clients if isinstance(cls.arrivals, ClosedArrivals) else 1
+            rows += [(index, derive(key, client), 0) for client in range(clients)]
+        return np.array(rows, layout.SOURCE)
+
+    def _tables(self) -> tuple[layout.Array, layout.Ints]:
+        topology = self.workload.config
+        tables = np.zeros(topology.num_tables, layout.TABLE)
+        tables["group"] = topology.groups
+        tables["partitions"] = topology.partitions_per_table
+        tables["first_partition"] = np.cumsum([0, *topology.partitions_per_table[:-1]])
+        return tables, np.zeros(sum(topology.partitions_per_table), np.int64)
+
+    def _weights_at(self, alpha: float) -> int:
+        """Where the cumulative weights for this exponent begin."""
+        if alpha not in self.weight_offsets:
+            self.weight_offsets[alpha] = len(self.weights)
+            self.weights.extend(zipf_cumulative(self.most_items, alpha))
+        return self.weight_offsets[alpha]
+
+    def _max_tables(self, cls: WorkloadClass) -> int:
+        candidates = self.workload.config.num_tables if cls.tables is None else len(cls.tables)
+        return candidates if isinstance(cls.tables_per_txn, ZipfCount) else min(cls.tables_per_txn, candidates)
+
+    def _convoy_tables(self) -> layout.Floats:
+        if self.config.convoy != "convolved":
+            return np.zeros(0)
+        from endive.simulation.compiled.convoys import convoy_table
+
+        return np.concatenate([convoy_table(parameters, parallel) for parameters, parallel in self.convoys])
+
+
+def with_more_slots(world: World, slots: int) -> World:
+    """The same run with room for so many transactions in flight."""
+    old = len(world.txns)
+    txns = np.zeros(slots, layout.TXN)
+    txns[:old] = world.txns
+    txns["txn_id"][old:] = -1
+    txns["next_free"][old:] = np.arange(old + 1, slots + 1)
+    run = world.run[0]
+    txns["next_free"][-1] = run["free_head"]
+    run["free_head"] = old
+    touched = np.zeros((slots, *world.touched.shape[1:]), layout.TOUCHED)
+    touched[:old] = world.touched
+    partitions = np.zeros((slots, *world.partitions_touched.shape[1:]), layout.PARTITION)
+    partitions[:old] = world.partitions_touched
+    heap = np.zeros(slots + len(world.sources), layout.EVENT)
+    heap[: len(world.heap)] = world.heap
+    return point(world._replace(txns=txns, touched=touched, partitions_touched=partitions, heap=heap))
+
+
+def _parameters(distribution: LatencyDistribution | None) -> Parameters:
+    if distribution is None:
+        return _NOTHING
+    assert isinstance(distribution, QuantileDistribution)
+    return distribution.parameters

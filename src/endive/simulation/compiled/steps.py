@@ -1,0 +1,130 @@
+"""What a transaction does by itself: I/O, work, waiting. Nothing here touches what transactions share.
+
+Each step returns whether it was finished before the end of the run; an unfinished one leaves the account as it was before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endive.costs import backoff_ms, manifests_to_merge, whole_count
+from endive.simulation.compiled.convoys import convoy_ms
+from endive.simulation.compiled.draws import backoff_uniform, conflict_uniform, largest_storage_uniform, value
+from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.layout import (
+    BACKOFF,
+    CATALOG_READ,
+    CONFLICT_IO,
+    FILE_READ,
+    FILE_WRITE,
+    LIST_READ,
+    LIST_WRITE,
+    MERGE_APPEND,
+    METADATA_READ,
+    METADATA_WRITE,
+    PER_ATTEMPT_IO,
+    RUNTIME,
+    VALIDATED_OVERWRITE,
+)
+
+_SHORTEST_CONVOY = 8
+"""Fewer batches than this are drawn one by one, convolved or not."""
+
+
+@jit
+def step(run: Any, txn: Any, component: int, duration_ms: float) -> bool:
+    """One step of so many milliseconds."""
+    now = txn.now_ms + duration_ms
+    if now >= run.end_ms:
+        return False
+    txn.now_ms = now
+    txn.times[component] += duration_ms
+    txn.event_count += 1
+    return True
+
+
+@jit
+def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) -> bool:
+    """A run of like accesses to files, in batches of ``max_parallel``; a batch takes as long as its slowest."""
+    parallel = cls.max_parallel
+    if run.convolved and count >= parallel * _SHORTEST_CONVOY:
+        batches = count // parallel
+        if not step(run, txn, component, convoy_ms(run, txn, cls.convoy[kind], batches)):
+            return False
+        txn.event_count += batches - 1
+        txn.counts[kind] += batches * parallel
+        count -= batches * parallel
+    parameters = cls.access[kind]
+    while count > 0:
+        batch = min(count, parallel)
+        if not step(run, txn, component, value(run, parameters, largest_storage_uniform(txn, batch))):
+            return False
+        txn.counts[kind] += batch
+        count -= batch
+    return True
+
+
+@jit
+def read_tables(run: Any, txn: Any, cls: Any) -> bool:
+    """The start of a transaction after it has read the catalog: table metadata, where it is not inlined, and the work."""
+    if not cls.inlined and not access(run, txn, cls, METADATA_READ, txn.read, CATALOG_READ):
+        return False
+    return step(run, txn, RUNTIME, txn.runtime_ms)
+
+
+@jit
+def read_lists(run: Any, txn: Any, cls: Any) -> bool:
+    """The first half of an attempt's I/O."""
+    return access(run, txn, cls, LIST_READ, txn.written, PER_ATTEMPT_IO)
+
+
+@jit
+def write_manifests(run: Any, txn: Any, cls: Any) -> bool:
+    """The second half of an attempt's I/O, up to the list: with ML+ that is appended to, not written."""
+    if not access(run, txn, cls, FILE_WRITE, txn.written, PER_ATTEMPT_IO):
+        return False
+    return bool(run.ml_append) or access(run, txn, cls, LIST_WRITE, txn.written, PER_ATTEMPT_IO)
+
+
+@jit
+def write_metadata(run: Any, txn: Any, cls: Any) -> bool:
+    """Table metadata, where it is not inlined."""
+    return bool(cls.inlined) or access(run, txn, cls, METADATA_WRITE, txn.written, PER_ATTEMPT_IO)
+
+
+@jit
+def back_off(run: Any, txn: Any, cls: Any) -> bool:
+    """Wait before the next attempt."""
+    if not cls.backoff:
+        return True
+    u = backoff_uniform(txn)
+    wait = backoff_ms(txn.attempt, cls.backoff_base_ms, cls.backoff_multiplier, cls.backoff_max_ms, cls.backoff_jitter, u)
+    return step(run, txn, BACKOFF, wait)
+
+
+@jit
+def pay_conflict(run: Any, txn: Any, cls: Any, behind: int) -> bool:
+    """What an overlap costs on top, by operation."""
+    if txn.operation == VALIDATED_OVERWRITE:
+        return access(run, txn, cls, LIST_READ, behind, CONFLICT_IO)
+    if txn.operation == MERGE_APPEND:
+        manifests = manifests_to_merge(behind, cls.manifests_per_commit)
+        return merge(run, txn, cls, 0, manifests)
+    return True
+
+
+@jit
+def merge(run: Any, txn: Any, cls: Any, lists: int, manifests: int) -> bool:
+    """Read manifest lists, and read and write so many manifests."""
+    return (
+        access(run, txn, cls, LIST_READ, lists, CONFLICT_IO)
+        and access(run, txn, cls, FILE_READ, manifests, CONFLICT_IO)
+        and access(run, txn, cls, FILE_WRITE, manifests, CONFLICT_IO)
+    )
+
+
+@jit
+def conflicting_manifests(run: Any, txn: Any, cls: Any) -> int:
+    """How many manifests a real conflict makes the transaction merge."""
+    count = value(run, cls.manifests, conflict_uniform(txn))
+    return whole_count(count, cls.manifests_low, cls.manifests_high)

@@ -1,0 +1,203 @@
+"""Random configurations for property tests: whole files as a user might write them, all features mixed.
+
+Durations and loads are small, so that a run takes milliseconds; latencies are often fixed, so that ties are frequent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+Tree = dict[str, Any]
+
+_FIXED_PROFILES = {"T_CAS": 4.0, "T_APPEND": 3.0, "T_COMPACTION": 8.0}
+
+
+@st.composite
+def distributions(draw: st.DrawFn, scale_ms: float) -> Tree:
+    """A distribution with about this mean."""
+    kind = draw(st.sampled_from(["fixed", "exponential", "lognormal", "normal", "uniform"]))
+    if kind == "fixed":
+        return {"distribution": kind, "value": scale_ms}
+    if kind == "exponential":
+        return {"distribution": kind, "scale": scale_ms}
+    if kind == "lognormal":
+        return {"distribution": kind, "mean": scale_ms, "sigma": draw(st.sampled_from([0.0, 0.3, 1.0]))}
+    if kind == "normal":
+        return {"distribution": kind, "mean": scale_ms, "stddev": scale_ms / 3, "min": scale_ms / 10}
+    return {"distribution": kind, "min": 0.0, "max": 2 * scale_ms}
+
+
+@st.composite
+def storages(draw: st.DrawFn) -> Tree:
+    """A built-in provider that can append, or one of fixed or normal latencies (ties)."""
+    section: Tree = {"max_parallel": draw(st.integers(1, 5))}
+    if draw(st.booleans()):
+        section["provider"] = draw(st.sampled_from(["s3x", "azure", "azurex", "instant"]))
+        if draw(st.booleans()):
+            section["profile"] = "2025-12"
+        return section
+    stddev = draw(st.sampled_from([0.0, 0.0, 2.0]))
+    for key, mean in _FIXED_PROFILES.items():
+        section[key] = {"mean": mean, "stddev": stddev}
+    if draw(st.booleans()):
+        section["T_LOG_ENTRY_READ"] = {"mean": 0.5, "stddev": 0.0}
+    for key in ("T_METADATA_ROOT", "T_TABLE_METADATA", "T_MANIFEST_LIST", "T_MANIFEST_FILE"):
+        section[key] = {"read": {"mean": 2.0, "stddev": stddev}, "write": {"mean": 3.0, "stddev": stddev}}
+    return section
+
+
+@st.composite
+def catalogs(draw: st.DrawFn) -> Tree:
+    """Tables, groups and partitions under one of the three catalogs."""
+    tables = draw(st.integers(1, 5))
+    groups = draw(st.integers(1, tables))
+    section: Tree = {
+        "type": draw(st.sampled_from(["cas", "append", "instant"])),
+        "num_tables": tables,
+        "num_groups": groups,
+        "linearization": draw(st.sampled_from([1.0, 1.0, 0.0, 0.5])),
+        "table_metadata_inlined": draw(st.booleans()),
+        "partitions": {"per_table": [draw(st.integers(2, 6)) for _ in range(tables)]},
+    }
+    if groups > 1:
+        section["group_sizes"] = draw(st.sampled_from(["uniform", "longtail"]))
+    if section["type"] == "append":
+        section["log_entry_size"] = 100
+        section["compaction_threshold"] = draw(st.sampled_from([300, 1000, 16_000_000]))
+        section["compaction_max_entries"] = draw(st.sampled_from([0, 2, 5]))
+    if section["type"] == "instant":
+        section["latency_ms"] = draw(st.sampled_from([0.5, 2.0]))
+    return section
+
+
+@st.composite
+def selections(draw: st.DrawFn) -> Tree:
+    """How tables or partitions are chosen."""
+    section: Tree = {"write_fraction": draw(st.sampled_from([1.0, 0.5]))}
+    if draw(st.booleans()):
+        section |= {"distribution": "zipf", "alpha": draw(st.sampled_from([0.5, 1.5]))}
+    return section
+
+
+@st.composite
+def operation_weights(draw: st.DrawFn) -> Tree:
+    """Weights of which at least one is above zero."""
+    names = draw(
+        st.lists(
+            st.sampled_from(["fast_append", "merge_append", "validated_overwrite", "read_only"]),
+            min_size=1,
+            max_size=4,
+            unique=True,
+        )
+    )
+    return {name: draw(st.sampled_from([0.2, 1.0, 3.0])) for name in names}
+
+
+def _table_counts(most: int) -> st.SearchStrategy[int | Tree]:
+    """So many tables, or a number of them by Zipf's law."""
+    if most == 1:
+        return st.just(1)
+    return st.integers(1, most) | st.sampled_from([{"zipf": 0.7}, {"zipf": 2.0}])
+
+
+@st.composite
+def commit_settings(draw: st.DrawFn, most_tables: int) -> Tree:
+    """What transactions and classes may both say."""
+    section: Tree = {
+        "retry": draw(st.integers(0, 6)),
+        "runtime": draw(distributions(draw(st.sampled_from([0.5, 20.0])))),
+        "operation_types": draw(operation_weights()),
+        "tables_per_txn": draw(_table_counts(most_tables)),
+        "table_selection": draw(selections()),
+        "manifests_per_concurrent_commit": draw(st.sampled_from([0.0, 1.5, 3.0])),
+    }
+    if draw(st.booleans()):
+        section["partitions_per_txn"] = draw(st.sampled_from([1, 2, 1.5]))
+        section["partition_selection"] = draw(selections())
+    policy = draw(st.sampled_from(["abort", "merge", "restart"]))
+    section["on_real_conflict"] = policy
+    if policy == "merge":
+        kind = draw(st.sampled_from(["exponential", "uniform", "fixed"]))
+        section["conflicting_manifests"] = {"distribution": kind, "min": 1, "max": 6}
+        if kind != "uniform":
+            section["conflicting_manifests"]["mean"] = 2.5
+    if policy == "restart":
+        section["max_restarts"] = draw(st.integers(0, 2))
+    if draw(st.booleans()):
+        section["conflict_detector"] = "partition_overlap"
+    else:
+        section["conflict_detector"] = "probabilistic"
+        section["real_conflict_probability"] = draw(st.sampled_from([0.0, 0.3, 1.0]))
+    if draw(st.booleans()):
+        section["total_timeout_ms"] = draw(st.sampled_from([10.0, 100.0]))
+    if draw(st.booleans()):
+        section["retry_backoff"] = {"enabled": True, "base_ms": 5.0, "jitter": draw(st.sampled_from([0.0, 0.5]))}
+    return section
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> Tree:
+    """One of the three arrival processes."""
+    kind = draw(st.sampled_from(["open", "rate", "periodic", "closed"]))
+    if kind == "open":
+        return {"inter_arrival": draw(distributions(draw(st.sampled_from([5.0, 20.0]))))}
+    if kind == "rate":
+        return {"rate": draw(st.sampled_from([20.0, 100.0]))}
+    if kind == "periodic":
+        return {"periodic": {"interval_ms": 20.0, "phase_ms": draw(st.sampled_from([0.0, 10.0]))}}
+    think = draw(st.sampled_from([None, {"distribution": "fixed", "value": 0.0}, {"scale": 10.0}]))
+    closed: Tree = {"clients": draw(st.integers(1, 4))}
+    if think is not None:
+        closed["think_time"] = think
+    return {"closed": closed}
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Tree:
+    """A whole configuration."""
+    catalog = draw(catalogs())
+    largest_group = -(-catalog["num_tables"] // catalog["num_groups"])
+    transaction = draw(commit_settings(largest_group))
+    if draw(st.booleans()):
+        transaction["manifest_list_mode"] = "append"
+        transaction["manifest_list_seal_threshold"] = draw(st.sampled_from([0, 100, 400]))
+    document: Tree = {
+        "simulation": {
+            "duration_ms": draw(st.sampled_from([200.0, 600.0])),
+            "seed": draw(st.integers(0, 2**32)),
+            "drain": draw(st.booleans()),
+        },
+        "storage": draw(storages()),
+        "catalog": catalog,
+        "transaction": transaction,
+    }
+    if draw(st.booleans()):
+        names = draw(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True))
+        document["workload"] = {name: draw(_classes(catalog)) for name in names}
+        if all(_says_operations(cls) for cls in document["workload"].values()):
+            del transaction["operation_types"]
+    else:
+        transaction["inter_arrival"] = draw(distributions(draw(st.sampled_from([3.0, 10.0, 30.0]))))
+    return document
+
+
+def _says_operations(cls: Tree) -> bool:
+    return "operation" in cls or "operation_types" in cls
+
+
+@st.composite
+def _classes(draw: st.DrawFn, catalog: Tree) -> Tree:
+    section: Tree = draw(arrivals())
+    if draw(st.booleans()):
+        section |= draw(commit_settings(1))
+    if "operation_types" not in section and draw(st.booleans()):
+        section["operation"] = draw(st.sampled_from(["fast_append", "validated_overwrite", "merge_append"]))
+    if draw(st.booleans()) and "tables_per_txn" in section:
+        section["tables"] = draw(
+            st.lists(st.integers(0, catalog["num_tables"] - 1), min_size=1, max_size=catalog["num_tables"], unique=True)
+        )
+    if "partitions_per_txn" in section and draw(st.booleans()):
+        section["partition_range"] = [0, 2]
+    return section

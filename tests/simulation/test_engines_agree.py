@@ -1,0 +1,49 @@
+"""The two engines are one model: for every configuration of built-in parts their rows are equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import tomli_w
+from hypothesis import HealthCheck, given, note, settings
+
+from endive.config import build_simulation_config
+from endive.config.load import check_document
+from endive.simulation import RESULT_SCHEMA, RunCounters, SimulationConfig
+from endive.simulation.compiled.engine import CompiledEngine
+from endive.simulation.reference import ReferenceEngine
+from tests.configurations import documents
+
+
+def rows_of(engine: type[CompiledEngine] | type[ReferenceEngine], config: SimulationConfig) -> tuple[pa.Table, RunCounters]:
+    batches: list[pa.RecordBatch] = []
+    counters = engine(config, batches.append).run()
+    return pa.Table.from_batches(batches, schema=RESULT_SCHEMA), counters
+
+
+def assert_engines_agree(tree: dict[str, Any]) -> None:
+    config = build_simulation_config(check_document(tree, "generated"))
+    reference, reference_counters = rows_of(ReferenceEngine, config)
+    compiled, compiled_counters = rows_of(CompiledEngine, config)
+    note("# this file reproduces it:\n" + tomli_w.dumps(tree))
+    assert compiled.num_rows == reference.num_rows
+    for name in RESULT_SCHEMA.names:
+        ours, theirs = reference.column(name).to_pylist(), compiled.column(name).to_pylist()
+        if pa.types.is_floating(RESULT_SCHEMA.field(name).type):
+            assert theirs == pytest.approx(ours, rel=1e-12, abs=0.0), name
+        else:
+            assert theirs == ours, name
+    assert compiled_counters == reference_counters
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(documents())
+def test_rows_of_both_engines_are_equal_for_any_configuration(tree: dict[str, Any]) -> None:
+    assert_engines_agree(tree)
