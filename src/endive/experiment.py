@@ -25,7 +25,7 @@ from endive.config import Document, build_simulation_config, compute_experiment_
 from endive.config.identity import code_version, experiment_directory, parameters
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, Simulation, Summary
 from endive.simulation.output import ParquetSink, write_text
-from endive.simulation.reference import Progress
+from endive.simulation.rows import Progress
 from endive.utils import get_git_sha
 
 _DEPENDENCIES = ("numpy", "pyarrow", "pydantic", "simpy")
@@ -105,28 +105,33 @@ def run_experiment(
 
         counters = simulation.stream(sink, trace=events, progress=progress)
         numbers = summary.to_dict(counters)
-        provenance = _provenance(document, config.run_seed, simulation.engine, started, time.perf_counter() - clock)
+        provenance = {
+            "repeat": f"endive run {files.config.name} --seed {config.run_seed}",
+            **_provenance(
+                document, config.run_seed, "reference" if trace else simulation.engine, started, time.perf_counter() - clock
+            ),
+        }
         _write_beside(files, document, numbers, provenance)
     return FinishedRun(files, results.rows, numbers, provenance)
 
 
 def _write_beside(files: RunFiles, document: Document, summary: dict[str, Any], provenance: dict[str, Any]) -> None:
-    write_text(files.config, _config_text(document, files.config.parent))
+    write_text(files.config, _config_text(document, files.config))
     write_text(files.version, f"{provenance['git_commit'] or code_version()}\n")
     write_text(files.summary, json.dumps(summary, indent=2) + "\n")
     write_text(files.provenance, json.dumps(provenance, indent=2) + "\n")
 
 
-def _config_text(document: Document, directory: Path) -> str:
+def _config_text(document: Document, path: Path) -> str:
     """The configuration as it was given, in canonical spelling; profiles of one's own are copied beside it."""
     tree = document.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     tree["simulation"].pop("seed", None)
     for section in ("storage", "catalog"):
         provider = tree.get(section, {}).get("provider", "")
         if provider.endswith(".toml"):
-            copy = f"provider-{Path(provider).name}"
-            write_text(directory / copy, Path(provider).read_text())
-            tree[section]["provider"] = copy
+            copy = path.with_name(path.name.removesuffix("cfg.toml") + f"{section}-provider.toml")
+            write_text(copy, Path(provider).read_text(encoding="utf-8"))
+            tree[section]["provider"] = copy.name
     return tomli_w.dumps(tree)
 
 
@@ -138,7 +143,6 @@ def _provenance(document: Document, seed: int, engine: str, started: datetime, s
         "experiment_hash": compute_experiment_hash(document),
         "seed": seed,
         "engine": engine,
-        "repeat": f"endive run cfg.toml --seed {seed}",
         "started": started.isoformat(timespec="seconds"),
         "wall_time_s": round(seconds, 3),
         "python": platform.python_version(),

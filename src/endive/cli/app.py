@@ -44,19 +44,35 @@ def main(
 def exit_codes(output: Output) -> Iterator[None]:
     """Turn errors into messages and exit codes: 2 for usage and configuration, 1 for the rest, 130 for Ctrl-C."""
     from endive.config import ConfigError
+    from endive.simulation.runner import EngineError
 
     try:
         yield
     except ConfigError as error:
         for line in str(error).splitlines():
             output.error(line)
+        problems = [{"key": problem.key, "message": str(problem)} for problem in error.problems]
+        output.result({"source": error.source, "errors": problems})
+        raise typer.Exit(EXIT_USAGE) from None
+    except EngineError as error:
+        output.error(str(error))
+        output.result({"errors": [{"message": str(error)}]})
         raise typer.Exit(EXIT_USAGE) from None
     except KeyboardInterrupt:
         output.error("interrupted; nothing was left half-written")
+        output.result({"errors": [{"message": "interrupted"}]})
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except OSError as error:
-        output.error(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+        output.error(_explained(error))
+        output.result({"errors": [{"message": _explained(error)}]})
         raise typer.Exit(EXIT_FAILED) from None
+
+
+def _explained(error: OSError) -> str:
+    """The file and what is wrong with it."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{error.filename}: a file is where a directory should be"
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
 def on_terminal() -> bool:

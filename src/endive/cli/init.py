@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from endive.cli.app import EXIT_USAGE, JsonFlag, app, exit_codes
+from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.output import output_for
 
 
@@ -21,11 +21,12 @@ def init(
     """Write a commented starter configuration."""
     output = output_for(json)
     with exit_codes(output):
+        from endive.config.errors import ConfigError, Problem
+
         if path.exists() and not force:
-            output.error(f"{path}: is there already; --force replaces it")
-            raise typer.Exit(EXIT_USAGE)
+            raise ConfigError(str(path), [Problem("", "is there already; --force replaces it")])
         from endive.simulation.output import write_text
 
-        write_text(path, resources.files("endive.cli").joinpath("starter.toml").read_text())
+        write_text(path, resources.files("endive.cli").joinpath("starter.toml").read_text(encoding="utf-8"))
         output.result({"written": str(path)})
         output.text(f"wrote {path}; now: endive run {path}")

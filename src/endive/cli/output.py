@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+_PAPER_WIDTH = 200
+"""Columns where there is no terminal: nothing has to be folded in a file."""
 
 
 class Output(ABC):
@@ -45,6 +49,8 @@ class ConsoleOutput(Output):
     def __init__(self) -> None:
         super().__init__()
         self._console = Console(highlight=False)
+        if not self._console.is_terminal and "COLUMNS" not in os.environ:
+            self._console.width = _PAPER_WIDTH
 
     def result(self, data: Any) -> None:
         """People read the tables."""
@@ -59,7 +65,8 @@ class ConsoleOutput(Output):
         table = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
         for column, name in enumerate(header):
             numbers = all(_number_like(row[column]) for row in rows)
-            table.add_column(name, justify="right" if numbers else "left", header_style="dim", overflow="fold")
+            justify: Literal["left", "right"] = "right" if numbers else "left"
+            table.add_column(name, justify=justify, header_style="dim", overflow="fold", no_wrap=column == 0)
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         self._console.print(table)
@@ -70,7 +77,7 @@ class JsonOutput(Output):
 
     def result(self, data: Any) -> None:
         """The outcome."""
-        print(json.dumps(data, indent=2))
+        print(json.dumps(data, indent=2, allow_nan=False))
 
     def text(self, line: str) -> None:
         """Nothing: it is in the result."""

@@ -25,7 +25,7 @@ def providers(
             return "-"
         if isinstance(distribution, SizeBasedLatency):
             size = distribution
-            return f"{size.base_latency_ms:g} + {size.latency_per_mib_ms:g}/MiB, {size.sigma:g}"
+            return f"{size.base_latency_ms:g}+{size.latency_per_mib_ms:g}/MiB, {size.sigma:g}"
         if isinstance(distribution, LognormalLatency):
             return f"{math.exp(distribution.mu):g}, {distribution.sigma:g}"
         return str(distribution)

@@ -28,8 +28,8 @@ _TIMES = {
 @app.command()
 def run(
     config: Annotated[Path, typer.Argument(help="Configuration file (TOML).", show_default=False)],
-    seed: Annotated[int | None, typer.Option(help="Seed, in place of the file's.", min=0)] = None,
-    engine: Annotated[Literal["auto", "reference"] | None, typer.Option(help="Engine, in place of the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, in place of the file's.", min=0, max=2**63 - 1)] = None,
+    engine: Annotated[Literal["auto", "reference", "compiled"] | None, typer.Option(help="Engine, in place of the file's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Directory for results. Default: experiments with a label, . without.")] = None,
     set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
     trace: Annotated[bool, typer.Option("--trace", help="Also write a log of all events.")] = False,
@@ -75,8 +75,10 @@ def _progress(output: Output, duration_ms: float) -> Iterator[Any]:
 
 def _show(output: Output, summary: dict[str, Any]) -> None:
     groups, total = summary["by_class_and_operation"], summary["total"]
-    named = [(f"{g['workload_class']} {g['operation_type']}", g) for g in groups] + [("all", total)]
-    outcome = ("", "txns", "committed", "aborted", "in flight", "success", "commits/s", "retries/txn")
+    several = len({group["workload_class"] for group in groups}) > 1
+    named = [(f"{g['workload_class']} {g['operation_type']}" if several else g["operation_type"], g) for g in groups]
+    named.append(("all", total))
+    outcome = ("", "txns", "commits", "aborts", "in flight", "success", "commits per s", "retries per txn")
     output.table("Outcome", outcome, [(name, *_outcome(group)) for name, group in named])
     latency = ("", "commit p50", "p95", "p99", "total p50", "p95", "p99")
     output.table("\nLatency of committed transactions", latency, [(name, *_latencies(group)) for name, group in named])
@@ -107,7 +109,7 @@ def _outcome(group: dict[str, Any]) -> tuple[str, ...]:
         f"{group['committed']:,}",
         f"{group['aborted']:,}",
         f"{group['in_flight']:,}",
-        "-" if success is None else f"{100 * success:.2f} %",
+        "-" if success is None else "100 %" if success == 1.0 else f"{100 * success:.2f} %",
         f"{group['throughput_per_s']:.3f}",
         "-" if retries is None else f"{retries:.2f}",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.config.errors import Problem
+from endive.config.errors import Problem, nearest
 
 Tree = dict[str, Any]
 
@@ -25,20 +25,33 @@ ALIASES: dict[str, str] = {
 }
 """Old spelling to canonical one."""
 
+_OLD_SECTIONS = {
+    "partition": ("enabled", "num_partitions", "partitions_per_txn_mean", "selection"),
+    "partition.selection": ("distribution", "zipf_alpha"),
+    "transaction.ntable": ("zipf",),
+    "transaction.seltbl": ("zipf",),
+}
+"""Sections that exist only in old spellings, and their keys."""
 
-def canonical(document: Tree) -> tuple[Tree, list[Problem]]:
-    """The document in canonical spelling, and what is wrong with how it mixes spellings."""
-    problems: list[Problem] = []
+
+def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
+    """The document in canonical spelling, how the file spells the keys that were translated, and what is wrong with them."""
     document = _copy(document)
+    problems = _check_old_sections(document)
+    spelling: dict[str, str] = {}
     partition = document.get("partition")
     if isinstance(partition, dict):
         enabled = partition.pop("enabled", True)
         if not isinstance(enabled, bool):
-            problems.append(Problem("partition.enabled", "must be true or false", enabled))
+            problems.append(Problem("partition.enabled", "should be true or false", enabled))
         elif not enabled:
             document.pop("partition")
         elif _get(document, "transaction.partitions_per_txn") is None:
             partition.setdefault("partitions_per_txn_mean", 1)
+    if _get(document, "transaction.seltbl.zipf") is not None and isinstance(_get(document, "transaction.table_selection"), dict):
+        message = "is another spelling of transaction.table_selection, which is given too"
+        problems.append(Problem("transaction.seltbl.zipf", message, _get(document, "transaction.seltbl.zipf")))
+        _remove(document, "transaction.seltbl.zipf")
     for old, new in ALIASES.items():
         value = _get(document, old)
         if value is None:
@@ -48,19 +61,44 @@ def canonical(document: Tree) -> tuple[Tree, list[Problem]]:
             problems.append(Problem(old, f"is another spelling of {new}, which is given too", value))
         elif not _put(document, new, value):
             problems.append(Problem(old, f"is another spelling of {new}, which is given in another form", value))
-        elif old == "transaction.seltbl.zipf":
-            _put(document, "transaction.table_selection.distribution", "zipf")
+        else:
+            spelling[new] = old
+            if old == "transaction.seltbl.zipf":
+                _put(document, "transaction.table_selection.distribution", "zipf")
     if document.get("partition") == {}:
         document.pop("partition")
-    return document, problems
+    return document, spelling, problems
 
 
-def put(document: Tree, key: str, value: Any) -> Tree:
-    """The document with a dotted key set: what ``--set`` and sweeps do."""
+def override(document: Tree, key: str, value: Any) -> Tree:
+    """The document with a dotted key set, in place of any spelling of it that is there: what ``--set`` and sweeps do."""
     document = _copy(document)
+    meaning = ALIASES.get(key, key)
+    for other in (meaning, *(old for old, new in ALIASES.items() if f"{new}.".startswith(f"{meaning}."))):
+        if other != key and _get(document, other) is not None:
+            _remove(document, other)
     if not _put(document, key, value):
         raise KeyError(key)
     return document
+
+
+def _check_old_sections(document: Tree) -> list[Problem]:
+    """Complain of what is no section or no key of one, and take it away."""
+    problems: list[Problem] = []
+    for section, keys in _OLD_SECTIONS.items():
+        table = _get(document, section)
+        if table is None:
+            continue
+        if not isinstance(table, dict):
+            problems.append(Problem(section, "should be a table", table))
+            _remove(document, section)
+            continue
+        for key in [key for key in table if key not in keys]:
+            problems.append(Problem(f"{section}.{key}", f"no such key; {nearest(key, keys)}"))
+            del table[key]
+        if not table:
+            _remove(document, section)
+    return problems
 
 
 def _copy(value: Any) -> Any:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from endive.config.errors import Problem, nearest
 from endive.config.resolve import ResolvedClass, resolve_classes
-from endive.config.schema import Document, Transactions
+from endive.config.schema import Document, Interval, Transactions
 from endive.config.storage import CatalogKind, catalog_kind, catalog_profile, storage_profile
 from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
+from endive.workload.groups import group_sizes
+
+Check = Callable[[Document], Iterator[Problem]]
 
 
-def cross_checks(document: Document) -> list[Problem]:
-    """All that is wrong with a document whose keys are each right for themselves."""
-    problems = list(_topology(document))
-    problems += _effects(document)
-    problems += _classes(document, problems)
-    problems += _providers(document)
+def cross_checks(document: Document, broken: Collection[str] = ()) -> list[Problem]:
+    """All that is wrong with a document whose keys are each right for themselves.
+
+    Sections named in ``broken`` are not, so the checks that read them are left out.
+    """
+    problems: list[Problem] = []
+    for check, sections in _CHECKS:
+        if sections.isdisjoint(broken):
+            problems += check(document)
     return problems
 
 
@@ -30,21 +36,29 @@ def partitions_per_table(document: Document) -> tuple[int, ...]:
     return (partitions.num_partitions or 1,) * document.catalog.num_tables
 
 
+def _output(document: Document) -> Iterator[Problem]:
+    path = document.simulation.output_path
+    if not Path(path).name or Path(path).name == "..":
+        yield Problem("simulation.output_path", "should name a file", path)
+
+
 def _topology(document: Document) -> Iterator[Problem]:
     catalog = document.catalog
     per_table = catalog.partitions.per_table
-    if per_table is not None and len(per_table) != catalog.num_tables:
+    if not _one_number_per_table(document):
         yield Problem("catalog.partitions.per_table", f"needs one number for each of the {catalog.num_tables} tables", per_table)
     if catalog.num_groups > catalog.num_tables:
         yield Problem("catalog.num_groups", f"is more than the {catalog.num_tables} tables", catalog.num_groups)
 
 
-def _effects(document: Document) -> Iterator[Problem]:
-    """Keys that would be accepted and have no effect."""
-    catalog, transaction = document.catalog, document.transaction
-    if catalog.type != "append":
-        for key in sorted({"compaction_threshold", "compaction_max_entries", "log_entry_size"} & catalog.model_fields_set):
-            yield Problem(f"catalog.{key}", 'has an effect only with catalog.type = "append"', getattr(catalog, key))
+def _one_number_per_table(document: Document) -> bool:
+    per_table = document.catalog.partitions.per_table
+    return per_table is None or len(per_table) == document.catalog.num_tables
+
+
+def _catalog_effects(document: Document) -> Iterator[Problem]:
+    """Keys of ``[catalog]`` that would be accepted and have no effect."""
+    catalog = document.catalog
     if catalog.type != "instant" and "latency_ms" in catalog.model_fields_set:
         yield Problem("catalog.latency_ms", 'has an effect only with catalog.type = "instant"', catalog.latency_ms)
     if catalog.type == "instant":
@@ -52,18 +66,31 @@ def _effects(document: Document) -> Iterator[Problem]:
             yield Problem(f"catalog.{key}", 'has no effect with catalog.type = "instant"', getattr(catalog, key))
     if "group_sizes" in catalog.model_fields_set and catalog.num_groups == 1:
         yield Problem("catalog.group_sizes", "has an effect only with catalog.num_groups above 1", catalog.group_sizes)
+
+
+def _transaction_effects(document: Document) -> Iterator[Problem]:
+    """Keys of ``[transaction]`` that would be accepted and have no effect."""
+    transaction = document.transaction
     if transaction.manifest_list_mode != "append":
         for key in sorted({"manifest_list_seal_threshold", "manifest_list_entry_size"} & transaction.model_fields_set):
             message = 'has an effect only with manifest_list_mode = "append"'
             yield Problem(f"transaction.{key}", message, getattr(transaction, key))
-    if document.workload:
-        classes = document.workload.values()
+
+
+def _workload_effects(document: Document) -> Iterator[Problem]:
+    """Keys of ``[transaction]`` that no class of ``[workload]`` uses."""
+    transaction, classes = document.transaction, document.workload.values()
+    if classes:
         if "inter_arrival" in transaction.model_fields_set and all(_has_arrivals(cls.model_fields_set) for cls in classes):
             yield Problem("transaction.inter_arrival", "has no effect: every class of [workload] says how it arrives")
         if "operation_types" in transaction.model_fields_set and all(
             {"operation", "operation_types"} & cls.model_fields_set for cls in classes
         ):
             yield Problem("transaction.operation_types", "has no effect: every class of [workload] says its operations")
+
+
+def _storage_effects(document: Document) -> Iterator[Problem]:
+    """Keys of ``[storage]`` that would be accepted and have no effect."""
     storage = document.storage
     if "profile" in storage.model_fields_set and (storage.provider or "").endswith(".toml"):
         yield Problem("storage.profile", "has no effect on a profile of your own", storage.profile)
@@ -73,18 +100,28 @@ def _has_arrivals(fields: set[str]) -> bool:
     return bool({"rate", "inter_arrival", "periodic", "closed"} & fields)
 
 
-def _classes(document: Document, before: list[Problem]) -> Iterator[Problem]:
-    if before:
-        return
-    partitions = partitions_per_table(document)
+def _classes(document: Document) -> Iterator[Problem]:
     for resolved in resolve_classes(document):
-        yield from _class(resolved, partitions)
+        yield from _arrivals(resolved)
+        yield from _useless(resolved, resolved.settings)
+        if _one_number_per_table(document):
+            yield from _access(resolved, document)
 
 
-def _class(cls: ResolvedClass, partitions: tuple[int, ...]) -> Iterator[Problem]:
-    settings, own = cls.settings, cls.own
-    if cls.arrivals is None:
+def _arrivals(cls: ResolvedClass) -> Iterator[Problem]:
+    arrivals = cls.arrivals
+    if arrivals is None:
         yield Problem(cls.key("inter_arrival"), "is missing: nothing says how often transactions arrive")
+    if isinstance(arrivals, Interval) and not any(
+        (arrivals.scale, arrivals.mean, arrivals.median, arrivals.value, arrivals.min, arrivals.max)
+    ):
+        yield Problem(cls.key("inter_arrival"), "is always 0, so that transactions would arrive without end", 0)
+
+
+def _access(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
+    """The tables and partitions of a class."""
+    settings, own = cls.settings, cls.own
+    partitions = partitions_per_table(document)
     outside = [table for table in own.tables or () if table >= len(partitions)] if own else []
     if outside:
         yield Problem(cls.key("tables"), f"there are only {len(partitions)} tables, numbered from 0", outside)
@@ -94,6 +131,8 @@ def _class(cls: ResolvedClass, partitions: tuple[int, ...]) -> Iterator[Problem]
     tables = own.tables if own and own.tables is not None else range(len(partitions))
     if isinstance(settings.tables_per_txn, int) and settings.tables_per_txn > len(tables):
         yield Problem(cls.key("tables_per_txn"), f"is more than the {len(tables)} tables", settings.tables_per_txn)
+    else:
+        yield from _within_groups(cls, document)
     fewest = min(partitions[table] for table in tables)
     if own and own.partition_range is not None:
         first, end = own.partition_range
@@ -106,7 +145,18 @@ def _class(cls: ResolvedClass, partitions: tuple[int, ...]) -> Iterator[Problem]
     wanted = settings.partitions_per_txn
     if wanted is not None and wanted > fewest:
         yield Problem(cls.key("partitions_per_txn"), f"is more than the {fewest} partitions of a table", wanted)
-    yield from _useless(cls, settings)
+
+
+def _within_groups(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
+    """A transaction never leaves its group, so no group may be too small for what it asks."""
+    catalog, wanted = document.catalog, cls.settings.tables_per_txn
+    if not 1 < catalog.num_groups <= catalog.num_tables:
+        return
+    largest = group_sizes(catalog.num_tables, catalog.num_groups, catalog.group_sizes)[0]
+    if isinstance(wanted, int) and wanted > largest:
+        yield Problem(cls.key("tables_per_txn"), f"is more than the {largest} tables of the largest group", wanted)
+    elif not isinstance(wanted, int) and largest == 1:
+        yield Problem(cls.key("tables_per_txn"), "has no effect: every group has one table, and transactions stay in theirs")
 
 
 def _useless(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
@@ -136,13 +186,25 @@ def _providers(document: Document) -> Iterator[Problem]:
         yield _unknown_provider("catalog.provider", catalog.provider or "", error)
     if held is not None:
         kind = catalog_kind(catalog, held)
+        if kind is not CatalogKind.APPEND:
+            for key in sorted({"compaction_threshold", "compaction_max_entries", "log_entry_size"} & catalog.model_fields_set):
+                yield Problem(f"catalog.{key}", 'has an effect only with catalog.type = "append"', getattr(catalog, key))
         if kind is CatalogKind.APPEND and held.append is None:
             yield Problem("catalog.type", f"append needs a provider that can append; {held.name!r} cannot", "append")
         if kind is CatalogKind.APPEND and held.cas is None and held.compaction is None:
             yield Problem("catalog.type", f"append compacts its log by compare-and-swap, which {held.name!r} lacks", "append")
         if kind is CatalogKind.CAS and held.cas is None:
             yield Problem("catalog.type", f"cas needs a provider with compare-and-swap; {held.name!r} has none", "cas")
-    if profile is not None and document.transaction.manifest_list_mode == "append" and profile.append is None:
+
+
+def _manifest_lists(document: Document) -> Iterator[Problem]:
+    if document.transaction.manifest_list_mode != "append":
+        return
+    try:
+        profile = storage_profile(document.storage)
+    except (ProfileError, OSError):
+        return  # which _providers tells
+    if profile.append is None:
         message = f"append (ML+) needs a provider that can append; {profile.name!r} cannot"
         yield Problem("transaction.manifest_list_mode", message, "append")
 
@@ -153,3 +215,17 @@ def _unknown_provider(key: str, name: str, error: Exception) -> Problem:
     if not name:
         return Problem(key, "is missing: name a provider, or describe one with the T_* keys")
     return Problem(key, f"there is no such provider; {nearest(name, builtin_profiles())}", name)
+
+
+_CHECKS: tuple[tuple[Check, set[str]], ...] = (
+    (_output, {"simulation"}),
+    (_topology, {"catalog"}),
+    (_catalog_effects, {"catalog"}),
+    (_transaction_effects, {"transaction"}),
+    (_workload_effects, {"transaction", "workload"}),
+    (_storage_effects, {"storage"}),
+    (_classes, {"catalog", "transaction", "workload"}),
+    (_providers, {"storage", "catalog"}),
+    (_manifest_lists, {"storage", "transaction"}),
+)
+"""Each check and the sections that it reads."""

@@ -34,7 +34,12 @@ class ConfigError(ValueError):
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint at the nearest known spelling, or at all of them."""
     known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"allowed are {', '.join(known)}" if known else "nothing is allowed here"
+    if not known:
+        return "nothing is allowed here"
+    return closest(word, known).removeprefix("; ") or f"allowed are {', '.join(known)}"
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """A hint at the nearest known spelling, if one is near."""
+    close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -61,8 +61,8 @@ def parameters(document: Document) -> dict[str, Any]:
 
 
 def _described(profile: StorageProfile) -> dict[str, Any]:
-    """A profile by its latencies, whatever file they came from."""
-    described = {"name": profile.name, "min_latency_ms": profile.min_latency_ms}
+    """A profile by its latencies, whatever its name and the file they came from."""
+    described: dict[str, Any] = {"min_latency_ms": profile.min_latency_ms}
     for field in dataclasses.fields(profile):
         value = getattr(profile, field.name)
         if isinstance(value, dict):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from endive.config.aliases import ALIASES, Tree, canonical, put
+from endive.config.aliases import ALIASES, Tree, canonical, override
 from endive.config.checks import cross_checks
-from endive.config.errors import ConfigError, Problem, nearest
+from endive.config.errors import ConfigError, Problem, closest, nearest
 from endive.config.schema import Document
 
 
@@ -37,22 +38,37 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
     """A checked document from its content. Paths in it are relative to ``directory``."""
     for key, value in (overrides or {}).items():
         try:
-            tree = put(tree, key, value)
+            tree = override(tree, key, value)
         except KeyError:
             raise ConfigError(source, [Problem(key, "cannot be set: a part of it is not a table", value)]) from None
-    tree, problems = canonical(tree)
-    provider = tree.get("storage", {}).get("provider") if isinstance(tree.get("storage"), dict) else None
-    if isinstance(provider, str) and provider.endswith(".toml"):
-        tree["storage"]["provider"] = str(directory / provider)
+    tree, spelling, problems = canonical(tree)
+    for section in ("storage", "catalog"):
+        table = tree.get(section)
+        provider = table.get("provider") if isinstance(table, dict) else None
+        if isinstance(provider, str) and provider.endswith(".toml"):
+            tree[section]["provider"] = str(directory / provider)
+    document, broken = None, set()
     try:
         document = Document.model_validate(tree)
     except ValidationError as error:
-        problems += [_problem(item, tree) for item in error.errors()]
-        raise ConfigError(source, _unique(problems)) from None
-    problems += cross_checks(document)
-    if problems:
-        raise ConfigError(source, problems)
+        items = error.errors()
+        problems += _unique([_problem(item, tree) for item in items if not _other_branch(item)])
+        broken = {str(item["loc"][0]) for item in items}
+    problems += cross_checks(document or _sound_part(tree, broken), broken)
+    if document is None or problems:
+        as_spelled = [replace(problem, key=spelling.get(problem.key, problem.key)) for problem in problems]
+        raise ConfigError(source, {str(problem): problem for problem in as_spelled}.values())
     return document
+
+
+def _sound_part(tree: Tree, broken: set[str]) -> Document:
+    """The sections that are right for themselves; the others are as if they were left out, and not to be looked at."""
+    sections = {
+        name: TypeAdapter[Any](cast(Any, field.annotation)).validate_python(tree[name])
+        for name, field in Document.model_fields.items()
+        if name in tree and name not in broken
+    }
+    return Document.model_construct(**sections)
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
@@ -69,20 +85,41 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 
 def _problem(item: Any, tree: Tree) -> Problem:
     """One error of pydantic in our words."""
-    location: Sequence[str | int] = [part for part in item["loc"] if not _is_branch(part, tree, item["loc"])]
-    key = ".".join(str(part) for part in location)
     kind, value = item["type"], item["input"]
+    location = _in_file(item["loc"], tree, kind)
+    key = ".".join(str(part) for part in location)
     if kind == "extra_forbidden":
         return Problem(key, f"no such key; {nearest(str(location[-1]), _siblings(location))}")
     if kind == "missing":
         return Problem(key, "is missing")
+    shown = None if isinstance(value, dict | BaseModel) else value
+    if kind in ("model_type", "dict_type"):
+        return Problem(key, "should be a table", shown)
+    if kind == "string_pattern_mismatch":
+        return Problem(key, f"should match {item['ctx']['pattern']}", shown)
     message = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return Problem(key, message[:1].lower() + message[1:], None if isinstance(value, dict | BaseModel) else value)
+    if kind == "literal_error" and isinstance(value, str):
+        allowed = [word.strip("'") for word in item["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+        message += closest(value, allowed)
+    return Problem(key, message[:1].lower() + message[1:], shown)
 
 
-def _is_branch(part: str | int, tree: Tree, location: Sequence[str | int]) -> bool:
-    """Whether a part of a location names a branch of a union and not a key of the file."""
-    return isinstance(part, str) and (part in {"int", "float", "ZipfTables"} or "[" in part) and part not in tree
+def _in_file(location: Sequence[str | int], tree: Tree, kind: str) -> list[str | int]:
+    """The parts of a location that are keys of the file; pydantic also names the branches of unions."""
+    found: list[str | int] = []
+    node: Any = tree
+    for part in location:
+        if (isinstance(node, dict) and part in node) or (isinstance(node, list) and isinstance(part, int)):
+            node = node[cast(Any, part)]
+        elif not (kind == "missing" and part == location[-1]):
+            continue
+        found.append(part)
+    return found
+
+
+def _other_branch(item: Any) -> bool:
+    """Whether this is the complaint of a branch of a union that takes no table, where a table is given."""
+    return item["type"] == "int_type" and isinstance(item["input"], dict) and item["loc"][-1] == "constrained-int"
 
 
 def _siblings(location: Sequence[str | int]) -> list[str]:
@@ -128,5 +165,7 @@ def _unique(problems: Sequence[Problem]) -> list[Problem]:
     """Each key once: branches of a union each complain of the same value."""
     by_key: dict[str, Problem] = {}
     for problem in problems:
-        by_key.setdefault(problem.key, problem)
+        first = by_key.setdefault(problem.key, problem)
+        if problem.message not in first.message:
+            by_key[problem.key] = replace(first, message=f"{first.message}, or {problem.message}")
     return list(by_key.values())

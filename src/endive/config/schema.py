@@ -11,9 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from endive.transaction import OPERATIONS
 
-NonNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
+_MOST = 1e15  # 30,000 years in milliseconds: beyond that, exponentials overflow
+NonNegative = Annotated[float, Field(ge=0, le=_MOST)]
+Positive = Annotated[float, Field(gt=0, le=_MOST)]
 Probability = Annotated[float, Field(ge=0, le=1)]
+MAX_SEED = 2**63 - 1
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 
@@ -42,7 +44,7 @@ class Distribution(Section):
     scale: Positive | None = Field(None, description="Mean of an exponential.")
     mean: Positive | None = Field(None, description="Mean, before the floor.")
     median: Positive | None = Field(None, description="Median of a lognormal, in place of its mean.")
-    sigma: NonNegative | None = Field(None, description="Sigma of a lognormal.")
+    sigma: Annotated[float, Field(ge=0, le=10)] | None = Field(None, description="Sigma of a lognormal.")
     stddev: NonNegative | None = Field(None, description="Standard deviation of a normal.")
     value: NonNegative | None = Field(None, description="The value of fixed.")
     min: NonNegative | None = Field(None, description="Floor; of uniform the lower bound.")
@@ -84,7 +86,7 @@ class Interval(Distribution):
 class ManifestCounts(Section):
     """How many manifests a real conflict makes one merge (``on_real_conflict = "merge"``)."""
 
-    distribution: Literal["exponential", "uniform", "fixed"] = "exponential"
+    distribution: Literal["exponential", "uniform", "fixed"] = Field("exponential", description="Uniform is from min to max.")
     mean: Positive | None = Field(None, description="Mean of exponential, value of fixed.")
     min: Count = Field(1, description="At least so many.")
     max: Count = Field(10, description="At most so many.")
@@ -101,7 +103,7 @@ class ManifestCounts(Section):
 class Selection(Section):
     """How tables or partitions are chosen."""
 
-    distribution: Literal["uniform", "zipf"] = "uniform"
+    distribution: Literal["uniform", "zipf"] = Field("uniform", description="zipf makes a few of them hot.")
     alpha: NonNegative | None = Field(None, description="Zipf: item k has weight 1/k^alpha. Default 1.5.")
     write_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="The part of them that is written.")
 
@@ -121,11 +123,11 @@ class ZipfTables(Section):
 class RetryBackoff(Section):
     """Waiting before a retry: min(base x multiplier^(retry - 1), max) x (1 +- jitter)."""
 
-    enabled: bool = False
-    base_ms: NonNegative = 10.0
-    multiplier: Annotated[float, Field(ge=1)] = 2.0
-    max_ms: NonNegative = 5000.0
-    jitter: Probability = 0.1
+    enabled: bool = Field(False, description="Whether there is any wait.")
+    base_ms: NonNegative = Field(10.0, description="Wait before the first retry.")
+    multiplier: Annotated[float, Field(ge=1)] = Field(2.0, description="Growth from one retry to the next.")
+    max_ms: NonNegative = Field(5000.0, description="No wait is longer, but for the jitter.")
+    jitter: Probability = Field(0.1, description="Each wait is moved at random by at most this part of it.")
 
     @model_validator(mode="after")
     def _check(self) -> RetryBackoff:
@@ -137,10 +139,10 @@ class RetryBackoff(Section):
 class OperationTypes(Section):
     """The weight of each operation."""
 
-    fast_append: NonNegative = 0.0
-    merge_append: NonNegative = 0.0
-    validated_overwrite: NonNegative = 0.0
-    read_only: NonNegative = 0.0
+    fast_append: NonNegative = Field(0.0, description="Adds files in a new manifest.")
+    merge_append: NonNegative = Field(0.0, description="Adds files and merges manifests, again on each retry.")
+    validated_overwrite: NonNegative = Field(0.0, description="Replaces files, and validates that nobody touched them.")
+    read_only: NonNegative = Field(0.0, description="Reads a snapshot and commits nothing.")
 
     @model_validator(mode="after")
     def _check(self) -> OperationTypes:
@@ -174,14 +176,15 @@ class Transactions(Section):
     runtime: Runtime = Field(default_factory=lambda: Runtime(mean=180_000.0, sigma=1.5), description="Time of the work.")
     inter_arrival: Interval | None = Field(None, description="Time between arrivals.")
     operation_types: OperationTypes = Field(
-        default_factory=lambda: OperationTypes(fast_append=0.7, merge_append=0.2, validated_overwrite=0.1)
+        default_factory=lambda: OperationTypes(fast_append=0.7, merge_append=0.2, validated_overwrite=0.1),
+        description="How often each operation, as weights.",
     )
-    tables_per_txn: AtLeastOne | ZipfTables = 1
-    table_selection: Selection = Field(default_factory=Selection)
+    tables_per_txn: AtLeastOne | ZipfTables = Field(1, description="Tables of a transaction, all of one group.")
+    table_selection: Selection = Field(default_factory=Selection, description="Which tables.")
     partitions_per_txn: Annotated[float, Field(ge=1)] | None = Field(
         None, description="Partitions written in each table; a fraction is a mean. Left out: any change of the table overlaps."
     )
-    partition_selection: Selection = Field(default_factory=Selection)
+    partition_selection: Selection = Field(default_factory=Selection, description="Which partitions of a table.")
     manifests_per_concurrent_commit: NonNegative = Field(1.5, description="What a merge append merges again per commit.")
     real_conflict_probability: Probability = Field(0.0, description="How likely an overlap is a real conflict.")
     conflict_detector: Literal["probabilistic", "partition_overlap"] = Field(
@@ -191,9 +194,9 @@ class Transactions(Section):
         None, description="Default abort, or merge where conflicting_manifests is given."
     )
     max_restarts: Count = Field(3, description="With restart: how often the application starts again.")
-    conflicting_manifests: ManifestCounts | None = None
+    conflicting_manifests: ManifestCounts | None = Field(None, description="With merge: how many manifests a conflict takes.")
     total_timeout_ms: NonNegative | None = Field(None, description="Budget of the commit, checked after a failed attempt.")
-    retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff)
+    retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Waiting before a retry.")
     manifest_list_mode: Literal["rewrite", "append"] = Field("rewrite", description="append is ML+.")
     manifest_list_seal_threshold: Count = Field(0, description="ML+: seal a list after so many bytes; 0 never does.")
     manifest_list_entry_size: AtLeastOne = Field(50, description="ML+: bytes of an entry.")
@@ -256,10 +259,10 @@ class CatalogSection(Section):
     type: Literal["cas", "append", "instant"] | None = Field(
         None, description="Default cas, or append on a provider that can only append."
     )
-    num_tables: AtLeastOne = 1
+    num_tables: AtLeastOne = Field(1, description="Tables, numbered from 0.")
     num_groups: AtLeastOne = Field(1, description="Tables of a group share one sequence number. 1: single-file catalog.")
-    group_sizes: Literal["uniform", "longtail"] = "uniform"
-    partitions: Partitions = Field(default_factory=Partitions)
+    group_sizes: Literal["uniform", "longtail"] = Field("uniform", description="longtail: sizes in proportion to 1/rank.")
+    partitions: Partitions = Field(default_factory=Partitions, description="How many partitions tables have.")
     provider: str | None = Field(None, description="A store of its own for the catalog. Default: that of [storage].")
     latency_ms: NonNegative = Field(1.0, description="With type instant: the latency of reads and commits.")
     linearization: Probability = Field(1.0, description="When, within its latency, a read or commit takes effect.")
@@ -299,31 +302,37 @@ class StorageSection(Section):
     profile: Literal["2025-06", "2025-12"] = Field("2025-06", description="The set of built-in profiles.")
     max_parallel: AtLeastOne = Field(4, description="So many like accesses go at once.")
     min_latency_ms: NonNegative | None = Field(None, description="Floor under every latency, in place of the profile's.")
-    sizes: Sizes = Field(default_factory=Sizes)
-    T_CAS: Normal | None = None
-    T_METADATA_ROOT: ReadWrite | None = None
-    T_TABLE_METADATA: ReadWrite | None = None
-    T_MANIFEST_LIST: ReadWrite | None = None
-    T_MANIFEST_FILE: ReadWrite | None = None
-    T_APPEND: Normal | None = None
-    T_COMPACTION: Normal | None = None
-    T_LOG_ENTRY_READ: Normal | None = None
+    sizes: Sizes = Field(default_factory=Sizes, description="Sizes of metadata objects.")
+    T_CAS: Normal | None = Field(None, description="Compare-and-swap of the catalog's pointer.")
+    T_METADATA_ROOT: ReadWrite | None = Field(None, description="The catalog object; table metadata too, unless given apart.")
+    T_TABLE_METADATA: ReadWrite | None = Field(None, description="Table metadata that is not inlined in the catalog.")
+    T_MANIFEST_LIST: ReadWrite | None = Field(None, description="Manifest lists.")
+    T_MANIFEST_FILE: ReadWrite | None = Field(None, description="Manifests.")
+    T_APPEND: Normal | None = Field(None, description="An append, to the catalog log or (ML+) to a manifest list.")
+    T_COMPACTION: Normal | None = Field(None, description="The compare-and-swap that compacts the catalog log. Default: T_CAS.")
+    T_LOG_ENTRY_READ: Normal | None = Field(None, description="What each entry of the log adds to a read of the catalog.")
 
 
 class SimulationSection(Section):
     """``[simulation]``: the run."""
 
     duration_ms: Positive = Field(description="No arrivals after this.")
-    seed: Count | None = Field(None, description="Left out: a fresh one, which the results tell.")
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] | None = Field(
+        None, description="Left out: a fresh one, which the results tell."
+    )
     output_path: str = Field("results.parquet", description="Where results go when the experiment has no label.", min_length=1)
     drain: bool = Field(False, description="Let transactions finish that are in flight at the end.")
-    engine: Literal["auto", "reference"] = "auto"
+    engine: Literal["auto", "reference", "compiled"] = Field(
+        "auto", description="All engines give the same rows; auto compiles what can be compiled."
+    )
 
 
 class Experiment(Section):
     """``[experiment]``: with a label, results go to experiments/label-hash/seed/."""
 
-    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = Field(
+        None, description="Name of the experiment."
+    )
 
 
 class Document(Section):

@@ -13,6 +13,7 @@ from endive.storage import (
     MANIFEST_FILE,
     MANIFEST_LIST,
     TABLE_METADATA,
+    FixedLatency,
     NormalLatency,
     QuantileDistribution,
     StorageProfile,
@@ -110,9 +111,11 @@ def _normal(latency: Normal, floor: float) -> NormalLatency:
 
 
 def _with_floor(profile: StorageProfile, floor: float) -> StorageProfile:
-    """The profile with another floor under all that has one."""
+    """The profile with another floor under all its latencies."""
 
     def lifted(distribution: QuantileDistribution | None) -> QuantileDistribution | None:
+        if isinstance(distribution, FixedLatency):
+            return FixedLatency(max(distribution.latency_ms, floor))
         if distribution is None or not hasattr(distribution, "min_latency_ms"):
             return distribution
         return replace(distribution, min_latency_ms=floor)  # type: ignore[type-var]

@@ -1,0 +1,75 @@
+"""Ways to call the command line: inside this process, or as a user does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from endive.main import app
+
+ENDIVE = [sys.executable, "-m", "endive"]
+
+
+def invoke(*arguments: str) -> Result:
+    """Call a command in this process. An exception that gets out is an error of the test, not an exit code."""
+    result = CliRunner().invoke(app, list(arguments), prog_name="endive")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def call(*arguments: str, cwd: Path, file_limit_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
+    """Call a command in a process of its own, with no terminal around."""
+
+    def limit() -> None:
+        if file_limit_bytes is not None:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit_bytes, file_limit_bytes))
+
+    return subprocess.run(
+        [*ENDIVE, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True, preexec_fn=limit, timeout=60
+    )
+
+
+def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    """Start a command that is going to be interrupted."""
+
+    def interruptible() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    return subprocess.Popen(
+        [*ENDIVE, *arguments],
+        cwd=cwd,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=interruptible,
+    )
+
+
+def environment() -> dict[str, str]:
+    """No width or colours that happen to be set around the tests."""
+    return {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR", "PYTHONWARNINGS")}
+
+
+def strict(text: str) -> Any:
+    """JSON and nothing but JSON: one document, without NaN."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def files(directory: Path) -> set[str]:
+    """All files below a directory."""
+    return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}

@@ -1,0 +1,172 @@
+"""What a user sees who makes a mistake: a line that helps, an exit code, and never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli import call, files, invoke, strict
+from tests.config import BASE
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "run.toml").write_text(BASE)
+    (tmp_path / "afile").write_text("in the way")
+    (tmp_path / "adir").mkdir()
+    (tmp_path / "latin.toml").write_bytes(b"label = '\xe9'")
+    (tmp_path / "no.toml").write_text("x = = 1")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", ["run", "validate"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.toml"], "nowhere.toml: there is no such file"),
+        (["adir"], "adir: cannot be read: [Errno 21] Is a directory: 'adir'"),
+        (["no.toml"], "no.toml: is not TOML: Invalid value (at line 1, column 5)"),
+        (
+            ["latin.toml"],
+            "latin.toml: cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 9: invalid continuation byte",
+        ),
+        (["run.toml", "--set", "retry"], "--set: 'retry' is not of the form key=value"),
+        (["run.toml", "--set", "=3"], "--set: '=3' is not of the form key=value"),
+        (
+            ["run.toml", "--set", "transaction.retries=3"],
+            "run.toml: transaction.retries: no such key; did you mean 'max_retries'?",
+        ),
+        (
+            ["run.toml", "--set", "transaction.retry.x=3"],
+            "run.toml: transaction.retry: should be a valid integer",
+        ),
+        (
+            ["run.toml", "--set", "storage.provider.x=3"],
+            "run.toml: storage.provider.x: cannot be set: a part of it is not a table (is 3)",
+        ),
+        (
+            ["run.toml", "--set", "storage.provider=azur"],
+            "run.toml: storage.provider: there is no such provider; did you mean 'azure'? (is 'azur')",
+        ),
+        (
+            ["run.toml", "--set", "storage.provider=s3", "--set", "catalog.type=append"],
+            "run.toml: catalog.type: append needs a provider that can append; 's3' cannot (is 'append')",
+        ),
+        (
+            ["run.toml", "--set", "simulation.duration_ms=nan"],
+            "run.toml: simulation.duration_ms: should be a finite number (is nan)",
+        ),
+    ],
+)
+def test_a_wrong_configuration(command: str, arguments: list[str], message: str, here: Path) -> None:
+    before = files(here)
+    result = invoke(command, *arguments)
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {message}\n"
+    assert result.stdout == ""
+    assert files(here) == before
+
+
+def test_an_engine_that_cannot_do_what_is_asked(here: Path) -> None:
+    before = files(here)
+    result = invoke("run", "run.toml", "--engine", "compiled", "--trace", "--json")
+    assert result.exit_code == 2
+    assert result.stderr == "error: the compiled engine writes no trace; use the reference engine\n"
+    assert strict(result.stdout)["errors"] == [{"message": "the compiled engine writes no trace; use the reference engine"}]
+    assert files(here) == before
+
+
+def test_every_error_has_a_line_of_its_own() -> None:
+    result = invoke("run", "run.toml", "--set", "sim=1", "--set", "catalog.num_tables=0", "--set", "transaction.foo=1")
+    lines = result.stderr.splitlines()
+    assert [line.split(":")[:3] for line in lines] == [
+        ["error", " run.toml", " catalog.num_tables"],
+        ["error", " run.toml", " transaction.foo"],
+        ["error", " run.toml", " sim"],
+    ]
+
+
+def test_errors_as_json() -> None:
+    result = invoke("validate", "run.toml", "--set", "catalog.num_tables=0", "--set", "transaction.retry=x", "--json")
+    data = strict(result.stdout)
+    assert result.exit_code == 2
+    assert data["source"] == "run.toml"
+    assert [error["key"] for error in data["errors"]] == ["catalog.num_tables", "transaction.retry"]
+    assert all(error["message"].startswith(error["key"]) for error in data["errors"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--out", "afile"], "afile: a file is where a directory should be"),
+        (["--out", "afile/below"], "afile/below: a file is where a directory should be"),
+        (["--set", "simulation.output_path=afile/results.parquet"], "afile: a file is where a directory should be"),
+        (["--set", "simulation.output_path=adir"], "adir: Is a directory"),
+        (["--set", "experiment.label=exp", "--out", "afile"], "afile/exp-"),
+    ],
+)
+def test_a_place_that_cannot_be_written(arguments: list[str], message: str, here: Path) -> None:
+    before = files(here)
+    result = invoke("run", "run.toml", *arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {message}")
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+    assert files(here) == before
+    data = strict(invoke("run", "run.toml", *arguments, "--json").stdout)
+    assert data["errors"][0]["message"].startswith(message)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is of Linux")
+def test_a_directory_that_nobody_may_write(here: Path) -> None:
+    result = invoke("run", "run.toml", "--out", "/proc/endive")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: /proc/endive: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["bogus"],
+        ["run"],
+        ["run", "run.toml", "--sed", "3"],
+        ["run", "run.toml", "--seed", "-1"],
+        ["run", "run.toml", "--seed", "x"],
+        ["run", "run.toml", "--seed", str(2**63)],
+        ["run", "run.toml", "--engine", "steam"],
+        ["providers", "--profile", "1999-01"],
+        ["validate"],
+    ],
+)
+def test_wrong_usage(arguments: list[str]) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert "Usage: endive" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["run", "nowhere.toml"], 2),
+        (["run", "run.toml", "--out", "afile"], 1),
+        (["run", "run.toml", "--set", "simulation.output_path=."], 2),
+        (["run", "run.toml", "--set", "transaction.runtime={median=5, sigma=1000}"], 2),
+        (["run", "run.toml", "--set", "transaction.inter_arrival={distribution='fixed', value=0}"], 2),
+    ],
+)
+def test_there_is_never_a_traceback(arguments: list[str], code: int, here: Path) -> None:
+    done = call(*arguments, cwd=here)
+    assert done.returncode == code
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_long_messages_are_not_broken(here: Path) -> None:
+    done = call("validate", "run.toml", "--set", "transaction.qqqqq=1", cwd=here)
+    (line,) = done.stderr.splitlines()
+    assert len(line) > 200

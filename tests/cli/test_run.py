@@ -1,0 +1,240 @@
+"""``endive run``: results, summary, and files that are whole or not there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA
+from tests.cli import ENDIVE, call, environment, files, invoke, start, strict
+from tests.config import BASE
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of its own with a configuration in it."""
+    (tmp_path / "run.toml").write_text(BASE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return tmp_path
+
+
+def test_as_a_user_calls_it(here: Path) -> None:
+    done = call("run", "run.toml", cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    rows = pq.read_table(here / "results.parquet").num_rows
+    assert lines[-1] == f"{rows} rows in results.parquet"
+    for title in ("Outcome", "Latency of committed transactions", "Where the time went", "Accesses to files", "At the catalog"):
+        assert title in lines
+    assert any(line.startswith("fast_append ") for line in lines)
+
+
+def test_the_installed_command_is_there(here: Path) -> None:
+    command = Path(sys.executable).with_name("endive")
+    done = subprocess.run([str(command), "validate", "run.toml"], capture_output=True, text=True, env=environment(), check=True)
+    assert done.stdout.startswith("run.toml: valid, experiment ")
+
+
+def test_a_label_makes_an_experiment_directory(here: Path) -> None:
+    result = invoke("run", "run.toml", "--set", "experiment.label=exp", "--json")
+    data = strict(result.stdout)
+    (experiment,) = (here / "experiments").iterdir()
+    assert experiment.name == f"exp-{data['provenance']['experiment_hash']}"
+    assert data["results"] == f"experiments/{experiment.name}/7/results.parquet"
+    assert files(experiment) == {
+        "cfg.toml",
+        "version.txt",
+        "7/results.parquet",
+        "7/summary.json",
+        "7/provenance.json",
+    }
+
+
+def test_json_is_all_there_is_on_stdout() -> None:
+    result = invoke("run", "run.toml", "--json")
+    data = strict(result.stdout)
+    assert result.exit_code == 0
+    assert set(data) == {"results", "rows", "summary", "provenance"}
+    assert data["rows"] == pq.read_table(data["results"]).num_rows
+    assert data["summary"]["total"]["transactions"] == data["rows"]
+    assert result.stderr == ""
+
+
+def test_options_take_the_place_of_keys(here: Path) -> None:
+    result = invoke(
+        "run", "run.toml", "--seed", "9", "--engine", "reference", "--out", "there", "--json", "--set", "transaction.retry=3"
+    )
+    data = strict(result.stdout)
+    assert data["results"] == "there/results.parquet"
+    assert data["provenance"]["seed"] == 9
+    assert data["provenance"]["engine"] == "reference"
+    assert data["provenance"]["parameters"]["transaction"]["retry"] == 3
+    assert "there/results.parquet" in files(here)
+
+
+def test_the_written_configuration_repeats_the_run(here: Path) -> None:
+    data = strict(invoke("run", "run.toml", "--set", "experiment.label=exp", "--seed", "3", "--json").stdout)
+    results = here / data["results"]
+    command = data["provenance"]["repeat"].split()
+    assert command[:2] == ["endive", "run"]
+    written = results.parent.parent / command[2]
+    again = strict(invoke("run", str(written), *command[3:], "--out", "again", "--json").stdout)
+    assert (here / again["results"]).read_bytes() == results.read_bytes()
+    assert again["provenance"]["experiment_hash"] == data["provenance"]["experiment_hash"]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "path", "value"),
+    [
+        ("transaction.retry=3", ("transaction", "retry"), 3),
+        ("catalog.linearization=0.5", ("catalog", "linearization"), 0.5),
+        ("catalog.type=append", ("catalog", "type"), "append"),
+        ('transaction.on_real_conflict="merge"', ("transaction", "on_real_conflict"), "merge"),
+        ("catalog.partitions.per_table=[4]", ("catalog", "partitions", "per_table"), [4]),
+        ("workload.w.retry=2", ("workload", "w", "retry"), 2),
+        ("transaction.runtime={distribution='fixed', value=3}", ("transaction", "runtime", "value"), 3.0),
+        ("catalog.mode=append", ("catalog", "type"), "append"),
+    ],
+)
+def test_set(assignment: str, path: tuple[str, ...], value: object) -> None:
+    node = strict(invoke("validate", "run.toml", "--set", assignment, "--json").stdout)["parameters"]
+    for part in path:
+        node = node[part]
+    assert node == value
+
+
+def test_the_last_of_two_settings_counts() -> None:
+    result = invoke("validate", "run.toml", "--set", "transaction.retry=2", "--set", "transaction.retry=3", "--json")
+    assert strict(result.stdout)["parameters"]["transaction"]["retry"] == 3
+
+
+def test_classes_are_named_where_there_are_several() -> None:
+    several = invoke("run", "run.toml", "--set", "workload.a.rate=5.0", "--set", "workload.b.operation=read_only").stdout
+    assert "a fast_append" in several
+    assert "b read_only" in several
+    assert "default" not in several
+    assert "default" not in invoke("run", "run.toml").stdout
+
+
+def test_numbers_stand_in_columns() -> None:
+    lines = invoke("run", "run.toml").stdout.splitlines()
+    start_of_table = lines.index(next(line for line in lines if line.startswith("Outcome")))
+    table = lines[start_of_table + 1 : start_of_table + 6]
+    assert len({len(line) for line in table}) == 1
+    assert table[0].split("  ")[-1].strip() == "retries per txn"
+    assert all(line[-1].isdigit() for line in table[1:])
+
+
+def test_no_name_is_broken_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = invoke("run", "run.toml").stdout.splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert sum(line.startswith("validated_overwrite ") for line in lines) == 2
+    assert sum(line.startswith("all ") for line in lines) == 2
+
+
+def test_there_is_no_progress_bar_without_a_terminal(here: Path) -> None:
+    done = call("run", "run.toml", "--set", "simulation.duration_ms=20000", cwd=here)
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+
+
+def test_a_trace_can_be_asked_for(here: Path) -> None:
+    assert not (here / "results.trace.parquet").exists()
+    invoke("run", "run.toml", "--trace")
+    trace = pq.read_table(here / "results.trace.parquet").to_pandas()
+    assert list(trace.columns) == TRACE_SCHEMA.names
+    rows = pq.read_table(here / "results.parquet").to_pandas()
+    assert set(trace.txn_id) == set(rows.txn_id)
+    first = trace[trace.txn_id == 0]
+    assert list(first.event[:3]) == ["submit", "catalog_read", "runtime"]
+    assert first.time_ms.iloc[0] == rows[rows.txn_id == 0].t_submit.iloc[0]
+    io = trace[trace.event == "io"].groupby("kind")["count"].sum()
+    assert io["manifest_list_reads"] == rows.manifest_list_reads.sum()
+    assert io["manifest_file_writes"] == rows.manifest_file_writes.sum()
+
+
+def test_a_run_without_arrivals(here: Path) -> None:
+    result = invoke("run", "run.toml", "--set", "simulation.duration_ms=0.001", "--json")
+    data = strict(result.stdout)
+    assert (result.exit_code, data["rows"]) == (0, 0)
+    assert pq.read_schema(here / "results.parquet").equals(RESULT_SCHEMA)
+    shown = invoke("run", "run.toml", "--set", "simulation.duration_ms=0.001")
+    assert (shown.exit_code, shown.stdout.splitlines()[-1]) == (0, "0 rows in results.parquet")
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_ctrl_c_leaves_nothing_behind(json: bool, here: Path) -> None:
+    """A real process that gets a real signal while it simulates."""
+    arguments = ["--set", "simulation.duration_ms=1e12", "--out", "out", "--trace", *(["--json"] if json else [])]
+    process = start("run", "run.toml", *arguments, cwd=here)
+    try:
+        for _ in range(600):
+            if len(files(here / "out")) == 2:
+                break
+            assert process.poll() is None
+            time.sleep(0.05)
+        assert all(name.endswith(".tmp") for name in files(here / "out"))
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert stderr == "error: interrupted; nothing was left half-written\n"
+    assert files(here / "out") == set()
+    if json:
+        assert strict(stdout) == {"errors": [{"message": "interrupted"}]}
+    else:
+        assert stdout == ""
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_a_full_disk_leaves_nothing_behind(trace: bool, here: Path) -> None:
+    """No file may grow beyond a limit: what a full disk is to the one who writes."""
+    done = call("run", "run.toml", "--out", "out", *(["--trace"] if trace else []), cwd=here, file_limit_bytes=4096)
+    assert done.returncode == 1
+    assert done.stderr == "error: out/results.parquet: File too large\n"
+    assert done.stdout == ""
+    assert not (here / "out" / "results.parquet").exists()
+    assert not (here / "out" / "results.trace.parquet").exists()
+    assert not any(file.endswith(".tmp") for file in files(here / "out"))
+
+
+def test_a_disk_that_is_really_full(here: Path) -> None:
+    """A small file system of its own, in a mount namespace that ends with the process."""
+    script = 'mount -t tmpfs -o size=16k tmpfs "$0" && { "$@"; code=$?; ls -A "$0" | sed "s/^/left: /"; exit $code; }'
+    (here / "out").mkdir()
+    if shutil.which("unshare") is None or shutil.which("mount") is None:
+        pytest.skip("no mount namespaces here")
+    namespace = ["unshare", "--mount", "sh", "-c"]
+    if subprocess.run([*namespace, script, str(here / "out"), "true"], capture_output=True).returncode != 0:
+        pytest.skip("may not mount a file system here")
+    command = [*ENDIVE, "run", "run.toml", "--out", "out", "--set", "simulation.duration_ms=6000"]
+    done = subprocess.run(
+        [*namespace, script, str(here / "out"), *command], cwd=here, capture_output=True, text=True, env=environment(), timeout=60
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(r"error: out/results\.[a-z.]+: No space left on device\n", done.stderr)
+    left = {line.removeprefix("left: ") for line in done.stdout.splitlines()}
+    assert "results.parquet" not in left
+    assert not any(name.endswith(".tmp") for name in left)
+
+
+def test_a_second_run_replaces_the_first(here: Path) -> None:
+    invoke("run", "run.toml")
+    before = (here / "results.parquet").read_bytes()
+    invoke("run", "run.toml", "--seed", "8")
+    assert (here / "results.parquet").read_bytes() != before
+    invoke("run", "run.toml")
+    assert (here / "results.parquet").read_bytes() == before

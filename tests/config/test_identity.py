@@ -1,0 +1,184 @@
+"""The hash of an experiment: over all that changes results, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import endive
+from endive.config import compute_experiment_hash
+from endive.config.identity import code_version, experiment_directory, parameters
+from tests.config import BASE, checked
+
+RICH = """
+[catalog]
+type = "append"
+num_tables = 4
+num_groups = 2
+partitions.num_partitions = 8
+
+[transaction]
+partitions_per_txn = 2
+manifest_list_mode = "append"
+on_real_conflict = "restart"
+
+[workload.a]
+[workload.b]
+rate = 3.0
+"""
+
+PROFILE = "read = { fixed_ms = 5.0 }\nwrite = { fixed_ms = 6.0 }\ncas = { fixed_ms = 7.0 }\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("simulation.seed", 8),
+        ("simulation.output_path", "elsewhere/other.parquet"),
+        ("simulation.engine", "auto"),
+        ("experiment.label", "named"),
+    ],
+)
+def test_what_does_not_change_results_is_not_in_the_hash(key: str, value: Any) -> None:
+    assert compute_experiment_hash(checked(RICH, {key: value})) == compute_experiment_hash(checked(RICH))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("simulation.duration_ms", 2_001),
+        ("simulation.drain", True),
+        ("storage.provider", "azurex"),
+        ("storage.profile", "2025-12"),
+        ("storage.max_parallel", 1),
+        ("storage.min_latency_ms", 11.0),
+        ("storage.sizes.manifest_list_bytes", 1),
+        ("storage.sizes.manifest_file_bytes", 1),
+        ("storage.sizes.table_metadata_bytes", 1),
+        ("storage.T_CAS.mean", 5),
+        ("storage.T_LOG_ENTRY_READ.mean", 5),
+        ("storage.T_COMPACTION.stddev", 5),
+        ("catalog.num_tables", 5),
+        ("catalog.num_groups", 1),
+        ("catalog.group_sizes", "longtail"),
+        ("catalog.partitions.num_partitions", 9),
+        ("catalog.provider", "azure"),
+        ("catalog.linearization", 0.5),
+        ("catalog.size_bytes", 1),
+        ("catalog.table_metadata_inlined", False),
+        ("catalog.compaction_threshold", 1),
+        ("catalog.compaction_max_entries", 1),
+        ("catalog.log_entry_size", 1),
+        ("transaction.retry", 1),
+        ("transaction.runtime.mean", 101),
+        ("transaction.runtime.sigma", 0.6),
+        ("transaction.runtime.min", 1),
+        ("transaction.inter_arrival.scale", 51.0),
+        ("transaction.operation_types", {"fast_append": 1.0}),
+        ("transaction.tables_per_txn", 2),
+        ("transaction.table_selection", {"distribution": "zipf"}),
+        ("transaction.table_selection.write_fraction", 0.5),
+        ("transaction.partitions_per_txn", 3),
+        ("transaction.partition_selection.distribution", "zipf"),
+        ("transaction.manifests_per_concurrent_commit", 2.0),
+        ("transaction.real_conflict_probability", 0.1),
+        ("transaction.conflict_detector", "partition_overlap"),
+        ("transaction.on_real_conflict", "abort"),
+        ("transaction.max_restarts", 1),
+        ("transaction.total_timeout_ms", 100.0),
+        ("transaction.retry_backoff.enabled", True),
+        ("transaction.manifest_list_seal_threshold", 100),
+        ("transaction.manifest_list_entry_size", 10),
+        ("workload.b.rate", 4.0),
+        ("workload.b.retry", 1),
+        ("workload.c.rate", 1.0),
+        ("workload.a.tables", [0]),
+    ],
+)
+def test_every_parameter_is_in_the_hash(key: str, value: Any) -> None:
+    overrides = {key: value}
+    if key == "storage.T_COMPACTION.stddev":
+        overrides["storage.T_COMPACTION.mean"] = 1
+    assert compute_experiment_hash(checked(RICH, overrides)) != compute_experiment_hash(checked(RICH))
+
+
+def test_a_default_that_is_written_out_changes_nothing() -> None:
+    assert compute_experiment_hash(checked(overrides={"transaction.retry": 10})) == compute_experiment_hash(checked())
+
+
+def test_a_profile_counts_by_its_content_and_not_by_its_path(tmp_path: Path) -> None:
+    def hash_of(name: str, content: str, section: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+        return compute_experiment_hash(checked(overrides={f"{section}.provider": str(path)}))
+
+    for section in ("storage", "catalog"):
+        one = hash_of("one.toml", PROFILE, section)
+        assert hash_of("sub/other.toml", "# a comment\n" + PROFILE, section) == one
+        assert hash_of("named.toml", 'name = "x"\ndescription = "y"\n' + PROFILE, section) == one
+        assert hash_of("slower.toml", PROFILE.replace("7.0", "8.0"), section) != one
+        assert hash_of("floored.toml", "min_latency_ms = 1.0\n" + PROFILE, section) != one
+
+
+def test_parameters_are_plain_and_free_of_what_does_not_count() -> None:
+    tree = parameters(checked(RICH, {"experiment.label": "x"}))
+    assert "experiment" not in tree
+    assert set(tree["simulation"]) == {"duration_ms", "drain"}
+    assert tree["storage"]["provider"]["cas"].startswith("LognormalLatency(")
+
+
+def test_the_directory_bears_label_and_hash() -> None:
+    document = checked(overrides={"experiment.label": "exp_baseline"})
+    name = experiment_directory(document, Path("experiments"))
+    assert name == Path("experiments") / f"exp_baseline-{compute_experiment_hash(document)}"
+    assert len(compute_experiment_hash(document)) == 12
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package, which may be changed."""
+    copy = tmp_path / "copy" / "endive"
+    shutil.copytree(Path(endive.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def hash_of_copy(package: Path, hash_seed: str = "0") -> str:
+    """The hash of the base, as a new process with the copied package tells it."""
+    config = package.parent / "run.toml"
+    config.write_text(BASE)
+    code = (
+        "import sys; from endive.config import compute_experiment_hash, load_document; import endive;"
+        "print(compute_experiment_hash(load_document(sys.argv[1])), endive.__file__)"
+    )
+    env = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(package.parent)}
+    done = subprocess.run([sys.executable, "-c", code, str(config)], env=env, capture_output=True, text=True, check=True)
+    experiment, _, file = done.stdout.strip().partition(" ")
+    assert Path(file).is_relative_to(package)
+    return experiment
+
+
+def test_the_hash_is_the_same_in_every_process(package: Path) -> None:
+    assert hash_of_copy(package, "0") == hash_of_copy(package, "1")
+
+
+def test_the_code_of_the_model_is_in_the_hash_and_other_code_is_not(package: Path) -> None:
+    def remark_in(name: str) -> str:
+        with (package / name).open("a") as file:
+            file.write("# a remark\n")
+        return hash_of_copy(package)
+
+    before = hash_of_copy(package)
+    assert remark_in("cli/run.py") == before
+    after = [remark_in(name) for name in ("costs.py", "transaction/lifecycle.py", "config/build.py")]
+    assert len({before, *after}) == 4
+
+
+def test_the_version_of_the_code_starts_with_the_version_of_the_package() -> None:
+    assert code_version().startswith(f"{endive.__version__}+")

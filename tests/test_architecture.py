@@ -1,0 +1,109 @@
+"""Imports point one way: model <- simulation <- config <- pipeline <- report <- cli."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import endive
+
+PACKAGE = Path(endive.__file__).parent
+MODULES = {
+    "endive." + path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path != PACKAGE / "__init__.py"
+}
+
+LAYERS = (
+    ("utils",),
+    ("randomness", "costs", "storage", "catalog", "transaction", "conflict_detector", "workload"),
+    ("simulation",),
+    ("config",),
+    ("experiment", "pipeline", "analysis"),
+    ("report",),
+    ("cli", "main", "__main__"),
+)
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+MODEL = LAYERS[1]
+
+
+def part(module: str) -> str:
+    """The part of the package that a module belongs to: endive.storage.provider is of storage."""
+    return f"{module}.".split(".")[1]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules that a file imports, wherever in it; names imported from the package itself are modules or its version."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide where they lead"
+            assert node.module is not None
+            if node.module == "endive":
+                yield from (f"endive.{alias.name}" for alias in node.names if alias.name != "__version__")
+            else:
+                yield node.module
+
+
+def test_all_parts_have_a_place() -> None:
+    assert {part(module) for module in MODULES} <= set(LEVEL)
+    assert len(MODULES) > 40
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_one_way(module: str) -> None:
+    own = LEVEL[part(module)]
+    wrong = [name for name in imports(MODULES[module]) if name.startswith("endive.") and LEVEL[part(name)] > own]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if part(module) in MODEL])
+def test_the_model_knows_no_engine_and_no_files_of_results(module: str) -> None:
+    foreign = {name.partition(".")[0] for name in imports(MODULES[module])} - {"endive", *sys.stdlib_module_names}
+    assert foreign <= {"numpy"}
+
+
+@pytest.mark.parametrize(
+    ("library", "allowed"),
+    [
+        ("simpy", ("endive.simulation.reference",)),
+        ("numba", ("endive.simulation.compiled",)),
+        ("pyspark", ("endive.pipeline",)),
+        ("pydantic", ("endive.config", "endive.pipeline")),
+        ("typer", ("endive.cli",)),
+        ("rich", ("endive.cli",)),
+        ("matplotlib", ("endive.report",)),
+        ("altair", ("endive.report",)),
+    ],
+)
+def test_a_library_is_used_in_its_place_only(library: str, allowed: tuple[str, ...]) -> None:
+    users = [module for module, path in MODULES.items() if library in {name.partition(".")[0] for name in imports(path)}]
+    assert [user for user in users if not user.startswith(allowed)] == []
+
+
+def test_the_reference_engine_is_where_simpy_is() -> None:
+    assert "simpy" in set(imports(MODULES["endive.simulation.reference"]))
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The libraries that a fresh interpreter has loaded after a statement."""
+    code = f"{statement}; import sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("statement", ["import endive", "import endive.config", "import endive.main"])
+def test_importing_is_cheap(statement: str) -> None:
+    loaded = loaded_by(statement)
+    assert "endive" in loaded
+    assert loaded.isdisjoint({"numba", "llvmlite", "pyspark", "py4j", "matplotlib", "altair", "pandas", "scipy"})
+
+
+def test_the_command_line_loads_the_model_only_when_it_runs() -> None:
+    assert loaded_by("import endive.main").isdisjoint({"numpy", "pyarrow", "pydantic", "simpy"})
