@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from endive.costs import fractional_count, pick
 from endive.randomness import Purpose, derive, keyed_uniform
 from endive.simulation.compiled.draws import uniform_at, value
-from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.jit import inlined, jit, word
 from endive.simulation.compiled.layout import (
     EXECUTING,
     NO_REASON,
@@ -38,19 +36,19 @@ _CATALOG = int(Purpose.CATALOG)
 def next_delay_ms(run: Any, source: Any, cls: Any) -> float:
     """How long after the last submission (a client: after its last completion) the next transaction is submitted."""
     if cls.arrival_kind == PERIODIC:
-        return cls.arrival[1] if source.ordinal > 0 else cls.phase_ms
-    key = derive(source.key, np.uint64(source.ordinal))
+        return cls.arrival[1] if source.ordinal > 0 else cls.phase_ms  # type: ignore[no-any-return]
+    key = derive(source.key, word(source.ordinal))
     return value(run, cls.arrival, uniform_at(key, _ARRIVAL, 0))
 
 
 @jit
 def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     """Make the next transaction of a source; its number, class and submission time are set by the caller."""
-    key = derive(source.key, np.uint64(source.ordinal))
+    key = derive(source.key, word(source.ordinal))
     source.ordinal += 1
     txn.key = key
-    txn.storage_key = derive(key, np.uint64(_STORAGE))
-    txn.catalog_key = derive(key, np.uint64(_CATALOG))
+    txn.storage_key = derive(key, word(_STORAGE))
+    txn.catalog_key = derive(key, word(_CATALOG))
     txn.storage_index = 0
     txn.catalog_index = 0
     txn.conflict_index = 0
@@ -104,7 +102,7 @@ def _operation(cls: Any, key: int) -> int:
     return last
 
 
-@jit
+@inlined
 def _written_count(n: int, write_fraction: float) -> int:
     return max(1, int(n * write_fraction + 0.5))
 
@@ -122,7 +120,7 @@ def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
     txn.read = 1
     txn.group = 0
     if candidates == 1:
-        first = candidate_at(run, cls, 0)
+        first = candidate_at(run, cls.first_candidate + 0).value
         touched_at(run, slot, 0).table = first
         txn.group = table_at(run, first).group
     elif run.num_groups == 1:
@@ -131,7 +129,7 @@ def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
         txn.written = _written_count(n, cls.table_write_fraction)
         txn.read = n
         for i in range(n):
-            touched_at(run, slot, i).table = candidate_at(run, cls, _picked(run, i))
+            touched_at(run, slot, i).table = candidate_at(run, cls.first_candidate + _picked(run, i)).value
     else:
         _choose_in_group(run, txn, slot, cls, count, draws)
     _sort_tables(run, slot, txn.written)
@@ -140,13 +138,13 @@ def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
 @jit
 def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws: int) -> None:
     _pick_items(run, cls.table_weights, 1, cls.candidates, txn.key, _TABLES, draws)
-    first = candidate_at(run, cls, _picked(run, 0))
+    first = candidate_at(run, cls.first_candidate + _picked(run, 0)).value
     txn.group = table_at(run, first).group
     touched_at(run, slot, 0).table = first
     others = integers_at(run.scratch + 16 * run.scratch_length, run.scratch_length)
     n_others = 0
     for i in range(cls.candidates):
-        table = candidate_at(run, cls, i)
+        table = candidate_at(run, cls.first_candidate + i).value
         if table != first and table_at(run, table).group == txn.group:
             others[n_others] = table
             n_others += 1
@@ -171,7 +169,7 @@ def _sort_tables(run: Any, slot: int, end: int) -> None:
         touched_at(run, slot, j + 1).table = table
 
 
-@jit
+@inlined
 def _picked(run: Any, index: int) -> int:
     """What ``_pick_items`` picked, in the order drawn."""
     return integers_at(run.scratch, run.scratch_length)[index]  # type: ignore[no-any-return]
@@ -183,9 +181,9 @@ def _pick_items(run: Any, weights_index: int, n: int, total: int, key: int, purp
     weights = floats_at(run.weights + 8 * weights_index, total + 1)
     picks = integers_at(run.scratch, run.scratch_length)
     chosen = integers_at(run.scratch + 8 * run.scratch_length, run.scratch_length)
-    stream = derive(key, np.uint64(purpose))
+    stream = derive(key, word(purpose))
     for i in range(n):
-        item = pick(weights, total, chosen, i, keyed_uniform(stream, np.uint64(first_draw + i)))
+        item = pick(weights, total, chosen, i, keyed_uniform(stream, word(first_draw + i)))
         picks[i] = item
         j = i - 1
         while j >= 0 and chosen[j] > item:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import group_at, partition_at, partition_version_at, table_at, touched_at
 
 
@@ -88,7 +88,7 @@ def append_record(run: Any, txn: Any, slot: int) -> bool:
     return applied
 
 
-@jit
+@inlined
 def compact(run: Any, group: Any) -> bool:
     """Write a new checkpoint, unless somebody has done it."""
     if not group.sealed:
@@ -122,7 +122,7 @@ def append_to_list(run: Any, mine: Any, entry_bytes: int) -> bool:
     return True
 
 
-@jit
+@inlined
 def replace_sealed_list(run: Any, mine: Any) -> None:
     """Put a new manifest list in the place of a sealed one, unless somebody has done it."""
     table = table_at(run, mine.table)

@@ -78,7 +78,7 @@ def _batch(parameters: Parameters, parallel: int) -> Grid:
     high = quantile(kind, a, b, floor, 1.0 - _NEGLIGIBLE)
     width = max((high - low) / _GRID, 1e-9 * max(high, 1.0))
     start = low - width / 2.0  # the floor, where many draws may lie, is the middle of the first cell
-    edges = start + width * np.arange(_GRID + 2)
+    edges: Floats = start + width * np.arange(_GRID + 2, dtype=np.float64)
     cumulative = np.where(edges < floor, 0.0, _cdf(kind, a, b, edges)) ** parallel
     return start, width, np.diff(cumulative)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from endive.randomness import Purpose, derive, keyed_uniform, quantile
-from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.jit import jit, word
 from endive.simulation.compiled.memory import floats_at
 
 _CONFLICT = int(Purpose.CONFLICT)
@@ -17,7 +15,7 @@ _BACKOFF = int(Purpose.BACKOFF)
 @jit
 def uniform_at(key: int, purpose: int, index: int) -> float:
     """Draw number ``index`` of a transaction's stream for a purpose."""
-    return keyed_uniform(derive(key, np.uint64(purpose)), np.uint64(index))
+    return keyed_uniform(derive(key, word(purpose)), word(index))
 
 
 @jit
@@ -29,7 +27,7 @@ def value(run: Any, parameters: Any, u: float) -> float:
 @jit
 def catalog_uniform(txn: Any) -> float:
     """The transaction's next draw for the catalog."""
-    u = keyed_uniform(txn.catalog_key, np.uint64(txn.catalog_index))
+    u = keyed_uniform(txn.catalog_key, word(txn.catalog_index))
     txn.catalog_index += 1
     return u
 
@@ -37,7 +35,7 @@ def catalog_uniform(txn: Any) -> float:
 @jit
 def storage_uniform(txn: Any) -> float:
     """The transaction's next draw for the store."""
-    u = keyed_uniform(txn.storage_key, np.uint64(txn.storage_index))
+    u = keyed_uniform(txn.storage_key, word(txn.storage_index))
     txn.storage_index += 1
     return u
 

@@ -23,7 +23,7 @@ from endive.simulation.compiled.commits import (
 )
 from endive.simulation.compiled.draws import catalog_uniform, conflict_uniform, storage_uniform, value
 from endive.simulation.compiled.heap import pop, push
-from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.jit import entry, inlined, jit
 from endive.simulation.compiled.layout import (
     ABORTED,
     APPEND,
@@ -92,7 +92,7 @@ from endive.simulation.compiled.steps import (
 FINISHED, ROWS_FULL, SLOTS_FULL, PAUSED = range(4)
 
 
-@jit
+@entry
 def advance(runs: Any, max_events: int) -> int:
     """Take events until something has to be done outside; says what."""
     run = runs[0]
@@ -118,7 +118,7 @@ def advance(runs: Any, max_events: int) -> int:
     return PAUSED
 
 
-@jit
+@entry
 def begin(runs: Any) -> None:
     """Put the first arrival of each source into the queue."""
     run = runs[0]
@@ -135,7 +135,7 @@ def _await_arrival(run: Any, source_id: int) -> None:
         push(run, submit_ms, ARRIVALS + source_id, source_id)
 
 
-@jit
+@inlined
 def _arrive(run: Any, source_id: int) -> None:
     source = source_at(run, source_id)
     cls = class_at(run, source.cls)
@@ -160,7 +160,7 @@ def _await_event(run: Any, txn: Any, slot: int, event: int, delay_ms: float) -> 
     push(run, txn.now_ms + delay_ms, txn.txn_id + 1, slot)
 
 
-@jit
+@inlined
 def _take_effect(run: Any, txn: Any, slot: int) -> None:
     """What the transaction's event does, and what follows until its next one."""
     event = txn.event
@@ -222,7 +222,7 @@ def _end_read(run: Any, txn: Any) -> bool:
     return True
 
 
-@jit
+@inlined
 def _start(run: Any, txn: Any, slot: int) -> None:
     """The snapshot that the work is based on, and the work."""
     cls = class_at(run, txn.cls)
@@ -240,7 +240,7 @@ def _start(run: Any, txn: Any, slot: int) -> None:
     _make_manifests(run, txn, slot)
 
 
-@jit
+@inlined
 def _retry(run: Any, txn: Any, slot: int) -> None:
     """The state after a failed commit: is what was prepared still valid, and what does it cost if not?"""
     cls = class_at(run, txn.cls)
@@ -272,7 +272,7 @@ def _retry(run: Any, txn: Any, slot: int) -> None:
         _abort(run, txn, slot, VALIDATION)
 
 
-@jit
+@inlined
 def _is_real(cls: Any, txn: Any) -> bool:
     if txn.operation != VALIDATED_OVERWRITE:
         return False
@@ -293,13 +293,13 @@ def _make_manifests(run: Any, txn: Any, slot: int) -> None:
         _made_manifests(run, txn, slot)
 
 
-@jit
+@inlined
 def _made_manifests(run: Any, txn: Any, slot: int) -> None:
     if write_metadata(run, txn, class_at(run, txn.cls)):
         _begin_commit(run, txn, slot)
 
 
-@jit
+@inlined
 def _look(run: Any, txn: Any, slot: int) -> None:
     """The manifest lists as they were read (ML+)."""
     for t in range(txn.written):
@@ -322,7 +322,7 @@ def _append_entry(run: Any, txn: Any, slot: int) -> None:
         _await_event(run, txn, slot, LIST_REWRITE, 0.0)
 
 
-@jit
+@inlined
 def _list_rewritten(run: Any, txn: Any, slot: int) -> None:
     mine = touched_at(run, slot, txn.table_cursor)
     replace_sealed_list(run, mine)
@@ -340,7 +340,7 @@ def _request_list_append(run: Any, txn: Any, slot: int) -> None:
     _await_event(run, txn, slot, LIST_APPEND, txn.effect_ms)
 
 
-@jit
+@inlined
 def _list_append_effect(run: Any, txn: Any, slot: int) -> None:
     mine = touched_at(run, slot, txn.table_cursor)
     landed = append_to_list(run, mine, class_at(run, txn.cls).entry_bytes)
@@ -394,7 +394,7 @@ def _answer(run: Any, txn: Any, success: bool) -> bool:
     return txn.now_ms < run.end_ms  # type: ignore[no-any-return]
 
 
-@jit
+@inlined
 def _cas_effect(run: Any, txn: Any, slot: int) -> None:
     success = group_at(run, txn.group).seq == txn.seq
     if success:
@@ -406,7 +406,7 @@ def _cas_effect(run: Any, txn: Any, slot: int) -> None:
         _end_commit(run, txn, slot, success, effect_at)
 
 
-@jit
+@inlined
 def _log_commit(run: Any, txn: Any, slot: int) -> None:
     """The start of a commit to a log, and of each further try: a sealed log is compacted first."""
     if group_at(run, txn.group).sealed:
@@ -415,13 +415,13 @@ def _log_commit(run: Any, txn: Any, slot: int) -> None:
         _request(run, txn, slot, APPEND, FAILED_APPEND, APPEND_EFFECT)
 
 
-@jit
+@inlined
 def _compaction_effect(run: Any, txn: Any, slot: int) -> None:
     if _answer(run, txn, compact(run, group_at(run, txn.group))):
         _request(run, txn, slot, APPEND, FAILED_APPEND, APPEND_EFFECT)
 
 
-@jit
+@inlined
 def _append_effect(run: Any, txn: Any, slot: int) -> None:
     group = group_at(run, txn.group)
     landed = group.log_offset == txn.log_offset
@@ -439,7 +439,7 @@ def _append_effect(run: Any, txn: Any, slot: int) -> None:
         _await_event(run, txn, slot, LOG_COMMIT, 0.0)
 
 
-@jit
+@inlined
 def _discovered(run: Any, txn: Any, slot: int) -> None:
     """The read that tells whether the record was applied."""
     rest = _rest_of_read(run, txn)

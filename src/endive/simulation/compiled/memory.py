@@ -14,13 +14,13 @@ from numba import from_dtype, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
     CLASS,
     EVENT,
     GROUP,
     INTEGER,
     PARTITION,
+    RUN,
     SOURCE,
     TABLE,
     TOUCHED,
@@ -28,35 +28,53 @@ from endive.simulation.compiled.layout import (
     World,
 )
 
+_WORD = ir.IntType(64)
 
-def _record_at(dtype: np.dtype[np.void]) -> Any:
-    """A function that finds the record at an index, given the address of the first."""
+
+def _finder(array: str, dtype: np.dtype[np.void], *inner: str) -> Any:
+    """A function (run, index, ...) that finds a record of an array; ``inner`` names the lengths of its inner dimensions.
+
+    It is made of instructions, not of a compiled function: there are hundreds of such calls, and they cost nothing to compile.
+    """
     record = from_dtype(dtype)
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def record_at(typing_context: Any, address: Any, index: Any) -> Any:
+    @intrinsic
+    def find(typing_context: Any, run: Any, *indices: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            first, position = arguments
-            offset = builder.mul(position, ir.Constant(ir.IntType(64), dtype.itemsize))
-            return builder.inttoptr(builder.add(first, offset), context.get_value_type(record))
+            run_pointer, packed = arguments
+            position, *others = (builder.extract_value(packed, i) for i in range(1 + len(inner)))
+            for name, index in zip(inner, others, strict=True):
+                position = builder.add(builder.mul(position, _field(builder, run_pointer, name)), index)
+            offset = builder.mul(position, ir.Constant(_WORD, dtype.itemsize))
+            return builder.inttoptr(builder.add(_field(builder, run_pointer, array), offset), context.get_value_type(record))
 
-        return record(types.int64, types.int64), generate
+        return record(run, types.UniTuple(types.int64, 1 + len(inner))), generate
 
-    return record_at
+    return find
+
+
+def _field(builder: Any, run_pointer: Any, name: str) -> Any:
+    """The value of an integer field of the run's record."""
+    offset = RUN.fields[name][1]  # type: ignore[index]
+    start = builder.ptrtoint(run_pointer, _WORD)
+    address = builder.add(start, ir.Constant(_WORD, offset))
+    return builder.load(builder.inttoptr(address, _WORD.as_pointer()))
 
 
 def _array_at(item: Any) -> Any:
     """A function that makes an array, given the address of its first item and its length."""
     array = types.Array(item, 1, "C")
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def array_at(typing_context: Any, address: Any, length: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             first, shape = arguments
-            made = make_array(array)(context, builder)
-            size = ir.Constant(ir.IntType(64), 8)
+            made = make_array(array)(context, builder)  # type: ignore[no-untyped-call]
+            size = ir.Constant(_WORD, 8)
             pointer = builder.inttoptr(first, made.data.type)
-            populate_array(made, data=pointer, shape=[shape], strides=[size], itemsize=size, meminfo=None)
+            populate_array(  # type: ignore[no-untyped-call]
+                made, data=pointer, shape=[shape], strides=[size], itemsize=size, meminfo=None
+            )
             return made._getvalue()
 
         return array(types.int64, types.int64), generate
@@ -64,8 +82,7 @@ def _array_at(item: Any) -> Any:
     return array_at
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def copy_record(typing_context: Any, target: Any, source: Any) -> Any:
+def _copy_record(typing_context: Any, target: Any, source: Any) -> Any:
     """Copy a whole record over another of its kind."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -75,15 +92,19 @@ def copy_record(typing_context: Any, target: Any, source: Any) -> Any:
     return types.none(target, source), generate
 
 
-_class = _record_at(CLASS)
-_source = _record_at(SOURCE)
-_txn = _record_at(TXN)
-_touched = _record_at(TOUCHED)
-_partition = _record_at(PARTITION)
-_group = _record_at(GROUP)
-_table = _record_at(TABLE)
-_event = _record_at(EVENT)
-_integer = _record_at(INTEGER)
+copy_record: Any = intrinsic(_copy_record)
+class_at = _finder("classes", CLASS)
+source_at = _finder("sources", SOURCE)
+txn_at = _finder("txns", TXN)
+group_at = _finder("groups", GROUP)
+table_at = _finder("tables", TABLE)
+event_at = _finder("heap", EVENT)
+row_at = _finder("rows", TXN)
+candidate_at = _finder("candidates", INTEGER)
+partition_version_at = _finder("partitions", INTEGER)
+touched_at = _finder("touched", TOUCHED, "max_tables")
+row_table_at = _finder("row_tables", INTEGER, "max_tables")
+partition_at = _finder("partitions_touched", PARTITION, "max_tables", "max_partitions")
 floats_at = _array_at(types.float64)
 integers_at = _array_at(types.int64)
 
@@ -108,75 +129,3 @@ def point(world: World) -> World:
     run["max_tables"], run["max_partitions"] = world.partitions_touched.shape[1:]
     run["scratch_length"] = world.scratch.shape[1]
     return world
-
-
-@jit
-def class_at(run: Any, index: int) -> Any:
-    """A class."""
-    return _class(run.classes, index)
-
-
-@jit
-def source_at(run: Any, index: int) -> Any:
-    """A source of arrivals."""
-    return _source(run.sources, index)
-
-
-@jit
-def txn_at(run: Any, slot: int) -> Any:
-    """A transaction in flight."""
-    return _txn(run.txns, slot)
-
-
-@jit
-def touched_at(run: Any, slot: int, position: int) -> Any:
-    """A table that a transaction touches."""
-    return _touched(run.touched, slot * run.max_tables + position)
-
-
-@jit
-def partition_at(run: Any, slot: int, position: int, number: int) -> Any:
-    """A partition that a transaction writes, of the table at a position."""
-    return _partition(run.partitions_touched, (slot * run.max_tables + position) * run.max_partitions + number)
-
-
-@jit
-def group_at(run: Any, index: int) -> Any:
-    """A table group."""
-    return _group(run.groups, index)
-
-
-@jit
-def table_at(run: Any, index: int) -> Any:
-    """A table."""
-    return _table(run.tables, index)
-
-
-@jit
-def partition_version_at(run: Any, index: int) -> Any:
-    """How often a partition was written by name."""
-    return _integer(run.partitions, index)
-
-
-@jit
-def event_at(run: Any, index: int) -> Any:
-    """An event in the queue."""
-    return _event(run.heap, index)
-
-
-@jit
-def row_at(run: Any, index: int) -> Any:
-    """A finished transaction."""
-    return _txn(run.rows, index)
-
-
-@jit
-def row_table_at(run: Any, row: int, position: int) -> Any:
-    """A table that a finished transaction wrote."""
-    return _integer(run.row_tables, row * run.max_tables + position)
-
-
-@jit
-def candidate_at(run: Any, cls: Any, index: int) -> int:
-    """One of the tables that a class may touch."""
-    return _integer(run.candidates, cls.first_candidate + index).value  # type: ignore[no-any-return]
