@@ -34,12 +34,15 @@ def fingerprint(*names: str) -> str:
 
 
 def get_git_sha() -> str | None:
-    """The commit that this code was checked out from; None if it is installed from a package."""
-    here = Path(__file__).resolve().parent
+    """The commit of this code, with ``-dirty`` if it was changed since; None if it is installed from a package."""
     try:
-        tracked = ["git", "-C", str(here), "ls-files", "--error-unmatch", Path(__file__).name]
-        subprocess.run(tracked, capture_output=True, check=True, timeout=10)
-        head = ["git", "-C", str(here), "rev-parse", "HEAD"]
-        return subprocess.run(head, capture_output=True, check=True, timeout=10, text=True).stdout.strip()
+        _git("ls-files", "--error-unmatch", Path(__file__).name)
+        changed = _git("status", "--porcelain", "--untracked-files=no", ".")
+        return _git("rev-parse", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(Path(__file__).resolve().parent), *arguments]
+    return subprocess.run(command, capture_output=True, check=True, timeout=10, text=True).stdout.strip()

@@ -66,7 +66,7 @@ def test_an_unknown_key_brings_the_nearest_spelling(key: str, value: Any, hint: 
         ("transaction.tables_per_txn", 0, "should be greater than or equal to 1"),
         ("transaction.tables_per_txn", "a", "should be a valid integer, or should be a table (is 'a')"),
         ("transaction.operation_types.fast_append", -1, "should be greater than or equal to 0 (is -1)"),
-        ("storage.T_CAS.mean", -1, "should be greater than or equal to 0 (is -1)"),
+        ("storage.T_CAS.mean", -1, "should be greater than 0 (is -1)"),
         ("experiment.label", "a/b", "should match"),
         ("experiment.label", "", "should match"),
         ("workload.ingest.tables", [], "should have at least 1 item"),

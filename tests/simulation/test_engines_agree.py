@@ -9,24 +9,17 @@ import pytest
 import tomli_w
 from hypothesis import HealthCheck, given, note, settings
 
-from endive.config import build_simulation_config
-from endive.config.load import check_document
-from endive.simulation import RESULT_SCHEMA, RunCounters, SimulationConfig
+from endive.simulation import RESULT_SCHEMA
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
 from tests.configurations import documents
-
-
-def rows_of(engine: type[CompiledEngine] | type[ReferenceEngine], config: SimulationConfig) -> tuple[pa.Table, RunCounters]:
-    batches: list[pa.RecordBatch] = []
-    counters = engine(config, batches.append).run()
-    return pa.Table.from_batches(batches, schema=RESULT_SCHEMA), counters
+from tests.simulation.runs import config_of, table_of
 
 
 def assert_engines_agree(tree: dict[str, Any]) -> None:
-    config = build_simulation_config(check_document(tree, "generated"))
-    reference, reference_counters = rows_of(ReferenceEngine, config)
-    compiled, compiled_counters = rows_of(CompiledEngine, config)
+    config = config_of(tree)
+    reference, reference_counters = table_of(ReferenceEngine, config)
+    compiled, compiled_counters = table_of(CompiledEngine, config)
     note("# this file reproduces it:\n" + tomli_w.dumps(tree))
     assert compiled.num_rows == reference.num_rows
     for name in RESULT_SCHEMA.names:

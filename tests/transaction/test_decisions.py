@@ -489,7 +489,6 @@ def test_d10_commits_of_another_group_do_not_disturb() -> None:
     assert (catalog.group_seq(0), catalog.group_seq(1)) == (2, 1)
 
 
-@pytest.mark.xfail(strict=True, reason="without streams the catalog is not bound, and the transaction reads the seq of group 0")
 def test_d10_a_transaction_without_streams_belongs_to_its_group_too() -> None:
     result, catalog = in_groups(streams=False)
     assert (result.status, result.total_retries) == (TransactionStatus.COMMITTED, 0)

@@ -90,10 +90,10 @@ def test_only_the_first_rewrite_replaces_a_sealed_list() -> None:
     lists = ManifestLists(1, seal_threshold_bytes=1)
     lists.append(0, 0, ENTRY)
     lists.replace_sealed(0)
-    assert lists.look(0) == (0, False)
-    lists.append(0, 0, 1)
+    assert lists.look(0) == (ENTRY, False)
+    lists.append(0, ENTRY, 1)
     lists.replace_sealed(0)
-    assert lists.look(0) == (1, False)
+    assert lists.look(0) == (ENTRY + 1, False)
     assert lists.counters.manifest_append_sealed_rewrite == 1
 
 
@@ -202,7 +202,7 @@ def test_a_list_that_was_seen_sealed_is_rewritten_before_the_append() -> None:
     assert result.per_attempt_io_ms == LIST_READ + FILE_WRITE + LIST_READ + LIST_WRITE + APPEND
     assert (result.manifest_list_reads, result.manifest_list_writes, result.manifest_list_appends) == (2, 1, 1)
     assert lists.counters == ManifestListCounters(manifest_append_physical_success=3, manifest_append_sealed_rewrite=1)
-    assert lists.look(0) == (ENTRY, False)
+    assert lists.look(0) == (3 * ENTRY, False)
 
 
 def test_a_list_sealed_since_it_was_read_refuses_the_entry_and_is_then_rewritten() -> None:
@@ -335,3 +335,13 @@ def test_transactions_share_the_lists_that_they_are_given() -> None:
     results = interleave(steps).results
     assert [results[i].manifest_list_appends for i in range(2)] == [1, 2]
     assert lists.counters == ManifestListCounters(manifest_append_physical_success=2, manifest_append_physical_failure=1)
+
+
+def test_a_rewritten_list_is_not_taken_for_the_one_before() -> None:
+    """Whoever saw the first list's beginning must not land in the second list by chance."""
+    lists = ManifestLists(1, seal_threshold_bytes=1)
+    seen_at_first, _ = lists.look(0)
+    lists.append(0, seen_at_first, ENTRY)
+    lists.replace_sealed(0)
+    assert not lists.append(0, seen_at_first, ENTRY)
+    assert lists.append(0, lists.look(0)[0], ENTRY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 
-from endive.catalog.base import DEFAULT_CATALOG_BYTES, StoredCatalog, _Group
+from endive.catalog.base import DEFAULT_CATALOG_BYTES, Group, StoredCatalog
 from endive.catalog.types import CommitResult, IntentionRecord
 from endive.costs import failed_answer_ms, moment_of_effect_ms
 from endive.storage import CATALOG, StorageProvider, UnsupportedOperationError
@@ -84,12 +84,12 @@ class AppendCatalog(StoredCatalog):
                 yield answer - effect
             latency += answer
             round_trips += 1
-        _, discovery = yield from self._timed_read(timestamp_ms + latency)
+        _, discovery = yield from self._timed_read(timestamp_ms + latency, group)
         return CommitResult(applied, latency + discovery, round_trips + 1)
 
     def _apply(
         self,
-        group: _Group,
+        group: Group,
         intention: IntentionRecord,
         writes: Mapping[int, int],
         partitions_written: Mapping[int, frozenset[int]] | None,
@@ -114,17 +114,18 @@ class AppendCatalog(StoredCatalog):
             counters.append_compactions_triggered += 1
         return applied
 
-    def _over_threshold(self, group: _Group) -> bool:
+    def _over_threshold(self, group: Group) -> bool:
         too_long = group.log_offset - group.checkpoint_offset > self.compaction_threshold_bytes
         too_many = 0 < self.compaction_max_entries <= group.entries_since_checkpoint
         return too_long or too_many
 
-    def _compact(self, group: _Group) -> Generator[float, None, float]:
-        """Write a new checkpoint by compare-and-swap; whoever comes second finds it done."""
+    def _compact(self, group: Group) -> Generator[float, None, float]:
+        """Write a new checkpoint by compare-and-swap of the old one; whoever comes second finds another there."""
+        checkpoint = group.checkpoint_offset
         request = self.storage.compaction_ms(CATALOG, group.seq, self.size_bytes)
         effect = moment_of_effect_ms(request.success_ms, self.linearization)
         yield effect
-        if group.sealed:
+        if group.checkpoint_offset == checkpoint:
             group.sealed = False
             group.checkpoint_offset = group.log_offset
             group.entries_since_checkpoint = 0

@@ -47,8 +47,8 @@ class Catalog(ABC):
     def seq(self) -> int:
         """How many commits were installed."""
 
-    def bind(self, rng: RandomSource, group: int = 0) -> Catalog:
-        """The same catalog as one transaction sees it: drawing from its stream, reading its table group."""
+    def bind(self, rng: RandomSource | None, group: int = 0) -> Catalog:
+        """The same catalog as one transaction sees it: drawing from its stream (if it has one), reading its table group."""
         return self
 
     def fresh(self) -> Self:
@@ -62,7 +62,7 @@ class Catalog(ABC):
 
 
 @dataclass
-class _Group:
+class Group:
     """The shared object of one table group: a pointer for compare-and-swap, or a log."""
 
     seq: int = 0
@@ -78,17 +78,17 @@ class CatalogState:
     def __init__(self, partitions_per_table: Sequence[int], table_groups: Sequence[int]) -> None:
         self.tables = tuple(TableMetadata(i, 0, n, (0,) * n) for i, n in enumerate(partitions_per_table))
         self.table_groups = tuple(table_groups)
-        self.groups = [_Group() for _ in range(max(self.table_groups) + 1)]
+        self.groups = [Group() for _ in range(max(self.table_groups) + 1)]
         self.counters = CatalogCounters()
 
-    def group_of(self, writes: Mapping[int, int]) -> _Group:
+    def group_of(self, writes: Mapping[int, int]) -> Group:
         """The one group that all the written tables belong to."""
         ids = {self.table_groups[table_id] for table_id in writes}
         if len(ids) != 1:
             raise ValueError(f"a commit belongs to one table group, but tables {sorted(writes)} are of groups {sorted(ids)}")
         return self.groups[ids.pop()]
 
-    def install(self, group: _Group, writes: Mapping[int, int], partitions: Mapping[int, frozenset[int]] | None) -> None:
+    def install(self, group: Group, writes: Mapping[int, int], partitions: Mapping[int, frozenset[int]] | None) -> None:
         """Put new versions in place of the old ones; snapshots that were handed out keep the old ones."""
         tables = list(self.tables)
         for table_id, new_version in writes.items():
@@ -128,7 +128,10 @@ class StoredCatalog(Catalog):
         self.size_bytes = size_bytes
         self._group_id = 0
         self._partitions_per_table = tuple(partitions_per_table)
-        self._state = CatalogState(partitions_per_table, table_groups or (0,) * num_tables)
+        groups = (0,) * num_tables if table_groups is None else tuple(table_groups)
+        if len(groups) != num_tables or min(groups) < 0:
+            raise ValueError(f"{num_tables} tables need as many groups, numbered from 0, not {groups}")
+        self._state = CatalogState(partitions_per_table, groups)
 
     def fresh(self) -> Self:
         """The same catalog before its first commit."""
@@ -136,11 +139,12 @@ class StoredCatalog(Catalog):
         catalog._state = CatalogState(self._partitions_per_table, self.table_groups)
         return catalog
 
-    def bind(self, rng: RandomSource, group: int = 0) -> Self:
-        """The same catalog as one transaction sees it: drawing from its stream, reading its table group."""
+    def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
+        """The same catalog as one transaction sees it: drawing from its stream (if it has one), reading its table group."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
-        view.storage = self.storage.bind(rng)
+        if rng is not None:
+            view.storage = self.storage.bind(rng)
         view._group_id = group
         return view
 
@@ -170,16 +174,15 @@ class StoredCatalog(Catalog):
 
     def read(self, timestamp_ms: float = 0.0) -> Generator[float, None, CatalogSnapshot]:
         """Learn the current state of the group."""
-        snapshot, _ = yield from self._timed_read(timestamp_ms)
+        snapshot, _ = yield from self._timed_read(timestamp_ms, self._state.groups[self._group_id])
         return snapshot
 
-    def _timed_read(self, timestamp_ms: float) -> Generator[float, None, tuple[CatalogSnapshot, float]]:
+    def _timed_read(self, timestamp_ms: float, group: Group) -> Generator[float, None, tuple[CatalogSnapshot, float]]:
         """A read, and how long it took: a log is replayed entry by entry once it is here."""
         latency = self.storage.read_ms(CATALOG, self.size_bytes)
         per_entry = self._log_entry_read_ms()
         effect = moment_of_effect_ms(latency, self.linearization)
         yield effect
-        group = self._state.groups[self._group_id]
         snapshot = CatalogSnapshot(group.seq, self._state.tables, timestamp_ms + effect, group.log_offset)
         latency += per_entry * group.entries_since_checkpoint
         if latency - effect > 0.0:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -15,6 +17,7 @@ from endive.cli.output import Output
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 app = typer.Typer(
     name="endive",
@@ -46,6 +49,7 @@ def exit_codes(output: Output) -> Iterator[None]:
     from endive.config import ConfigError
     from endive.simulation.runner import EngineError
 
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
     except ConfigError as error:
@@ -66,6 +70,11 @@ def exit_codes(output: Output) -> Iterator[None]:
         output.error(_explained(error))
         output.result({"errors": [{"message": _explained(error)}]})
         raise typer.Exit(EXIT_FAILED) from None
+
+
+def _terminate(signal_number: int, frame: FrameType | None) -> None:
+    """Leave as on Ctrl-C, so that nothing is left half-written."""
+    raise SystemExit(EXIT_TERMINATED)
 
 
 def _explained(error: OSError) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from endive.cli.app import JsonFlag, app, exit_codes, on_terminal
 from endive.cli.output import Output, output_for
+
+if TYPE_CHECKING:
+    from endive.config import Document
 
 _DEFAULT_ROOT = Path("experiments")
 
@@ -46,6 +49,7 @@ def run(
             overrides["simulation.engine"] = engine
         document = load_document(config, overrides)
         root = out or (_DEFAULT_ROOT if document.experiment.label else Path())
+        _announce_compilation(output, document, trace)
         with _progress(output, document.simulation.duration_ms) as progress:
             finished = run_experiment(document, root=root, seed=seed, trace=trace, progress=progress)
         output.result(
@@ -59,6 +63,16 @@ def run(
         _show(output, finished.summary)
         output.text("")
         output.text(f"{finished.rows} rows in {finished.files.results}")
+
+
+def _announce_compilation(output: Output, document: Document, trace: bool) -> None:
+    """The first run of a version compiles the engine; say so, since nothing is to be seen meanwhile."""
+    if trace or document.simulation.engine == "reference":
+        return
+    from endive.simulation.compiled.jit import is_cached
+
+    if not is_cached():
+        output.note("compiling the engine; this is done once for each version and takes some 15 seconds")
 
 
 @contextmanager

@@ -94,6 +94,7 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
         sizes=policy.sizes,
         drain=document.simulation.drain,
         engine=document.simulation.engine,
+        convoy=document.simulation.convoy,
     )
 
 

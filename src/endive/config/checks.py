@@ -36,10 +36,12 @@ def partitions_per_table(document: Document) -> tuple[int, ...]:
     return (partitions.num_partitions or 1,) * document.catalog.num_tables
 
 
-def _output(document: Document) -> Iterator[Problem]:
+def _simulation(document: Document) -> Iterator[Problem]:
     path = document.simulation.output_path
     if not Path(path).name or Path(path).name == "..":
         yield Problem("simulation.output_path", "should name a file", path)
+    if document.simulation.engine == "reference" and document.simulation.convoy != "exact":
+        yield Problem("simulation.convoy", "is for the compiled engine; the reference engine draws each access", "convolved")
 
 
 def _topology(document: Document) -> Iterator[Problem]:
@@ -218,7 +220,7 @@ def _unknown_provider(key: str, name: str, error: Exception) -> Problem:
 
 
 _CHECKS: tuple[tuple[Check, set[str]], ...] = (
-    (_output, {"simulation"}),
+    (_simulation, {"simulation"}),
     (_topology, {"catalog"}),
     (_catalog_effects, {"catalog"}),
     (_transaction_effects, {"transaction"}),

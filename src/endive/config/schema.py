@@ -264,7 +264,7 @@ class CatalogSection(Section):
     group_sizes: Literal["uniform", "longtail"] = Field("uniform", description="longtail: sizes in proportion to 1/rank.")
     partitions: Partitions = Field(default_factory=Partitions, description="How many partitions tables have.")
     provider: str | None = Field(None, description="A store of its own for the catalog. Default: that of [storage].")
-    latency_ms: NonNegative = Field(1.0, description="With type instant: the latency of reads and commits.")
+    latency_ms: Positive = Field(1.0, description="With type instant: the latency of reads and commits.")
     linearization: Probability = Field(1.0, description="When, within its latency, a read or commit takes effect.")
     size_bytes: Count = Field(4096, description="Size of the catalog object, for latencies that depend on it.")
     table_metadata_inlined: bool = Field(True, description="False: table metadata is read and written apart.")
@@ -276,7 +276,7 @@ class CatalogSection(Section):
 class Normal(Section):
     """A normal latency, cut at the provider's floor."""
 
-    mean: NonNegative
+    mean: Positive
     stddev: NonNegative = 0.0
 
 
@@ -324,6 +324,9 @@ class SimulationSection(Section):
     drain: bool = Field(False, description="Let transactions finish that are in flight at the end.")
     engine: Literal["auto", "reference", "compiled"] = Field(
         "auto", description="All engines give the same rows; auto compiles what can be compiled."
+    )
+    convoy: Literal["exact", "convolved"] = Field(
+        "exact", description="convolved draws the sum of many like accesses at once: faster, for studies (compiled engine only)."
     )
 
 

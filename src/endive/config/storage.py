@@ -69,7 +69,11 @@ def storage_profile(storage: StorageSection) -> StorageProfile:
             reads[kind] = _normal(latencies.read, floor)
         if latencies is not None and latencies.write is not None:
             writes[kind] = _normal(latencies.write, floor)
-    changes: dict[str, Any] = {name: _normal(given[key], floor) for key, name in _CONDITIONALS.items() if key in given}
+    changes: dict[str, Any] = {
+        name: _normal(given[key], 0.0 if key == "T_LOG_ENTRY_READ" else floor)  # an entry is a part of a read, not a request
+        for key, name in _CONDITIONALS.items()
+        if key in given
+    }
     for name, failed in (("cas", "failed_cas"), ("append", "failed_append")):
         if name in changes:
             changes[failed] = None  # a refusal takes as long as a success, where only that is given

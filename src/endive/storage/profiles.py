@@ -29,6 +29,7 @@ from endive.storage.provider import OBJECT_KINDS, ProfiledProvider, StorageProfi
 DEFAULT_PROFILE_SET = "2025-06"
 PROFILE_SETS = ("2025-06", "2025-12")
 _CONDITIONALS = ("cas", "failed_cas", "append", "failed_append", "compaction", "log_entry_read")
+_MAX_SIGMA = 10.0  # a spread of e^10 either way: beyond, latencies overflow
 _TOP_LEVEL = {"name", "description", "source", "min_latency_ms", "tail_append", "read", "write", *_CONDITIONALS}
 
 
@@ -131,6 +132,8 @@ def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribu
         allowed = "; or ".join(", ".join(sorted(keys)) for keys in _SHAPES)
         raise ProfileError(f"{where}: is {table!r}, but must have the keys {allowed}")
     value = {key: _number(table, key, where) for key in table}
+    if value.get("sigma", 0.0) > _MAX_SIGMA:
+        raise ProfileError(f"{where}: sigma is {value['sigma']!r}, but must be at most {_MAX_SIGMA:g}")
     if shape == "lognormal":
         return LognormalLatency.from_median(_positive(value, "median_ms", where), value["sigma"], floor)
     if shape == "size":

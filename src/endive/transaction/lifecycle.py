@@ -111,11 +111,8 @@ class Lifecycle:
         self.max_retries = max_retries
         self.ml_append_mode = ml_append_mode
         self.streams = streams or TransactionStreams(txn.txn_id)
-        if streams is not None:
-            catalog = catalog.bind(streams.stream(Purpose.CATALOG), txn.group)
-            storage = storage.bind(streams.stream(Purpose.STORAGE))
-        self.catalog = catalog
-        self.storage = storage
+        self.catalog = catalog.bind(None if streams is None else streams.stream(Purpose.CATALOG), txn.group)
+        self.storage = storage if streams is None else storage.bind(streams.stream(Purpose.STORAGE))
         self.detector = conflict_detector
         self._bind_detector = streams is not None
         self.manifest_lists = manifest_lists or ManifestLists(max(txn.tables_read, default=0) + 1)

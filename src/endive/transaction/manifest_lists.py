@@ -19,10 +19,14 @@ class ManifestListCounters:
 
 
 class ManifestLists:
-    """The end and the seal of each table's manifest list. ``seal_threshold_bytes`` of 0 never seals."""
+    """The end and the seal of each table's manifest list. ``seal_threshold_bytes`` of 0 never seals.
+
+    Offsets go on growing when a list is rewritten, so that nobody takes the new list for the old one.
+    """
 
     def __init__(self, num_tables: int, seal_threshold_bytes: int = 0) -> None:
         self._offsets = [0] * num_tables
+        self._starts = [0] * num_tables
         self._sealed = [False] * num_tables
         self.seal_threshold_bytes = seal_threshold_bytes
         self.counters = ManifestListCounters()
@@ -37,7 +41,7 @@ class ManifestLists:
             self.counters.manifest_append_physical_failure += 1
             return False
         self._offsets[table_id] += entry_bytes
-        if 0 < self.seal_threshold_bytes < self._offsets[table_id]:
+        if 0 < self.seal_threshold_bytes < self._offsets[table_id] - self._starts[table_id]:
             self._sealed[table_id] = True
         self.counters.manifest_append_physical_success += 1
         return True
@@ -45,6 +49,6 @@ class ManifestLists:
     def replace_sealed(self, table_id: int) -> None:
         """Put a new list in the place of a sealed one; whoever comes second finds it done."""
         if self._sealed[table_id]:
-            self._offsets[table_id] = 0
+            self._starts[table_id] = self._offsets[table_id]
             self._sealed[table_id] = False
             self.counters.manifest_append_sealed_rewrite += 1

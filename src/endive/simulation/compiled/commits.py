@@ -89,9 +89,10 @@ def append_record(run: Any, txn: Any, slot: int) -> bool:
 
 
 @inlined
-def compact(run: Any, group: Any) -> bool:
-    """Write a new checkpoint, unless somebody has done it."""
-    if not group.sealed:
+def compact(run: Any, txn: Any) -> bool:
+    """Write a new checkpoint in the place of the one that was there when the request was sent."""
+    group = group_at(run, txn.group)
+    if group.checkpoint_offset != txn.checkpoint_offset:
         return False
     group.sealed = 0
     group.checkpoint_offset = group.log_offset
@@ -116,7 +117,7 @@ def append_to_list(run: Any, mine: Any, entry_bytes: int) -> bool:
         run.manifest_append_physical_failure += 1
         return False
     table.list_offset += entry_bytes
-    if 0 < run.seal_threshold < table.list_offset:
+    if 0 < run.seal_threshold < table.list_offset - table.list_start:
         table.list_sealed = 1
     run.manifest_append_physical_success += 1
     return True
@@ -127,6 +128,6 @@ def replace_sealed_list(run: Any, mine: Any) -> None:
     """Put a new manifest list in the place of a sealed one, unless somebody has done it."""
     table = table_at(run, mine.table)
     if table.list_sealed:
-        table.list_offset = 0
+        table.list_start = table.list_offset
         table.list_sealed = 0
         run.manifest_append_sealed_rewrite += 1

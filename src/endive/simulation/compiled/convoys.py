@@ -100,8 +100,9 @@ def _doubled(grid: Grid) -> Grid:
     """The sum of two draws: masses convolve, and the middles of cells add."""
     start, width, mass = grid
     length = 2 * len(mass) - 1
-    transform = np.fft.rfft(mass, 1 << (length - 1).bit_length())
-    doubled = np.maximum(np.fft.irfft(transform * transform)[:length], 0.0)
+    size = max(2, 1 << (length - 1).bit_length())
+    transform = np.fft.rfft(mass, size)
+    doubled = np.maximum(np.fft.irfft(transform * transform, size)[:length], 0.0)
     start = 2.0 * start + width / 2.0
     cumulative = np.cumsum(doubled) / doubled.sum()
     first = int(np.searchsorted(cumulative, _NEGLIGIBLE))

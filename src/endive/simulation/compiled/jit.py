@@ -31,6 +31,11 @@ def cache_directory() -> Path:
     return root / "kernels" / fingerprint("randomness.py", "costs.py", "simulation/compiled")
 
 
+def is_cached() -> bool:
+    """Whether the kernel of this version was compiled before."""
+    return any(cache_directory().rglob("*.nbc"))
+
+
 for _function in (
     randomness.mix64,
     randomness.derive,
@@ -48,6 +53,7 @@ for _function in (
 ):
     register_jitable(_function)
 
+config: Any = numba.config
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -73,12 +79,12 @@ def inlined(function: Function) -> Function:
 
 def entry(function: Function) -> Function:
     """A function that is called from outside: compiled once, with all that it calls, and kept in the cache."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_directory())
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(cache_directory())
     try:
         compiled: Function = numba.njit(cache=True, **_OPTIONS)(function)
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
     return compiled
 
 

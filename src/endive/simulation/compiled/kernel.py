@@ -409,7 +409,9 @@ def _cas_effect(run: Any, txn: Any, slot: int) -> None:
 @inlined
 def _log_commit(run: Any, txn: Any, slot: int) -> None:
     """The start of a commit to a log, and of each further try: a sealed log is compacted first."""
-    if group_at(run, txn.group).sealed:
+    group = group_at(run, txn.group)
+    if group.sealed:
+        txn.checkpoint_offset = group.checkpoint_offset
         _request(run, txn, slot, COMPACTION, FAILED_COMPACTION, COMPACTION_EFFECT)
     else:
         _request(run, txn, slot, APPEND, FAILED_APPEND, APPEND_EFFECT)
@@ -417,7 +419,7 @@ def _log_commit(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _compaction_effect(run: Any, txn: Any, slot: int) -> None:
-    if _answer(run, txn, compact(run, group_at(run, txn.group))):
+    if _answer(run, txn, compact(run, txn)):
         _request(run, txn, slot, APPEND, FAILED_APPEND, APPEND_EFFECT)
 
 

@@ -185,6 +185,7 @@ TXN = np.dtype(
         ("group", "i8"),
         ("seq", "i8"),
         ("log_offset", "i8"),
+        ("checkpoint_offset", "i8"),
         ("attempt", "i8"),
         ("retries", "i8"),
         ("restarts", "i8"),
@@ -216,6 +217,7 @@ TABLE = np.dtype(
         ("partitions", "i8"),
         ("first_partition", "i8"),
         ("list_offset", "i8"),
+        ("list_start", "i8"),
         ("list_sealed", "i8"),
     ]
 )

@@ -48,7 +48,8 @@ def _finder(array: str, dtype: np.dtype[np.void], *inner: str) -> Any:
             offset = builder.mul(position, ir.Constant(_WORD, dtype.itemsize))
             return builder.inttoptr(builder.add(_field(builder, run_pointer, array), offset), context.get_value_type(record))
 
-        return record(run, types.UniTuple(types.int64, 1 + len(inner))), generate
+        packed = types.UniTuple(types.int64, 1 + len(inner))  # type: ignore[no-untyped-call]
+        return record(run, packed), generate
 
     return find
 

@@ -1,0 +1,92 @@
+"""Many random configurations through both engines: ``python -m tests.fuzz_engines --examples 10000 [--seed N]``.
+
+The same property as ``tests/simulation/test_engines_agree.py``, for as long as one likes. The seed that is printed repeats a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import tomli_w
+from hypothesis import HealthCheck, Phase, given, settings
+
+from tests.configurations import documents
+from tests.simulation.test_engines_agree import assert_engines_agree
+
+_PROGRESS_EVERY = 500
+
+Tree = dict[str, Any]
+
+
+class Fuzzer:
+    """Counts configurations and remembers the last one that failed; Hypothesis ends with the smallest it can find."""
+
+    def __init__(self, check: Callable[[Tree], None], examples: int) -> None:
+        self._check = check
+        self._examples = examples
+        self._tried = 0
+        self.failing: Tree | None = None
+
+    def try_one(self, tree: Tree) -> None:
+        """One configuration."""
+        self._tried += 1
+        if self._tried % _PROGRESS_EVERY == 0:
+            doing = f"of {self._examples}" if self.failing is None else "tried; making the failing one smaller"
+            print(f"{self._tried} {doing}", file=sys.stderr, flush=True)
+        try:
+            self._check(tree)
+        except Exception:
+            self.failing = tree
+            raise
+
+
+def fuzz(examples: int, seed: int, check: Callable[[Tree], None] = assert_engines_agree) -> bool:
+    """Try so many configurations; prints the one that fails, if any. Says whether all went well."""
+    fuzzer = Fuzzer(check, examples)
+
+    @hypothesis.seed(seed)
+    @settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(documents())
+    def search(tree: Tree) -> None:
+        fuzzer.try_one(tree)
+
+    try:
+        search()
+    except Exception:
+        if fuzzer.failing is None:
+            raise
+        traceback.print_exc()
+        print(f"# seed {seed}: this file reproduces it\n{tomli_w.dumps(fuzzer.failing)}")
+        return False
+    return True
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz_engines", description=__doc__)
+    parser.add_argument("--examples", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=None)
+    options = parser.parse_args()
+    seed = secrets.randbits(32) if options.seed is None else options.seed
+    print(f"seed {seed}, {options.examples} configurations", file=sys.stderr, flush=True)
+    if not fuzz(options.examples, seed):
+        return 1
+    print("the engines agree")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

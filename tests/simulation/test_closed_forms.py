@@ -1,0 +1,98 @@
+"""Runs whose outcome can be worked out by hand, in both engines, exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.simulation.runs import ENGINES, Engine, frame_of
+
+CAS, CATALOG_READ = 4.0, 2.0
+LIST_READ, LIST_WRITE, FILE_WRITE = 5.0, 7.0, 11.0
+RUNTIME = 100.0
+ATTEMPT_IO = LIST_READ + FILE_WRITE + LIST_WRITE
+ALONE = CATALOG_READ + RUNTIME + ATTEMPT_IO + CAS
+
+
+def fixed(clients: int, duration_ms: float, **extra: Any) -> dict[str, Any]:
+    return {
+        "simulation": {"duration_ms": duration_ms, "seed": 1, "drain": True},
+        "storage": {
+            "T_CAS": {"mean": CAS},
+            "T_METADATA_ROOT": {"read": {"mean": CATALOG_READ}, "write": {"mean": 1.0}},
+            "T_MANIFEST_LIST": {"read": {"mean": LIST_READ}, "write": {"mean": LIST_WRITE}},
+            "T_MANIFEST_FILE": {"read": {"mean": 9.0}, "write": {"mean": FILE_WRITE}},
+        },
+        "transaction": {"runtime": {"distribution": "fixed", "value": RUNTIME}, **extra},
+        "workload": {"writers": {"closed": {"clients": clients}, "operation": "fast_append"}},
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_writer_meets_no_conflict_and_its_latency_is_the_sum_of_its_parts(engine: Engine) -> None:
+    rows = frame_of(engine, fixed(1, 1_000.0))
+    assert (rows["n_retries"] == 0).all()
+    assert (rows["total_latency"] == ALONE).all()
+    assert list(rows["t_submit"]) == [n * ALONE for n in range(len(rows))]
+    assert len(rows) == 8
+    assert (rows["event_count"] == 6).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_writer_with_random_latencies_meets_no_conflict_either(engine: Engine) -> None:
+    tree = fixed(1, 60_000.0)
+    tree["storage"] = {"provider": "gcp"}
+    rows = frame_of(engine, tree)
+    assert len(rows) > 50
+    assert (rows["status"] == "committed").all()
+    assert (rows[["n_retries", "conflict_io_ms", "t_backoff"]] == 0).all(axis=None)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_two_writers_in_step_take_turns_as_worked_out_by_hand(engine: Engine) -> None:
+    """Both swap first at 129 ms: transaction 0 wins, 1 reads the catalog, makes its manifests anew and swaps at 158 ms.
+
+    Transaction 2 begins at 129 ms, reads the catalog until 131 and swaps at 258, after 1 has committed: it needs a retry, too.
+    """
+    retry = CATALOG_READ + ATTEMPT_IO + CAS
+    rows = frame_of(engine, fixed(2, 140.0)).sort_values("txn_id")
+    # transactions 0 and 1 at 0 ms; 2 follows 0 at 129 ms; nothing else begins before 140 ms
+    assert list(rows["t_submit"]) == [0.0, 0.0, ALONE]
+    assert list(rows["t_commit"]) == [ALONE, ALONE + retry, 2 * ALONE + retry]
+    assert list(rows["n_retries"]) == [0, 1, 1]
+    assert list(rows["catalog_read_ms"]) == [CATALOG_READ, 2 * CATALOG_READ, 2 * CATALOG_READ]
+    assert list(rows["per_attempt_io_ms"]) == [ATTEMPT_IO, 2 * ATTEMPT_IO, 2 * ATTEMPT_IO]
+    assert list(rows["catalog_commit_ms"]) == [CAS, 2 * CAS, 2 * CAS]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_convoy_of_reads_takes_its_batches(engine: Engine) -> None:
+    """An overwrite that finds ten appends reads ten lists, four at a time."""
+    tree = fixed(1, 50.0)
+    tree["workload"] = {
+        "appends": {
+            "periodic": {"interval_ms": 50.0, "phase_ms": 10.0},
+            "operation": "fast_append",
+            "runtime": {"distribution": "fixed", "value": 1.0},
+        },
+        "overwrite": {
+            "periodic": {"interval_ms": 10_000.0, "phase_ms": 0.0},
+            "operation": "validated_overwrite",
+            "runtime": {"distribution": "fixed", "value": 510.0},
+        },
+    }
+    tree["simulation"]["duration_ms"] = 500.0
+    rows = frame_of(engine, tree)
+    victim = rows[rows["workload_class"] == "overwrite"].iloc[0]
+    assert victim["n_retries"] == 1
+    assert victim["manifest_list_reads"] == 10 + 2
+    assert victim["conflict_io_ms"] == 3 * LIST_READ
+    assert victim["event_count"] == 6 + 1 + 3 + 4
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_empty_run_has_no_rows(engine: Engine) -> None:
+    tree = fixed(1, 50.0)
+    tree["workload"] = {"late": {"periodic": {"interval_ms": 10.0, "phase_ms": 50.0}, "operation": "fast_append"}}
+    assert len(frame_of(engine, tree)) == 0

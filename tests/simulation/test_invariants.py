@@ -1,0 +1,195 @@
+"""What holds for every run, whatever its configuration: drawn at random, run, and checked on the rows and the catalog."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from endive.simulation import SimulationConfig
+from endive.simulation.summary import TIME_COLUMNS
+from endive.transaction import OPERATIONS
+from tests.configurations import documents
+from tests.simulation.runs import config_of, watched
+
+whole_runs = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+CAN_CONFLICT = {"validated_overwrite"}
+
+
+def written_by(rows: pd.DataFrame) -> Counter[int]:
+    return Counter(int(table) for tables in rows["tables_written"] for table in tables)
+
+
+@whole_runs
+@given(documents())
+def test_every_transaction_ends_in_exactly_one_row(tree: dict[str, Any]) -> None:
+    rows, _, _ = watched(config_of(tree))
+    assert sorted(rows["txn_id"]) == list(range(len(rows)))
+    assert set(rows["status"]) <= {"committed", "aborted", "in_flight"}
+    assert (rows["t_submit"] < tree["simulation"]["duration_ms"]).all()
+    assert rows.sort_values("txn_id")["t_submit"].is_monotonic_increasing
+    if tree["simulation"]["drain"]:
+        assert not (rows["status"] == "in_flight").any()
+
+
+@whole_runs
+@given(documents())
+def test_no_update_is_lost_and_none_is_made_up(tree: dict[str, Any]) -> None:
+    """A table's version is the number of its commits, a group's sequence number that of the group's."""
+    tree["simulation"]["drain"] = True
+    config = config_of(tree)
+    rows, counters, catalog = watched(config)
+    writers = rows[(rows["status"] == "committed") & (rows["tables_written"].map(len) > 0)]
+    commits = written_by(writers)
+    assert [table.version for table in catalog.tables] == [commits[table.table_id] for table in catalog.tables]
+    groups = config.workload.config.groups
+    by_group = Counter(groups[tables[0]] for tables in writers["tables_written"])
+    assert [catalog.group_seq(group) for group in range(max(groups) + 1)] == [by_group[g] for g in range(max(groups) + 1)]
+    assert counters.counts["commit_success"] == len(writers) == catalog.seq
+
+
+@whole_runs
+@given(documents())
+def test_commits_seen_at_the_end_of_a_run_cut_short_are_in_the_catalog(tree: dict[str, Any]) -> None:
+    """Without draining, a commit may be installed whose answer has not come: versions are at least the commits."""
+    tree["simulation"]["drain"] = False
+    rows, _, catalog = watched(config_of(tree))
+    commits = written_by(rows[rows["status"] == "committed"])
+    unanswered = written_by(rows[rows["status"] == "in_flight"])
+    for table in catalog.tables:
+        assert commits[table.table_id] <= table.version <= commits[table.table_id] + unanswered[table.table_id]
+
+
+@whole_runs
+@given(documents())
+def test_transactions_never_leave_their_group(tree: dict[str, Any]) -> None:
+    config = config_of(tree)
+    groups = config.workload.config.groups
+    rows, _, _ = watched(config)
+    assert all(len({groups[table] for table in tables}) <= 1 for tables in rows["tables_written"])
+
+
+@whole_runs
+@given(documents())
+def test_the_parts_of_the_time_add_up(tree: dict[str, Any]) -> None:
+    rows, _, _ = watched(config_of(tree))
+    parts = rows[list(TIME_COLUMNS)].sum(axis=1)
+    finished = rows["status"] != "in_flight"
+    np.testing.assert_allclose(parts[finished], rows["total_latency"][finished], rtol=1e-9, atol=1e-6)
+    assert (parts[~finished] <= rows["total_latency"][~finished] + 1e-6).all()
+    assert (rows["commit_latency"] <= rows["total_latency"] + 1e-6).all()
+    commits = rows[rows["status"] == "committed"]
+    np.testing.assert_allclose(commits["t_commit"], commits["t_submit"] + commits["total_latency"], rtol=1e-12)
+    assert (rows.loc[rows["status"] != "committed", "t_commit"] == -1.0).all()
+
+
+@whole_runs
+@given(documents())
+def test_only_operations_whose_data_can_conflict_meet_real_conflicts(tree: dict[str, Any]) -> None:
+    rows, _, _ = watched(config_of(tree))
+    others = rows[~rows["operation_type"].isin(CAN_CONFLICT)]
+    assert (others["real_conflicts"] == 0).all()
+    assert (others["n_restarts"] == 0).all()
+    assert not (others["abort_reason"] == "validation_exception").any()
+    assert set(rows["operation_type"]) <= set(OPERATIONS)
+
+
+@whole_runs
+@given(documents())
+def test_reasons_retries_and_budgets_agree(tree: dict[str, Any]) -> None:
+    config = config_of(tree)
+    rows, _, _ = watched(config)
+    assert (rows["abort_reason"].notna() == (rows["status"] == "aborted")).all()
+    for cls in config.workload.config.workload_classes:
+        mine = rows[rows["workload_class"] == cls.name]
+        budget, restarts = config.max_retries_of(cls), mine["n_restarts"]
+        assert (mine["n_retries"] <= budget * (1 + restarts)).all()
+        assert (restarts <= config.policy_of(cls).max_restarts).all()
+        exhausted = mine[(mine["abort_reason"] == "max_retries_exceeded") & (restarts == 0)]
+        assert (exhausted["n_retries"] == budget).all()
+        if config.policy_of(cls).total_timeout_ms is None:
+            assert not (mine["abort_reason"] == "commit_timeout").any()
+        if not config.policy_of(cls).backoff.enabled:
+            assert (mine["t_backoff"] == 0.0).all()
+
+
+@whole_runs
+@given(documents())
+def test_a_conflict_is_told_for_each_retry_that_overlaps_and_no_more(tree: dict[str, Any]) -> None:
+    rows, _, _ = watched(config_of(tree))
+    assert (rows["false_conflicts"] + rows["real_conflicts"] <= rows["n_retries"]).all()
+    appends = rows[rows["operation_type"] == "fast_append"]
+    assert (appends["manifest_file_reads"] == 0).all()
+    assert (appends["conflict_io_ms"] == 0.0).all()
+
+
+@whole_runs
+@given(documents())
+def test_counters_of_the_log_agree_with_each_other(tree: dict[str, Any]) -> None:
+    _, counters, _ = watched(config_of(tree))
+    counts = counters.counts
+    assert counts["append_physical_success"] == counts["append_logical_success"] + counts["append_logical_conflict"]
+    assert counts["append_compactions_completed"] <= counts["append_compactions_triggered"]
+    if tree["catalog"]["type"] == "append":
+        assert counts["commit_success"] == counts["append_logical_success"]
+    else:
+        assert counts["append_physical_success"] == 0
+
+
+def overwrites(rate: float = 20.0, **transaction: Any) -> dict[str, Any]:
+    return {
+        "simulation": {"duration_ms": 5_000.0, "seed": 3, "drain": True},
+        "storage": {"provider": "s3x"},
+        "catalog": {"num_tables": 1},
+        "transaction": {"retry": 6, "runtime": {"mean": 300.0, "sigma": 0.5}, **transaction},
+        "workload": {"all": {"rate": rate, "operation": "validated_overwrite"}},
+    }
+
+
+def ordered_effects(config: SimulationConfig) -> tuple[list[int], pd.DataFrame]:
+    """The transactions in the order in which the catalog installed them."""
+    from endive.catalog.base import CatalogState
+
+    order: list[int] = []
+    install = CatalogState.install
+
+    def watching(self: CatalogState, *arguments: Any) -> None:
+        order.append(self.tables[0].version)
+        install(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CatalogState, "install", watching)
+        rows, _, _ = watched(config)
+    return order, rows
+
+
+def test_versions_of_a_table_are_installed_one_by_one_in_the_order_of_commits() -> None:
+    order, rows = ordered_effects(config_of(overwrites()))
+    commits = rows[rows["status"] == "committed"]
+    assert order == list(range(len(commits)))
+    # With effects at the end of the latency, the order of rows is that of the effects.
+    assert commits["t_commit"].is_monotonic_increasing
+    assert len(commits) > 20
+
+
+def test_the_first_committer_wins_and_the_others_try_again() -> None:
+    """Two that start together and commit at the same moment: the lower number is first, the other pays a retry."""
+    tree = overwrites()
+    tree["storage"] = {"T_CAS": {"mean": 4.0}, "T_METADATA_ROOT": {"read": {"mean": 1.0}, "write": {"mean": 1.0}}}
+    tree["transaction"]["runtime"] = {"distribution": "fixed", "value": 100.0}
+    tree["simulation"]["duration_ms"] = 10.0
+    tree["workload"] = {"all": {"closed": {"clients": 2}, "operation": "validated_overwrite"}}
+    config = config_of(tree)
+    rows, _, _ = watched(config)
+    assert list(rows["txn_id"]) == [0, 1]
+    assert list(rows["n_retries"]) == [0, 1]
+    assert rows["t_commit"].iloc[0] < rows["t_commit"].iloc[1]

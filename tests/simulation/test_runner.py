@@ -1,0 +1,150 @@
+"""Which engine runs what, and that it says why."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Generator
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from endive.catalog import CASCatalog
+from endive.conflict_detector import ProbabilisticConflictDetector
+from endive.randomness import RandomSource
+from endive.simulation import Simulation, SimulationConfig
+from endive.simulation.runner import EngineError
+from endive.storage import ExponentialLatency, FixedLatency, LatencyDistribution, ProfiledProvider, StorageResult, create_provider
+from endive.transaction import FastAppendTransaction
+from endive.workload import OpenArrivals, UniformTableSelector, Workload, WorkloadClass, WorkloadConfig
+
+
+class Twice(LatencyDistribution):
+    """A distribution of the user's own."""
+
+    def sample(self, rng: RandomSource) -> float:
+        return 2.0 + rng.random_sample()
+
+
+class OwnProvider(ProfiledProvider):
+    """A provider of the user's own."""
+
+    def read(self, key: str, expected_size_bytes: int) -> Generator[float, None, StorageResult]:
+        yield 1.0
+        return StorageResult(True, 1.0, expected_size_bytes)
+
+
+class OwnTransaction(FastAppendTransaction):
+    """An operation of the user's own."""
+
+    operation_type: ClassVar[str] = "own"
+
+
+class OwnSelector(UniformTableSelector):
+    """A selector of the user's own."""
+
+
+class OwnDetector(ProbabilisticConflictDetector):
+    """A detector of the user's own."""
+
+    def bind(self, rng: RandomSource) -> OwnDetector:
+        return self
+
+
+class OwnCatalog(CASCatalog):
+    """A catalog of the user's own."""
+
+
+def config_with(**changes: Any) -> SimulationConfig:
+    storage = changes.pop("storage", create_provider("instant", np.random.RandomState(0)))
+    catalog = changes.pop("catalog", CASCatalog)(storage, 1, (1,))
+    detector = changes.pop("detector", ProbabilisticConflictDetector(0.0))
+    cls = WorkloadClass("c", OpenArrivals(ExponentialLatency(20.0)), FixedLatency(5.0))
+    workload = WorkloadConfig(classes=(dataclasses.replace(cls, **changes),))
+    return SimulationConfig(2_000.0, 1, storage, catalog, Workload(workload, 1), detector)
+
+
+def test_built_in_parts_are_compiled() -> None:
+    assert Simulation(config_with()).engine == "compiled"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"runtime": Twice()}, "runtime of class 'c' Twice"),
+        ({"arrivals": OpenArrivals(Twice())}, "inter-arrival time of class 'c' Twice"),
+        ({"operations": {OwnTransaction: 1.0}}, "operation OwnTransaction"),
+        ({"table_selector": OwnSelector()}, "table selector of class 'c' OwnSelector"),
+        ({"detector": OwnDetector(0.0)}, "detector of class 'c' OwnDetector"),
+        ({"catalog": OwnCatalog}, "catalog OwnCatalog"),
+        (
+            {"storage": OwnProvider(create_provider("instant", np.random.RandomState(0)).profile, np.random.RandomState(0))},
+            "OwnProvider",
+        ),
+    ],
+)
+def test_parts_of_the_users_own_run_on_the_reference_engine_and_the_log_says_why(
+    changes: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = config_with(**changes)
+    with caplog.at_level(logging.INFO):
+        statistics = Simulation(config).run()
+    assert reason in caplog.text
+    assert statistics.committed > 50
+    with pytest.raises(EngineError, match="compiled engine cannot run this"):
+        Simulation(dataclasses.replace(config, engine="compiled")).run()
+
+
+def test_a_trace_is_written_by_the_reference_engine() -> None:
+    traced: list[pa.RecordBatch] = []
+    rows: list[pa.RecordBatch] = []
+    Simulation(config_with()).stream(rows.append, trace=traced.append)
+    assert sum(batch.num_rows for batch in traced) > sum(batch.num_rows for batch in rows) > 0
+    with pytest.raises(EngineError, match="no trace"):
+        Simulation(dataclasses.replace(config_with(), engine="compiled")).stream(rows.append, trace=traced.append)
+
+
+def test_a_run_in_memory_is_the_same_on_both_engines_and_twice_over() -> None:
+    config = config_with()
+    simulation = Simulation(config)
+    first = simulation.run()
+    assert first.transactions == simulation.run().transactions
+    assert first.transactions == Simulation(dataclasses.replace(config, engine="reference")).run().transactions
+    assert first.committed == len(first.to_dataframe().query("status == 'committed'"))
+
+
+def test_rows_come_in_batches_of_equal_size_from_both_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    from endive.simulation import rows
+    from endive.simulation.compiled import engine, lower
+
+    for module in (rows, engine, lower):
+        monkeypatch.setattr(module, "BATCH_ROWS", 7)
+    sizes = []
+    for name in ("reference", "compiled"):
+        batches: list[pa.RecordBatch] = []
+        Simulation(dataclasses.replace(config_with(), engine=name)).stream(batches.append)
+        sizes.append([batch.num_rows for batch in batches])
+    assert sizes[0] == sizes[1]
+    assert set(sizes[0][:-1]) == {7}
+
+
+def test_slots_are_recycled_so_that_memory_follows_the_work_in_flight() -> None:
+    from endive.simulation.compiled.engine import CompiledEngine
+    from endive.simulation.compiled.lower import INITIAL_SLOTS
+
+    config = dataclasses.replace(config_with(), duration_ms=200_000.0)
+    run = CompiledEngine(config, lambda batch: None)
+    run.run()
+    assert run._world.run[0]["next_id"] > 5 * INITIAL_SLOTS
+    assert len(run._world.txns) == INITIAL_SLOTS
+
+
+def test_more_slots_are_made_when_more_is_in_flight() -> None:
+    config = config_with(arrivals=OpenArrivals(FixedLatency(0.5)), runtime=FixedLatency(1_500.0))
+    compiled, reference = (
+        Simulation(dataclasses.replace(config, engine=engine)).run().to_dataframe() for engine in ("compiled", "reference")
+    )
+    assert (reference["status"] == "in_flight").sum() > 1_024
+    assert compiled.equals(reference)
