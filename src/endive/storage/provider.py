@@ -36,7 +36,7 @@ class StorageResult:
     data_size_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ConditionalLatency:
     """The two answers that a compare-and-swap or an append may get, made from one uniform."""
 
@@ -179,14 +179,21 @@ def _sized(by_kind: dict[str, QuantileDistribution], key: str, size_bytes: int) 
     return distribution.parameters
 
 
-@dataclass(frozen=True)
 class _Conditional:
-    success: QuantileDistribution
-    failure: QuantileDistribution
+    """The distributions of the two answers to a conditional write."""
+
+    def __init__(self, success: QuantileDistribution, failure: QuantileDistribution) -> None:
+        self._success = success.parameters
+        self._failure = failure.parameters
 
     def draw(self, rng: RandomSource) -> ConditionalLatency:
         u = rng.random_sample()
-        return ConditionalLatency(self.success.at(u), self.failure.at(u))
+        kind, a, b, floor = self._success
+        success_ms = quantile(kind, a, b, floor, u)
+        if self._failure == self._success:
+            return ConditionalLatency(success_ms, success_ms)
+        kind, a, b, floor = self._failure
+        return ConditionalLatency(success_ms, quantile(kind, a, b, floor, u))
 
 
 @dataclass(frozen=True)

@@ -126,11 +126,11 @@ class Transaction(ABC):
 
     def snapshots_behind(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> int:
         """How many snapshots of the tables that overlap came between."""
-        return sum(
-            new_snapshot.get_table(table_id).version - old_snapshot.get_table(table_id).version
-            for table_id in self.tables_written
-            if self._overlaps(table_id, old_snapshot, new_snapshot)
-        )
+        behind = 0
+        for table_id in self.tables_written:
+            if self._overlaps(table_id, old_snapshot, new_snapshot):
+                behind += new_snapshot.get_table(table_id).version - old_snapshot.get_table(table_id).version
+        return behind
 
     def _overlaps(self, table_id: int, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
         old, new = old_snapshot.get_table(table_id), new_snapshot.get_table(table_id)

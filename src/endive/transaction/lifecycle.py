@@ -115,6 +115,8 @@ class Lifecycle:
         self.storage = storage if streams is None else storage.bind(streams.stream(Purpose.STORAGE))
         self.detector = conflict_detector
         self._bind_detector = streams is not None
+        self._written = sorted(txn.tables_written)
+        self._only_read = txn.tables_read - txn.tables_written
         self.manifest_lists = manifest_lists or ManifestLists(max(txn.tables_read, default=0) + 1)
         self.trace = trace
 
@@ -193,12 +195,12 @@ class Lifecycle:
     def _attempt(self, snapshot: CatalogSnapshot) -> Generator[float, None, CommitResult]:
         """One commit, based on a snapshot."""
         txn = self.txn
-        writes = {table_id: snapshot.get_table(table_id).version + 1 for table_id in sorted(txn.tables_written)}
+        writes = {table_id: snapshot.get_table(table_id).version + 1 for table_id in self._written}
         intention = IntentionRecord(
             txn.txn_id,
             snapshot.seq,
             writes,
-            tables_read={table_id: snapshot.get_table(table_id).version for table_id in txn.tables_read},
+            tables_read={table_id: snapshot.get_table(table_id).version for table_id in self._only_read},
             expected_offset=snapshot.log_offset,
         )
         self._emit("attempt")
@@ -250,7 +252,7 @@ class Lifecycle:
         cost = txn.get_per_attempt_cost(self.ml_append_mode)
         reads, writes = _in_order(cost)
         yield from self._pay(reads, PER_ATTEMPT_IO)
-        ends = [(t, *lists.look(t)) for t in sorted(txn.tables_written)] if self.ml_append_mode and append else []
+        ends = [(t, *lists.look(t)) for t in self._written] if self.ml_append_mode and append else []
         yield from self._pay(writes, PER_ATTEMPT_IO)
         for table_id, offset, sealed in ends:
             yield from self._append_entry(table_id, offset, sealed)
@@ -311,16 +313,17 @@ class Lifecycle:
         """A run of like accesses, in batches of ``max_parallel``; a batch takes as long as its slowest."""
         slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
         size: int = getattr(self.policy.sizes, access.size)
-        parallel = self.policy.max_parallel
+        parallel, kind, counter = self.policy.max_parallel, access.kind, access.counter
+        times, counts = self.times, self.counts
         while count > 0:
             batch = count if count < parallel else parallel
             count -= batch
-            slowest = slowest_ms(access.kind, size, batch)
+            slowest = slowest_ms(kind, size, batch)
             yield slowest
             self.now_ms += slowest
-            self.times[component] += slowest
+            times[component] += slowest
             self.event_count += 1
-            self.counts[access.counter] += batch
+            counts[counter] += batch
             if self.trace is not None:
                 self._emit("io", access.counter, batch, slowest)
 
