@@ -28,7 +28,7 @@ from endive.simulation.output import ParquetSink, write_text
 from endive.simulation.rows import Progress
 from endive.utils import get_git_sha
 
-_DEPENDENCIES = ("numpy", "pyarrow", "pydantic", "simpy")
+_DEPENDENCIES = ("numba", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "simpy")
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,8 @@ def run_experiment(
         counters = simulation.stream(sink, trace=events, progress=progress)
         numbers = summary.to_dict(counters)
         provenance = {
+            "rows": results.rows,
+            "results_sha256": results.finish(),
             "repeat": f"endive run {files.config.name} --seed {config.run_seed}",
             **_provenance(
                 document, config.run_seed, "reference" if trace else simulation.engine, started, time.perf_counter() - clock

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from endive.cli import init, providers, run, schema, validate
+from endive.cli import experiments, init, providers, run, schema, sweep, validate
 from endive.cli.app import app
 
-__all__ = ["app", "cli", "init", "providers", "run", "schema", "validate"]
+__all__ = ["app", "cli", "experiments", "init", "providers", "run", "schema", "sweep", "validate"]
 
 
 def cli() -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +16,14 @@ from endive import __version__
 from endive.config.schema import Document
 from endive.config.storage import catalog_profile, storage_profile
 from endive.storage import StorageProfile
+from endive.utils import fingerprint
 
 HASH_LENGTH = 12
-_RESULT_CODE = (
-    "randomness.py",
-    "costs.py",
-    "conflict_detector.py",
-    "storage",
-    "catalog",
-    "transaction",
-    "workload",
-    "simulation",
-    "config",
-)
 
 
-@cache
 def code_version() -> str:
     """The version, and a fingerprint of the code that results depend on: other code may change without making new experiments."""
-    digest = hashlib.sha256()
-    package = Path(str(resources.files("endive")))
-    for name in _RESULT_CODE:
-        path = package / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.relative_to(package).as_posix().encode())
-            digest.update(file.read_bytes())
-    return f"{__version__}+{digest.hexdigest()[:12]}"
+    return f"{__version__}+{fingerprint()}"
 
 
 def parameters(document: Document) -> dict[str, Any]:

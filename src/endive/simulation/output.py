@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import uuid
 from collections.abc import Iterator
@@ -48,6 +49,12 @@ def _naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 class ParquetSink:
     """A sink that streams batches to a Parquet file, one row group each, whole or not at all."""
 
@@ -55,13 +62,20 @@ class ParquetSink:
         self.path = path
         self.rows = 0
         self._whole = whole_file(path)
-        self._writer = pq.ParquetWriter(self._whole.__enter__(), schema, compression="zstd")
+        self._temporary = self._whole.__enter__()
+        self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd")
 
     def __call__(self, batch: pa.RecordBatch) -> None:
         """Write a batch."""
         self.rows += batch.num_rows
         with _naming(self.path):
             self._writer.write_batch(batch)
+
+    def finish(self) -> str:
+        """Write the end of the file, which appears when the block ends, and return its checksum."""
+        with _naming(self.path):
+            self._writer.close()
+            return checksum(self._temporary)
 
     def __enter__(self) -> ParquetSink:
         return self

@@ -1,0 +1,202 @@
+"""Write ``docs/reference/configuration.md``: every key of a configuration, as the schema knows it.
+
+Run ``python docs/generate.py`` after a change of ``endive.config.schema``; a test fails while the page is behind.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from endive.config import schema
+from endive.config.aliases import ALIASES
+
+PAGE = Path(__file__).parent / "reference" / "configuration.md"
+
+TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("[simulation]", schema.SimulationSection),
+    ("[experiment]", schema.Experiment),
+    ("[storage]", schema.StorageSection),
+    ("[storage.sizes]", schema.Sizes),
+    ("[catalog]", schema.CatalogSection),
+    ("[catalog.partitions]", schema.Partitions),
+    ("[transaction]", schema.Transactions),
+    ("[workload.NAME]", schema.ClassSection),
+)
+"""Tables of the file, in the order of the page."""
+VALUES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("Runtime", schema.Runtime),
+    ("Interval", schema.Interval),
+    ("Operation weights", schema.OperationTypes),
+    ("Selection", schema.Selection),
+    ("Zipf count", schema.ZipfTables),
+    ("Retry backoff", schema.RetryBackoff),
+    ("Manifest counts", schema.ManifestCounts),
+    ("Periodic arrivals", schema.Periodic),
+    ("Closed arrivals", schema.Closed),
+    ("Normal latency", schema.Normal),
+    ("Latencies of reads and writes", schema.ReadWrite),
+)
+"""Values that are tables themselves and occur in several places."""
+TITLES = {model: title for title, model in (*TABLES, *VALUES)}
+
+MEANINGS = {
+    "Periodic.interval_ms": "Time from one submission to the next.",
+    "Periodic.phase_ms": "Time of the first submission.",
+    "Closed.clients": "How many clients there are.",
+    "Closed.think_time": "How long a client thinks before each submission.",
+    "Normal.mean": "Mean, before the floor, in ms.",
+    "Normal.stddev": "Standard deviation, in ms.",
+    "ReadWrite.read": "Of a read. Left out: as the provider has it.",
+    "ReadWrite.write": "Of a write. Left out: as the provider has it.",
+    "Sizes.table_metadata_bytes": "Size of a table metadata file.",
+    "Sizes.manifest_list_bytes": "Size of a manifest list.",
+    "Sizes.manifest_file_bytes": "Size of a manifest.",
+    "ClassSection.inter_arrival": "Time between arrivals, in place of `rate`.",
+    "ClassSection.periodic": "Arrivals at fixed intervals.",
+    "ClassSection.closed": "Clients that wait for their transactions.",
+}
+"""What keys mean whose schema does not say it."""
+
+UNBOUNDED = 1e15
+"""Upper bounds from here on guard against overflow and are not worth telling."""
+
+HEAD = """\
+# Configuration: all keys
+
+<!-- Made by docs/generate.py from endive.config.schema. Do not edit. -->
+
+[The guide](../guides/configuration.md) explains how they go together. Times are in milliseconds, sizes in bytes. Unknown keys are
+errors. Every number must be finite; a whole number may be given where a number is wanted.
+"""
+
+ALIAS_HEAD = """\
+## Other spellings
+
+Each is accepted in place of the canonical key, but not beside it. `partition.enabled = false` switches the old table `[partition]`
+off; otherwise that table sets `transaction.partitions_per_txn` to 1, unless it or `[transaction]` says more.
+
+| accepted | canonical |
+|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for title, model in TABLES:
+        parts.append(_section(f"`{title}`", model))
+    parts.append("## Values\n\nTables that are the value of a key, such as `runtime = { mean = 30_000, sigma = 1.0 }`.\n")
+    for title, model in VALUES:
+        parts.append(_section(title, model, level=3))
+    parts.append(ALIAS_HEAD + "".join(f"| `{old}` | `{new}` |\n" for old, new in ALIASES.items()))
+    return "\n".join(parts)
+
+
+def _section(title: str, model: type[BaseModel], level: int = 2) -> str:
+    lines = [f"{'#' * level} {title}", "", _introduction(model), "", "| key | type | default | meaning |", "|---|---|---|---|"]
+    hints = get_type_hints(model, include_extras=True)
+    for name, field in model.model_fields.items():
+        cells = (f"`{name}`", type_text(hints[name]), default_text(field), meaning(model, name, field))
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _introduction(model: type[BaseModel]) -> str:
+    text = inspect.cleandoc(model.__doc__ or "").replace("``", "`")
+    before, colon, after = text.partition("`: ")
+    if before.startswith("`[") and colon:  # the title says which table it is
+        text = after[:1].upper() + after[1:]
+    return text
+
+
+def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
+    """What a key means; a key that nobody explains is an error."""
+    if field.description:
+        return field.description
+    key = f"{model.__name__}.{name}"
+    if key in MEANINGS:
+        return MEANINGS[key]
+    if model is schema.ClassSection and name in schema.Transactions.model_fields:
+        return "In place of the key of `[transaction]`."
+    raise KeyError(f"{key} has no description; add one to the schema")
+
+
+def default_text(field: FieldInfo) -> str:
+    """The default as TOML; a dash where a key may be left out and has none."""
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is None:
+        return "-"
+    if isinstance(value, BaseModel):
+        given = value.model_dump(exclude_unset=True)
+        return f"`{_toml(given)}`" if given else "as below"
+    return f"`{_toml(value)}`"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, int) or float(value).is_integer():
+        return f"{int(value):_}" if abs(value) >= 10_000 else str(int(value))
+    return repr(value)
+
+
+def type_text(hint: Any) -> str:
+    """A type in words, with its bounds."""
+    bounds: list[Any] = []
+    while get_origin(hint) is Annotated:
+        hint, *extras = get_args(hint)
+        bounds += _constraints(extras)
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(type_text(item) for item in get_args(hint) if item is not type(None)))
+    if origin is Literal:
+        return ", ".join(f'`"{item}"`' for item in get_args(hint))
+    if origin is list:
+        return f"list of {type_text(get_args(hint)[0]).replace('integer', 'integers')}{_length(bounds)}"
+    if isinstance(hint, type) and issubclass(hint, BaseModel):
+        title = TITLES[hint]
+        return f"[{title.strip('[]') if title.startswith('[') else title.lower()}](#{_anchor(title)})"
+    words = {bool: "true or false", int: "integer", float: "number", str: "string"}
+    return words[hint] + _range(bounds)
+
+
+def _constraints(extras: list[Any]) -> Iterator[Any]:
+    for extra in extras:
+        yield from extra.metadata if isinstance(extra, FieldInfo) else [extra]
+
+
+def _range(bounds: list[Any]) -> str:
+    low = next((f">= {b.ge:g}" if isinstance(b, Ge) else f"> {b.gt:g}" for b in bounds if isinstance(b, Ge | Gt)), "")
+    high: list[Any] = [b.le if isinstance(b, Le) else b.lt for b in bounds if isinstance(b, Le | Lt)]
+    upper = f"<= {high[0]:g}" if high and high[0] < UNBOUNDED else ""
+    both = ", ".join(text for text in (low, upper) if text)
+    return f" {both}" if both else ""
+
+
+def _length(bounds: list[Any]) -> str:
+    low = [b.min_length for b in bounds if isinstance(b, MinLen)]
+    high = [b.max_length for b in bounds if isinstance(b, MaxLen)]
+    return f", {low[0]} of them" if low and low == high else ""
+
+
+def _anchor(title: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

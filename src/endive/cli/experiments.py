@@ -1,0 +1,129 @@
+"""``endive experiments``: what is on disk, whether it is whole, and what can go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes
+from endive.cli.output import output_for
+
+commands = typer.Typer(help="List, show, verify and remove experiments.", no_args_is_help=True)
+app.add_typer(commands, name="experiments")
+
+RootArgument = Annotated[Path, typer.Argument(help="Directory of experiments.")]
+_ROOT = Path("experiments")
+
+
+@commands.command("list")
+def list_(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
+    """List the experiments in a directory."""
+    output = output_for(json)
+    with exit_codes(output):
+        from endive.stored import find_experiments
+
+        found = list(find_experiments(root))
+        rows = [
+            {
+                "experiment": each.name,
+                "seeds": [run.seed for run in each.runs],
+                "rows": sum(int(run.provenance.get("rows", 0)) for run in each.runs),
+                "version": each.code_version,
+                "of_this_version": each.of_this_version,
+            }
+            for each in found
+        ]
+        output.result(rows)
+        header = ("experiment", "runs", "rows", "version", "")
+        shown = [
+            (each.name, str(len(each.runs)), f"{row['rows']:,}", each.code_version or "?", "" if each.of_this_version else "old")
+            for each, row in zip(found, rows, strict=True)
+        ]
+        output.table("", header, shown)
+        output.text(f"{len(found)} experiments in {root}")
+
+
+@commands.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Name of the experiment, or the beginning of it.", show_default=False)],
+    root: RootArgument = _ROOT,
+    json: JsonFlag = False,
+) -> None:
+    """Show the configuration and the runs of an experiment."""
+    output = output_for(json)
+    with exit_codes(output):
+        from endive.stored import find_experiments
+
+        found = [each for each in find_experiments(root) if each.name.startswith(name)]
+        if len(found) != 1:
+            names = ", ".join(each.name for each in found)
+            output.error(f"{root}: no experiment begins with {name!r}" if not found else f"{name!r} may be {names}")
+            raise typer.Exit(EXIT_USAGE)
+        (experiment,) = found
+        text = (experiment.directory / "cfg.toml").read_text(encoding="utf-8")
+        output.result({"experiment": experiment.name, "configuration": text, "runs": [run.provenance for run in experiment.runs]})
+        output.text(text)
+        rows = [
+            (
+                str(run.seed),
+                f"{run.provenance.get('rows', 0):,}",
+                str(run.provenance.get("engine", "?")),
+                str(run.provenance.get("started", "?")),
+                f"{run.provenance.get('wall_time_s', 0):.1f} s",
+            )
+            for run in experiment.runs
+        ]
+        output.table("", ("seed", "rows", "engine", "started", "took"), rows)
+
+
+@commands.command()
+def verify(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
+    """Check that every run is whole: checksums of results, and row counts against summaries."""
+    output = output_for(json)
+    with exit_codes(output):
+        from endive.stored import find_experiments, row_count_problem
+
+        problems = []
+        checked = 0
+        for experiment in find_experiments(root):
+            for run in experiment.runs:
+                checked += 1
+                problem = run.problem() or row_count_problem(run)
+                if problem is not None:
+                    problems.append({"experiment": experiment.name, "seed": run.seed, "problem": problem})
+        output.result({"checked": checked, "problems": problems})
+        for each in problems:
+            output.error(f"{each['experiment']} seed {each['seed']}: {each['problem']}")
+        output.text(f"{checked} runs, {len(problems)} with problems")
+        if problems:
+            raise typer.Exit(EXIT_FAILED)
+
+
+@commands.command()
+def remove(
+    root: RootArgument = _ROOT,
+    incomplete: Annotated[bool, typer.Option("--incomplete", help="Runs that are not whole.")] = False,
+    old: Annotated[bool, typer.Option("--old", help="Experiments of another version of the code.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Remove runs that are incomplete or experiments of an old version."""
+    output = output_for(json)
+    with exit_codes(output):
+        from endive.stored import removable
+
+        if not (incomplete or old):
+            output.error("say what to remove: --incomplete, --old, or both")
+            raise typer.Exit(EXIT_USAGE)
+        found = removable(root, incomplete=incomplete, old=old)
+        output.result({"removed": yes, "directories": [str(path) for path in found]})
+        for path in found:
+            output.text(f"{'removed' if yes else 'would remove'} {path}")
+        if yes:
+            import shutil
+
+            for path in found:
+                shutil.rmtree(path)
+        output.text(f"{len(found)} directories" + ("" if yes else "; --yes removes them"))

@@ -1,0 +1,140 @@
+"""``endive sweep``: many configurations times seeds, on Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
+from endive.cli.output import Output, output_for
+from endive.cli.spark import MasterOption, RemoteOption, ShipOption
+
+if TYPE_CHECKING:
+    from endive.pipeline.plan import Plan
+    from endive.pipeline.sweep import Outcome, Watch, Work
+
+_MANY_RUNS = 100_000
+
+
+@app.command()
+def sweep(
+    path: Annotated[Path, typer.Argument(metavar="SWEEP", help="Sweep file (TOML).", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Directory of experiments.")] = Path("experiments"),
+    seeds: Annotated[str | None, typer.Option(help="Seeds, in place of the file's: 7 or 0-9.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="The short form that the file's [quick] describes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it will cost; run nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help=f"Also run more than {_MANY_RUNS:,} runs.")] = False,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    ship_code: ShipOption = False,
+    json: JsonFlag = False,
+) -> None:
+    """Run all points of a sweep that are not finished yet. Run it again to go on where it was stopped."""
+    output = output_for(json)
+    with exit_codes(output):
+        from endive.pipeline.plan import SweepReader
+        from endive.pipeline.sweep import estimate, look
+
+        reader = SweepReader(path, quick=quick, seeds=seeds)
+        runs = reader.combinations * len(reader.seeds)
+        if runs > _MANY_RUNS and not yes:
+            output.error(f"{path}: {runs:,} runs; say --yes if that is what you want")
+            raise typer.Exit(EXIT_USAGE)
+        plan = reader.plan()
+        work = estimate(look(plan, out))
+        for damaged in work.damaged:
+            output.note(f"run again: {damaged}")
+        if dry_run:
+            _show_plan(output, plan, work)
+            return
+        _run(output, plan, work, out, master, remote, ship_code)
+
+
+def _run(output: Output, plan: Plan, work: Work, out: Path, master: str | None, remote: str | None, ship_code: bool) -> None:
+    from endive.pipeline.session import SessionError, SparkOptions, spark_session
+    from endive.pipeline.sweep import run_sweep
+
+    started = time.perf_counter()
+    outcomes: tuple[Outcome, ...] = ()
+    if work.todo:
+        try:
+            with _watch(output, len(work.todo)) as watch, spark_session(SparkOptions(master, remote, ship_code)) as spark:
+                outcomes = run_sweep(spark, work, out, watch=watch)
+        except SessionError as error:
+            output.error(str(error))
+            output.result({"errors": [{"message": str(error)}]})
+            raise typer.Exit(EXIT_FAILED) from None
+    _report(output, plan, work, outcomes, time.perf_counter() - started, out)
+    if any(outcome.state == "failed" for outcome in outcomes):
+        raise typer.Exit(EXIT_FAILED)
+
+
+@contextmanager
+def _watch(output: Output, total: int) -> Iterator[Watch | None]:
+    """A bar on a terminal, nothing elsewhere."""
+    from endive.pipeline.sweep import Watch
+
+    if not on_terminal():
+        yield None
+        return
+    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=output.talk, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield Watch(lambda done, _: bar.update(task, completed=done))
+
+
+def _show_plan(output: Output, plan: Plan, work: Work) -> None:
+    output.result(
+        {
+            "points": len(plan.points),
+            "seeds": list(plan.seeds),
+            "runs": plan.runs,
+            "finished": work.finished,
+            "to_do": len(work.todo),
+            "estimated_transactions": work.transactions,
+            "estimated_core_seconds": work.seconds,
+            "estimated_bytes": work.bytes_on_disk,
+            "plan": [{"experiment": point.experiment, **point.values} for point in plan.points],
+        }
+    )
+    keys = list(dict.fromkeys(key for point in plan.points for key in point.values))
+    rows = [[point.experiment, *(str(point.values.get(key, "")) for key in keys)] for point in plan.points[:50]]
+    output.table(f"{plan.name}: {len(plan.points)} points", ["experiment", *keys], rows)
+    if len(plan.points) > 50:
+        output.text(f"... and {len(plan.points) - 50} more")
+    output.text("")
+    output.text(f"{plan.runs} runs ({len(plan.seeds)} seeds), {work.finished} of them finished, {len(work.todo)} to do")
+    output.text(
+        f"about {work.transactions:,.0f} transactions, {work.seconds:,.0f} s of one core, "
+        f"{work.bytes_on_disk / 2**20:,.0f} MiB on disk"
+    )
+
+
+def _report(output: Output, plan: Plan, work: Work, outcomes: tuple[Outcome, ...], seconds: float, out: Path) -> None:
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    values = {point.experiment: dict(point.values) for point in plan.points}
+    summary: dict[str, Any] = {
+        "runs": plan.runs,
+        "finished_before": work.finished,
+        "done": sum(outcome.state == "done" for outcome in outcomes),
+        "found": sum(outcome.state == "found" for outcome in outcomes),
+        "failed": [{"experiment": f.experiment, "seed": f.seed, "error": f.error, "values": values[f.experiment]} for f in failed],
+        "rows": sum(outcome.rows for outcome in outcomes),
+        "engine_seconds": sum(outcome.seconds for outcome in outcomes),
+        "wall_seconds": seconds,
+        "directory": str(out),
+    }
+    output.result(summary)
+    for failure in failed:
+        shown = ", ".join(f"{key} = {value!r}" for key, value in values[failure.experiment].items())
+        output.error(f"{failure.experiment} seed {failure.seed} ({shown}): {failure.error}")
+    output.text(
+        f"{plan.runs} runs: {work.finished} finished before, {summary['done'] + summary['found']} now, {len(failed)} failed; "
+        f"{summary['rows']:,} rows in {seconds:.1f} s, in {out}"
+    )

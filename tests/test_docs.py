@@ -1,0 +1,159 @@
+"""The documentation holds: its code runs, its configurations are valid, its links lead somewhere, its tables are complete."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endive.catalog import CatalogCounters
+from endive.config import load_document
+from endive.config.load import check_document
+from endive.experiment import run_experiment
+from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, RunCounters, Summary
+from endive.storage.profiles import parse_profile
+from endive.transaction import ManifestListCounters
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").rglob("*.md"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_SOURCE = re.compile(r"`((?:\w+/)*\w+\.py)`")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def blocks(path: Path, language: str) -> Iterator[tuple[int, str]]:
+    """The code blocks of a page in a language, and the lines that they begin at."""
+    text = path.read_text(encoding="utf-8")
+    for match in _BLOCK.finditer(text):
+        if match[1] == language:
+            yield text.count("\n", 0, match.start(2)) + 1, match[2]
+
+
+def prose(path: Path) -> str:
+    return _BLOCK.sub("", path.read_text(encoding="utf-8"))
+
+
+def python_pages() -> list[Path]:
+    return [page for page in PAGES if any(blocks(page, "python"))]
+
+
+def toml_blocks() -> list[Any]:
+    return [pytest.param(text, id=f"{name_of(page)}:{line}") for page in PAGES for line, text in blocks(page, "toml")]
+
+
+@pytest.mark.parametrize("page", python_pages(), ids=name_of)
+def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "documentation"}
+    for line, code in blocks(page, "python"):
+        exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+
+
+def completed(tree: dict[str, Any]) -> dict[str, Any]:
+    """A fragment with the sections that it leaves out."""
+    if "simulation" in tree:
+        return tree
+    tree = {"simulation": {"duration_ms": 1000.0}, "storage": {"provider": "s3x"}, **tree}
+    if "workload" not in tree:
+        tree["transaction"] = {"inter_arrival": {"scale": 100.0}, **tree.get("transaction", {})}
+    return tree
+
+
+@pytest.mark.parametrize("text", toml_blocks())
+def test_configurations_are_valid(text: str) -> None:
+    tree = tomllib.loads(text)
+    if "read" in tree:
+        parse_profile(tree, "documentation")
+    else:
+        check_document(completed(tree), "documentation")
+
+
+def test_the_error_message_shown_is_the_one_given() -> None:
+    page = ROOT / "docs/guides/configuration.md"
+    shown = next(text for _, text in blocks(page, "text"))
+    tree = tomllib.loads(next(code for _, code in blocks(page, "python") if "wrong.toml" in code).split('"""')[1])
+    with pytest.raises(ValueError, match="no such key") as error:
+        check_document(tree, "wrong.toml")
+    assert shown.strip() == str(error.value)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in _LINK.findall(prose(page)):
+        if not target.startswith(("http:", "https:", "#")):
+            assert (page.parent / target.partition("#")[0]).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_source_files_that_pages_name_are_there(page: Path) -> None:
+    """Paths are relative to the package, to the repository, or within a folder of the compiled engine."""
+    folders = [ROOT / "src/endive", ROOT, ROOT / "src/endive/simulation/compiled"]
+    for name in _SOURCE.findall(prose(page)):
+        assert any((folder / name).exists() for folder in folders), name
+
+
+def test_reference_of_keys_is_up_to_date() -> None:
+    generate = runpy.run_path(str(ROOT / "docs/generate.py"))
+    committed = generate["PAGE"].read_text(encoding="utf-8")
+    assert committed == generate["page"](), "run python docs/generate.py"
+
+
+def test_links_within_the_reference_of_keys_lead_to_its_headings() -> None:
+    generate = runpy.run_path(str(ROOT / "docs/generate.py"))
+    text = generate["page"]()
+    headings = {generate["_anchor"](line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}
+    assert {target[1:] for target in _LINK.findall(text) if target.startswith("#")} <= headings
+
+
+def summary_keys() -> set[str]:
+    summary = Summary(1000.0).to_dict(RunCounters.of(CatalogCounters(), ManifestListCounters()))
+    return {*summary, *summary["total"], *summary["counters"]}
+
+
+@pytest.mark.parametrize("name", sorted({*RESULT_SCHEMA.names, *TRACE_SCHEMA.names, *summary_keys()}))
+def test_every_column_and_key_of_the_output_is_described(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs/reference/columns.md").read_text(encoding="utf-8")
+
+
+def test_every_key_of_the_provenance_is_described(tmp_path: Path) -> None:
+    text = (ROOT / "docs/reference/columns.md").read_text(encoding="utf-8")
+    document = load_document(ROOT / "examples/mixed.toml", {"simulation.duration_ms": 1000.0, "simulation.engine": "reference"})
+    for key in run_experiment(document, root=tmp_path).provenance:
+        assert f"`{key}`" in text
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
+def test_examples_run(example: Path, tmp_path: Path) -> None:
+    document = load_document(example, {"simulation.duration_ms": 30_000.0, "simulation.engine": "reference"})
+    assert run_experiment(document, root=tmp_path).rows > 0
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
+def test_examples_are_in_the_readme(example: Path) -> None:
+    assert f"](examples/{example.name})" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def overrides_in(example: Path) -> Iterator[Any]:
+    for line in example.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            given = dict(re.findall(r"--set (\S+?)=([\w.]+)", line))
+            if given:
+                yield pytest.param(example, given, id=f"{example.name} {given}")
+
+
+@pytest.mark.parametrize(("example", "given"), [case for example in EXAMPLES for case in overrides_in(example)])
+def test_overrides_that_examples_suggest_are_valid(example: Path, given: dict[str, str]) -> None:
+    load_document(example, {key: int(value) if value.isdigit() else value for key, value in given.items()})
