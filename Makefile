@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check setup clean
+.PHONY: help run test check bench fuzz-engines setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,6 +27,12 @@ check: $(STAMP)  ## Format, lint and types
 
 test: check  ## Check and run the tests
 	$(BIN)/pytest -n 2
+
+bench: $(STAMP)  ## Measure both engines and print tables (minutes)
+	$(BIN)/python -m benchmarks
+
+fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines
+	$(BIN)/python -m tests.fuzz_engines --examples 10000
 
 clean:  ## Remove what was built
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

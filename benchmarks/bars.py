@@ -1,0 +1,59 @@
+"""What we hope for, beside what was seen."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_ORDERS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le, "<": operator.lt}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A figure, and the bar that it should clear (none, where there is nothing to compare with)."""
+
+    what: str
+    seen: float
+    unit: str
+    order: str = ""
+    bar: float | None = None
+
+    @property
+    def wanted(self) -> str:
+        """The bar in words."""
+        return "-" if self.bar is None else f"{self.order} {self.bar:g}{self.unit}"
+
+    @property
+    def cleared(self) -> bool | None:
+        """Whether it was; None if there is no bar."""
+        return None if self.bar is None else _ORDERS[self.order](self.seen, self.bar)
+
+
+def bars(results: dict[str, Any]) -> Iterator[Bar]:
+    """All of them, for the parts that were measured."""
+    for row in results.get("engines", ()):
+        yield Bar(f"compiled / reference: {row['case']}", row["ratio"], "x", ">=", 100.0)
+    for row in results.get("growth", ()):
+        if row["beside"] != row["case"]:
+            yield Bar(f"time of a transaction: {row['case']}", row["relative"], "x", "<=", 1.5)
+    yield from _memory(results.get("memory"))
+    for row in results.get("startup", ()):
+        yield Bar(row["case"], row["wall_s"], " s")
+    yield from _reference(results.get("reference"))
+    if "snapshots" in results:
+        yield Bar("catalog read: 1,000 x 1,000 partitions / 1 x 1", results["snapshots"]["ratio"], "x", "<", 2.0)
+
+
+def _memory(rows: list[dict[str, Any]] | None) -> Iterator[Bar]:
+    if rows:
+        short, long = rows
+        yield Bar(f"peak memory: {long['transactions']:,} transactions", long["peak_mib"], " MiB")
+        yield Bar("  beside a tenth of them", long["peak_mib"] / short["peak_mib"], "x", "<=", 1.25)
+
+
+def _reference(row: dict[str, Any] | None) -> Iterator[Bar]:
+    if row:
+        yield Bar("reference / plain SimPy, CPU time of an event", row["simpy"]["ratio"], "x")
+        yield Bar("reference, streaming: peak memory at 4x the duration", row["streaming"]["ratio"], "x", "<=", 1.25)

@@ -1,0 +1,92 @@
+"""The loads that are measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from endive.config import build_simulation_config
+from endive.config.load import check_document
+from endive.simulation import SimulationConfig
+from endive.simulation.config import Convoy
+
+Tree = dict[str, Any]
+
+MINUTE_MS = 60_000.0
+HOUR_MS = 60.0 * MINUTE_MS
+SEED = 20_250_601
+WARM_UP_MS = 10_000.0
+"""Long enough for the kernel to be loaded, too short for memory to be filled."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A load, and for how long it is simulated when both engines run it."""
+
+    name: str
+    what: str
+    inter_arrival_ms: float
+    operations: Tree = field(default_factory=lambda: {"fast_append": 1.0})
+    catalog: Tree = field(default_factory=lambda: {"num_tables": 1})
+    transaction: Tree = field(default_factory=dict)
+    provider: str = "s3"
+    compared_ms: float = HOUR_MS
+    convoy: Convoy = "exact"
+
+    def config(self, duration_ms: float) -> SimulationConfig:
+        """The case, ready to run."""
+        tree: Tree = {
+            "simulation": {"duration_ms": duration_ms, "seed": SEED},
+            "storage": {"provider": self.provider, "max_parallel": 4},
+            "catalog": self.catalog,
+            "transaction": {
+                "retry": 10,
+                "runtime": {"distribution": "lognormal", "mean": 180_000.0, "sigma": 1.5},
+                "inter_arrival": {"distribution": "exponential", "scale": self.inter_arrival_ms},
+                "operation_types": self.operations,
+                **self.transaction,
+            },
+        }
+        config = build_simulation_config(check_document(tree, f"benchmark {self.name}"))
+        return dataclasses.replace(config, convoy=self.convoy)
+
+
+# Where an hour on the reference engine would take more than about a minute, both engines are given less (``compared_ms``).
+APPENDS = Case("appends", "appends, 1 table, every 1000 ms", 1000.0)
+SATURATED = Case("saturated", "appends, 1 table, every 20 ms (saturated)", 20.0, compared_ms=12.0 * MINUTE_MS)
+MIXED = Case(
+    "mixed",
+    "70/20/10 fast/merge/overwrite, 1 table, every 100 ms",
+    100.0,
+    operations={"fast_append": 0.7, "merge_append": 0.2, "validated_overwrite": 0.1},
+    compared_ms=25.0 * MINUTE_MS,
+)
+MIXED_CONVOLVED = dataclasses.replace(MIXED, name="mixed-convolved", what=f"{MIXED.what}, convolved", convoy="convolved")
+PARTITIONED = Case(
+    "partitioned",
+    "90/10 fast/overwrite, 50 tables x 100 partitions, 3 by Zipf(1.5), every 100 ms",
+    100.0,
+    operations={"fast_append": 0.9, "validated_overwrite": 0.1},
+    catalog={"num_tables": 50, "partitions": {"num_partitions": 100}},
+    transaction={"partitions_per_txn": 3, "partition_selection": {"distribution": "zipf", "alpha": 1.5}},
+)
+COMPARED = (APPENDS, SATURATED, MIXED, MIXED_CONVOLVED, PARTITIONED)
+
+ONE_PARTITION = Case(
+    "one-partition", "appends, 1 table x 1 partition, every 1000 ms", 1000.0, transaction={"partitions_per_txn": 1}
+)
+MILLION_PARTITIONS = dataclasses.replace(
+    ONE_PARTITION,
+    name="million-partitions",
+    what="appends, 1,000 tables x 1,000 partitions, every 1000 ms",
+    catalog={"num_tables": 1000, "partitions": {"num_partitions": 1000}},
+)
+LIGHT = Case(
+    "light",
+    "appends that take 1000 ms, every 100 ms, instant store: little is ever in flight",
+    100.0,
+    transaction={"runtime": {"distribution": "fixed", "value": 1000.0}},
+    provider="instant",
+)
+CASES = {case.name: case for case in (*COMPARED, ONE_PARTITION, MILLION_PARTITIONS, LIGHT)}

@@ -1,0 +1,101 @@
+"""The two engines against each other: one load, one seed, CPU time of ``run()`` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.cases import APPENDS, COMPARED, HOUR_MS, MINUTE_MS, WARM_UP_MS, Case
+from benchmarks.measure import Engine, Row, Timed, probe, steady_run, timed_run, timed_table
+from endive.simulation import RESULT_SCHEMA
+from endive.simulation.compiled.engine import CompiledEngine
+from endive.simulation.reference import ReferenceEngine
+from endive.simulation.summary import IO_COLUMNS
+
+_TOLERANCE = 1e-12
+"""Relative; the engines may differ in the order of a sum (SPEC.md, section 5)."""
+
+
+def warm_up(engine: Engine) -> None:
+    """Load the engine, so that the runs that follow pay for nothing but themselves."""
+    timed_run(engine, APPENDS.config(WARM_UP_MS))
+
+
+def measure_engines(shorter: float) -> Iterator[Row]:
+    """A row for each case; durations are divided by ``shorter``."""
+    warm_up(CompiledEngine)
+    references: dict[str, tuple[Timed, pa.Table]] = {}
+    for case in COMPARED:
+        load = case.name.removesuffix("-convolved")  # a convolved run is compared with the exact one on the reference engine
+        if load not in references:
+            references[load] = timed_table(ReferenceEngine, case.config(case.compared_ms / shorter))
+        yield _compare(case, *references[load], shorter)
+
+
+def _compare(case: Case, reference: Timed, expected: pa.Table, shorter: float) -> Row:
+    duration_ms = case.compared_ms / shorter
+    config = case.config(duration_ms)
+    compiled = steady_run(CompiledEngine, config)
+    _, table = timed_table(CompiledEngine, config)
+    if case.convoy == "exact":
+        assert_equal_rows(expected, table)
+    memory = probe("memory", case.name, "compiled", str(HOUR_MS / shorter))
+    return {
+        "case": case.what,
+        "reference_txn_per_s": reference.per_s,
+        "compiled_txn_per_s": compiled.per_s,
+        "ratio": compiled.per_s / reference.per_s,
+        "ns_per_draw": compiled.cpu_s / draws(table) * 1e9,
+        "peak_mib": memory["peak_mib"],
+        "transactions": compiled.rows,
+        "events": pc.sum(table["event_count"]).as_py(),
+        "draws": draws(table),
+        "reference_cpu_s": reference.cpu_s,
+        "compiled_cpu_s": compiled.cpu_s,
+        "compiled_setup_cpu_s": compiled.setup_cpu_s,
+        "simulated_ms_reference": duration_ms,
+        "simulated_ms_compiled": duration_ms,
+        "hour": {key: memory[key] for key in ("simulated_ms", "transactions", "cpu_s", "peak_mib", "peak_rss_mib")},
+        "note": _note(case, duration_ms),
+    }
+
+
+def _note(case: Case, duration_ms: float) -> str:
+    notes = []
+    if duration_ms < HOUR_MS:
+        notes.append(f"both engines ran {duration_ms / MINUTE_MS:g} simulated minutes, not 60, for the reference to end in time")
+    if case.convoy == "exact":
+        notes.append("rows of both engines are equal")
+    else:
+        notes.append("the reference ran the exact model; ns_per_draw is per access to a file, drawn by itself or in a convoy")
+    notes.append("peak_mib is of the compiled run of 'hour', over that of a process with a warm engine")
+    return "; ".join(notes)
+
+
+def draws(table: pa.Table) -> int:
+    """How many latencies were drawn from the streams of storage and catalog, to within what is cut off at the end of a run.
+
+    The kernel gives its slots, and with them the positions of streams, to later transactions, so the number is worked out from
+    the rows. Each access to a file is a draw, also within a batch. ``event_count`` counts a batch once, however many accesses it
+    has, so the draws of the catalog are not what it leaves over; they follow from the protocol: a transaction reads the catalog at
+    the start and at each retry, and tries to commit as often (there are no restarts and no aborts for real conflicts here). One
+    that the end cut off is taken to have read and not yet committed.
+    """
+    accesses = sum(pc.sum(table[name]).as_py() for name in IO_COLUMNS)
+    requests = 2 * (table.num_rows + pc.sum(table["n_retries"]).as_py())
+    cut_off = pc.sum(pc.equal(table["status"], "in_flight")).as_py()
+    return int(accesses + requests - cut_off)
+
+
+def assert_equal_rows(expected: pa.Table, actual: pa.Table) -> None:
+    """The rows of both engines: integers and words equal, floats to twelve digits."""
+    assert actual.num_rows == expected.num_rows, f"{actual.num_rows} rows, not {expected.num_rows}"
+    for column in RESULT_SCHEMA:
+        ours, theirs = expected[column.name], actual[column.name]
+        if pa.types.is_floating(column.type):
+            np.testing.assert_allclose(theirs.to_numpy(), ours.to_numpy(), rtol=_TOLERANCE, atol=0.0, err_msg=column.name)
+        else:
+            assert theirs.equals(ours), f"column {column.name} differs"

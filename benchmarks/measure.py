@@ -1,0 +1,105 @@
+"""How things are measured: CPU time of runs in this process, and probes in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from endive.simulation import RESULT_SCHEMA, SimulationConfig
+from endive.simulation.compiled.engine import CompiledEngine
+from endive.simulation.reference import ReferenceEngine
+
+ROOT = Path(__file__).parent.parent
+Row = dict[str, Any]
+Engine = type[CompiledEngine] | type[ReferenceEngine]
+T = TypeVar("T")
+
+ENOUGH_S = 0.2
+REPEATS = 9
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A run, and the CPU time of the engine's ``run()`` alone."""
+
+    cpu_s: float
+    setup_cpu_s: float
+    rows: int
+
+    @property
+    def per_s(self) -> float:
+        """Transactions per second of CPU time."""
+        return self.rows / self.cpu_s
+
+
+class RowCounter:
+    """The cheapest sink there is."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def __call__(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.num_rows
+
+
+def cpu_seconds(work: Callable[[], T]) -> tuple[float, T]:
+    """What some work costs, and what comes of it."""
+    before = time.process_time()
+    result = work()
+    return time.process_time() - before, result
+
+
+def timed_run(engine: Engine, config: SimulationConfig) -> Timed:
+    """One run, its rows counted and dropped."""
+    counter = RowCounter()
+    setup_s, ready = cpu_seconds(lambda: engine(config, counter))
+    cpu_s, _ = cpu_seconds(ready.run)
+    return Timed(cpu_s, setup_s, counter.rows)
+
+
+def steady_run(engine: Engine, config: SimulationConfig) -> Timed:
+    """One run if it is long enough to be measured, else the median of several."""
+    first = timed_run(engine, config)
+    if first.cpu_s >= ENOUGH_S:
+        return first
+    runs = sorted((timed_run(engine, config) for _ in range(REPEATS)), key=lambda run: run.cpu_s)
+    return runs[REPEATS // 2]
+
+
+def timed_table(engine: Engine, config: SimulationConfig) -> tuple[Timed, pa.Table]:
+    """One run, its rows kept."""
+    batches: list[pa.RecordBatch] = []
+    setup_s, ready = cpu_seconds(lambda: engine(config, batches.append))
+    cpu_s, _ = cpu_seconds(ready.run)
+    table = pa.Table.from_batches(batches, schema=RESULT_SCHEMA)
+    return Timed(cpu_s, setup_s, table.num_rows), table
+
+
+def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Row:
+    """What ``python -m benchmarks.probe`` measures in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.probe", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    row: Row = json.loads(done.stdout)
+    return row
+
+
+def median_of(rows: list[Row], key: str) -> float:
+    """The median of one figure."""
+    values: list[float] = [row[key] for row in rows]
+    return statistics.median(values)

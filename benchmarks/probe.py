@@ -1,0 +1,121 @@
+"""Measurements that need a fresh process: ``python -m benchmarks.probe memory light compiled 1e9``. Prints one JSON object.
+
+Nothing but the standard library is imported before the clock is started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmarks.measure import Engine
+
+_STATUS = Path("/proc/self/status")
+_FORGET_PEAK = "5"
+"""Written to clear_refs, makes Linux take the present size for the peak (proc(5))."""
+
+
+def peak_rss_mib() -> float:
+    """The most memory that this process has held.
+
+    Linux hands ``ru_maxrss`` down from the process that started this one, so there the kernel's own mark (VmHWM) is read.
+    """
+    if _STATUS.exists():
+        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024.0
+    import resource
+
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def forget_peak() -> None:
+    """Take the present size for the peak, where the system lets us."""
+    gc.collect()
+    try:
+        Path("/proc/self/clear_refs").write_text(_FORGET_PEAK)
+    except OSError:
+        print("the peak of memory cannot be reset here; loading the engine may hide some of its growth", file=sys.stderr)
+
+
+def memory(case_name: str, engine_name: str, duration_ms: float) -> dict[str, Any]:
+    """How much more than a process with a warm engine a run needs: its arrays, its rows and its configuration."""
+    from benchmarks.cases import CASES, WARM_UP_MS
+    from benchmarks.measure import timed_run
+
+    case, engine = CASES[case_name], _engine(engine_name)
+    timed_run(engine, CASES["appends"].config(WARM_UP_MS))
+    forget_peak()
+    before = peak_rss_mib()
+    timed = timed_run(engine, case.config(duration_ms))
+    after = peak_rss_mib()
+    return {
+        "peak_mib": after - before,
+        "peak_rss_mib": after,
+        "transactions": timed.rows,
+        "cpu_s": timed.cpu_s,
+        "simulated_ms": duration_ms,
+    }
+
+
+def _engine(name: str) -> Engine:
+    if name == "reference":
+        from endive.simulation.reference import ReferenceEngine
+
+        return ReferenceEngine
+    from endive.simulation.compiled.engine import CompiledEngine
+
+    return CompiledEngine
+
+
+def first_run() -> dict[str, Any]:
+    """The first run of a process: loading the engine, then compiling it or finding it in the cache."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    from benchmarks.cases import APPENDS, WARM_UP_MS
+    from benchmarks.measure import timed_run
+
+    engine = _engine("compiled")
+    imported = time.perf_counter()
+    timed_run(engine, APPENDS.config(WARM_UP_MS))
+    return {
+        "import_wall_s": imported - wall,
+        "first_call_wall_s": time.perf_counter() - imported,
+        "wall_s": time.perf_counter() - wall,
+        "cpu_s": time.process_time() - cpu,
+    }
+
+
+def imports(module: str) -> dict[str, Any]:
+    """How long a fresh interpreter takes to import a module."""
+    before = time.perf_counter()
+    importlib.import_module(module)
+    return {"module": module, "wall_s": time.perf_counter() - before}
+
+
+def _measurement(arguments: list[str] | None = None) -> Callable[[], dict[str, Any]]:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.probe", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    of_memory = commands.add_parser("memory", help="peak memory of one run")
+    of_memory.add_argument("case")
+    of_memory.add_argument("engine", choices=("reference", "compiled"))
+    of_memory.add_argument("duration_ms", type=float)
+    commands.add_parser("first-run", help="seconds to the end of a process's first run")
+    commands.add_parser("import", help="seconds to import a module").add_argument("module")
+    options = parser.parse_args(arguments)
+    if options.command == "memory":
+        return lambda: memory(options.case, options.engine, options.duration_ms)
+    if options.command == "import":
+        return lambda: imports(options.module)
+    return first_run
+
+
+if __name__ == "__main__":
+    print(json.dumps(_measurement()()))
