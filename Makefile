@@ -26,7 +26,7 @@ check: $(STAMP)  ## Format, lint and types
 	$(BIN)/mypy
 
 test: check  ## Check and run the tests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 bench: $(STAMP)  ## Measure both engines and print tables (minutes)
 	$(BIN)/python -m benchmarks

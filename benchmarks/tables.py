@@ -19,6 +19,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "startup": ("case", "wall_s", "cpu_s"),
     "simpy": ("case", "events", "reference_us_per_event", "simpy_us_per_event", "ratio"),
     "streaming": ("transactions", "peak_mib", "cpu_s"),
+    "pipeline": ("case", "rows", "wall_s", "engine_s", "spark_startup_s", "ratio"),
     "snapshots": ("ns_per_read_1x1", "ns_per_read_1000x1000", "ratio"),
 }
 

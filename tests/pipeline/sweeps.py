@@ -1,0 +1,54 @@
+"""Sweeps for tests: small, on the reference engine, and what is on disk after them."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from endive.pipeline.plan import Plan, SweepReader
+from endive.stored import find_experiments
+
+TEXT = """
+[sweep]
+seeds = "0-{last_seed}"
+[base.simulation]
+duration_ms = {duration_ms}
+engine = "reference"
+[base.storage]
+provider = "instant"
+[base.transaction]
+runtime = {{ mean = 20, sigma = 0.5 }}
+[base.workload.w]
+rate = 50.0
+operation = "fast_append"
+[axes]
+"workload.w.rate" = [20, 50, 80]
+"catalog.num_tables" = [1, 4]
+"""
+POINTS = 6
+
+
+def sweep_file(folder: Path, *, seeds: int = 2, duration_ms: float = 1_000.0) -> Path:
+    """A sweep of six points."""
+    path = folder / "study.toml"
+    path.write_text(TEXT.format(last_seed=seeds - 1, duration_ms=duration_ms))
+    return path
+
+
+def plan_of(path: Path) -> Plan:
+    """Its plan."""
+    return SweepReader(path).plan()
+
+
+def digests(root: Path) -> dict[str, str]:
+    """The checksum of every results file, by its place below ``root``."""
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("results.parquet"))
+    }
+
+
+def problems(root: Path) -> list[str]:
+    """What is wrong with what is on disk, half-written files included."""
+    found = [f"{run.directory}: {run.problem()}" for each in find_experiments(root) for run in each.runs if run.problem()]
+    return found + [str(path) for path in root.rglob("*.tmp")]

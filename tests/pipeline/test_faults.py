@@ -1,0 +1,132 @@
+"""Faults: sweeps killed at any moment, a full disk; afterwards a rerun completes the set, with each run there once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.sweeps import digests, plan_of, problems, sweep_file
+
+KILLS = int(os.environ.get("ENDIVE_KILLS", "20"))
+"""How often the driver is killed; ``make soak`` asks for more."""
+
+# A driver without the start-up of Spark: the same work in the same order, killed within its writing most of the time.
+DRIVER = """
+import sys
+from pathlib import Path
+from endive.pipeline.sweep import _as_json, look
+from endive.pipeline.tasks import run_one
+from tests.pipeline.sweeps import plan_of
+
+root = Path(sys.argv[2])
+print("ready", flush=True)
+for run in look(plan_of(Path(sys.argv[1])), root).todo:
+    run_one(_as_json(run.point), run.seed, root)
+"""
+
+
+def start(command: list[str]) -> subprocess.Popen[str]:
+    folder = Path(__file__).parents[2]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def finish(path: Path, root: Path) -> None:
+    with start([sys.executable, "-c", DRIVER, str(path), str(root)]) as process:
+        assert process.communicate(timeout=300)[0].strip() == "ready"
+        assert process.returncode == 0
+
+
+def await_results(process: subprocess.Popen[str], root: Path) -> None:
+    """Wait until the first run is finished."""
+    deadline = time.monotonic() + 240.0
+    while not digests(root) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert digests(root), "nothing was finished"
+
+
+def test_a_killed_driver_loses_only_what_was_running(tmp_path: Path) -> None:
+    path = sweep_file(tmp_path, seeds=2, duration_ms=1_500.0)
+    whole = tmp_path / "whole"
+    finish(path, whole)
+    root = tmp_path / "killed"
+    moments = random.Random(5)
+    for _ in range(KILLS):
+        with start([sys.executable, "-c", DRIVER, str(path), str(root)]) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(moments.uniform(0.0, 0.4))
+            process.send_signal(signal.SIGKILL)
+        # what is there under its final name is whole, at every moment
+        assert set(digests(root).items()) <= set(digests(whole).items())
+    finish(path, root)
+    assert digests(root) == digests(whole)
+    left = [name for name in problems(root) if not name.endswith(".tmp")]
+    assert not left
+
+
+def test_the_command_itself_killed_and_run_again_completes_the_set(tmp_path: Path) -> None:
+    """With Spark and all: killed while it simulates, then run to the end."""
+    path = sweep_file(tmp_path, seeds=4, duration_ms=20_000.0)
+    root = tmp_path / "out"
+    command = [sys.executable, "-m", "endive", "sweep", str(path), "--out", str(root), "--master", "local[2,4]", "--json"]
+    with start(command) as process:
+        await_results(process, root)
+        os.kill(process.pid, signal.SIGKILL)
+    done = digests(root)
+    runs = plan_of(path).runs
+    assert 0 < len(done) < runs
+    with start(command) as again:
+        assert '"failed": []' in again.communicate(timeout=400)[0]
+        assert again.returncode == 0
+    after = digests(root)
+    assert len(after) == runs
+    assert {name: after[name] for name in done} == done
+
+
+def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
+    path = sweep_file(tmp_path, seeds=4, duration_ms=20_000.0)
+    root = tmp_path / "out"
+    with start([sys.executable, "-m", "endive", "sweep", str(path), "--out", str(root), "--master", "local[2,4]"]) as process:
+        await_results(process, root)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+        assert process.returncode == 130
+    assert all("incomplete" in problem or problem.endswith(".tmp") for problem in problems(root))
+    assert len(digests(root)) < plan_of(path).runs
+
+
+def test_a_full_disk_fails_the_runs_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    """With a limit on the size of files, as a full disk: no results, an error for each run, and room makes it work."""
+    path = sweep_file(tmp_path, seeds=1, duration_ms=3_000.0)
+    root = tmp_path / "out"
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); import signal; "
+    limited += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    program = (
+        DRIVER.replace("    run_one(", "    outcome = run_one(") + "    print(outcome['state'], outcome['error'], flush=True)\n"
+    )
+    with start([sys.executable, "-c", limited + program, str(path), str(root)]) as process:
+        told = process.communicate(timeout=300)[0]
+    assert told.count("failed") == 6
+    assert "File too large" in told
+    assert not digests(root)
+    assert not problems(root) or all("incomplete" in problem for problem in problems(root))
+    assert not list(root.rglob("*.tmp"))
+    finish(path, root)
+    assert len(digests(root)) == 6
+
+
+@pytest.mark.parametrize("arguments", [["--seeds", "x"], ["--master", "nonsense://"], ["--set"]])
+def test_wrong_arguments_are_said_and_nothing_is_written(tmp_path: Path, arguments: list[str]) -> None:
+    path = sweep_file(tmp_path, seeds=1)
+    root = tmp_path / "out"
+    with start([sys.executable, "-m", "endive", "sweep", str(path), "--out", str(root), *arguments]) as process:
+        process.communicate(timeout=300)
+        assert process.returncode in (1, 2)
+    assert not digests(root)

@@ -1,0 +1,152 @@
+"""Sweeps: which runs, in which tasks, and what is left to do afterwards."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from endive.pipeline.plan import Point
+from endive.pipeline.sweep import Run, Watch, chunked, directory_of, estimate, look, run_sweep
+from endive.pipeline.tasks import run_one
+from endive.stored import StoredRun
+from tests.pipeline.sweeps import POINTS, digests, plan_of, problems, sweep_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_results_are_the_same_bytes_whatever_the_number_of_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    plan = plan_of(sweep_file(tmp_path))
+    found = []
+    for tasks in (1, 2, 8):
+        root = tmp_path / f"tasks-{tasks}"
+        outcomes = run_sweep(spark, look(plan, root), root, tasks=tasks)
+        assert [outcome.state for outcome in outcomes] == ["done"] * plan.runs
+        assert not problems(root)
+        found.append(digests(root))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == plan.runs == 2 * POINTS
+
+
+def test_what_is_finished_is_not_run_again_and_what_is_missing_is(spark: SparkSession, tmp_path: Path) -> None:
+    plan, root = plan_of(sweep_file(tmp_path)), tmp_path / "out"
+    run_sweep(spark, look(plan, root), root)
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("results.parquet")}
+    assert look(plan, root).todo == ()
+    lost = directory_of(plan.points[0], 1, root) / "results.parquet"
+    lost.unlink()
+    work = look(plan, root)
+    assert [(run.point.experiment, run.seed) for run in work.todo] == [(plan.points[0].experiment, 1)]
+    run_sweep(spark, work, root)
+    after = {path: path.stat().st_mtime_ns for path in root.rglob("results.parquet")}
+    assert set(after) == set(before)
+    assert {path for path in after if after[path] != before[path]} == {lost}
+
+
+@pytest.mark.parametrize("damage", ["truncated", "a byte changed", "empty", "not Parquet", "no provenance"])
+def test_damaged_runs_are_told_and_redone(spark: SparkSession, tmp_path: Path, damage: str) -> None:
+    plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
+    run_sweep(spark, look(plan, root), root)
+    whole = digests(root)
+    run = StoredRun(directory_of(plan.points[2], 0, root))
+    content = run.results.read_bytes()
+    if damage == "no provenance":
+        (run.directory / "provenance.json").unlink()
+    else:
+        middle = len(content) // 2
+        changed = bytes([content[middle] ^ 1])
+        run.results.write_bytes(
+            {
+                "truncated": content[:middle],
+                "a byte changed": content[:middle] + changed + content[middle + 1 :],
+                "empty": b"",
+                "not Parquet": b"hello",
+            }[damage]
+        )
+    work = look(plan, root)
+    assert len(work.todo) == 1
+    assert len(work.damaged) == 1
+    run_sweep(spark, work, root)
+    assert digests(root) == whole
+    assert not problems(root)
+
+
+def test_a_run_that_fails_is_told_with_its_error_and_the_others_go_on(spark: SparkSession, tmp_path: Path) -> None:
+    plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
+    blocked = directory_of(plan.points[1], 0, root)
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("a file where a directory should be")
+    outcomes = run_sweep(spark, look(plan, root), root)
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    assert [(outcome.experiment, outcome.seed) for outcome in failed] == [(plan.points[1].experiment, 0)]
+    assert failed[0].error is not None
+    assert "Error" in failed[0].error
+    assert len(digests(root)) == POINTS - 1
+    blocked.unlink()
+    run_sweep(spark, look(plan, root), root)
+    assert len(digests(root)) == POINTS
+
+
+def test_two_sweeps_over_one_directory_do_no_harm(spark: SparkSession, tmp_path: Path) -> None:
+    """Both planned when nothing was there: the second finds what the first has done, and runs nothing twice."""
+    plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
+    first, second = look(plan, root), look(plan, root)
+    run_sweep(spark, first, root)
+    whole = digests(root)
+    assert {outcome.state for outcome in run_sweep(spark, second, root)} == {"found"}
+    assert digests(root) == whole
+
+
+def test_progress_is_told_by_what_is_on_disk(spark: SparkSession, tmp_path: Path) -> None:
+    plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
+    told: list[tuple[int, int]] = []
+    run_sweep(spark, look(plan, root), root, watch=Watch(lambda done, total: told.append((done, total)), 0.05))
+    assert told[-1] == (POINTS, POINTS)
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+
+
+def test_a_task_reports_one_row_for_each_run_and_no_transactions(tmp_path: Path) -> None:
+    plan = plan_of(sweep_file(tmp_path, seeds=1))
+    document = json.dumps(plan.points[0].document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
+    outcome = run_one(document, 7, tmp_path / "out")
+    assert outcome["state"] == "done"
+    assert outcome["experiment"] == plan.points[0].experiment
+    assert outcome["rows"] > 0
+    assert run_one(document, 7, tmp_path / "out")["state"] == "found"
+
+
+def runs_costing(*seconds: float) -> list[Run]:
+    return [Run(cast(Point, SimpleNamespace(experiment=f"{i:04d}")), 0, cost) for i, cost in enumerate(seconds)]
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.lists(st.floats(0.001, 30.0), min_size=1, max_size=60), st.integers(1, 8))
+def test_every_run_is_in_exactly_one_task_and_the_costliest_comes_first(seconds: list[float], cores: int) -> None:
+    runs = runs_costing(*seconds)
+    tasks = chunked(runs, cores)
+    dealt = [run for task in tasks for run in task]
+    assert sorted(run.point.experiment for run in dealt) == sorted(run.point.experiment for run in runs)
+    assert dealt[0].seconds == max(seconds)
+    assert [run.seconds for run in dealt] == sorted(seconds, reverse=True)
+
+
+def test_cheap_runs_share_a_task_and_costly_ones_have_their_own() -> None:
+    tasks = chunked(runs_costing(*[10.0] * 4, *[0.01] * 100), 2)
+    assert [len(task) for task in tasks[:4]] == [1, 1, 1, 1]
+    assert len(tasks) <= 6
+
+
+def test_costs_are_estimated_from_short_runs(tmp_path: Path) -> None:
+    plan = plan_of(sweep_file(tmp_path, seeds=1))
+    work = estimate(look(plan, tmp_path / "out"))
+    assert work.transactions == pytest.approx(sum(point.expected_transactions for point in plan.points))
+    assert all(run.seconds > 0.0 for run in work.todo)
+    assert work.bytes_on_disk > 0.0
+    assert estimate(replace(work, todo=())).todo == ()
