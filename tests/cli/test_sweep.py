@@ -1,0 +1,142 @@
+"""``endive sweep`` and ``endive experiments``, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from endive.main import app
+from endive.pipeline.sweep import look
+from endive.pipeline.tasks import run_one
+from tests.pipeline.sweeps import POINTS, digests, plan_of, sweep_file
+
+
+def call(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def told(*arguments: str | Path) -> Any:
+    result = call(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """Experiments of a sweep that was run to its end, without Spark."""
+    root = tmp_path / "experiments"
+    for run in look(plan_of(sweep_file(tmp_path, seeds=1)), root).todo:
+        document = json.dumps(run.point.document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
+        assert run_one(document, run.seed, root)["state"] == "done"
+    return root
+
+
+def test_a_dry_run_tells_the_plan_and_writes_nothing(tmp_path: Path) -> None:
+    path, root = sweep_file(tmp_path), tmp_path / "experiments"
+    plan = told("sweep", path, "--out", root, "--dry-run")
+    assert (plan["points"], plan["runs"], plan["finished"], plan["to_do"]) == (POINTS, 2 * POINTS, 0, 2 * POINTS)
+    assert plan["seeds"] == [0, 1]
+    assert plan["estimated_transactions"] == pytest.approx(2 * 2 * (20 + 50 + 80), rel=0.05)
+    assert plan["estimated_core_seconds"] > 0
+    assert plan["estimated_bytes"] > 0
+    assert {point["workload.w.rate"] for point in plan["plan"]} == {20, 50, 80}
+    assert not root.exists()
+    text = call("sweep", path, "--out", root, "--dry-run").stdout
+    assert "12 runs (2 seeds), 0 of them finished, 12 to do" in text
+
+
+def test_a_dry_run_knows_what_is_finished(tmp_path: Path, finished: Path) -> None:
+    plan = told("sweep", sweep_file(tmp_path), "--out", finished, "--dry-run")
+    assert (plan["finished"], plan["to_do"]) == (POINTS, POINTS)
+
+
+def test_a_finished_sweep_starts_no_spark(tmp_path: Path, finished: Path) -> None:
+    result = told("sweep", sweep_file(tmp_path, seeds=1), "--out", finished, "--master", "spark://nowhere:1")
+    assert (result["finished_before"], result["done"], result["failed"]) == (POINTS, 0, [])
+
+
+def test_seeds_of_the_command_line_replace_those_of_the_file(tmp_path: Path) -> None:
+    assert told("sweep", sweep_file(tmp_path), "--seeds", "5-9", "--dry-run")["seeds"] == [5, 6, 7, 8, 9]
+
+
+def test_a_million_points_need_a_yes(tmp_path: Path) -> None:
+    path = sweep_file(tmp_path)
+    path.write_text(path.read_text().replace("[20, 50, 80]", "{ from = 1, to = 1000000, points = 1000000 }"))
+    result = call("sweep", path)
+    assert result.exit_code == 2
+    assert "--yes" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('"workload.w.rte" = [1]', "no such key; did you mean 'rate'?"),
+        ('"transaction.retry" = []', "has no values"),
+        ('"transaction.retry" = [-1]', "should be greater than or equal to 0"),
+    ],
+)
+def test_wrong_axes_are_said(tmp_path: Path, line: str, message: str) -> None:
+    path = sweep_file(tmp_path)
+    path.write_text(f"{path.read_text()}\n{line}\n")
+    result = call("sweep", path, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_experiments_are_listed_and_shown(finished: Path) -> None:
+    listed = told("experiments", "list", finished)
+    assert len(listed) == POINTS
+    assert all(each["seeds"] == [0] and each["rows"] > 0 and each["of_this_version"] for each in listed)
+    shown = told("experiments", "show", listed[0]["experiment"], finished)
+    assert "[workload.w]" in shown["configuration"]
+    assert shown["runs"][0]["rows"] == listed[0]["rows"]
+    assert "6 experiments" in call("experiments", "list", finished).stdout
+    assert call("experiments", "show", "study", finished).exit_code == 2
+    assert call("experiments", "show", "nothing", finished).exit_code == 2
+
+
+def test_verify_tells_what_is_damaged(finished: Path) -> None:
+    assert told("experiments", "verify", finished) == {"checked": POINTS, "problems": []}
+    results = sorted(finished.rglob("results.parquet"))
+    results[0].write_bytes(b"x")
+    results[1].unlink()
+    summary = results[2].parent / "summary.json"
+    content = json.loads(summary.read_text())
+    content["total"]["transactions"] += 1
+    summary.write_text(json.dumps(content))
+    outcome = call("experiments", "verify", finished, "--json")
+    assert outcome.exit_code == 1
+    problems = [problem["problem"] for problem in json.loads(outcome.stdout)["problems"]]
+    assert [problem.split(":")[0] for problem in problems[:2]] == ["corrupt", "incomplete"]
+    assert "its summary counts" in problems[2]
+
+
+def test_remove_takes_what_is_incomplete_and_asks_first(finished: Path) -> None:
+    broken = sorted(finished.rglob("results.parquet"))[0]
+    broken.unlink()
+    assert call("experiments", "remove", finished).exit_code == 2
+    assert told("experiments", "remove", finished, "--incomplete") == {"removed": False, "directories": [str(broken.parent)]}
+    assert broken.parent.exists()
+    told("experiments", "remove", finished, "--incomplete", "--yes")
+    assert not broken.parent.exists()
+    assert len(digests(finished)) == POINTS - 1
+
+
+def test_remove_takes_experiments_of_another_version(finished: Path) -> None:
+    provenance = sorted(finished.rglob("provenance.json"))[0]
+    content = json.loads(provenance.read_text())
+    content["code_version"] = "0.0.1+older"
+    provenance.write_text(json.dumps(content))
+    old = provenance.parent.parent
+    assert [each["experiment"] for each in told("experiments", "list", finished) if not each["of_this_version"]] == [old.name]
+    assert told("experiments", "remove", finished, "--old", "--yes")["directories"] == [str(old)]
+    assert not old.exists()
+
+
+def test_an_empty_directory_has_no_experiments(tmp_path: Path) -> None:
+    assert told("experiments", "list", tmp_path / "nowhere") == []
