@@ -147,7 +147,7 @@ class Point:
 
 def _mean_ms(distribution: Any) -> float:
     """About the mean of a distribution: the mean of its quantiles."""
-    return sum(distribution.at((i + 0.5) / _QUANTILES) for i in range(_QUANTILES)) / _QUANTILES
+    return float(sum(distribution.at((i + 0.5) / _QUANTILES) for i in range(_QUANTILES)) / _QUANTILES)
 
 
 @dataclass(frozen=True)
