@@ -24,7 +24,9 @@ LAYERS = (
     ("randomness", "costs", "storage", "catalog", "transaction", "conflict_detector", "workload"),
     ("simulation",),
     ("config",),
-    ("experiment", "pipeline", "analysis"),
+    ("experiment", "stored"),
+    ("analysis",),
+    ("pipeline",),
     ("report",),
     ("cli", "main", "__main__"),
 )
