@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check bench fuzz-engines setup clean
+.PHONY: help run test check bench fuzz-engines soak setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,9 @@ bench: $(STAMP)  ## Measure both engines and print tables (minutes)
 
 fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines
 	$(BIN)/python -m tests.fuzz_engines --examples 10000
+
+soak: $(STAMP)  ## Kill sweeps a hundred times
+	ENDIVE_KILLS=100 $(BIN)/pytest tests/pipeline/test_faults.py
 
 clean:  ## Remove what was built
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

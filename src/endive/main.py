@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from endive.cli import experiments, init, providers, run, schema, sweep, validate
+from endive.cli import consolidate, experiments, init, metrics, providers, run, schema, sweep, validate
 from endive.cli.app import app
 
-__all__ = ["app", "cli", "experiments", "init", "providers", "run", "schema", "sweep", "validate"]
+__all__ = ["app", "cli", "consolidate", "experiments", "init", "metrics", "providers", "run", "schema", "sweep", "validate"]
 
 
 def cli() -> None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from endive.pipeline.session import SparkOptions, spark_session
+from tests.pipeline.runs import MASTER, document, run_all
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+Sessions = Callable[[], AbstractContextManager[SparkSession]]
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A real Spark on two cores."""
-    with spark_session(SparkOptions(master="local[2,4]")) as session:
+    with spark_session(SparkOptions(master=MASTER)) as session:
         yield session
 
 
@@ -25,3 +29,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture
+def sessions(spark: SparkSession) -> Sessions:
+    """Makes "new" sessions out of the one there is."""
+
+    @contextmanager
+    def shared(*_: Any, **__: Any) -> Iterator[SparkSession]:
+        yield spark
+
+    return shared
+
+
+@pytest.fixture
+def commands_share_spark(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets commands that are called in this process use the one session, and not stop it."""
+    monkeypatch.setattr("endive.pipeline.session.spark_session", sessions)
+
+
+@pytest.fixture(scope="session")
+def finished_experiments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two loads of two providers, three seeds each. Not to be changed: `experiments` is a copy."""
+    root = tmp_path_factory.mktemp("finished")
+    points = [document(workload__ingest__rate=rate, storage__provider=name) for name in ("s3", "s3x") for rate in (2.0, 12.0)]
+    run_all(points, root, range(3))
+    return root
+
+
+@pytest.fixture
+def experiments(finished_experiments: Path, tmp_path: Path) -> Path:
+    root = tmp_path / "experiments"
+    shutil.copytree(finished_experiments, root)
+    return root

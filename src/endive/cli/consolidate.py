@@ -1,0 +1,85 @@
+"""``endive consolidate``: the runs of many experiments into one dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
+from endive.cli.output import Output, output_for
+from endive.cli.spark import MasterOption, RemoteOption, ShipOption
+
+if TYPE_CHECKING:
+    from endive.pipeline.consolidate import Consolidation
+
+RootArgument = Annotated[Path, typer.Argument(help="Directory of experiments.")]
+
+
+@app.command()
+def consolidate(
+    root: RootArgument = Path("experiments"),
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    ship_code: ShipOption = False,
+    json: JsonFlag = False,
+) -> None:
+    """Bring ROOT/consolidated up to date: one dataset of all finished runs, by experiment and operation."""
+    output = output_for(json)
+    with exit_codes(output), pipeline_errors(output):
+        from endive.pipeline import consolidate as pipeline
+        from endive.pipeline.session import SparkOptions, spark_session
+
+        with progress(output, "consolidating") as report:
+            done = pipeline.consolidate(root, lambda: spark_session(SparkOptions(master, remote, ship_code)), report=report)
+        _report(output, root, done)
+        if done.problems:
+            raise typer.Exit(EXIT_FAILED)
+
+
+def _report(output: Output, root: Path, done: Consolidation) -> None:
+    output.result({"dataset": str(root / "consolidated"), **asdict(done)})
+    for problem in done.problems:
+        output.error(f"{problem.where}: {problem.message}")
+    if done.unfinished_runs:
+        output.note(f"{done.unfinished_runs} runs are not finished and were left out")
+    output.text(
+        f"{done.rows:,} rows of {done.runs:,} runs of {done.experiments:,} experiments in {done.files:,} files, "
+        f"in {root / 'consolidated'}"
+    )
+    output.text(
+        f"{done.new_runs:,} runs are new, {done.removed_runs:,} gone; {done.parts_written:,} parts written, "
+        f"{done.parts_reused:,} found finished; {len(done.problems):,} problems"
+    )
+
+
+@contextmanager
+def pipeline_errors(output: Output) -> Iterator[None]:
+    """Turn errors of the pipeline into messages and exit codes."""
+    from endive.pipeline.dataset import PipelineError
+    from endive.pipeline.java import NoJavaError
+    from endive.pipeline.session import SessionError
+
+    try:
+        yield
+    except (PipelineError, SessionError, NoJavaError) as error:
+        output.error(str(error))
+        output.result({"errors": [{"message": str(error)}]})
+        raise typer.Exit(EXIT_USAGE if isinstance(error, PipelineError) and error.usage else EXIT_FAILED) from None
+
+
+@contextmanager
+def progress(output: Output, what: str) -> Iterator[Any]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not on_terminal():
+        yield None
+        return
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=output.talk, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

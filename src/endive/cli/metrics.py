@@ -1,0 +1,158 @@
+"""``endive metrics``: what the runs of a dataset come to, and queries over it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.consolidate import RootArgument, pipeline_errors, progress
+from endive.cli.output import Output, output_for
+from endive.cli.spark import MasterOption, RemoteOption, ShipOption
+
+if TYPE_CHECKING:
+    from pyarrow import Table
+
+    from endive.pipeline.dataset import Manifest
+    from endive.pipeline.metrics import Metrics
+
+_SHOWN = 50
+_SUMMARY = {
+    "n_seeds": "seeds",
+    "offered_per_s": "offered per s",
+    "throughput_per_s": "commits per s",
+    "success_rate": "success",
+    "commit_latency_p50_ms": "commit p50",
+    "commit_latency_p99_ms": "p99",
+    "total_latency_p50_ms": "total p50",
+    "retries_per_txn": "retries per txn",
+    "warmup_ms": "warm-up",
+}
+
+
+@app.command()
+def metrics(
+    root: RootArgument = Path("experiments"),
+    warmup: Annotated[
+        float | None, typer.Option(help="Warm-up in ms, left out of all metrics. Default: found for each run by MSER-5.", min=0.0)
+    ] = None,
+    cooldown: Annotated[float, typer.Option(help="Time before the end, in ms, left out of all metrics.", min=0.0)] = 0.0,
+    load: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Parameter that is the load of curves. Default: the rate that varies.")
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option(help="Print the result of a query over transactions, runs, experiments and saturation.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="With --sql: print at most so many rows.", min=1)] = 1000,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    ship_code: ShipOption = False,
+    json: JsonFlag = False,
+) -> None:
+    """Measure all runs of ROOT/consolidated: tables by run, by experiment over seeds, and of saturation, in ROOT/metrics."""
+    output = output_for(json)
+    with exit_codes(output), pipeline_errors(output):
+        from endive.pipeline.consolidate import new_runs
+        from endive.pipeline.metrics import MetricsOptions, check_options, measure, open_dataset, up_to_date
+        from endive.pipeline.session import SparkOptions, spark_session
+
+        options = MetricsOptions(warmup, cooldown, load)
+        manifest = open_dataset(root)
+        check_options(manifest, options)
+        fresh = new_runs(root, manifest)
+        if fresh:
+            output.note(f"{fresh} runs are not in the dataset yet; `endive consolidate {root}` adds them")
+        with spark_session(SparkOptions(master, remote, ship_code)) as spark:
+            if sql is None or not up_to_date(root, manifest, options):
+                with progress(output, "measuring") as report:
+                    measured = measure(spark, root, options, report=report)
+                if sql is None:
+                    _report(output, root, measured)
+            if sql is not None:
+                _query(output, spark, root, manifest, sql, limit)
+
+
+def _report(output: Output, root: Path, measured: Metrics) -> None:
+    totals = [row for row in measured.experiments.to_pylist() if row["workload_class"] == row["operation_type"] == "all"]
+    curves = measured.saturation.to_pylist()
+    output.result(
+        {
+            "directory": str(root / "metrics"),
+            "runs": len({(row["experiment"], row["seed"]) for row in _keys(measured.runs)}),
+            "experiments": [_plain(row) for row in totals],
+            "saturation": [_plain(row) for row in curves],
+            "remark": measured.remark,
+        }
+    )
+    changing = _varying(measured, totals)
+    header = ["experiment", *(name.removeprefix("param_") for name in changing), *_SUMMARY.values()]
+    shown = (*changing, *_SUMMARY)
+    output.table("", header, [[row["experiment"], *(_cell(row[name]) for name in shown)] for row in totals[:_SHOWN]])
+    if len(totals) > _SHOWN:
+        output.text(f"... and {len(totals) - _SHOWN} more in {root / 'metrics' / 'by_experiment.csv'}")
+    if curves:
+        _show_curves(output, curves)
+    if measured.remark is not None:
+        output.note(measured.remark)
+    _warn(output, totals)
+    output.text("")
+    output.text(f"by_run, by_experiment and saturation, as Parquet and CSV, in {root / 'metrics'}")
+
+
+def _show_curves(output: Output, curves: Sequence[dict[str, Any]]) -> None:
+    names = [name for name in curves[0] if name.startswith("param_")]
+    shown = ("saturation_load", "saturation_low", "saturation_high", "bound", "reason", "peak_throughput_per_s")
+    header = [*(name.removeprefix("param_") for name in names), *(name.replace("_", " ") for name in shown)]
+    axis = curves[0]["load_key"].removeprefix("param_")
+    output.table(f"\nSaturation over {axis}", header, [[_cell(row[name]) for name in (*names, *shown)] for row in curves])
+
+
+def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
+    few = sum(row["few_seeds"] for row in totals)
+    if few:
+        output.note(f"{few} experiments have fewer than 3 seeds: their intervals say little")
+    unsettled = sum(not row["warmup_settled"] for row in totals)
+    if unsettled:
+        output.note(f"{unsettled} experiments have runs that did not settle, or are too short to tell")
+
+
+def _keys(runs: Table) -> Any:
+    return runs.select(["experiment", "seed"]).to_pylist()
+
+
+def _varying(measured: Metrics, totals: Sequence[dict[str, Any]]) -> list[str]:
+    names = [name for name in measured.experiments.column_names if name.startswith("param_")]
+    return [name for name in names if len({row[name] for row in totals}) > 1]
+
+
+def _query(output: Output, spark: Any, root: Path, manifest: Manifest, sql: str, limit: int) -> None:
+    from endive.pipeline.query import query
+
+    rows, more = query(spark, root, manifest, sql, limit)
+    output.result([_plain(row) for row in rows.to_pylist()])
+    output.table("", rows.column_names, [[_cell(value) for value in row.values()] for row in rows.to_pylist()])
+    if more:
+        output.note(f"there are more rows; --limit shows more than {limit}")
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000.0 else f"{value:,.0f}"
+    return str(value)

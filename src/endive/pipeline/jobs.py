@@ -1,0 +1,144 @@
+"""Work for Spark: specifications in, small rows out.
+
+What flows in: tasks, each a list of specifications, and the function that runs them on executors. What flows out: the rows that it
+makes, as an Arrow table. Whoever calls keeps those rows few: one for each file or each run, never one for each transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from endive.pipeline.dataset import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Spec = dict[str, Any]
+Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Report = Callable[[int, int], None]
+"""Told how many tasks are done, and of how many."""
+T = TypeVar("T")
+_POLL_SECONDS = 0.25
+
+
+def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[list[Spec]]:
+    """Specifications dealt to so many tasks of about equal weight, the heaviest task first."""
+    loads = [0.0] * max(1, min(tasks, len(specs)))
+    hands: list[list[Spec]] = [[] for _ in loads]
+    for weight, index in sorted(((weight, index) for index, weight in enumerate(weights)), key=lambda pair: (-pair[0], pair[1])):
+        least = loads.index(min(loads))
+        hands[least].append(specs[index])
+        loads[least] += weight
+    order = sorted(range(len(loads)), key=lambda hand: (-loads[hand], hand))
+    return [hands[hand] for hand in order if hands[hand]]
+
+
+def number_of_tasks(spark: SparkSession, weight: float, weight_per_task: float) -> int:
+    """Enough tasks to keep all cores busy, and no more than make the cost of a task small."""
+    return max(cores(spark), int(-(-weight // weight_per_task)))
+
+
+def cores(spark: SparkSession) -> int:
+    """The cores that Spark has."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:  # Spark Connect does not tell
+        return os.cpu_count() or 1
+
+
+@contextmanager
+def without_pandas_warning() -> Iterator[None]:
+    """Pyspark warns of pandas 3, of which nothing is used here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        yield
+
+
+def run_tasks(spark: SparkSession, tasks: Sequence[Sequence[Spec]], work: Work, schema: str, report: Report | None) -> pa.Table:
+    """The rows that ``work`` makes of the tasks. Raises PipelineError if a task fails for good."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = [(number, json.dumps(spec)) for number, task in enumerate(tasks) for spec in task]
+    with without_pandas_warning():
+        specs = spark.createDataFrame(rows, "task int, spec string")
+        frame = specs.repartitionById(len(tasks), F.col("task")).mapInArrow(work, schema)
+        return watched(spark, lambda: arrow_of(frame), len(tasks), report)
+
+
+def arrow_of(frame: DataFrame) -> pa.Table:
+    """The rows of a small frame."""
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        raise PipelineError(reason(error)) from error
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, in one line: of a task that failed, the last line of its traceback."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    for index, line in enumerate(lines):
+        if line.startswith("Traceback"):
+            raised = [text for text in lines[index + 1 :] if not text.startswith(("File ", "^", "at ", "JVM"))]
+            named = [text for text in raised if text.split(":")[0].replace(".", "").isidentifier() and ":" in text]
+            if named:
+                return f"a task failed: {named[-1]}"
+    return f"Spark: {lines[0] if lines else type(error).__name__}"
+
+
+def specs_of(batches: Iterator[pa.RecordBatch]) -> Iterator[Spec]:
+    """The specifications that reach a task."""
+    for batch in batches:
+        for text in batch.column("spec").to_pylist():
+            yield json.loads(text)
+
+
+def watched(spark: SparkSession, call: Callable[[], T], total: int, report: Report | None) -> T:
+    """The value of a call that waits for Spark, reporting meanwhile; Ctrl-C cancels what Spark is doing."""
+    done: list[T] = []
+    errors: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            done.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    worker = threading.Thread(target=wait, daemon=True)
+    worker.start()
+    try:
+        while worker.is_alive():
+            worker.join(_POLL_SECONDS)
+            if report is not None:
+                report(_finished(spark, total), total)
+    except BaseException:
+        _cancel(spark)
+        worker.join(30.0)
+        raise
+    if errors:
+        raise errors[0]
+    return done[0]
+
+
+def _finished(spark: SparkSession, total: int) -> int:
+    """How many tasks of the stage that is waited for are done; Spark Connect does not tell."""
+    try:
+        tracker = spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except Exception:
+        return 0
+    return max((stage.numCompletedTasks for stage in stages if stage is not None and stage.numTasks == total), default=0)
+
+
+def _cancel(spark: SparkSession) -> None:
+    try:
+        spark.sparkContext.cancelAllJobs()
+    except Exception:
+        spark.interruptAll()

@@ -1,0 +1,163 @@
+"""Metrics: what the runs of a dataset come to, measured by Spark tasks.
+
+What flows in: the consolidated dataset. What flows out: ``metrics/by_run``, ``by_experiment`` and ``saturation`` beside it, each as
+Parquet and CSV. Tasks reduce every run to a few rows; only those reach the driver, which takes means over seeds and reads curves.
+
+Definitions. Window: transactions submitted in [warm-up, duration - cool-down]. Throughput: commits whose moment lies in the window,
+by its length. Success: committed / (committed + aborted). Latencies, overhead (mean of commit / total latency) and the
+decomposition of time are those of committed transactions of the window; retries and accesses are per transaction of the window.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from endive.analysis.warmup import Warmup
+from endive.pipeline.dataset import Manifest, PipelineError, dataset_folder, load_manifest
+from endive.pipeline.jobs import Report, Spec, deal, number_of_tasks, run_tasks
+from endive.pipeline.measure import RUN_DDL, RUN_SCHEMA, Window, group_metrics, measure_parts
+from endive.pipeline.tables import LoadAxis, experiments_table, load_axis, saturation_table, write_table
+from endive.simulation.output import write_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = "metrics"
+TABLES = {"runs": "by_run", "experiments": "by_experiment", "saturation": "saturation"}
+_ROWS_PER_TASK = 4_000_000
+_ROWS_PER_PART = 50_000
+_STATE = "_state.json"
+
+
+@dataclass(frozen=True)
+class MetricsOptions:
+    """What to measure: ``warmup_ms`` None lets MSER-5 find it for each run; ``load`` None takes the rate that varies."""
+
+    warmup_ms: float | None = None
+    cooldown_ms: float = 0.0
+    load: str | None = None
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The three tables, and why there is no saturation if there is none."""
+
+    runs: pa.Table
+    experiments: pa.Table
+    saturation: pa.Table
+    axis: LoadAxis | None
+    remark: str | None
+
+
+def open_dataset(root: Path) -> Manifest:
+    """The manifest of a dataset. Raises PipelineError if there is none."""
+    manifest = load_manifest(root)
+    if manifest is None or not manifest.experiments:
+        raise PipelineError(f"{root}: there is no consolidated dataset here; `endive consolidate {root}` makes one", usage=True)
+    return manifest
+
+
+def check_options(manifest: Manifest, options: MetricsOptions) -> LoadAxis | str:
+    """The load axis, or why there is none. Raises PipelineError if the options leave nothing of a run to measure."""
+    for name, experiment in manifest.experiments.items():
+        if (options.warmup_ms or 0.0) + options.cooldown_ms >= experiment.duration_ms:
+            raise PipelineError(
+                f"a warm-up of {options.warmup_ms or 0.0:g} ms and a cool-down of {options.cooldown_ms:g} ms leave nothing "
+                f"of {name}, which lasts {experiment.duration_ms:g} ms",
+                usage=True,
+            )
+    return load_axis(manifest, options.load)
+
+
+def measure(
+    spark: SparkSession, root: Path, options: MetricsOptions, *, tasks: int | None = None, report: Report | None = None
+) -> Metrics:
+    """Measure the dataset of ``root`` and write the tables."""
+    manifest = open_dataset(root)
+    axis = check_options(manifest, options)
+    runs = measured_runs(spark, root, manifest, options, tasks, report)
+    experiments = experiments_table(runs, manifest)
+    found = axis if isinstance(axis, LoadAxis) else None
+    curves = saturation_table(experiments, manifest, found)
+    folder = root / FOLDER
+    (folder / _STATE).unlink(missing_ok=True)  # until all three are of one measurement
+    for name, table in (("runs", runs), ("experiments", experiments), ("saturation", curves)):
+        write_table(table, folder, TABLES[name])
+    write_text(folder / _STATE, _state(manifest, options) + "\n")
+    return Metrics(runs, experiments, curves, found, axis if isinstance(axis, str) else None)
+
+
+def up_to_date(root: Path, manifest: Manifest, options: MetricsOptions) -> bool:
+    """Whether the tables are there and are of this dataset and these options."""
+    try:
+        return (root / FOLDER / _STATE).read_text(encoding="utf-8").strip() == _state(manifest, options)
+    except OSError:
+        return False
+
+
+def _state(manifest: Manifest, options: MetricsOptions) -> str:
+    return json.dumps({"dataset": manifest.digest(), "options": vars(options)})
+
+
+def measured_runs(
+    spark: SparkSession, root: Path, manifest: Manifest, options: MetricsOptions, tasks: int | None, report: Report | None
+) -> pa.Table:
+    """A row for each run, class and operation, and for their totals, in order."""
+    specs, weights = _specs(dataset_folder(root).resolve(), manifest, options)
+    wanted = tasks or number_of_tasks(spark, sum(weights), _ROWS_PER_TASK)
+    rows = run_tasks(spark, deal(specs, weights, wanted), measure_parts, RUN_DDL, report)
+    filled = pa.concat_tables([rows.cast(RUN_SCHEMA), _missing(rows)])
+    order = ("experiment", "seed", "workload_class", "operation_type")
+    return filled.sort_by([(name, "ascending") for name in order]).combine_chunks()
+
+
+def _specs(dataset: Path, manifest: Manifest, options: MetricsOptions) -> tuple[list[Spec], list[float]]:
+    specs: list[Spec] = []
+    weights: list[float] = []
+    for name, experiment in manifest.experiments.items():
+        for part in experiment.parts:
+            specs.append(
+                {
+                    "experiment": name,
+                    "seeds": part.seeds,
+                    "files": {operation: str(part.path(dataset, name, operation)) for operation in part.files},
+                    "duration_ms": experiment.duration_ms,
+                    "warmup_ms": options.warmup_ms,
+                    "cooldown_ms": options.cooldown_ms,
+                }
+            )
+            weights.append(sum(file.rows for file in part.files.values()) + _ROWS_PER_PART)
+    return specs, weights
+
+
+def _missing(rows: pa.Table) -> pa.Table:
+    """Rows of zeros for classes and operations that other seeds of the experiment have and a run has not: they count in means."""
+    present = rows.select([field.name for field in RUN_SCHEMA][:9]).to_pylist()
+    groups: dict[str, set[tuple[str, str]]] = {}
+    runs: dict[tuple[str, int], dict[str, Any]] = {}
+    have: set[tuple[str, int, str, str]] = set()
+    for row in present:
+        key = (row["workload_class"], row["operation_type"])
+        groups.setdefault(row["experiment"], set()).add(key)
+        runs.setdefault((row["experiment"], row["seed"]), row)
+        have.add((row["experiment"], row["seed"], *key))
+    missing = []
+    for (experiment, seed), row in runs.items():
+        warmup = Warmup(row["warmup_ms"], row["warmup_settled"])
+        window = Window(row["duration_ms"], warmup, row["warmup_by"], row["warmup_ms"] + row["window_ms"])
+        for workload_class, operation in sorted(groups[experiment]):
+            if (experiment, seed, workload_class, operation) not in have:
+                own = {"experiment": experiment, "seed": seed, "workload_class": workload_class, "operation_type": operation}
+                missing.append({**own, **group_metrics([], window), **window.columns(), "window_ms": row["window_ms"]})
+    return pa.Table.from_pylist(missing, schema=RUN_SCHEMA)
+
+
+def load_tables(root: Path) -> dict[str, pa.Table]:
+    """The tables as they were written, by the name of their view."""
+    return {view: pq.read_table(root / FOLDER / f"{name}.parquet") for view, name in TABLES.items()}

@@ -1,0 +1,115 @@
+"""Parameters of experiments as flat, typed columns.
+
+What flows in: the nested parameters that a run's provenance records, and its configuration for the names of providers. What flows
+out: values by column name, ``param_catalog_num_tables`` for ``catalog.num_tables``; keys that are not set have no column.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+PREFIX = "param_"
+Value = bool | int | float | str
+_TYPES: dict[type, tuple[pa.DataType, str]] = {
+    bool: (pa.bool_(), "boolean"),
+    int: (pa.int64(), "bigint"),
+    float: (pa.float64(), "double"),
+    str: (pa.string(), "string"),
+}
+
+
+def column_name(key: str) -> str:
+    """The column of a dotted key; one that is a column already stays as it is."""
+    return key if key.startswith(PREFIX) else PREFIX + key.replace(".", "_").replace("-", "_")
+
+
+def flat_parameters(parameters: Mapping[str, Any], directory: Path) -> dict[str, Value]:
+    """The parameters of an experiment by column. Providers are named as in the configuration that lies in ``directory``."""
+    tree = {**parameters, **_with_provider_names(parameters, directory)}
+    columns: dict[str, Value] = {}
+    taken: set[str] = set()
+    for key, value in _leaves(tree, ()):
+        name = column_name(".".join(key))
+        while name.lower() in taken:  # classes `a-b` and `a_b`; Spark does not tell `A` from `a`
+            name += "_"
+        taken.add(name.lower())
+        columns[name] = value
+    return columns
+
+
+def _leaves(node: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Value]]:
+    if isinstance(node, Mapping):
+        for name, child in node.items():
+            yield from _leaves(child, (*key, str(name)))
+    elif isinstance(node, bool | int | float | str):
+        yield key, node
+    elif node is not None:
+        yield key, json.dumps(node)
+
+
+def _with_provider_names(parameters: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """The sections of storage and catalog, with a name in place of the latencies that the provider was resolved to."""
+    try:
+        config = tomllib.loads((directory / "cfg.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        config = {}
+    named: dict[str, Any] = {}
+    inherited = "custom"
+    for section in ("storage", "catalog"):
+        described = parameters.get(section, {})
+        given = config.get(section, {}).get("provider")
+        if given is not None and given.endswith(".toml"):
+            given = _own_name(directory / given, described.get("provider"))
+        inherited = given or inherited  # a catalog without a store of its own is where the tables are
+        named[section] = {**described, "provider": inherited}
+    return named
+
+
+def _own_name(path: Path, described: Any) -> str:
+    """The name of a user's own profile and a digest of its latencies: two that differ are not to be taken for one."""
+    try:
+        name = str(tomllib.loads(path.read_text(encoding="utf-8")).get("name", "own"))
+    except (OSError, ValueError):
+        name = "own"
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+    return f"{name}-{digest[:6]}"
+
+
+def arrow_type(value: Value) -> pa.DataType:
+    """The Arrow type of a value."""
+    return _TYPES[type(value)][0]
+
+
+def column_types(experiments: Mapping[str, Mapping[str, Value]]) -> dict[str, type]:
+    """The type of every column over all experiments; where they disagree it is text."""
+    types: dict[str, type] = {}
+    for parameters in experiments.values():
+        for name, value in parameters.items():
+            known = types.setdefault(name, type(value))
+            if known is not type(value):
+                types[name] = float if {known, type(value)} == {int, float} else str
+    return types
+
+
+def parameter_array(name: str, kind: type, experiments: list[Mapping[str, Value]]) -> pa.Array:
+    """The values of one column for a list of experiments."""
+    values = [parameters.get(name) for parameters in experiments]
+    return pa.array([None if value is None else kind(value) for value in values], _TYPES[kind][0])
+
+
+def spark_type(kind: type) -> str:
+    """The type of a column in Spark's words."""
+    return _TYPES[kind][1]
+
+
+def varying(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:
+    """The columns that do not have one and the same value in all experiments."""
+    names = list(dict.fromkeys(name for parameters in experiments.values() for name in parameters))
+    return [name for name in names if len({parameters.get(name) for parameters in experiments.values()}) > 1]

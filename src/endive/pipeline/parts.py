@@ -1,0 +1,190 @@
+"""What runs on executors for consolidation: read the runs of a part, write one file for each of its operations.
+
+What flows in: specifications of parts. What flows out: a row for each, saying which files there are and which runs were unfit. Rows
+of transactions go from file to file here; they never pass through Spark. A part that an interrupted consolidation has finished is
+recognised by what its files say of themselves, and not written again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from endive.pipeline.dataset import ROW_SCHEMA, Part, operation_folder
+from endive.pipeline.jobs import Spec, specs_of
+from endive.pipeline.parameters import Value, arrow_type
+from endive.simulation.output import whole_file
+from endive.simulation.rows import RESULT_SCHEMA
+from endive.stored import StoredRun
+
+OUTCOME_SCHEMA = "outcome string"
+ROW_GROUP_ROWS = 131_072
+_OUTCOME = pa.schema([("outcome", pa.string())])
+_PART_KEY = b"endive.part"
+
+
+class UnfitRunError(Exception):
+    """A run that cannot be consolidated."""
+
+    def __init__(self, seed: int, message: str) -> None:
+        super().__init__(message)
+        self.seed = seed
+
+
+def write_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the parts that the rows describe."""
+    for spec in specs_of(batches):
+        yield pa.RecordBatch.from_pylist([{"outcome": json.dumps(_outcome(spec))}], schema=_OUTCOME)
+
+
+def _outcome(spec: Spec) -> dict[str, Any]:
+    """One part; an error of writing is told and stops no other part."""
+    told: dict[str, Any] = {"experiment": spec["experiment"], "number": spec["number"]}
+    try:
+        written = _finished_before(spec)
+        return {**told, **(written or write_part(spec)), "reused": written is not None, "error": None}
+    except OSError as error:
+        return {**told, "files": {}, "unfit": {}, "reused": False, "error": f"cannot be written: {error}"}
+
+
+def write_part(spec: Spec) -> dict[str, Any]:
+    """Write a part, leaving out runs that turn out to be unfit."""
+    unfit: dict[str, str] = {}
+    while True:
+        try:
+            return {"files": _write(spec, unfit), "unfit": unfit}
+        except UnfitRunError as error:
+            unfit[str(error.seed)] = str(error)
+
+
+def _write(spec: Spec, unfit: dict[str, str]) -> dict[str, Any]:
+    dataset, part = Path(spec["dataset"]), Part(spec["number"], spec["seeds"])
+    writers: dict[str, PartWriter] = {}
+    with ExitStack() as stack:
+        for seed in part.seeds:
+            if str(seed) in unfit:
+                continue
+            for operation, rows in read_run(StoredRun(Path(spec["directory"]) / str(seed))):
+                if operation not in writers:
+                    temporary = stack.enter_context(whole_file(part.path(dataset, spec["experiment"], operation)))
+                    writers[operation] = stack.enter_context(PartWriter(temporary, spec["parameters"]))
+                writers[operation].add(rows)
+        rows_by_operation = {operation: writer.rows for operation, writer in sorted(writers.items())}
+        for writer in writers.values():
+            writer.finish({"digest": spec["digest"], "rows": rows_by_operation, "unfit": unfit})
+    return _files(spec, rows_by_operation)
+
+
+def _files(spec: Spec, rows: dict[str, int]) -> dict[str, Any]:
+    dataset, part = Path(spec["dataset"]), Part(spec["number"], spec["seeds"])
+    paths = {operation: part.path(dataset, spec["experiment"], operation) for operation in rows}
+    return {operation: {"rows": rows[operation], "size": path.stat().st_size} for operation, path in paths.items()}
+
+
+def _finished_before(spec: Spec) -> dict[str, Any] | None:
+    """What an earlier, interrupted consolidation has written of this very part; None if it did not get so far."""
+    part = Part(spec["number"], spec["seeds"])
+    folder = operation_folder(Path(spec["dataset"]), spec["experiment"], "*")
+    found = [path for path in folder.parent.glob(folder.name) if (path / f"part-{part.number:05d}.parquet").is_file()]
+    told = {path.name.partition("=")[2]: part_metadata(path / f"part-{part.number:05d}.parquet") for path in found}
+    first = next(iter(told.values()), None)
+    if first is None or first["digest"] != spec["digest"] or set(first["rows"]) != set(told):
+        return None
+    if any(other != first for other in told.values()):
+        return None
+    return {"files": _files(spec, first["rows"]), "unfit": first["unfit"]}
+
+
+def part_metadata(path: Path) -> dict[str, Any] | None:
+    """What a file of the dataset says of the part that it belongs to; None if it says nothing."""
+    try:
+        told = pq.read_metadata(path).metadata or {}
+    except (OSError, pa.ArrowInvalid):
+        return None
+    return json.loads(told[_PART_KEY]) if _PART_KEY in told else None
+
+
+def unfitness(run: StoredRun) -> str | None:
+    """Why a run cannot be consolidated; None if it can."""
+    problem = run.problem()
+    if problem is not None:
+        return problem
+    try:
+        names = pq.read_schema(run.results).names
+    except (pa.ArrowInvalid, OSError) as error:
+        return f"results cannot be read: {error}"
+    return None if names == RESULT_SCHEMA.names else "its columns are not those of this version"
+
+
+def read_run(run: StoredRun) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of a run by operation, as the dataset has them. Raises UnfitRunError if the run is not whole."""
+    problem = unfitness(run)
+    if problem is not None:
+        raise UnfitRunError(run.seed, problem)
+    with pq.ParquetFile(run.results) as file:
+        for batch in file.iter_batches(batch_size=ROW_GROUP_ROWS):
+            yield from _by_operation(batch, run.seed)
+
+
+def _by_operation(batch: pa.RecordBatch, seed: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+    operations = batch.column("operation_type")
+    for operation in sorted(pc.unique(operations).to_pylist()):
+        rows = batch.filter(pc.equal(operations, operation))
+        columns = [rows.column(field.name) for field in ROW_SCHEMA if field.name != "seed"]
+        seeds = pa.repeat(pa.scalar(seed, pa.int64()), rows.num_rows)
+        yield operation, pa.RecordBatch.from_arrays([seeds, *columns], schema=ROW_SCHEMA)
+
+
+class PartWriter:
+    """Writes rows as full row groups, with the parameters of the experiment as further columns."""
+
+    def __init__(self, path: Path, parameters: dict[str, Value]) -> None:
+        self.rows = 0
+        self._parameters = parameters
+        fields = [pa.field(name, _repeated(value, 0).type) for name, value in parameters.items()]
+        self._writer = pq.ParquetWriter(path, pa.schema([*ROW_SCHEMA, *fields]), compression="zstd", store_schema=False)
+        self._buffer: list[pa.RecordBatch] = []
+        self._buffered = 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Take rows."""
+        self._buffer.append(rows)
+        self._buffered += rows.num_rows
+        self.rows += rows.num_rows
+        if self._buffered >= ROW_GROUP_ROWS:
+            self._flush()
+
+    def finish(self, part: dict[str, Any]) -> None:
+        """Write what is left and what the file has to say of its part."""
+        self._flush()
+        self._writer.add_key_value_metadata({_PART_KEY: json.dumps(part).encode()})
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if not self._buffer:
+            return
+        table = pa.Table.from_batches(self._buffer, ROW_SCHEMA)
+        for name, value in self._parameters.items():
+            table = table.append_column(name, _repeated(value, table.num_rows))
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._buffer, self._buffered = [], 0
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+
+def _repeated(value: Value, rows: int) -> pa.Array:
+    """A column of one value. As a dictionary it is written in half the time; readers see a plain column either way."""
+    if isinstance(value, bool):
+        return pa.repeat(pa.scalar(value), rows)
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value], arrow_type(value)))

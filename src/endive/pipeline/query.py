@@ -1,0 +1,59 @@
+"""SQL over the dataset and the tables of metrics.
+
+What flows in: a directory with a dataset, and a query. What flows out: its rows, up to a limit. The views are ``transactions`` (the
+dataset), ``runs``, ``experiments`` and ``saturation`` (the tables of metrics).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from endive.pipeline.dataset import ROW_SCHEMA, Manifest, PipelineError, dataset_folder
+from endive.pipeline.jobs import arrow_of, reason, watched, without_pandas_warning
+from endive.pipeline.metrics import FOLDER, TABLES
+from endive.pipeline.parameters import column_types, spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_TYPES = {pa.int64(): "bigint", pa.float64(): "double", pa.string(): "string", pa.list_(pa.int64()): "array<bigint>"}
+
+
+def transactions(spark: SparkSession, root: Path, manifest: Manifest) -> DataFrame:
+    """The dataset as a frame, with the columns of all experiments; experiments that lack a parameter have null there."""
+    own = [f"{field.name} {_TYPES[field.type]}" for field in ROW_SCHEMA]
+    parameters = [f"`{name}` {spark_type(kind)}" for name, kind in _agreed(manifest).items()]
+    schema = ", ".join([*own, *parameters, "experiment string", "operation_type string"])
+    return spark.read.schema(schema).parquet(str(dataset_folder(root).resolve()))
+
+
+def _agreed(manifest: Manifest) -> dict[str, type]:
+    """Parameters whose files all have one type; others cannot be read as one column."""
+    kinds = {name: {type(each[name]) for each in manifest.parameters.values() if name in each} for name in _names(manifest)}
+    return {name: kind for name, kind in column_types(manifest.parameters).items() if kinds[name] == {kind}}
+
+
+def _names(manifest: Manifest) -> set[str]:
+    return {name for parameters in manifest.parameters.values() for name in parameters}
+
+
+def open_views(spark: SparkSession, root: Path, manifest: Manifest) -> None:
+    """Make the views that queries name."""
+    transactions(spark, root, manifest).createOrReplaceTempView("transactions")
+    for view, name in TABLES.items():
+        spark.read.parquet(str((root / FOLDER / f"{name}.parquet").resolve())).createOrReplaceTempView(view)
+
+
+def query(spark: SparkSession, root: Path, manifest: Manifest, sql: str, limit: int) -> tuple[pa.Table, bool]:
+    """The rows of a query, at most ``limit``, and whether there are more. Raises PipelineError if Spark does not take it."""
+    with without_pandas_warning():
+        open_views(spark, root, manifest)
+        try:
+            frame = spark.sql(sql).limit(limit + 1)
+        except Exception as error:
+            raise PipelineError(f"--sql: {reason(error)}", usage=True) from error
+        rows = watched(spark, lambda: arrow_of(frame), 0, None)
+    return rows.slice(0, limit), rows.num_rows > limit

@@ -1,0 +1,199 @@
+"""Tables over seeds and over loads, from the rows of runs.
+
+What flows in: the table of runs (one row for each run, class and operation) and the parameters of the experiments. What flows out:
+the table of experiments (means over seeds with intervals) and that of saturation (one row for each curve). All of it is small.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pc_csv
+import pyarrow.parquet as pq
+
+from endive.analysis.intervals import FEWEST_SEEDS, half_widths
+from endive.analysis.saturation import LoadPoint, saturation
+from endive.pipeline.dataset import Manifest, PipelineError
+from endive.pipeline.measure import ALL, METRICS, RUN_SCHEMA
+from endive.pipeline.parameters import Value, column_name, column_types, parameter_array, varying
+from endive.simulation.output import whole_file
+
+_GROUP = ["experiment", "workload_class", "operation_type"]
+_OVER_SEEDS = (*METRICS, "warmup_ms")
+_INTERVAL_OF_ARRIVALS = re.compile(r"_(inter_arrival_(scale|mean|value)|periodic_interval_ms)$")
+_DURATION = "param_simulation_duration_ms"
+_LOAD = re.compile(r"_(rate|inter_arrival_(scale|mean|value))$")
+
+
+def experiments_table(runs: pa.Table, manifest: Manifest) -> pa.Table:
+    """Means over seeds, half widths of their 95 % intervals (``_hw``), and the parameters; those that vary come first."""
+    options = pc.VarianceOptions(ddof=1)
+    grouped = runs.group_by(_GROUP, use_threads=False).aggregate(
+        [
+            ("seed", "count_distinct"),
+            ("warmup_settled", "min"),
+            *((name, function, chosen) for name in _OVER_SEEDS for function, chosen in _functions(options)),
+        ]
+    )
+    grouped = grouped.sort_by([(name, "ascending") for name in _GROUP])
+    names = grouped.column("experiment").to_pylist()
+    parameters: list[Mapping[str, Value]] = [manifest.experiments[name].parameters for name in names]
+    types = column_types(manifest.parameters)
+    changing = [name for name in varying(manifest.parameters) if name in types]
+    columns: dict[str, Any] = {"experiment": grouped.column("experiment")}
+    columns["label"] = pa.array([manifest.experiments[name].label for name in names], pa.string())
+    columns["code_version"] = pa.array([manifest.experiments[name].code_version for name in names], pa.string())
+    columns |= {name: parameter_array(name, types[name], parameters) for name in changing}
+    columns |= {name: grouped.column(name) for name in _GROUP[1:]}
+    columns["n_seeds"] = grouped.column("seed_count_distinct")
+    columns["few_seeds"] = pc.less(grouped.column("seed_count_distinct"), FEWEST_SEEDS)
+    columns["warmup_settled"] = grouped.column("warmup_settled_min")
+    for name in _OVER_SEEDS:
+        columns[name] = grouped.column(f"{name}_mean")
+        columns[f"{name}_hw"] = _half_widths(grouped, name)
+    columns |= {name: parameter_array(name, types[name], parameters) for name in types if name not in changing}
+    return pa.table(columns)
+
+
+def _functions(options: pc.VarianceOptions) -> Iterator[tuple[str, Any]]:
+    yield "mean", None
+    yield "stddev", options
+    yield "count", None
+
+
+def _half_widths(grouped: pa.Table, name: str) -> pa.Array:
+    deviations = grouped.column(f"{name}_stddev").to_numpy(zero_copy_only=False)
+    counts = grouped.column(f"{name}_count").to_numpy()
+    return pa.array(half_widths(np.asarray(deviations, np.float64), counts), pa.float64(), from_pandas=True)
+
+
+@dataclass(frozen=True)
+class LoadAxis:
+    """The parameter that sets the load. Times between arrivals become rates."""
+
+    column: str
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether the parameter is a time between arrivals."""
+        return _INTERVAL_OF_ARRIVALS.search(self.column) is not None
+
+    def load(self, value: Value) -> float:
+        """The load that a value of the parameter means."""
+        return 1000.0 / float(value) if self.is_interval else float(value)
+
+
+def load_axis(manifest: Manifest, key: str | None) -> LoadAxis | str:
+    """The axis that was asked for, or the one rate that varies; otherwise why there is none.
+
+    Raises PipelineError if what was asked for is no number that experiments have.
+    """
+    types = column_types(manifest.parameters)
+    if key is not None:
+        column = column_name(key)
+        if types.get(column) not in (int, float):
+            numbers = [name for name in varying(manifest.parameters) if types[name] in (int, float)]
+            raise PipelineError(
+                f"--load {key}: no experiment has such a number; those that vary are {', '.join(numbers) or 'none'}", usage=True
+            )
+        return LoadAxis(column)
+    candidates = [name for name in varying(manifest.parameters) if _LOAD.search(name) and types[name] in (int, float)]
+    if len(candidates) == 1:
+        return LoadAxis(candidates[0])
+    if not candidates:
+        return "no rate of arrivals varies, so there is no saturation to find; --load KEY names another load"
+    return f"several rates of arrivals vary ({', '.join(candidates)}); --load KEY says which one is the load"
+
+
+def saturation_table(experiments: pa.Table, manifest: Manifest, axis: LoadAxis | None) -> pa.Table:
+    """The saturation of every curve: experiments that differ in nothing but the load. No rows if there is no load."""
+    if axis is None:
+        return pa.schema([("code_version", pa.string()), *_CURVE]).empty_table()
+    types = column_types(manifest.parameters)
+    apart = _apart(manifest, axis)
+    curves: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in experiments.to_pylist():
+        if row["workload_class"] == row["operation_type"] == ALL and (row[axis.column] or 0.0) > 0.0:
+            curves.setdefault((row["code_version"], *(row[name] for name in apart)), []).append(row)
+    rows = [
+        {"code_version": key[0], **dict(zip(apart, key[1:], strict=True)), **_curve(curve, axis)}
+        for key, curve in sorted(curves.items(), key=lambda item: str(item[0]))
+    ]
+    fields = [("code_version", pa.string()), *((name, parameter_array(name, types[name], []).type) for name in apart)]
+    return pa.Table.from_pylist(rows, schema=pa.schema([*fields, *_CURVE]))
+
+
+def _apart(manifest: Manifest, axis: LoadAxis) -> list[str]:
+    """The parameters that tell curves apart: all that vary but the load. Runs at low load are often made longer, for as many
+    transactions, so the duration tells curves apart only where nothing else tells two experiments apart.
+    """
+    names = [name for name in varying(manifest.parameters) if name != axis.column]
+    others = [name for name in names if name != _DURATION]
+    columns = (axis.column, *others)
+    keys = [(each.code_version, *(each.parameters.get(name) for name in columns)) for each in manifest.experiments.values()]
+    return others if len(set(keys)) == len(keys) else names
+
+
+_CURVE: Sequence[tuple[str, pa.DataType]] = (
+    ("load_key", pa.string()),
+    ("load_unit", pa.string()),
+    ("n_loads", pa.int64()),
+    ("lowest_load", pa.float64()),
+    ("highest_load", pa.float64()),
+    ("saturation_load", pa.float64()),
+    ("saturation_low", pa.float64()),
+    ("saturation_high", pa.float64()),
+    ("bound", pa.string()),
+    ("reason", pa.string()),
+    ("peak_throughput_per_s", pa.float64()),
+    ("n_seeds", pa.int64()),
+    ("few_seeds", pa.bool_()),
+)
+
+
+def _curve(rows: list[dict[str, Any]], axis: LoadAxis) -> dict[str, Any]:
+    points = {
+        axis.load(row[axis.column]): LoadPoint(
+            axis.load(row[axis.column]),
+            row["success_rate"],
+            row["throughput_ratio"],
+            row["success_rate_hw"],
+            row["throughput_ratio_hw"],
+        )
+        for row in rows
+    }
+    found = saturation(list(points.values()))
+    seeds = min(row["n_seeds"] for row in rows)
+    return {
+        "load_key": axis.column,
+        "load_unit": "per_s" if axis.is_interval or axis.column.endswith("_rate") else axis.column,
+        "n_loads": len(points),
+        "lowest_load": min(points),
+        "highest_load": max(points),
+        "saturation_load": found.load,
+        "saturation_low": found.low,
+        "saturation_high": found.high,
+        "bound": found.bound,
+        "reason": found.reason,
+        "peak_throughput_per_s": max(row["throughput_per_s"] for row in rows),
+        "n_seeds": seeds,
+        "few_seeds": seeds < FEWEST_SEEDS,
+    }
+
+
+def write_table(table: pa.Table, folder: Path, name: str) -> None:
+    """A table as Parquet and CSV, each whole or not at all."""
+    with whole_file(folder / f"{name}.csv") as temporary:
+        pc_csv.write_csv(table, temporary)
+    with whole_file(folder / f"{name}.parquet") as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+__all__ = ["RUN_SCHEMA", "LoadAxis", "experiments_table", "load_axis", "saturation_table", "write_table"]

@@ -1,0 +1,410 @@
+"""Consolidation: every row once, whatever happened before; nothing written that is there already."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from endive.pipeline import dataset
+from endive.pipeline.consolidate import consolidate
+from endive.pipeline.dataset import PipelineError, Source, load_manifest, plan_parts
+from endive.pipeline.parameters import flat_parameters
+from endive.pipeline.query import transactions
+from endive.simulation import RESULT_SCHEMA
+from tests.cli import environment, invoke, strict
+from tests.pipeline.conftest import Sessions
+from tests.pipeline.runs import document, run_all
+
+KEY = ["experiment", "seed", "txn_id"]
+
+
+def sources(root: Path) -> pd.DataFrame:
+    """All rows of all runs, read one by one."""
+    frames: list[pd.DataFrame] = []
+    for path in sorted(root.glob("*-*/*/results.parquet")):
+        frame = pq.read_table(path).to_pandas()
+        frames.append(frame.assign(experiment=path.parent.parent.name, seed=int(path.parent.name)))
+    return pd.concat(frames).sort_values(KEY).reset_index(drop=True)
+
+
+def consolidated(root: Path) -> pd.DataFrame:
+    """All rows of the dataset, as anybody would read it: by its directory."""
+    frames: list[pd.DataFrame] = []
+    for path in sorted((root / "consolidated").rglob("*.parquet")):
+        experiment, operation = (name.partition("=")[2] for name in path.parts[-3:-1])
+        table = pq.ParquetFile(path).read()
+        frames.append(table.to_pandas().assign(experiment=experiment, operation_type=operation))
+    return pd.concat(frames).sort_values(KEY).reset_index(drop=True)
+
+
+def assert_same_rows(root: Path) -> None:
+    expected, found = sources(root), consolidated(root)
+    columns = [*KEY, *(name for name in RESULT_SCHEMA.names if name != "txn_id")]
+    assert not found.duplicated(KEY).any()
+    pd.testing.assert_frame_equal(
+        found[columns].map(_hashable), expected[columns].map(_hashable), check_dtype=False, check_exact=True
+    )
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if hasattr(value, "__len__") and not isinstance(value, str) else value
+
+
+def mtimes(root: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in (root / "consolidated").rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+def test_every_row_is_there_once_and_nothing_is_written_again(experiments: Path, sessions: Sessions) -> None:
+    done = consolidate(experiments, sessions)
+    assert_same_rows(experiments)
+    assert (done.experiments, done.runs, done.new_runs, done.problems) == (4, 12, 12, ())
+    assert done.rows == len(sources(experiments))
+    before = mtimes(experiments)
+
+    def no_session() -> Any:
+        raise AssertionError("nothing is new, so there is no need of Spark")
+
+    again = consolidate(experiments, no_session)
+    assert mtimes(experiments) == before
+    assert (again.new_runs, again.parts_written, again.rows) == (0, 0, done.rows)
+
+
+def test_parameters_are_typed_columns(experiments: Path, sessions: Sessions, spark: SparkSession) -> None:
+    consolidate(experiments, sessions)
+    manifest = load_manifest(experiments)
+    assert manifest is not None
+    frame = transactions(spark, experiments, manifest)
+    types = dict(frame.dtypes)
+    assert types["param_storage_provider"] == "string"
+    assert types["param_catalog_num_tables"] == "bigint"
+    assert types["param_workload_ingest_rate"] == "double"
+    assert types["param_catalog_table_metadata_inlined"] == "boolean"
+    counted = frame.groupBy("param_storage_provider", "param_workload_ingest_rate").count().collect()
+    expected = {}
+    for name, experiment in manifest.experiments.items():
+        key = (experiment.parameters["param_storage_provider"], experiment.parameters["param_workload_ingest_rate"])
+        expected[key] = int((sources(experiments)["experiment"] == name).sum())
+    assert {(row[0], row[1]): row[2] for row in counted} == expected
+
+
+def test_files_are_laid_out_by_experiment_and_operation_and_read_by_others(experiments: Path, sessions: Sessions) -> None:
+    consolidate(experiments, sessions)
+    names = {path.name for path in experiments.glob("mixed-*")}
+    folders = {path.parent.relative_to(experiments / "consolidated").as_posix() for path in experiments.rglob("part-*.parquet")}
+    operations = ("fast_append", "merge_append", "validated_overwrite")
+    assert folders == {f"experiment={name}/operation_type={operation}" for name in names for operation in operations}
+    frame = pd.read_parquet(experiments / "consolidated")
+    assert len(frame) == len(sources(experiments))
+    assert set(frame["operation_type"]) == set(operations)
+
+
+def test_only_what_is_new_is_written(experiments: Path, sessions: Sessions) -> None:
+    consolidate(experiments, sessions)
+    before = mtimes(experiments)
+    run_all([document(workload__ingest__rate=2.0, storage__provider="s3")], experiments, [7])
+    done = consolidate(experiments, sessions)
+    assert_same_rows(experiments)
+    assert (done.new_runs, done.parts_written, done.runs) == (1, 1, 13)
+    touched = {path.parent.parent for path, mtime in mtimes(experiments).items() if before.get(path) != mtime}
+    assert len(touched - {experiments}) == 1  # the one experiment; the manifest lies directly in the dataset
+
+
+def test_full_parts_are_left_alone_when_seeds_come(experiments: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset, "PART_ROWS", 1)
+    done = consolidate(experiments, sessions)
+    assert done.parts_written == 12
+    before = mtimes(experiments)
+    run_all([document(workload__ingest__rate=2.0, storage__provider="s3")], experiments, [7])
+    consolidate(experiments, sessions)
+    assert_same_rows(experiments)
+    assert {path for path in before if path.suffix == ".parquet" and mtimes(experiments)[path] != before[path]} == set()
+
+
+def test_a_run_that_changed_takes_the_place_of_the_old_one(experiments: Path, sessions: Sessions) -> None:
+    consolidate(experiments, sessions)
+    first, second = sorted(experiments.glob("mixed-*"))[:2]
+    shutil.copytree(first / "1", second / "1", dirs_exist_ok=True)
+    consolidate(experiments, sessions)
+    assert_same_rows(experiments)
+
+
+def test_rows_of_removed_experiments_and_seeds_go(experiments: Path, sessions: Sessions) -> None:
+    consolidate(experiments, sessions)
+    first, second = sorted(experiments.glob("mixed-*"))[:2]
+    shutil.rmtree(first)
+    shutil.rmtree(second / "0")
+    done = consolidate(experiments, sessions)
+    assert_same_rows(experiments)
+    assert (done.removed_runs, done.runs) == (4, 8)
+    assert not (experiments / "consolidated" / f"experiment={first.name}").exists()
+
+
+def test_files_that_were_lost_are_written_again(experiments: Path, sessions: Sessions) -> None:
+    consolidate(experiments, sessions)
+    lost, cut = sorted(experiments.rglob("part-*.parquet"))[:5:4]
+    lost.unlink()
+    cut.write_bytes(cut.read_bytes()[:100])
+    consolidate(experiments, sessions)
+    assert_same_rows(experiments)
+
+
+@pytest.mark.parametrize("manifest", ["", "{}", '{"format": 0, "experiments": {}}'])
+def test_without_its_manifest_the_dataset_is_made_anew(experiments: Path, sessions: Sessions, manifest: str) -> None:
+    consolidate(experiments, sessions)
+    (experiments / "consolidated" / "_manifest.json").write_text(manifest)
+    done = consolidate(experiments, sessions)
+    assert_same_rows(experiments)
+    assert (done.parts_written, done.parts_reused) == (0, 4)
+
+
+# -- runs that are not whole ---------------------------------------------------------------------------------------------------
+
+
+def damage(run: Path, how: str) -> None:
+    results = run / "results.parquet"
+    content = results.read_bytes()
+    if how == "cut":
+        results.write_bytes(content[: len(content) // 2])
+    elif how == "flipped":
+        results.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
+    elif how == "empty":
+        results.write_bytes(b"")
+    elif how == "columns":
+        pq.write_table(pq.read_table(results).drop_columns(["n_retries"]), results)
+        provenance = json.loads((run / "provenance.json").read_text())
+        from endive.simulation.output import checksum
+
+        (run / "provenance.json").write_text(json.dumps({**provenance, "results_sha256": checksum(results)}))
+    else:
+        (run / "provenance.json").unlink()
+
+
+@pytest.mark.parametrize("how", ["cut", "flipped", "empty", "columns", "no provenance"])
+def test_a_damaged_run_is_told_and_left_out_until_it_is_whole(experiments: Path, sessions: Sessions, how: str) -> None:
+    run = sorted(experiments.glob("mixed-*"))[1] / "1"
+    kept = run.parent.parent.parent / "kept"
+    shutil.copytree(run, kept)
+    damage(run, how)
+    for _ in range(2):  # it is told every time
+        done = consolidate(experiments, sessions)
+        assert [problem.where for problem in done.problems] == [f"{run.parent.name} seed 1"]
+        assert done.runs == 11
+        assert not ((consolidated(experiments)["experiment"] == run.parent.name) & (consolidated(experiments)["seed"] == 1)).any()
+    before = mtimes(experiments)
+    consolidate(experiments, sessions)
+    assert mtimes(experiments) == before
+    shutil.rmtree(run)
+    shutil.copytree(kept, run)
+    done = consolidate(experiments, sessions)
+    assert (done.problems, done.runs) == ((), 12)
+    assert_same_rows(experiments)
+
+
+def test_a_run_that_is_damaged_later_leaves_the_dataset(experiments: Path, sessions: Sessions) -> None:
+    consolidate(experiments, sessions)
+    run = sorted(experiments.glob("mixed-*"))[1] / "1"
+    damage(run, "cut")
+    done = consolidate(experiments, sessions)
+    assert (done.runs, len(done.problems)) == (11, 1)
+
+
+def test_unfinished_runs_are_counted_and_left_out(experiments: Path, sessions: Sessions) -> None:
+    (sorted(experiments.glob("mixed-*"))[0] / "1" / "results.parquet").unlink()
+    done = consolidate(experiments, sessions)
+    assert (done.unfinished_runs, done.runs, done.problems) == (1, 11, ())
+
+
+# -- interruptions -------------------------------------------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+from contextlib import nullcontext
+from pathlib import Path
+import endive.pipeline.consolidate as pipeline
+import pyarrow as pa, json
+
+root, moment = Path(sys.argv[1]), int(sys.argv[2])
+replace, seen = Path.replace, 0
+
+def killed(self, target):
+    global seen
+    seen += 1
+    if seen == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(self, target)
+
+def in_this_process(spark, tasks, work, schema, report):
+    specs = [json.dumps(spec) for task in tasks for spec in task]
+    return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pydict({"spec": specs})]))))
+
+Path.replace = killed
+pipeline.run_tasks = in_this_process
+pipeline.consolidate(root, lambda: nullcontext(None), tasks=1)
+"""
+
+
+def kill_at(root: Path, moment: int) -> int:
+    """Consolidate in a process that kills itself before its n-th file takes its place."""
+    return subprocess.run([sys.executable, "-c", KILLED, str(root), str(moment)], timeout=120).returncode
+
+
+def test_killed_before_each_file_takes_its_place_each_row_is_there_once(experiments: Path, sessions: Sessions) -> None:
+    # 4 parts of 3 files; the first is finished by the second kill, so that 9 and the manifest are left for the third
+    for moment in (1, 5, 10):  # before the first file, within the second part, before the manifest
+        assert kill_at(experiments, moment) == -signal.SIGKILL
+        assert not (experiments / "consolidated" / "_manifest.json").exists()
+    found = consolidated(experiments)
+    assert not found.duplicated(KEY).any()
+    done = consolidate(experiments, sessions)
+    assert (done.parts_written, done.parts_reused) == (0, 4)  # all were written before the last kill
+    assert_same_rows(experiments)
+    assert list(experiments.rglob("*.tmp")) == []
+
+
+def test_killed_while_parts_are_written_anew_no_row_is_twice_at_any_moment(experiments: Path, sessions: Sessions) -> None:
+    consolidate(experiments, sessions)
+    points = [document(workload__ingest__rate=rate, storage__provider="s3") for rate in (2.0, 12.0)]
+    run_all(points, experiments, [3])
+    shutil.rmtree(sorted(experiments.glob("mixed-*"))[0] / "0")
+    for moment in (1, 3, 6):
+        kill_at(experiments, moment)
+        assert not consolidated(experiments).duplicated(KEY).any()
+        run_all(points, experiments, [3 + moment])  # what is planned differs from what was written
+    consolidate(experiments, sessions)
+    assert_same_rows(experiments)
+    assert list(experiments.rglob("*.tmp")) == []
+
+
+def test_the_command_killed_on_spark_and_run_again_has_each_row_once(experiments: Path, sessions: Sessions) -> None:
+    command = [sys.executable, "-m", "endive", "consolidate", str(experiments), "--master", "local[1,4]"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+    deadline = time.monotonic() + 120
+    while not list(experiments.rglob("part-*.parquet")) and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    time.sleep(1.0)  # what Spark had started may end first
+    consolidate(experiments, sessions)
+    assert_same_rows(experiments)
+
+
+def test_a_full_disk_is_told_and_what_was_there_stays(
+    experiments: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consolidate(experiments, sessions)
+    run_all([document(workload__ingest__rate=2.0, storage__provider="s3")], experiments, [7])
+    before = mtimes(experiments)
+
+    def no_space(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device", "part-00000.parquet")
+
+    def in_this_process(spark: Any, tasks: Any, work: Any, schema: str, report: Any) -> pa.Table:
+        specs = [json.dumps(spec) for task in tasks for spec in task]
+        return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pydict({"spec": specs})]))))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("endive.pipeline.parts.PartWriter", no_space)
+        patch.setattr("endive.pipeline.consolidate.run_tasks", in_this_process)
+        done = consolidate(experiments, sessions)
+    assert "No space left" in done.problems[0].message
+    assert done.runs == 12
+    assert mtimes(experiments) == before
+    assert consolidate(experiments, sessions).runs == 13
+    assert_same_rows(experiments)
+
+
+def test_one_consolidation_at_a_time(experiments: Path, sessions: Sessions) -> None:
+    def meanwhile() -> Any:
+        with pytest.raises(PipelineError, match="another consolidation"):
+            consolidate(experiments, sessions)
+        return sessions()
+
+    assert consolidate(experiments, meanwhile).runs == 12
+
+
+# -- smaller things ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_bytes_do_not_depend_on_the_number_of_tasks(experiments: Path, sessions: Sessions) -> None:
+    found = []
+    for tasks in (1, 3, 8):
+        consolidate(experiments, sessions, tasks=tasks)
+        found.append({path.name: path.read_bytes() for path in experiments.rglob("part-*.parquet")})
+        shutil.rmtree(experiments / "consolidated")
+    assert found[0] == found[1] == found[2]
+
+
+def test_seeds_stay_in_their_part() -> None:
+    def sources_of(*seeds: int) -> dict[int, Source]:
+        return {seed: Source(1, 1, dataset.PART_ROWS // 2) for seed in seeds}
+
+    _, first = plan_parts(None, sources_of(1, 2, 3), ())
+    assert [(part.number, part.seeds) for part in first] == [(0, [1, 2]), (1, [3])]
+    old = dataset.Experiment("l", "h", "v", 1.0, {}, sources_of(1, 2, 3), first)
+    kept, written = plan_parts(old, sources_of(0, 1, 2, 3), (0, 1))
+    assert [part.seeds for part in kept] == [[1, 2]]
+    assert [(part.number, part.seeds) for part in written] == [(1, [3, 0])]
+    kept, written = plan_parts(old, sources_of(2), (0, 1))
+    assert kept == []
+    assert [(part.number, part.seeds) for part in written] == [(0, [2])]
+
+
+def test_parameters_that_would_share_a_name_do_not(tmp_path: Path) -> None:
+    found = flat_parameters({"workload": {"a-b": {"rate": 1.0}, "a_b": {"rate": 2.0}, "A_b": {"rate": 3.0}}}, tmp_path)
+    rates = [value for name, value in found.items() if "rate" in name]
+    assert rates == [1.0, 2.0, 3.0]
+
+
+def test_profiles_of_ones_own_are_named(tmp_path: Path) -> None:
+    profile = tmp_path / "mine.toml"
+    profile.write_text(
+        'name = "mine"\nread = { fixed_ms = 5.0 }\nwrite = { fixed_ms = 6.0 }\ncas = { median_ms = 7.0, sigma = 0.2 }\n'
+    )
+    run_all([document(storage__provider=str(profile), simulation__duration_ms=500.0)], tmp_path / "out", [0])
+    (run,) = (tmp_path / "out").glob("*/0/provenance.json")
+    found = flat_parameters(json.loads(run.read_text())["parameters"], run.parent.parent)
+    assert str(found["param_storage_provider"]).startswith("mine-")
+    assert found["param_catalog_provider"] == found["param_storage_provider"]
+
+
+# -- the command ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("commands_share_spark")
+def test_the_command_tells_what_it_did(experiments: Path) -> None:
+    result = invoke("consolidate", str(experiments), "--json")
+    assert result.exit_code == 0
+    told = strict(result.stdout)
+    assert (told["runs"], told["experiments"], told["problems"]) == (12, 4, [])
+    shown = invoke("consolidate", str(experiments))
+    assert "0 runs are new" in shown.stdout
+
+
+@pytest.mark.usefixtures("commands_share_spark")
+def test_the_command_fails_if_a_run_is_damaged(experiments: Path) -> None:
+    damage(sorted(experiments.glob("mixed-*"))[0] / "2", "cut")
+    result = invoke("consolidate", str(experiments), "--json")
+    assert result.exit_code == 1
+    assert "seed 2: corrupt" in result.stderr
+    assert len(strict(result.stdout)["problems"]) == 1
+
+
+@pytest.mark.parametrize("folder", [".", "missing"])
+def test_a_folder_without_runs_is_an_error(tmp_path: Path, folder: str) -> None:
+    result = invoke("consolidate", str(tmp_path / folder), "--json")
+    assert result.exit_code == 2
+    assert "no finished run" in result.stderr
+    assert strict(result.stdout)["errors"]
+    assert list(tmp_path.iterdir()) == []

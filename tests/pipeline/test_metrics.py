@@ -1,0 +1,407 @@
+"""Metrics against a naive computation of their definitions with pandas, and what reaches the driver."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from scipy import stats
+
+from endive.pipeline.consolidate import consolidate
+from endive.pipeline.dataset import Experiment, Manifest, PipelineError, load_manifest
+from endive.pipeline.metrics import Metrics, MetricsOptions, load_tables, measure
+from endive.pipeline.parameters import Value
+from endive.pipeline.query import query
+from endive.pipeline.tables import LoadAxis, load_axis, saturation_table
+from tests.analysis.test_warmup import naive as naive_mser5
+from tests.cli import invoke, strict
+from tests.pipeline.conftest import Sessions
+from tests.pipeline.runs import DURATION_MS, document, run_all
+
+ROWS_OF_A_RUN = 9
+"""Ingest has two operations and upkeep one: three pairs, two classes, three operations, and all."""
+TIMES = ("catalog_read_ms", "t_runtime", "per_attempt_io_ms", "conflict_io_ms", "t_backoff", "catalog_commit_ms")
+ACCESSES = (
+    "metadata_reads",
+    "metadata_writes",
+    "manifest_list_reads",
+    "manifest_list_writes",
+    "manifest_list_appends",
+    "manifest_file_reads",
+    "manifest_file_writes",
+)
+
+
+@pytest.fixture(scope="module")
+def dataset(finished_experiments: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset that tests read; they write tables of metrics beside it, each its own."""
+    from contextlib import nullcontext
+
+    root = tmp_path_factory.mktemp("metrics") / "experiments"
+    shutil.copytree(finished_experiments, root)
+    consolidate(root, lambda: nullcontext(spark))
+    return root
+
+
+def naive_warmup(rows: pd.DataFrame, end_ms: float) -> float:
+    """Both series by hand: latencies in order of submission, commits in 500 bins of time."""
+    done = rows[rows.status == "committed"].sort_values(["t_submit", "t_commit"])
+    if len(done) < 50:
+        return 0.0
+    cut, _ = naive_mser5(list(done.commit_latency))
+    by_latency = done.t_submit.iloc[cut] if cut else 0.0
+    edges = [end_ms * i / 500 for i in range(501)]
+    counts = [((done.t_commit >= low) & (done.t_commit < high)).sum() for low, high in pairwise(edges)]
+    by_commits = naive_mser5([float(count) for count in counts])[0] * end_ms / 500
+    return float(min(max(by_latency, by_commits), end_ms / 2))
+
+
+def naive_metrics(rows: pd.DataFrame, start_ms: float, end_ms: float) -> dict[str, float]:
+    """SPEC section 7, word for word."""
+    window = rows[(rows.t_submit >= start_ms) & (rows.t_submit <= end_ms)]
+    committed, aborted = window[window.status == "committed"], window[window.status == "aborted"]
+    all_committed = rows[rows.status == "committed"]
+    in_time = ((all_committed.t_commit >= start_ms) & (all_committed.t_commit <= end_ms)).sum()
+    seconds = (end_ms - start_ms) / 1000
+    nan = math.nan
+    found: dict[str, Any] = {
+        "transactions": len(window),
+        "committed": len(committed),
+        "aborted": len(aborted),
+        "in_flight": (window.status == "in_flight").sum(),
+        "throughput_per_s": in_time / seconds,
+        "offered_per_s": len(window) / seconds,
+        "throughput_ratio": in_time / len(window) if len(window) else nan,
+        "success_rate": len(committed) / (len(committed) + len(aborted)) if len(committed) + len(aborted) else nan,
+        "retries_per_txn": window.n_retries.mean(),
+        "overhead": (committed.commit_latency / committed.total_latency).mean(),
+        "aborted_validation_exception": (aborted.abort_reason == "validation_exception").sum(),
+        "aborted_max_retries_exceeded": (aborted.abort_reason == "max_retries_exceeded").sum(),
+        "aborted_commit_timeout": (aborted.abort_reason == "commit_timeout").sum(),
+    }
+    for latency in ("commit_latency", "total_latency"):
+        found[f"{latency}_mean_ms"] = committed[latency].mean()
+        for percent in (50, 95, 99):
+            found[f"{latency}_p{percent}_ms"] = committed[latency].quantile(percent / 100)
+    found |= {f"mean_{name}": committed[name].mean() for name in TIMES}
+    found |= {name: window[name].sum() for name in (*ACCESSES, "n_retries", "n_restarts", "false_conflicts", "real_conflicts")}
+    found |= {f"{name}_per_txn": window[name].mean() for name in ACCESSES}
+    return {name: float(value) for name, value in found.items()}
+
+
+def naive_runs(root: Path, warmup_ms: float | None, cooldown_ms: float) -> dict[tuple[str, int, str, str], dict[str, float]]:
+    found = {}
+    for path in sorted(root.glob("mixed-*/*/results.parquet")):
+        rows = pq.read_table(path).to_pandas()
+        end = DURATION_MS - cooldown_ms
+        start = naive_warmup(rows, end) if warmup_ms is None else warmup_ms
+        for cls, operation in product(("all", *rows.workload_class.unique()), ("all", *rows.operation_type.unique())):
+            chosen = rows[
+                ((rows.workload_class == cls) | (cls == "all")) & ((rows.operation_type == operation) | (operation == "all"))
+            ]
+            if len(chosen):
+                key = (path.parent.parent.name, int(path.parent.name), cls, operation)
+                found[key] = {"warmup_ms": start, **naive_metrics(chosen, start, end)}
+    return found
+
+
+@pytest.mark.parametrize(("warmup_ms", "cooldown_ms"), [(None, 0.0), (3_000.0, 2_000.0), (0.0, 0.0)])
+def test_metrics_are_their_definitions(spark: SparkSession, dataset: Path, warmup_ms: float | None, cooldown_ms: float) -> None:
+    measured = measure(spark, dataset, MetricsOptions(warmup_ms, cooldown_ms))
+    expected = naive_runs(dataset, warmup_ms, cooldown_ms)
+    rows = {
+        (row["experiment"], row["seed"], row["workload_class"], row["operation_type"]): row for row in measured.runs.to_pylist()
+    }
+    assert rows.keys() == expected.keys()
+    assert len(rows) == 12 * ROWS_OF_A_RUN
+    for key, numbers in expected.items():
+        found = {name: math.nan if rows[key][name] is None else float(rows[key][name]) for name in numbers}
+        assert found == pytest.approx(numbers, rel=1e-9, nan_ok=True), key
+    assert any(numbers["aborted"] for numbers in expected.values())
+    assert any(numbers["in_flight"] for numbers in expected.values())
+    if warmup_ms is None:
+        assert any(numbers["warmup_ms"] for numbers in expected.values())
+
+
+def test_the_decomposition_adds_up_to_the_latency(spark: SparkSession, dataset: Path) -> None:
+    for row in measure(spark, dataset, MetricsOptions(0.0)).runs.to_pylist():
+        if row["committed"]:
+            assert sum(row[f"mean_{name}"] for name in TIMES) == pytest.approx(row["total_latency_mean_ms"], rel=1e-9)
+
+
+def test_experiments_are_means_over_seeds_with_intervals_of_student(spark: SparkSession, dataset: Path) -> None:
+    measured = measure(spark, dataset, MetricsOptions(2_000.0))
+    runs = measured.runs.to_pandas()
+    for row in measured.experiments.to_pylist():
+        chosen = runs[
+            (runs.experiment == row["experiment"])
+            & (runs.workload_class == row["workload_class"])
+            & (runs.operation_type == row["operation_type"])
+        ]
+        assert (row["n_seeds"], row["few_seeds"]) == (3, False)
+        for name in ("throughput_per_s", "success_rate", "commit_latency_p99_ms", "overhead", "mean_t_runtime", "aborted"):
+            values = chosen[name].dropna()
+            assert row[name] == pytest.approx(values.mean(), rel=1e-9)
+            width = stats.t.ppf(0.975, len(values) - 1) * values.std() / math.sqrt(len(values))
+            assert row[f"{name}_hw"] == pytest.approx(width, rel=1e-9, abs=1e-12)
+    assert {row["param_storage_provider"] for row in measured.experiments.to_pylist()} == {"s3", "s3x"}
+    assert measured.experiments.schema.field("param_catalog_num_tables").type == pa.int64()
+
+
+def test_saturation_by_curve(spark: SparkSession, dataset: Path) -> None:
+    measured = measure(spark, dataset, MetricsOptions(2_000.0))
+    assert measured.axis == LoadAxis("param_workload_ingest_rate")
+    curves = {row["param_storage_provider"]: row for row in measured.saturation.to_pylist()}
+    assert set(curves) == {"s3", "s3x"}
+    assert all((row["n_loads"], row["n_seeds"], row["few_seeds"]) == (2, 3, False) for row in curves.values())
+    assert {row["bound"] for row in curves.values()} <= {"crossed", "at_or_below", "above"}
+
+
+@pytest.mark.parametrize("key", ["workload.ingest.rate", "param_workload_ingest_rate"])
+def test_the_load_may_be_named(spark: SparkSession, dataset: Path, key: str) -> None:
+    assert measure(spark, dataset, MetricsOptions(0.0, load=key)).axis == LoadAxis("param_workload_ingest_rate")
+
+
+def manifest_of(*parameters: dict[str, Value]) -> Manifest:
+    return Manifest({f"e{i}": Experiment("e", str(i), "v", 1.0, dict(each)) for i, each in enumerate(parameters)})
+
+
+def test_the_load_is_the_one_rate_that_varies() -> None:
+    one: dict[str, Value] = {"param_workload_a_rate": 1.0, "param_storage_provider": "s3"}
+    two: dict[str, Value] = {"param_workload_a_rate": 2.0}
+    assert load_axis(manifest_of(one, two), None) == LoadAxis("param_workload_a_rate")
+    assert "no rate" in str(load_axis(manifest_of(one, one), None))
+    third: dict[str, Value] = {"param_workload_a_rate": 2.0, "param_workload_b_inter_arrival_scale": 50.0}
+    assert "several" in str(load_axis(manifest_of(one, third), None))
+
+
+def test_curves_are_told_apart_by_all_that_varies_and_by_duration_only_if_need_be() -> None:
+    def point(provider: str, rate: float, duration_ms: float) -> dict[str, Value]:
+        return {
+            "param_storage_provider": provider,
+            "param_workload_a_rate": rate,
+            "param_simulation_duration_ms": duration_ms,
+            "param_catalog_num_tables": 1,
+        }
+
+    points = [point(provider, rate, 1000.0 / rate) for provider in ("s3", "s3x") for rate in (1.0, 2.0, 4.0)]
+
+    def table(*parameters: dict[str, Value]) -> pa.Table:
+        manifest = manifest_of(*parameters)
+        ratio = {1.0: 1.0, 2.0: 1.0, 4.0: 0.9}
+        rows = [
+            {
+                **each,
+                "experiment": f"e{i}",
+                "code_version": "v",
+                "workload_class": "all",
+                "operation_type": "all",
+                "success_rate": 1.0,
+                "success_rate_hw": 0.0,
+                "throughput_ratio": ratio[float(each["param_workload_a_rate"])],
+                "throughput_ratio_hw": 0.01,
+                "throughput_per_s": 1.0,
+                "n_seeds": 5,
+            }
+            for i, each in enumerate(parameters)
+        ]
+        return saturation_table(pa.Table.from_pylist(rows), manifest, LoadAxis("param_workload_a_rate"))
+
+    curves = table(*points).to_pylist()
+    assert [row["param_storage_provider"] for row in curves] == ["s3", "s3x"]
+    for row in curves:
+        assert (row["n_loads"], row["bound"], row["reason"]) == (3, "crossed", "throughput")
+        assert row["saturation_load"] == pytest.approx(3.0)
+        # 1 - 0.01 crosses 0.95 after 4 of 10 hundredths, 1 + 0.01 after 6
+        assert row["saturation_low"] == pytest.approx(2.8)
+        assert row["saturation_high"] == pytest.approx(3.2)
+    longer = [point("s3", 1.0, 5000.0), *points]
+    assert "param_simulation_duration_ms" in table(*longer).column_names
+
+
+def test_times_between_arrivals_are_rates() -> None:
+    axis = LoadAxis("param_transaction_inter_arrival_scale")
+    assert axis.load(250.0) == 4.0
+    assert LoadAxis("param_workload_w_closed_clients").load(8) == 8.0
+
+
+def test_a_load_that_is_none_is_an_error(spark: SparkSession, dataset: Path) -> None:
+    with pytest.raises(PipelineError, match="param_workload_ingest_rate"):
+        measure(spark, dataset, MetricsOptions(load="workload.ingest.rat"))
+
+
+def test_no_window_is_an_error(spark: SparkSession, dataset: Path) -> None:
+    with pytest.raises(PipelineError, match="leave nothing"):
+        measure(spark, dataset, MetricsOptions(warmup_ms=15_000.0, cooldown_ms=5_000.0))
+
+
+def equal(left: Metrics, right: Metrics) -> bool:
+    return all(getattr(left, name).equals(getattr(right, name)) for name in ("runs", "experiments", "saturation"))
+
+
+def test_nothing_depends_on_the_number_of_tasks(spark: SparkSession, dataset: Path) -> None:
+    first, *others = [measure(spark, dataset, MetricsOptions(), tasks=tasks) for tasks in (1, 2, 8)]
+    assert all(equal(first, other) for other in others)
+
+
+def test_nothing_depends_on_how_runs_lie_in_parts(
+    spark: SparkSession, dataset: Path, experiments: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("endive.pipeline.dataset.PART_ROWS", 1)
+    consolidate(experiments, sessions)
+    assert equal(measure(spark, dataset, MetricsOptions()), measure(spark, experiments, MetricsOptions()))
+
+
+def test_no_rows_of_transactions_reach_the_driver(spark: SparkSession, dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    collected: list[int] = []
+
+    def counted(name: str) -> None:
+        original = getattr(DataFrame, name)
+
+        def wrapper(self: Any, *arguments: Any, **options: Any) -> Any:
+            rows = original(self, *arguments, **options)
+            collected.append(rows.num_rows if isinstance(rows, pa.Table) else len(rows))
+            return rows
+
+        monkeypatch.setattr(DataFrame, name, wrapper)
+
+    def forbidden(*_: Any, **__: Any) -> Any:
+        raise AssertionError("rows are taken to the driver one by one")
+
+    for name in ("collect", "toPandas", "toArrow", "take", "tail"):
+        counted(name)
+    for name in ("toLocalIterator", "foreach"):
+        monkeypatch.setattr(DataFrame, name, forbidden)
+    measured = measure(spark, dataset, MetricsOptions())
+    manifest = load_manifest(dataset)
+    assert manifest is not None
+    transactions = sum(experiment.rows for experiment in manifest.experiments.values())
+    assert transactions > 1_000
+    assert sum(collected) == measured.runs.num_rows == 12 * ROWS_OF_A_RUN
+
+
+def test_tables_are_written_whole_as_parquet_and_csv(spark: SparkSession, dataset: Path) -> None:
+    measured = measure(spark, dataset, MetricsOptions(1_000.0))
+    names = {path.name for path in (dataset / "metrics").iterdir()}
+    tables = {f"{name}.{kind}" for name in ("by_run", "by_experiment", "saturation") for kind in ("parquet", "csv")}
+    assert names == {*tables, "_state.json"}
+    read = load_tables(dataset)
+    assert read["runs"].equals(measured.runs)
+    frame = pd.read_csv(dataset / "metrics" / "by_run.csv")
+    assert np.allclose(frame.throughput_per_s, measured.runs.to_pandas().throughput_per_s, rtol=1e-12)
+
+
+def test_a_class_that_a_seed_lacks_counts_as_zero(spark: SparkSession, sessions: Sessions, tmp_path: Path) -> None:
+    rare = document(workload__upkeep={"rate": 0.02, "operation": "validated_overwrite", "runtime": {"mean": 10.0}})
+    run_all([rare], tmp_path, range(4))
+    consolidate(tmp_path, sessions)
+    measured = measure(spark, tmp_path, MetricsOptions(0.0))
+    upkeep = [row for row in measured.runs.to_pylist() if (row["workload_class"], row["operation_type"]) == ("upkeep", "all")]
+    counts = [row["transactions"] for row in upkeep]
+    assert len(counts) == 4
+    assert 0 in counts
+    assert any(counts)
+    (mean,) = [
+        row["transactions"]
+        for row in measured.experiments.to_pylist()
+        if (row["workload_class"], row["operation_type"]) == ("upkeep", "all")
+    ]
+    assert mean == pytest.approx(sum(counts) / 4)
+
+
+def test_one_seed_is_flagged_and_a_run_without_transactions_is_measured(
+    spark: SparkSession, sessions: Sessions, tmp_path: Path
+) -> None:
+    run_all([document(simulation__duration_ms=1.0)], tmp_path, [0])
+    consolidate(tmp_path, sessions)
+    measured = measure(spark, tmp_path, MetricsOptions())
+    (row,) = measured.experiments.to_pylist()
+    assert (row["transactions"], row["success_rate"], row["few_seeds"], row["throughput_per_s_hw"]) == (0, None, True, None)
+    assert measured.remark is not None
+    assert measured.saturation.num_rows == 0
+
+
+def test_sql_sees_all_views(spark: SparkSession, dataset: Path) -> None:
+    measure(spark, dataset, MetricsOptions(0.0))
+    manifest = load_manifest(dataset)
+    assert manifest is not None
+    both = """SELECT t.n AS a, r.n AS b FROM (SELECT count(*) n FROM transactions WHERE status = 'committed') t,
+              (SELECT sum(committed) n FROM runs WHERE workload_class = 'all' AND operation_type = 'all') r"""
+    (row,) = query(spark, dataset, manifest, both, 10)[0].to_pylist()
+    assert row["a"] == row["b"] > 0
+    for view, rows in (("experiments", 4 * ROWS_OF_A_RUN), ("saturation", 2)):
+        assert query(spark, dataset, manifest, f"SELECT count(*) AS n FROM {view}", 10)[0].to_pylist() == [{"n": rows}]
+    found, more = query(spark, dataset, manifest, "SELECT txn_id FROM transactions", 7)
+    assert (found.num_rows, more) == (7, True)
+    with pytest.raises(PipelineError, match="nothing"):
+        query(spark, dataset, manifest, "SELECT nothing FROM transactions", 7)
+
+
+# -- the command ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("commands_share_spark")
+def test_the_command_writes_tables_and_tells(dataset: Path) -> None:
+    result = invoke("metrics", str(dataset), "--json", "--warmup", "1000")
+    assert result.exit_code == 0
+    told = strict(result.stdout)
+    assert (told["runs"], len(told["experiments"]), len(told["saturation"])) == (12, 4, 2)
+    assert all(row["warmup_ms"] == 1000.0 for row in told["experiments"])
+    shown = invoke("metrics", str(dataset), "--warmup", "1000")
+    assert "Saturation over workload_ingest_rate" in shown.stdout
+
+
+@pytest.mark.usefixtures("commands_share_spark")
+def test_the_command_answers_queries_without_measuring_again(dataset: Path) -> None:
+    sql = "SELECT param_storage_provider AS provider FROM runs JOIN experiments USING (experiment) GROUP BY 1 ORDER BY 1"
+    assert invoke("metrics", str(dataset)).exit_code == 0
+    before = (dataset / "metrics" / "by_run.parquet").stat().st_mtime_ns
+    result = invoke("metrics", str(dataset), "--sql", sql, "--json")
+    assert result.exit_code == 0
+    assert [row["provider"] for row in strict(result.stdout)] == ["s3", "s3x"]
+    assert (dataset / "metrics" / "by_run.parquet").stat().st_mtime_ns == before
+    assert invoke("metrics", str(dataset), "--sql", "SELECT 1 AS one", "--warmup", "500").stdout.split() == ["one", "1"]
+    assert (dataset / "metrics" / "by_run.parquet").stat().st_mtime_ns != before
+    assert json.loads((dataset / "metrics" / "_state.json").read_text())["options"]["warmup_ms"] == 500.0
+
+
+@pytest.mark.usefixtures("commands_share_spark")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--load", "catalog.num_table"), "no experiment has such a number"),
+        (("--warmup", "20000"), "leave nothing"),
+        (("--warmup", "-1"), "warmup"),
+        (("--sql", "SELECT nothing FROM runs"), "nothing"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(dataset: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = invoke("metrics", str(dataset), *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_without_a_dataset_there_is_nothing_to_measure(tmp_path: Path) -> None:
+    result = invoke("metrics", str(tmp_path), "--json")
+    assert result.exit_code == 2
+    assert "endive consolidate" in result.stderr
+    assert strict(result.stdout)["errors"]
+
+
+@pytest.mark.usefixtures("commands_share_spark")
+def test_runs_that_are_not_consolidated_yet_are_mentioned(experiments: Path, sessions: Sessions) -> None:
+    consolidate(experiments, sessions)
+    run_all([document(workload__ingest__rate=2.0, storage__provider="s3")], experiments, [7, 8])
+    assert "2 runs are not in the dataset yet" in invoke("metrics", str(experiments)).stderr
