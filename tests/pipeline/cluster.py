@@ -1,0 +1,161 @@
+"""A real cluster of Spark on this machine: a standalone master and workers, from the pip-installed pyspark.
+
+As a program it is the driver of a sweep, in a process of its own, because a process has one Spark at a time:
+
+    python -m tests.pipeline.cluster MASTER SWEEP ROOT TASKS [ship]
+
+prints, as JSON, the states of the runs and the cache directory that the executors see.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from endive.pipeline.java import CACHE_VARIABLE, java_home
+from endive.pipeline.session import SparkOptions, spark_session
+from endive.pipeline.sweep import look, run_sweep
+from tests.pipeline.sweeps import plan_of
+
+PATIENCE_SECONDS = 120.0
+_HOST = "127.0.0.1"
+_QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that runs."""
+
+    master: str
+    workers: tuple[subprocess.Popen[bytes], ...]
+
+
+@contextmanager
+def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
+    """A master and workers of one core each, for the block."""
+    with ExitStack() as stack:
+        log = folder / "master.log"
+        stack.enter_context(_daemon(log, "master.Master", "--host", _HOST, "--port", "0", "--webui-port", "0"))
+        master = _logged(log, r"Starting Spark master at (spark://\S+)")
+        started = []
+        for number in range(workers):
+            place = ["--host", _HOST, "--port", "0", "--webui-port", "0", "--work-dir", str(folder / f"work-{number}")]
+            command = ["worker.Worker", *place, "--cores", "1", "--memory", "1g", master]
+            started.append(stack.enter_context(_daemon(folder / f"worker-{number}.log", *command)))
+        for number in range(workers):
+            _logged(folder / f"worker-{number}.log", r"(Successfully registered) with master")
+        yield Cluster(master, tuple(started))
+
+
+@contextmanager
+def _daemon(log: Path, name: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of Spark in a session of its own, so that what it starts can be ended with it, and nothing else."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **{name: value for name, value in clean_environment().items() if name != "PYTHONPATH"},
+        "SPARK_HOME": str(home),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": _QUICK_START,
+    }
+    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment for processes of Spark, with nothing in it of a session that this process has."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    return {**kept, "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": _HOST}
+
+
+def _logged(log: Path, pattern: str) -> str:
+    """What a log says, once it does."""
+    found = wait_until(lambda: re.search(pattern, log.read_text(errors="replace")), f"{log.name} never said {pattern!r}")
+    return str(found[1])
+
+
+def wait_until(condition: Any, complaint: str) -> Any:
+    """What a condition gives when it gives something."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(complaint)
+        time.sleep(0.02)
+    return found
+
+
+@contextmanager
+def driver(
+    master: str, sweep: Path, root: Path, tasks: int, *, ship: bool = False, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs a sweep on a cluster."""
+    command = [sys.executable, "-m", __name__, master, str(sweep), str(root), str(tasks), *(["ship"] if ship else [])]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**clean_environment(), **(environment or {})},
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def report_of(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What a driver has to say when it is through."""
+    told, complaints = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0, complaints
+    report: dict[str, Any] = json.loads(told)
+    return {**report, "stderr": complaints}
+
+
+def _cache_directories(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"value": [os.environ.get(CACHE_VARIABLE, "")]})
+
+
+def main(master: str, sweep: str, root: str, tasks: str, ship: str = "") -> None:
+    """Run a sweep and tell what came of it."""
+    warnings.simplefilter("ignore", FutureWarning)  # pyspark speaks of pandas 3
+    settings = (
+        ("spark.executor.memory", "512m"),
+        ("spark.executor.extraJavaOptions", _QUICK_START),
+        ("spark.driver.host", _HOST),
+    )
+    with spark_session(SparkOptions(master=master, ship_code=bool(ship), settings=settings)) as spark:
+        outcomes = run_sweep(spark, look(plan_of(Path(sweep)), Path(root)), Path(root), tasks=int(tasks))
+        seen = spark.range(0, 2, 1, 2).mapInArrow(_cache_directories, "value string").collect()
+    states = [outcome.state for outcome in outcomes]
+    print(json.dumps({"states": states, "caches": sorted({row["value"] for row in seen})}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

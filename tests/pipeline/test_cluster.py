@@ -1,0 +1,86 @@
+"""Sweeps on a real cluster: the same bytes as on one machine, and whole even if a worker dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from endive.pipeline.java import CACHE_VARIABLE
+from endive.pipeline.sweep import look, run_sweep
+from tests.pipeline.cluster import Cluster, driver, report_of, standalone_cluster, wait_until
+from tests.pipeline.sweeps import digests, plan_of, problems, sweep_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+def test_results_are_the_same_bytes_on_one_machine_and_on_a_cluster(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    sweep = sweep_file(tmp_path)
+    plan, found = plan_of(sweep), []
+    for tasks in (1, 2, 8):
+        root = tmp_path / f"local-{tasks}"
+        run_sweep(spark, look(plan, root), root, tasks=tasks)
+        found.append(digests(root))
+    root, cache = tmp_path / "cluster", tmp_path / "cache"
+    with driver(cluster.master, sweep, root, tasks=4, environment={CACHE_VARIABLE: str(cache)}) as process:
+        report = report_of(process)
+    assert report == {"states": ["done"] * plan.runs, "caches": [str(cache)], "stderr": ""}
+    assert not problems(root)
+    assert len(found[0]) == plan.runs
+    assert found == [digests(root)] * 3
+
+
+def test_a_worker_that_is_killed_costs_no_run(tmp_path: Path) -> None:
+    sweep, root = sweep_file(tmp_path, seeds=6, duration_ms=8_000.0), tmp_path / "out"
+    runs = plan_of(sweep).runs
+
+    def finished() -> int:
+        return len(list(root.rglob("results.parquet")))
+
+    with standalone_cluster(tmp_path) as cluster, driver(cluster.master, sweep, root, tasks=runs) as process:
+        wait_until(lambda: finished() >= 2, "the sweep does not get on")
+        os.kill(cluster.workers[0].pid, signal.SIGKILL)
+        before = finished()
+        report = report_of(process)
+    assert before < runs  # or the worker was killed too late to show anything
+    assert set(report["states"]) <= {"done", "found"}  # found: the worker died between writing results and telling of them
+    assert len(report["states"]) == len(digests(root)) == runs
+    assert [problem for problem in problems(root) if not problem.endswith(".tmp")] == []  # it may leave a file half-written
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> Path:
+    """A Python that has the dependencies of the package, but not the package."""
+    site, program = tmp_path / "site", tmp_path / "python"
+    site.mkdir()
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if "endive" not in entry.name and entry.suffix != ".pth":
+            (site / entry.name).symlink_to(entry)
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{site}" exec "{sys.executable}" -S "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+def test_executors_without_the_package_run_the_code_that_is_shipped(cluster: Cluster, bare_python: Path, tmp_path: Path) -> None:
+    command = [str(bare_python), "-c", "import pyarrow, endive"]
+    without = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={}, check=False)
+    assert "No module named 'endive'" in without.stderr
+    sweep, root = sweep_file(tmp_path, seeds=1), tmp_path / "out"
+    with driver(cluster.master, sweep, root, tasks=2, ship=True, environment={"PYSPARK_PYTHON": str(bare_python)}) as process:
+        report = report_of(process)
+    assert report["states"] == ["done"] * plan_of(sweep).runs
+    assert not problems(root)

