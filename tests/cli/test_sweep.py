@@ -31,7 +31,7 @@ def finished(tmp_path: Path) -> Path:
     root = tmp_path / "experiments"
     for run in look(plan_of(sweep_file(tmp_path, seeds=1)), root).todo:
         document = json.dumps(run.point.document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
-        assert run_one(document, run.seed, root)["state"] == "done"
+        assert run_one(document, run.seed, root, run.point.experiment)["state"] == "done"
     return root
 
 

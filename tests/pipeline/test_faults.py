@@ -28,7 +28,7 @@ from tests.pipeline.sweeps import plan_of
 root = Path(sys.argv[2])
 print("ready", flush=True)
 for run in look(plan_of(Path(sys.argv[1])), root).todo:
-    run_one(_as_json(run.point), run.seed, root)
+    run_one(_as_json(run.point), run.seed, root, run.point.experiment)
 """
 
 

@@ -115,11 +115,21 @@ def test_progress_is_told_by_what_is_on_disk(spark: SparkSession, tmp_path: Path
 def test_a_task_reports_one_row_for_each_run_and_no_transactions(tmp_path: Path) -> None:
     plan = plan_of(sweep_file(tmp_path, seeds=1))
     document = json.dumps(plan.points[0].document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
-    outcome = run_one(document, 7, tmp_path / "out")
+    experiment = plan.points[0].experiment
+    outcome = run_one(document, 7, tmp_path / "out", experiment)
     assert outcome["state"] == "done"
     assert outcome["experiment"] == plan.points[0].experiment
     assert outcome["rows"] > 0
-    assert run_one(document, 7, tmp_path / "out")["state"] == "found"
+    assert run_one(document, 7, tmp_path / "out", experiment)["state"] == "found"
+
+
+def test_an_executor_with_other_code_says_so_and_writes_nothing(tmp_path: Path) -> None:
+    plan = plan_of(sweep_file(tmp_path, seeds=1))
+    document = json.dumps(plan.points[0].document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
+    outcome = run_one(document, 7, tmp_path / "out", "0123456789ab")
+    assert (outcome["state"], outcome["experiment"]) == ("failed", "0123456789ab")
+    assert "other code" in outcome["error"]
+    assert not (tmp_path / "out").exists()
 
 
 def runs_costing(*seconds: float) -> list[Run]:

@@ -241,10 +241,10 @@ class SweepReader:
 
     def _base(self) -> tuple[Tree, Path]:
         if self._file.base is not None:
-            tree, directory = dict(self._file.base), self.path.parent
+            tree, directory = dict(self._file.base), self.path.resolve().parent
         else:
             assert self._file.sweep.base is not None
-            base = self.path.parent / self._file.sweep.base
+            base = self.path.resolve().parent / self._file.sweep.base
             tree, directory = read_toml(base), base.parent
         return {**tree, "experiment": {"label": self.name}}, directory
 

@@ -198,7 +198,7 @@ def run_sweep(
     chunks = chunked(work.todo, cores) if tasks is None else _dealt(work.todo, tasks)
     documents = {run.point.experiment: _as_json(run.point) for run in work.todo}
     rows = [
-        (number, run.seed, str(root.resolve()), documents[run.point.experiment])
+        (number, run.seed, str(root.resolve()), run.point.experiment, documents[run.point.experiment])
         for number, chunk in enumerate(chunks)
         for run in chunk
     ]

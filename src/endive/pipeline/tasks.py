@@ -1,7 +1,8 @@
 """What runs on executors: simulate the runs of a task and report one row for each.
 
-What flows in: rows of (task, root, seed, values, document as JSON). What flows out: rows of what came of each. Results go to files
-from here; they never pass through Spark. A run that fails is a row with its error, so the others of the task go on.
+What flows in: rows of (task, seed, root, hash of the experiment, document as JSON). What flows out: rows of what came of each.
+Results go to files from here; they never pass through Spark. A run that fails is a row with its error, so the others of the task
+go on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-SPEC_SCHEMA = "task long, seed long, root string, document string"
+SPEC_SCHEMA = "task long, seed long, root string, experiment string, document string"
 OUTCOME_SCHEMA = "experiment string, seed long, state string, rows long, seconds double, error string"
 _OUTCOME = pa.schema(
     [
@@ -33,19 +34,26 @@ def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run what the rows ask for, one after the other."""
     for batch in batches:
         for row in batch.to_pylist():
-            yield pa.RecordBatch.from_pylist([run_one(row["document"], row["seed"], Path(row["root"]))], schema=_OUTCOME)
+            outcome = run_one(row["document"], row["seed"], Path(row["root"]), row["experiment"])
+            yield pa.RecordBatch.from_pylist([outcome], schema=_OUTCOME)
 
 
-def run_one(document_json: str, seed: int, root: Path) -> dict[str, Any]:
-    """One run, unless it is there already: another task or another sweep may have been quicker."""
+def run_one(document_json: str, seed: int, root: Path, experiment: str) -> dict[str, Any]:
+    """One run, unless it is there already: another task or another sweep may have been quicker.
+
+    ``experiment`` is the hash that the driver gave it; an executor with other code would write other results elsewhere.
+    """
     from endive.config import Document
-    from endive.config.identity import compute_experiment_hash, experiment_directory
+    from endive.config.identity import code_version, compute_experiment_hash, experiment_directory
     from endive.experiment import run_experiment
     from endive.stored import StoredRun
 
     started = time.perf_counter()
     document = Document.model_validate(json.loads(document_json))
-    outcome: dict[str, Any] = {"experiment": compute_experiment_hash(document), "seed": seed, "rows": 0, "error": None}
+    outcome: dict[str, Any] = {"experiment": experiment, "seed": seed, "rows": 0, "error": None}
+    if compute_experiment_hash(document) != experiment:
+        error = f"the executor has other code ({code_version()}) than the driver; --ship-code sends it along"
+        return {**outcome, "state": "failed", "seconds": 0.0, "error": error}
     stored = StoredRun(experiment_directory(document, root) / str(seed))
     if stored.problem() is None:
         return {**outcome, "state": "found", "rows": stored.provenance["rows"], "seconds": 0.0}
