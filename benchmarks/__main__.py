@@ -19,7 +19,7 @@ from benchmarks.bars import bars
 from benchmarks.engines import measure_engines
 from benchmarks.growth import measure_growth, measure_memory
 from benchmarks.measure import ROOT
-from benchmarks.pipeline import measure_pipeline
+from benchmarks.pipeline import measure_pipeline, measure_scale
 from benchmarks.reference import measure_reference
 from benchmarks.snapshots import measure_snapshots
 from benchmarks.startup import measure_startup
@@ -34,6 +34,7 @@ PARTS: dict[str, Callable[[float], Any]] = {
     "reference": measure_reference,
     "snapshots": measure_snapshots,
     "pipeline": measure_pipeline,
+    "scale": measure_scale,
 }
 _RESULTS = ROOT / "benchmarks" / "results"
 _QUICK_RESULTS = ROOT / "build" / "benchmarks"

@@ -46,8 +46,16 @@ def bars(results: dict[str, Any]) -> Iterator[Bar]:
     yield from _reference(results.get("reference"))
     for row in results.get("pipeline", ()):
         yield Bar(f"wall without start-up / ideal: {row['case']}", row["ratio"], "x", "<=", 1.3)
+    yield from _scale(results.get("scale"))
     if "snapshots" in results:
         yield Bar("catalog read: 1,000 x 1,000 partitions / 1 x 1", results["snapshots"]["ratio"], "x", "<", 2.0)
+
+
+def _scale(rows: list[dict[str, Any]] | None) -> Iterator[Bar]:
+    for row in (rows or [])[1:]:
+        for what in ("consolidate", "metrics"):
+            yield Bar(f"{what}: twice the rows, {row['case']}", row[f"{what}_relative"], "x", "<=", 2.4)
+            yield Bar("  memory of the driver", row[f"{what}_driver_mib"], " MiB", "<=", 4096.0)
 
 
 _STARTUP_BARS: dict[str, tuple[str, float]] = {

@@ -39,6 +39,93 @@ def measure_pipeline(shorter: float) -> list[dict[str, Any]]:
         return [_overhead(Path(folder), shorter)]
 
 
+LIGHT = """
+[sweep]
+seeds = "0-{last_seed}"
+
+[base.simulation]
+duration_ms = {duration_ms}
+
+[base.storage]
+provider = "instant"
+
+[base.transaction]
+runtime = {{ mean = 200, sigma = 0.5 }}
+
+[base.workload.ingest]
+rate = 20.0
+operation = "fast_append"
+
+[axes]
+"workload.ingest.rate" = [10, 20]
+"""
+_ROWS = 50_000_000
+_SEEDS = 10
+
+
+def measure_scale(shorter: float) -> list[dict[str, Any]]:
+    """Consolidation and metrics of half as many and of 50 million rows, made by a sweep."""
+    rows = [_scaled(_ROWS / shorter / 2.0), _scaled(_ROWS / shorter)]
+    for row in rows:
+        for what in ("consolidate", "metrics"):
+            row[f"{what}_relative"] = row[f"{what}_s"] / rows[0][f"{what}_s"]
+    return rows
+
+
+def _scaled(rows: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="endive-bench-") as name:
+        folder = Path(name)
+        path, root = folder / "light.toml", folder / "out"
+        duration_ms = rows / (_SEEDS * (10.0 + 20.0)) * 1000.0
+        path.write_text(LIGHT.format(last_seed=_SEEDS - 1, duration_ms=duration_ms))
+        made = _endive("sweep", str(path), "--out", str(root), "--master", f"local[{_CORES},4]")
+        found: dict[str, Any] = {"case": f"{made['rows']:,} rows", "rows": made["rows"], "sweep_s": made["wall_seconds"]}
+        for what in ("consolidate", "metrics"):
+            seconds, driver_mib, largest_mib = _watched(what, str(root), "--master", f"local[{_CORES},4]")
+            found |= {f"{what}_s": seconds, f"{what}_driver_mib": driver_mib, f"{what}_largest_worker_mib": largest_mib}
+        return found
+
+
+def _watched(*arguments: str) -> tuple[float, float, float]:
+    """Run a command; seconds, and the peak memory of its driver (Python and JVM together) and of its largest worker."""
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "endive", *arguments, "--json"]
+    driver = worker = 0.0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            python, java, others = _memory_mib(process.pid)
+            driver, worker = max(driver, python + java), max(worker, others)
+            time.sleep(0.2)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} ended with {process.returncode}")
+    return time.perf_counter() - started, driver, worker
+
+
+def _memory_mib(pid: int) -> tuple[float, float, float]:
+    """Resident memory of a driver, of its JVM, and of the largest of their other descendants."""
+    parents: dict[int, int] = {}
+    names: dict[int, str] = {}
+    resident: dict[int, float] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines() if ":" in line)
+            except OSError:
+                continue
+            each = int(folder.name)
+            parents[each], names[each] = int(fields["PPid"]), fields["Name"].strip()
+            resident[each] = int(fields.get("VmRSS", "0 kB").split()[0]) / 1024.0
+    family = {pid}
+    while True:
+        more = {child for child, parent in parents.items() if parent in family} - family
+        if not more:
+            break
+        family |= more
+    java = sum(resident[each] for each in family if each in names and names[each] == "java")
+    workers = [resident[each] for each in family - {pid} if each in names and names[each] != "java"]
+    return resident.get(pid, 0.0), java, max(workers, default=0.0)
+
+
 def _overhead(folder: Path, shorter: float) -> dict[str, Any]:
     path = folder / "bench.toml"
     duration_ms = _HOURS_OF_HALF_A_SECOND * 3_600_000.0 / shorter

@@ -71,6 +71,19 @@ def test_a_killed_driver_loses_only_what_was_running(tmp_path: Path) -> None:
     assert not left
 
 
+def test_two_sweeps_at_once_over_one_directory_do_no_harm(tmp_path: Path) -> None:
+    path = sweep_file(tmp_path, seeds=2, duration_ms=1_500.0)
+    alone, shared = tmp_path / "alone", tmp_path / "shared"
+    finish(path, alone)
+    command = [sys.executable, "-c", DRIVER, str(path), str(shared)]
+    with start(command) as one, start(command) as other:
+        for process in (one, other):
+            assert process.communicate(timeout=300)[0].strip() == "ready"
+            assert process.returncode == 0
+    assert digests(shared) == digests(alone)
+    assert not problems(shared)
+
+
 def test_the_command_itself_killed_and_run_again_completes_the_set(tmp_path: Path) -> None:
     """With Spark and all: killed while it simulates, then run to the end."""
     path = sweep_file(tmp_path, seeds=4, duration_ms=20_000.0)
