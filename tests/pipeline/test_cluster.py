@@ -44,6 +44,19 @@ def test_results_are_the_same_bytes_on_one_machine_and_on_a_cluster(spark: Spark
     assert found == [digests(root)] * 3
 
 
+def test_metrics_are_the_same_on_one_machine_and_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    sweep = sweep_file(tmp_path, seeds=3)
+    tables = []
+    for name, master in (("local", "local[2,4]"), ("cluster", cluster.master)):
+        root = tmp_path / name
+        for arguments in (["sweep", str(sweep), "--out", str(root)], ["consolidate", str(root)], ["metrics", str(root)]):
+            command = [sys.executable, "-m", "endive", *arguments, "--master", master, "--json"]
+            subprocess.run(command, check=True, capture_output=True, timeout=240)
+        tables.append({path.name: path.read_text() for path in sorted((root / "metrics").glob("*.csv"))})
+    assert set(tables[0]) == {"by_experiment.csv", "by_run.csv", "saturation.csv"}
+    assert tables[0] == tables[1]
+
+
 def test_a_worker_that_is_killed_costs_no_run(tmp_path: Path) -> None:
     sweep, root = sweep_file(tmp_path, seeds=6, duration_ms=8_000.0), tmp_path / "out"
     runs = plan_of(sweep).runs
