@@ -100,8 +100,19 @@ def specs_of(batches: Iterator[pa.RecordBatch]) -> Iterator[Spec]:
             yield json.loads(text)
 
 
-def watched(spark: SparkSession, call: Callable[[], T], total: int, report: Report | None) -> T:
-    """The value of a call that waits for Spark, reporting meanwhile; Ctrl-C cancels what Spark is doing."""
+def watched(
+    spark: SparkSession,
+    call: Callable[[], T],
+    total: int,
+    report: Report | None,
+    *,
+    finished: Callable[[], int] | None = None,
+    poll_seconds: float = _POLL_SECONDS,
+) -> T:
+    """The value of a call that waits for Spark, reporting meanwhile; Ctrl-C cancels what Spark is doing.
+
+    ``finished`` tells how much is done; by default that is the number of Spark's tasks.
+    """
     done: list[T] = []
     errors: list[BaseException] = []
 
@@ -115,9 +126,9 @@ def watched(spark: SparkSession, call: Callable[[], T], total: int, report: Repo
     worker.start()
     try:
         while worker.is_alive():
-            worker.join(_POLL_SECONDS)
+            worker.join(poll_seconds)
             if report is not None:
-                report(_finished(spark, total), total)
+                report(_finished(spark, total) if finished is None else finished(), total)
     except BaseException:
         _cancel(spark)
         worker.join(30.0)

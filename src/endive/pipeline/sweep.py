@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from endive.config.build import build_simulation_config
 from endive.config.identity import experiment_directory
+from endive.pipeline.jobs import cores, watched, without_pandas_warning
 from endive.pipeline.plan import Plan, Point
 from endive.pipeline.tasks import OUTCOME_SCHEMA, SPEC_SCHEMA, run_tasks
 from endive.simulation import Simulation
@@ -80,22 +79,6 @@ class Outcome:
     rows: int
     seconds: float
     error: str | None
-
-
-@dataclass(frozen=True)
-class SweepResult:
-    """What came of a sweep."""
-
-    outcomes: tuple[Outcome, ...]
-    finished_before: int
-    wall_seconds: float
-    spark_seconds: float
-    """Until Spark was there."""
-
-    @property
-    def failed(self) -> tuple[Outcome, ...]:
-        """The runs that failed."""
-        return tuple(outcome for outcome in self.outcomes if outcome.state == "failed")
 
 
 def directory_of(point: Point, seed: int, root: Path) -> Path:
@@ -194,16 +177,14 @@ def run_sweep(
     """Run what is to do on Spark; ``tasks`` sets their number (for tests)."""
     if not work.todo:
         return ()
-    cores = _cores(spark)
-    chunks = chunked(work.todo, cores) if tasks is None else _dealt(work.todo, tasks)
+    chunks = chunked(work.todo, cores(spark)) if tasks is None else _dealt(work.todo, tasks)
     documents = {run.point.experiment: _as_json(run.point) for run in work.todo}
     rows = [
         (number, run.seed, str(root.resolve()), run.point.experiment, documents[run.point.experiment])
         for number, chunk in enumerate(chunks)
         for run in chunk
     ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # pyspark speaks of pandas 3, of which nothing is used here
+    with without_pandas_warning():
         specs = spark.createDataFrame(rows, SPEC_SCHEMA)
         frame = _placed(specs, len(chunks)).mapInArrow(run_tasks, OUTCOME_SCHEMA)
         collected = _collected(spark, frame, work.todo, root, watch)
@@ -225,43 +206,16 @@ def _placed(specs: Any, tasks: int) -> Any:
     return specs.repartitionById(tasks, F.col("task").cast("int"))
 
 
-def _cores(spark: SparkSession) -> int:
-    try:
-        return int(spark.sparkContext.defaultParallelism)
-    except Exception:
-        return os.cpu_count() or 1  # Spark Connect does not tell
-
-
 def _collected(spark: SparkSession, frame: Any, todo: Sequence[Run], root: Path, watch: Watch | None) -> list[Any]:
     """Collect the summary rows, looking meanwhile how many results there are."""
-    found: list[Any] = []
-    errors: list[BaseException] = []
-
-    def collect() -> None:
-        try:
-            found.extend(frame.collect())
-        except BaseException as error:
-            errors.append(error)
-
     files = [StoredRun(directory_of(run.point, run.seed, root)).results for run in todo]
-    worker = threading.Thread(target=collect, daemon=True)
-    worker.start()
-    try:
-        while worker.is_alive():
-            worker.join(0.5 if watch is None else watch.seconds)
-            if watch is not None:
-                watch.tell(sum(file.exists() for file in files), len(files))
-    except KeyboardInterrupt:
-        _cancel(spark)
-        worker.join(30.0)
-        raise
-    if errors:
-        raise errors[0]
-    return found
-
-
-def _cancel(spark: SparkSession) -> None:
-    try:
-        spark.sparkContext.cancelAllJobs()
-    except Exception:
-        spark.interruptAll()
+    watch = watch or Watch(lambda done, total: None)
+    rows: list[Any] = watched(
+        spark,
+        frame.collect,
+        len(files),
+        watch.tell,
+        finished=lambda: sum(file.exists() for file in files),
+        poll_seconds=watch.seconds,
+    )
+    return rows
