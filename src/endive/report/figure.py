@@ -1,0 +1,71 @@
+"""A figure as a value: the numbers, what they mean, and how they are to be seen.
+
+What flows in: the tables of metrics. What flows out: ``Figure`` values that the two renderers, matplotlib for papers and Vega-Lite
+for pages, draw without looking anywhere else. ``data`` is tidy: one row for each mark, and every number that is drawn stands in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pandas as pd
+
+Kind = Literal["line", "bars", "stacked", "heatmap", "swimlanes"]
+"""``line``: a curve for each series, with its interval. ``bars``: a bar for each x and series, with its interval. ``stacked``: parts
+(``part``) on top of each other. ``heatmap``: a cell for each x and y, coloured by ``value``. ``swimlanes``: spans from ``x`` to
+``x_end`` in the lane ``y``."""
+Scale = Literal["linear", "log", "category"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A column of the data on an axis, with its title (unit included) and its scale. ``percent`` shows a share as a percentage."""
+
+    column: str
+    title: str
+    scale: Scale = "linear"
+    percent: bool = False
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A line that means something: at ``value`` of y (or of x), with a word for it."""
+
+    value: float
+    label: str
+    along: Literal["x", "y"] = "y"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure. ``series`` is the column that tells curves apart, coloured the same in every figure of a study."""
+
+    name: str
+    """Its file name and anchor, such as ``latency_throughput``."""
+    title: str
+    definition: str
+    """What is drawn and how it was computed, in a sentence or two."""
+    kind: Kind
+    data: pd.DataFrame
+    x: Axis
+    y: Axis
+    series: str | None = None
+    series_title: str = ""
+    facet: str | None = None
+    """A column that splits the figure into small multiples."""
+    low: str | None = None
+    """Column with the lower end of the 95 % interval of y; ``high`` is the upper one."""
+    high: str | None = None
+    part: str | None = None
+    """For ``stacked``: the column that names the parts, drawn in the order of first appearance."""
+    value: Axis | None = None
+    """For ``heatmap``: what colours a cell."""
+    hatch: str | None = None
+    """For ``heatmap``: a column of "", "/" (success below 95 %) or "x" (below 80 %)."""
+    x_end: str | None = None
+    thresholds: tuple[Threshold, ...] = ()
+    filters: tuple[str, ...] = ()
+    """Columns that a reader may filter by, such as operation_type, workload_class or a provider."""
+    notes: tuple[str, ...] = field(default=())
+    """What to keep in mind: few seeds, runs that did not settle."""
