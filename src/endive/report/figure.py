@@ -12,9 +12,9 @@ from typing import Literal
 import pandas as pd
 
 Kind = Literal["line", "bars", "stacked", "heatmap", "swimlanes"]
-"""``line``: a curve for each series, with its interval. ``bars``: a bar for each x and series, with its interval. ``stacked``: parts
-(``part``) on top of each other. ``heatmap``: a cell for each x and y, coloured by ``value``. ``swimlanes``: spans from ``x`` to
-``x_end`` in the lane ``y``."""
+"""``line``: a curve for each series, with its interval. ``bars``: a bar for each x and series, with its interval. ``stacked``:
+parts (``part``) on top of each other. ``heatmap``: a cell for each x and y, coloured by ``value``. ``swimlanes``: spans from
+``x`` to ``x_end`` in the lane ``y``."""
 Scale = Literal["linear", "log", "category"]
 
 
