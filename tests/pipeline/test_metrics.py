@@ -19,7 +19,7 @@ from scipy import stats
 
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.dataset import Experiment, Manifest, PipelineError, load_manifest
-from endive.pipeline.metrics import Metrics, MetricsOptions, load_tables, measure
+from endive.pipeline.metrics import TABLES, Metrics, MetricsOptions, load_tables, measure
 from endive.pipeline.parameters import Value
 from endive.pipeline.query import query
 from endive.pipeline.tables import LoadAxis, load_axis, saturation_table
@@ -246,7 +246,7 @@ def test_no_window_is_an_error(spark: SparkSession, dataset: Path) -> None:
 
 
 def equal(left: Metrics, right: Metrics) -> bool:
-    return all(getattr(left, name).equals(getattr(right, name)) for name in ("runs", "experiments", "saturation"))
+    return all(getattr(left, name).equals(getattr(right, name)) for name in TABLES)
 
 
 def test_nothing_depends_on_the_number_of_tasks(spark: SparkSession, dataset: Path) -> None:
@@ -295,7 +295,7 @@ def test_no_rows_of_transactions_reach_the_driver(spark: SparkSession, dataset: 
 def test_tables_are_written_whole_as_parquet_and_csv(spark: SparkSession, dataset: Path) -> None:
     measured = measure(spark, dataset, MetricsOptions(1_000.0))
     names = {path.name for path in (dataset / "metrics").iterdir()}
-    tables = {f"{name}.{kind}" for name in ("by_run", "by_experiment", "saturation") for kind in ("parquet", "csv")}
+    tables = {f"{name}.{kind}" for name in TABLES.values() for kind in ("parquet", "csv")}
     assert names == {*tables, "_state.json"}
     read = load_tables(dataset)
     assert read["runs"].equals(measured.runs)

@@ -1,8 +1,9 @@
 """What runs on executors for metrics: read the parts of a task and reduce every run in them to a few rows.
 
 What flows in: specifications of parts. What flows out: for each run a row for each class and operation and for their totals, where
-``all`` stands for any. A run is measured whole inside one task, so nothing depends on how the runs are dealt to tasks, and
-percentiles are exact (of ``numpy.percentile``, linear between order statistics). Columns are read as they are needed.
+``all`` stands for any; lists in it tell the distributions of latencies and the commits over time. A run is measured whole inside
+one task, so nothing depends on how the runs are dealt to tasks, and percentiles are exact (as those of ``numpy.percentile``, linear
+between order statistics). Columns are read as they are needed.
 """
 
 from __future__ import annotations
@@ -54,8 +55,20 @@ RUN_SCHEMA = pa.schema(
     [*KEYS, *WINDOW, *((name, pa.int64()) for name in (*COUNTS, *SUM_COLUMNS)), *((name, pa.float64()) for name in RATES)]
 )
 
+SLOWER = (*(k / 20 for k in range(20, 2, -1)), *(k / 10**tail for tail in (2, 3, 4) for k in range(10, 1, -1)), 1e-4)
+"""The shares of transactions for which a distribution tells how slow they are at least: dense where the tail is."""
+TIME_BINS = 60
+"""Equal parts of a run's duration in which commits are counted."""
+CURVES = {"commit_latency": "commit_latency_slower_ms", "total_latency": "total_latency_slower_ms"}
+"""Columns of lists that a row carries beside its numbers; tables of their own are made of them."""
+COMMITS_OVER_TIME = "commits_over_time"
+TASK_SCHEMA = pa.schema(
+    [*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in CURVES.values()), (COMMITS_OVER_TIME, pa.list_(pa.int64()))]
+)
+
 _SPARK_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean"}
-RUN_DDL = ", ".join(f"{each.name} {_SPARK_TYPES[each.type]}" for each in RUN_SCHEMA)
+_SPARK_TYPES |= {pa.list_(each): f"array<{name}>" for each, name in _SPARK_TYPES.items()}
+TASK_DDL = ", ".join(f"{each.name} {_SPARK_TYPES[each.type]}" for each in TASK_SCHEMA)
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
@@ -97,6 +110,7 @@ class Leaf:
     counts: dict[str, int] = field(default_factory=dict)
     sums: dict[str, float] = field(default_factory=dict)
     latencies: dict[str, Floats] = field(default_factory=dict)
+    over_time: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(TIME_BINS, np.int64))
     inside: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     done: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
 
@@ -115,6 +129,7 @@ class Leaf:
         }
         self.counts["in_flight"] = self.counts["transactions"] - self.counts["committed"] - self.counts["aborted"]
         self.latencies = {name: rows[name][self.done] for name in LATENCIES}
+        self.over_time, _ = np.histogram(rows["t_commit"][rows["committed"]], bins=TIME_BINS, range=(0.0, window.duration_ms))
         commit, total = self.latencies["commit_latency"], self.latencies["total_latency"]
         self.sums["overhead"] = float(np.divide(commit, total, out=np.zeros_like(commit), where=total > 0.0).sum())
         self.columns = {}
@@ -176,7 +191,12 @@ class OperationRows:
 def measure_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The metrics of the runs in the parts that the rows describe."""
     for spec in specs_of(batches):
-        yield pa.RecordBatch.from_pylist(list(measure_part(spec)), schema=RUN_SCHEMA)
+        yield measured_batch(spec)
+
+
+def measured_batch(spec: Spec) -> pa.RecordBatch:
+    """The rows of all runs in a part, as a batch."""
+    return pa.RecordBatch.from_pylist(list(measure_part(spec)), schema=TASK_SCHEMA)
 
 
 def measure_part(spec: Spec) -> Iterator[dict[str, Any]]:
@@ -248,17 +268,29 @@ def group_metrics(leaves: Sequence[Leaf], window: Window) -> dict[str, Any]:
         **_latencies(leaves),
         **{f"mean_{name}": _ratio(sums[name], committed) for name in TIME_COLUMNS},
         **{f"{name}_per_txn": _ratio(sums[name], transactions) for name in IO_COLUMNS},
+        COMMITS_OVER_TIME: sum((leaf.over_time for leaf in leaves), np.zeros(TIME_BINS, np.int64)),
     }
 
 
-def _latencies(leaves: Sequence[Leaf]) -> dict[str, float]:
-    found: dict[str, float] = {}
+def _latencies(leaves: Sequence[Leaf]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for name in LATENCIES:
         values = np.concatenate([np.zeros(0), *(leaf.latencies[name] for leaf in leaves)])
         if len(values):
             found[f"{name}_mean_ms"] = float(values.mean())
-            found |= {f"{name}_p{p}_ms": float(v) for p, v in zip(PERCENTILES, np.percentile(values, PERCENTILES), strict=True)}
+            values.sort()
+            percentiles = quantiles(values, [p / 100.0 for p in PERCENTILES])
+            found |= {f"{name}_p{p}_ms": float(v) for p, v in zip(PERCENTILES, percentiles, strict=True)}
+            found[CURVES[name]] = quantiles(values, [1.0 - share for share in SLOWER])
     return found
+
+
+def quantiles(in_order: Floats, shares: Sequence[float]) -> Floats:
+    """What ``numpy.quantile`` says of sorted values: it would sort them once more, and for each call."""
+    place = np.asarray(shares) * (len(in_order) - 1)
+    below = np.floor(place).astype(np.int64)
+    above = np.minimum(below + 1, len(in_order) - 1)
+    return np.asarray(in_order[below] + (in_order[above] - in_order[below]) * (place - below))
 
 
 def _ratio(part: float, whole: float) -> float | None:

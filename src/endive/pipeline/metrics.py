@@ -1,7 +1,8 @@
 """Metrics: what the runs of a dataset come to, measured by Spark tasks.
 
-What flows in: the consolidated dataset. What flows out: ``metrics/by_run``, ``by_experiment`` and ``saturation`` beside it, each as
-Parquet and CSV. Tasks reduce every run to a few rows; only those reach the driver, which takes means over seeds and reads curves.
+What flows in: the consolidated dataset. What flows out: ``metrics/by_run``, ``by_experiment``, ``saturation``, ``distributions``
+and ``over_time`` beside it, each as Parquet and CSV. Tasks reduce every run to a few rows; only those reach the driver, which takes
+means over seeds and reads curves.
 
 Definitions. Window: transactions submitted in [warm-up, duration - cool-down]. Throughput: commits whose moment lies in the window,
 by its length. Success: committed / (committed + aborted). Latencies, overhead (mean of commit / total latency) and the
@@ -19,9 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from endive.analysis.warmup import Warmup
+from endive.pipeline.curves import distributions_table, over_time_table
 from endive.pipeline.dataset import Manifest, PipelineError, dataset_folder, load_manifest
 from endive.pipeline.jobs import Report, Spec, deal, number_of_tasks, run_tasks
-from endive.pipeline.measure import RUN_DDL, RUN_SCHEMA, Window, group_metrics, measure_parts
+from endive.pipeline.measure import RUN_SCHEMA, TASK_DDL, TASK_SCHEMA, Window, group_metrics, measure_parts
 from endive.pipeline.tables import LoadAxis, experiments_table, load_axis, saturation_table, write_table
 from endive.simulation.output import write_text
 
@@ -29,7 +31,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER = "metrics"
-TABLES = {"runs": "by_run", "experiments": "by_experiment", "saturation": "saturation"}
+TABLES = {
+    "runs": "by_run",
+    "experiments": "by_experiment",
+    "saturation": "saturation",
+    "distributions": "distributions",
+    "over_time": "over_time",
+}
+"""Their files, by the name of their view."""
+_FORMAT = 2
 _ROWS_PER_TASK = 4_000_000
 _ROWS_PER_PART = 50_000
 _STATE = "_state.json"
@@ -46,11 +56,13 @@ class MetricsOptions:
 
 @dataclass(frozen=True)
 class Metrics:
-    """The three tables, and why there is no saturation if there is none."""
+    """The tables, and why there is no saturation if there is none."""
 
     runs: pa.Table
     experiments: pa.Table
     saturation: pa.Table
+    distributions: pa.Table
+    over_time: pa.Table
     axis: LoadAxis | None
     remark: str | None
 
@@ -80,17 +92,35 @@ def measure(
 ) -> Metrics:
     """Measure the dataset of ``root`` and write the tables."""
     manifest = open_dataset(root)
-    axis = check_options(manifest, options)
-    runs = measured_runs(spark, root, manifest, options, tasks, report)
-    experiments = experiments_table(runs, manifest)
-    found = axis if isinstance(axis, LoadAxis) else None
-    curves = saturation_table(experiments, manifest, found)
+    check_options(manifest, options)
+    measured = tables_of(measured_rows(spark, root, manifest, options, tasks, report), manifest, options)
     folder = root / FOLDER
-    (folder / _STATE).unlink(missing_ok=True)  # until all three are of one measurement
-    for name, table in (("runs", runs), ("experiments", experiments), ("saturation", curves)):
-        write_table(table, folder, TABLES[name])
+    (folder / _STATE).unlink(missing_ok=True)  # until all are of one measurement
+    for view, name in TABLES.items():
+        write_table(getattr(measured, view), folder, name)
     write_text(folder / _STATE, _state(manifest, options) + "\n")
-    return Metrics(runs, experiments, curves, found, axis if isinstance(axis, str) else None)
+    return measured
+
+
+def tables_of(rows: pa.Table, manifest: Manifest, options: MetricsOptions) -> Metrics:
+    """The tables that the rows of tasks come to."""
+    order = ("experiment", "seed", "workload_class", "operation_type")
+    rows = (
+        pa.concat_tables([rows.cast(TASK_SCHEMA), _missing(rows)]).sort_by([(name, "ascending") for name in order]).combine_chunks()
+    )
+    axis = load_axis(manifest, options.load)
+    found = axis if isinstance(axis, LoadAxis) else None
+    runs = rows.select(RUN_SCHEMA.names)
+    experiments = experiments_table(runs, manifest)
+    return Metrics(
+        runs,
+        experiments,
+        saturation_table(experiments, manifest, found),
+        distributions_table(rows),
+        over_time_table(rows),
+        found,
+        axis if isinstance(axis, str) else None,
+    )
 
 
 def up_to_date(root: Path, manifest: Manifest, options: MetricsOptions) -> bool:
@@ -101,44 +131,51 @@ def up_to_date(root: Path, manifest: Manifest, options: MetricsOptions) -> bool:
         return False
 
 
+def last_options(root: Path) -> MetricsOptions:
+    """The options that the tables were last made with; the defaults if there are none."""
+    try:
+        return MetricsOptions(**json.loads((root / FOLDER / _STATE).read_text(encoding="utf-8"))["options"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return MetricsOptions()
+
+
 def _state(manifest: Manifest, options: MetricsOptions) -> str:
-    return json.dumps({"dataset": manifest.digest(), "options": vars(options)})
+    return json.dumps({"format": _FORMAT, "dataset": manifest.digest(), "options": vars(options)})
 
 
-def measured_runs(
+def measured_rows(
     spark: SparkSession, root: Path, manifest: Manifest, options: MetricsOptions, tasks: int | None, report: Report | None
 ) -> pa.Table:
-    """A row for each run, class and operation, and for their totals, in order."""
-    specs, weights = _specs(dataset_folder(root).resolve(), manifest, options)
+    """A row for each run, class and operation, and for their totals, in any order."""
+    weights = [
+        sum(file.rows for file in part.files.values()) + float(_ROWS_PER_PART)
+        for experiment in manifest.experiments.values()
+        for part in experiment.parts
+    ]
     wanted = tasks or number_of_tasks(spark, sum(weights), _ROWS_PER_TASK)
-    rows = run_tasks(spark, deal(specs, weights, wanted), measure_parts, RUN_DDL, report)
-    filled = pa.concat_tables([rows.cast(RUN_SCHEMA), _missing(rows)])
-    order = ("experiment", "seed", "workload_class", "operation_type")
-    return filled.sort_by([(name, "ascending") for name in order]).combine_chunks()
+    dealt = deal(specs(dataset_folder(root).resolve(), manifest, options), weights, wanted)
+    return run_tasks(spark, dealt, measure_parts, TASK_DDL, report)
 
 
-def _specs(dataset: Path, manifest: Manifest, options: MetricsOptions) -> tuple[list[Spec], list[float]]:
-    specs: list[Spec] = []
-    weights: list[float] = []
-    for name, experiment in manifest.experiments.items():
-        for part in experiment.parts:
-            specs.append(
-                {
-                    "experiment": name,
-                    "seeds": part.seeds,
-                    "files": {operation: str(part.path(dataset, name, operation)) for operation in part.files},
-                    "duration_ms": experiment.duration_ms,
-                    "warmup_ms": options.warmup_ms,
-                    "cooldown_ms": options.cooldown_ms,
-                }
-            )
-            weights.append(sum(file.rows for file in part.files.values()) + _ROWS_PER_PART)
-    return specs, weights
+def specs(dataset: Path, manifest: Manifest, options: MetricsOptions) -> list[Spec]:
+    """What tasks have to know of each part."""
+    return [
+        {
+            "experiment": name,
+            "seeds": part.seeds,
+            "files": {operation: str(part.path(dataset, name, operation)) for operation in part.files},
+            "duration_ms": experiment.duration_ms,
+            "warmup_ms": options.warmup_ms,
+            "cooldown_ms": options.cooldown_ms,
+        }
+        for name, experiment in manifest.experiments.items()
+        for part in experiment.parts
+    ]
 
 
 def _missing(rows: pa.Table) -> pa.Table:
     """Rows of zeros for classes and operations that other seeds of the experiment have and a run has not: they count in means."""
-    present = rows.select([field.name for field in RUN_SCHEMA][:9]).to_pylist()
+    present = rows.select(RUN_SCHEMA.names[:9]).to_pylist()
     groups: dict[str, set[tuple[str, str]]] = {}
     runs: dict[tuple[str, int], dict[str, Any]] = {}
     have: set[tuple[str, int, str, str]] = set()
@@ -155,7 +192,7 @@ def _missing(rows: pa.Table) -> pa.Table:
             if (experiment, seed, workload_class, operation) not in have:
                 own = {"experiment": experiment, "seed": seed, "workload_class": workload_class, "operation_type": operation}
                 missing.append({**own, **group_metrics([], window), **window.columns(), "window_ms": row["window_ms"]})
-    return pa.Table.from_pylist(missing, schema=RUN_SCHEMA)
+    return pa.Table.from_pylist(missing, schema=TASK_SCHEMA)
 
 
 def load_tables(root: Path) -> dict[str, pa.Table]:

@@ -6,6 +6,7 @@ for pages, draw without looking anywhere else. ``data`` is tidy: one row for eac
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -67,5 +68,14 @@ class Figure:
     thresholds: tuple[Threshold, ...] = ()
     filters: tuple[str, ...] = ()
     """Columns that a reader may filter by, such as operation_type, workload_class or a provider."""
+    colours: Mapping[str, str] = field(default_factory=dict)
+    """The colour of each series (or part), the same in all figures of a study."""
+    order: str | None = None
+    """For ``line``: the column by which the points of a curve follow each other; None means x."""
+    x_low: str | None = None
+    """Column with the lower end of the 95 % interval of x, where x is what was measured; ``x_high`` is the upper one."""
+    x_high: str | None = None
+    band: bool = False
+    """For ``line``: intervals as a band around the curve, for curves of many points, rather than a bar at each point."""
     notes: tuple[str, ...] = field(default=())
     """What to keep in mind: few seeds, runs that did not settle."""

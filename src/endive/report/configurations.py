@@ -1,0 +1,147 @@
+"""What the experiments of a study differ in: the axis that is drawn from left to right, and the configurations beside it.
+
+What flows in: the manifest, with the parameters of every experiment. What flows out: a ``StudyAxis``, if a number varies, and a
+``Series`` for each combination of the other parameters that vary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from endive.pipeline.dataset import Manifest
+from endive.pipeline.measure import ALL
+from endive.pipeline.parameters import PREFIX, Value, column_types, varying
+from endive.pipeline.tables import LoadAxis, load_axis
+from endive.report import words
+from endive.report.figure import Scale
+from endive.report.style import MOST_SERIES
+
+_DURATION = f"{PREFIX}simulation_duration_ms"
+_FIRST = ("storage_provider", "catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined")
+"""Parameters that labels begin with."""
+Parameters = Mapping[str, Value | None]
+
+
+@dataclass(frozen=True)
+class StudyAxis:
+    """The parameter that is drawn from left to right. ``load`` is set if it is a load."""
+
+    column: str
+    title: str
+    scale: Scale
+    values: tuple[float, ...]
+    load: LoadAxis | None = None
+
+    def place(self, parameters: Mapping[str, Value]) -> float:
+        """Where an experiment stands on the axis."""
+        value = parameters.get(self.column)
+        if value is None:
+            return float("nan")
+        return float(value) if self.load is None else self.load.load(value)
+
+
+@dataclass(frozen=True)
+class Series:
+    """A configuration: experiments that differ in nothing but their place on the axis.
+
+    ``colour`` is its place in the palette; it is None if there are too many configurations and this one is not drawn.
+    """
+
+    label: str
+    parameters: Parameters
+    experiments: tuple[str, ...]
+    colour: int | None
+
+
+def varying_parameters(manifest: Manifest) -> list[str]:
+    """The parameters that tell experiments apart; what only follows another one is left out."""
+    found = varying(manifest.parameters)
+    first = [f"{PREFIX}{name}" for name in _FIRST if f"{PREFIX}{name}" in found]
+    others = [name for name in found if name not in first and name != _DURATION]
+    return _needed(manifest, [*first, *others, *(name for name in found if name == _DURATION)])
+
+
+def _needed(manifest: Manifest, names: Sequence[str]) -> list[str]:
+    """Names without those, the last first, that the others tell already."""
+    kept = list(names)
+    for name in reversed(names):
+        without = [each for each in kept if each != name]
+        if len(_keys(manifest, without)) == len(_keys(manifest, kept)):
+            kept = without
+    return kept
+
+
+def _keys(manifest: Manifest, names: Sequence[str]) -> set[tuple[Value | None, ...]]:
+    return {tuple(each.parameters.get(name) for name in names) for each in manifest.experiments.values()}
+
+
+def choose_axis(manifest: Manifest, wanted: str | None) -> StudyAxis | None:
+    """The load that was asked for or that varies; otherwise the number with most values; None if no number varies."""
+    found = load_axis(manifest, wanted)
+    if isinstance(found, LoadAxis):
+        title = words.load_title(found.column)
+        values = _values(manifest, found.column)
+        places = tuple(sorted({found.load(value) for value in values if float(value) > 0.0}))
+        return StudyAxis(found.column, title, _scale(places), places, found)
+    types = column_types(manifest.parameters)
+    numbers = [name for name in varying_parameters(manifest) if types.get(name) in (int, float) and name != _DURATION]
+    if not numbers:
+        return None
+    column = max(numbers, key=lambda name: len(_values(manifest, name)))
+    places = tuple(sorted(float(value) for value in _values(manifest, column)))
+    return StudyAxis(column, words.parameter_title(column), _scale(places), places)
+
+
+def _values(manifest: Manifest, column: str) -> set[Value]:
+    values = (each.parameters.get(column) for each in manifest.experiments.values())
+    return {value for value in values if value is not None}
+
+
+def _scale(places: Sequence[float]) -> Scale:
+    """Logarithmic where values spread over more than a factor of eight."""
+    return "log" if places and places[0] > 0.0 and places[-1] / places[0] >= 8.0 else "linear"
+
+
+def make_series(manifest: Manifest, axis: StudyAxis | None, experiments: pa.Table) -> tuple[Series, ...]:
+    """The configurations in order of their parameters."""
+    names = [name for name in varying_parameters(manifest) if axis is None or name != axis.column]
+    if axis is not None and _DURATION in names:
+        names.remove(_DURATION)
+    groups: dict[tuple[Value | None, ...], list[str]] = {}
+    for name, each in manifest.experiments.items():
+        groups.setdefault(tuple(each.parameters.get(column) for column in names), []).append(name)
+    ordered = sorted(
+        groups.items(), key=lambda item: [words.rank(column, value) for column, value in zip(names, item[0], strict=True)]
+    )
+    labels = _labels(manifest, names, ordered)
+    drawn = _drawn([members for _, members in ordered], experiments)
+    return tuple(
+        Series(label, dict(zip(names, key, strict=True)), tuple(members), drawn.get(place))
+        for place, ((key, members), label) in enumerate(zip(ordered, labels, strict=True))
+    )
+
+
+def _labels(manifest: Manifest, names: Sequence[str], ordered: Sequence[tuple[tuple[Any, ...], list[str]]]) -> list[str]:
+    if not names:
+        return [manifest.experiments[members[0]].label for _, members in ordered]
+    labels = [words.label(dict(zip(names, key, strict=True))) for key, _ in ordered]
+    if len(set(labels)) == len(labels):
+        return labels
+    hashes = [manifest.experiments[members[0]].hash for _, members in ordered]
+    return [f"{label} ({digest[:6]})" for label, digest in zip(labels, hashes, strict=True)]
+
+
+def _drawn(groups: Sequence[Sequence[str]], experiments: pa.Table) -> dict[int, int]:
+    """Colours of the configurations that are drawn. Of too many, some from the highest peak of throughput to the lowest."""
+    places = list(range(len(groups)))
+    if len(places) > MOST_SERIES:
+        rows = experiments.select(["experiment", "workload_class", "operation_type", "throughput_per_s"]).to_pylist()
+        best = {r["experiment"]: r["throughput_per_s"] or 0.0 for r in rows if r["workload_class"] == r["operation_type"] == ALL}
+        peaks = [max(best.get(name, 0.0) for name in members) for members in groups]
+        by_peak = sorted(places, key=lambda place: (-peaks[place], place))
+        places = sorted(by_peak[round(k * (len(by_peak) - 1) / (MOST_SERIES - 1))] for k in range(MOST_SERIES))
+    return {place: colour for colour, place in enumerate(places)}

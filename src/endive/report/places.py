@@ -1,0 +1,99 @@
+"""What lies at a path: a directory of experiments, one experiment, or one run.
+
+What flows in: a path that a user gave. What flows out: a ``Place``, the runs in it. Runs without a label lie beside each other
+under names of their own (``results.parquet``, ``results.provenance.json``); they are told by their provenance.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from endive.report.errors import ReportError
+from endive.stored import find_experiments
+
+PlaceKind = Literal["sweep", "experiment", "run"]
+_RUN_THIS = "`endive run CONFIG` or `endive sweep SWEEP` makes some"
+
+
+@dataclass(frozen=True)
+class RunPlace:
+    """The files of one run."""
+
+    seed: int
+    results: Path
+    provenance_file: Path
+    provenance: dict[str, Any]
+    config: Path
+    label: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """What was found. The runs of a sweep are for the pipeline to find."""
+
+    kind: PlaceKind
+    path: Path
+    name: str
+    runs: tuple[RunPlace, ...] = ()
+
+
+def find_place(path: Path) -> Place:
+    """What lies at a path. Raises ReportError if there is no finished run."""
+    if not path.exists():
+        raise ReportError(f"{path}: there is no such file or directory")
+    if path.is_file():
+        return _of_file(path)
+    if (path / "cfg.toml").is_file():
+        return _of_experiment(path)
+    if (path / "results.parquet").is_file():
+        return _of_file(path / "results.parquet")
+    stored = list(find_experiments(path))
+    if not stored:
+        raise ReportError(f"{path}: there is no finished run here; {_RUN_THIS}")
+    if not any(run.results.is_file() for each in stored for run in each.runs):
+        raise ReportError(f"{path}: none of its {len(stored)} experiments has a finished run; `endive sweep` completes them")
+    return Place("sweep", path, path.resolve().name)
+
+
+def _of_file(path: Path) -> Place:
+    if path.suffix != ".parquet":
+        raise ReportError(f"{path}: results are a .parquet file, or the directory that they lie in")
+    run = _labelled(path) if (path.parent / "provenance.json").is_file() else _unlabelled(path)
+    return Place("run", path, f"{run.label}, seed {run.seed}", (run,))
+
+
+def _of_experiment(path: Path) -> Place:
+    seeds = [entry for entry in path.iterdir() if entry.name.isdigit() and (entry / "results.parquet").is_file()]
+    if not seeds:
+        raise ReportError(f"{path}: this experiment has no finished run; `endive run {path / 'cfg.toml'} --seed 0` makes one")
+    runs = tuple(_labelled(entry / "results.parquet") for entry in sorted(seeds, key=lambda entry: int(entry.name)))
+    return Place("experiment", path, path.resolve().name, runs)
+
+
+def _labelled(results: Path) -> RunPlace:
+    experiment = results.resolve().parent.parent
+    label = experiment.name.rpartition("-")[0] or experiment.name
+    return _run(results, results.with_name("provenance.json"), experiment / "cfg.toml", label)
+
+
+def _unlabelled(results: Path) -> RunPlace:
+    stem = results.stem
+    return _run(results, results.with_name(f"{stem}.provenance.json"), results.with_name(f"{stem}.cfg.toml"), stem)
+
+
+def _run(results: Path, provenance: Path, config: Path, label: str) -> RunPlace:
+    told = _provenance(provenance, results)
+    return RunPlace(int(told["seed"]), results, provenance, told, config, label)
+
+
+def _provenance(path: Path, results: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict) or not {"seed", "parameters"} <= found.keys():
+        raise ReportError(f"{results}: these results do not tell what they are of: {path.name} is missing or damaged")
+    return found

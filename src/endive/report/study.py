@@ -1,0 +1,257 @@
+"""A study: everything that figures and reports are made of, loaded from a path.
+
+What flows in: a directory of experiments, an experiment, or a run. What flows out: a ``Study`` with the tables of metrics, the axis
+that is drawn from left to right, and the configurations that curves stand for, each with its label and colour. It is made of the
+tables of metrics alone: the rows of transactions are for the pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+
+from endive.pipeline.dataset import Manifest, PipelineError, load_manifest
+from endive.pipeline.metrics import Metrics, MetricsOptions, last_options, load_tables, measure, up_to_date
+from endive.pipeline.parameters import Value
+from endive.pipeline.tables import saturation_table
+from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
+from endive.report.errors import ReportError
+from endive.report.places import Place, PlaceKind, RunPlace, find_place
+from endive.report.style import colours
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    Sessions = Callable[[], AbstractContextManager[SparkSession]]
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Study:
+    """What was measured. Tables are those of ``metrics/``, with the columns ``series`` and ``x`` added.
+
+    ``x`` is the value of ``axis``, as a rate where the parameter is a time between arrivals.
+    """
+
+    path: Path
+    kind: PlaceKind
+    name: str
+    manifest: Manifest
+    runs: pd.DataFrame
+    experiments: pd.DataFrame
+    saturation: pd.DataFrame
+    distributions: pd.DataFrame
+    over_time: pd.DataFrame
+    axis: StudyAxis | None
+    series: tuple[Series, ...]
+    single_runs: tuple[RunPlace, ...] = ()
+    """The runs, where the study is of one configuration."""
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """The parameters that tell experiments apart, the axis among them."""
+        return tuple(varying_parameters(self.manifest))
+
+    @property
+    def drawn(self) -> tuple[Series, ...]:
+        """The configurations that figures show: all, unless they are too many to be told apart."""
+        return tuple(each for each in self.series if each.colour is not None)
+
+    @property
+    def colours(self) -> dict[str, str]:
+        """The colour of each configuration that is drawn."""
+        palette = colours([each.label for each in self.drawn])
+        return {each.label: palette[each.label] for each in self.drawn}
+
+    @property
+    def code_version(self) -> str:
+        """The code that made the results."""
+        return next(iter(self.manifest.experiments.values())).code_version
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The workload classes."""
+        return tuple(sorted(set(self.experiments["workload_class"]) - {ALL}))
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The operations."""
+        return tuple(sorted(set(self.experiments["operation_type"]) - {ALL}))
+
+    @property
+    def figures_folder(self) -> Path:
+        """Where figures go unless told otherwise."""
+        if self.kind == "run":
+            return self.path.parent / "figures"
+        return self.path / "figures"
+
+    def totals(self, workload_class: str = ALL, operation: str = ALL) -> pd.DataFrame:
+        """The rows of experiments for a class and an operation, those of drawn configurations only."""
+        return self.rows(self.experiments, workload_class, operation)
+
+    def rows(self, table: pd.DataFrame, workload_class: str = ALL, operation: str = ALL) -> pd.DataFrame:
+        """The rows of a table by experiment for a class and an operation, in the order of series and x."""
+        chosen = table[(table["workload_class"] == workload_class) & (table["operation_type"] == operation)]
+        order = {each.label: place for place, each in enumerate(self.drawn)}
+        chosen = chosen[chosen["series"].isin(list(order))]
+        return chosen.sort_values(["series", "x"], key=lambda c: c.map(order) if c.name == "series" else c, kind="stable")
+
+    def metric(self, name: str) -> str:
+        """The name of a metric of the sweep. Raises ReportError if it has no such one."""
+        if name not in self.experiments.columns or f"{name}_hw" not in self.experiments.columns:
+            known = [each.removesuffix("_hw") for each in self.experiments.columns if each.endswith("_hw")]
+            raise ReportError(f"{self.path}: there is no metric {name!r}; there are {', '.join(known)}")
+        return name
+
+    def provenance(self) -> dict[str, Any]:
+        """What the results were made by and of."""
+        seeds = sorted({seed for each in self.manifest.experiments.values() for part in each.parts for seed in part.seeds})
+        return {
+            "path": str(self.path),
+            "code_version": self.code_version,
+            "experiments": len(self.manifest.experiments),
+            "runs": len(self.runs[["experiment", "seed"]].drop_duplicates()),
+            "seeds": seeds,
+            "transactions": sum(each.rows for each in self.manifest.experiments.values()),
+        }
+
+
+def load_study(
+    path: Path | str,
+    *,
+    load: str | None = None,
+    code_version: str | None = None,
+    sessions: Sessions | None = None,
+) -> Study:
+    """The study at a path; what is not measured yet is measured, by Spark if it is a directory of experiments.
+
+    ``load`` names the parameter that is drawn from left to right; by default it is the rate that varies. ``code_version`` chooses,
+    by a part of its name, among results of several versions. Raises ReportError if there is nothing to show.
+    """
+    place = find_place(Path(path))
+    try:
+        if place.kind == "sweep":
+            manifest, tables = _of_sweep(place.path, sessions)
+        else:
+            manifest, tables = _of_runs(place)
+        manifest, tables = _of_one_version(place.path, manifest, tables, code_version)
+        axis = choose_axis(manifest, load)
+    except PipelineError as error:
+        raise ReportError(str(error)) if error.usage else error from None
+    series = make_series(manifest, axis, tables["experiments"])
+    if axis is not None and axis.load is not None:
+        tables["saturation"] = saturation_table(tables["experiments"], manifest, axis.load)
+    frames = {name: table.to_pandas() for name, table in tables.items()}
+    _annotate(frames, manifest, axis, series)
+    return Study(place.path, place.kind, place.name, manifest, **frames, axis=axis, series=series, single_runs=place.runs)
+
+
+def _of_sweep(root: Path, sessions: Sessions | None) -> tuple[Manifest, dict[str, pa.Table]]:
+    """The tables of a directory of experiments, brought up to date first."""
+    from endive.pipeline.consolidate import consolidate, new_runs
+    from endive.pipeline.session import SparkOptions, spark_session
+
+    make = sessions or (lambda: spark_session(SparkOptions()))
+    manifest, options = load_manifest(root), last_options(root)
+    if manifest is not None and manifest.experiments and not new_runs(root, manifest) and up_to_date(root, manifest, options):
+        return manifest, load_tables(root)
+    with make() as spark:
+        consolidate(root, lambda: _Open(spark))
+        manifest = load_manifest(root)
+        if manifest is None or not manifest.experiments:
+            raise ReportError(f"{root}: none of its runs can be used; `endive experiments verify {root}` says why")
+        measure(spark, root, options)
+    return manifest, load_tables(root)
+
+
+class _Open(AbstractContextManager["SparkSession"]):
+    """A session that is open already, and stays so."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def __enter__(self) -> SparkSession:
+        return self._spark
+
+    def __exit__(self, *_: object) -> None:
+        """Leave it to its owner."""
+
+
+def _of_runs(place: Place) -> tuple[Manifest, dict[str, pa.Table]]:
+    """The tables of the runs of one configuration."""
+    from endive.pipeline.local import LocalRun, measure_here
+
+    runs = [LocalRun(run.seed, run.results, run.provenance_file, run.config) for run in place.runs]
+    label = place.runs[0].label
+    name = place.path.resolve().name if place.kind == "experiment" else label
+    measured, manifest = measure_here(name, label, runs, MetricsOptions())
+    return manifest, _tables(measured)
+
+
+def _tables(measured: Metrics) -> dict[str, pa.Table]:
+    return {name: getattr(measured, name) for name in ("runs", "experiments", "saturation", "distributions", "over_time")}
+
+
+def _of_one_version(
+    path: Path, manifest: Manifest, tables: Mapping[str, pa.Table], wanted: str | None
+) -> tuple[Manifest, dict[str, pa.Table]]:
+    """What one version of the code has made. Raises ReportError if there are several and none was chosen."""
+    versions: dict[str, list[str]] = {}
+    for name, experiment in manifest.experiments.items():
+        versions.setdefault(experiment.code_version, []).append(name)
+    chosen = [version for version in versions if wanted is None or wanted in version]
+    told = ", ".join(f"{version} ({len(names)} experiments)" for version, names in sorted(versions.items()))
+    if not chosen:
+        raise ReportError(f"{path}: no results are of version {wanted!r}; there are {told}")
+    if len(chosen) > 1:
+        raise ReportError(
+            f"{path}: results of several versions of the code do not belong in one figure: {told}; "
+            "--code-version VERSION chooses one, and `endive experiments clean --old` removes what is not of this version"
+        )
+    names = versions[chosen[0]]
+    kept = Manifest({name: manifest.experiments[name] for name in names})
+    return kept, {name: _only(table, set(names), chosen[0]) for name, table in tables.items()}
+
+
+def _only(table: pa.Table, names: set[str], version: str) -> pa.Table:
+    if "experiment" in table.column_names:
+        return table.filter(pa.array([name in names for name in table.column("experiment").to_pylist()], pa.bool_()))
+    return table.filter(pa.array([each == version for each in table.column("code_version").to_pylist()], pa.bool_()))
+
+
+def _annotate(frames: dict[str, pd.DataFrame], manifest: Manifest, axis: StudyAxis | None, series: Iterable[Series]) -> None:
+    """Add to each table which configuration a row is of, and where it stands on the axis."""
+    labels = {name: each.label for each in series for name in each.experiments}
+    places: dict[str, float] = {}
+    if axis is not None:
+        places = {name: axis.place(each.parameters) for name, each in manifest.experiments.items()}
+    for name in ("runs", "experiments", "distributions", "over_time"):
+        frame = frames[name]
+        frame["series"] = frame["experiment"].map(labels)
+        frame["x"] = frame["experiment"].map(places).astype(float)
+    curves = frames["saturation"]
+    curves["series"] = [_label_of(row, series) for row in curves.to_dict("records")]
+
+
+def _label_of(row: Mapping[Any, Any], series: Iterable[Series]) -> str | None:
+    """The configuration that a curve is of: the one whose parameters it has."""
+    for each in series:
+        if all(_same(row.get(column), value) for column, value in each.parameters.items() if column in row):
+            return each.label
+    return None
+
+
+def _same(left: Any, right: Value | None) -> bool:
+    return left == right or (right is None and bool(pd.isna(left)))
+
+
+__all__ = ["ALL", "Series", "Study", "StudyAxis", "load_study"]

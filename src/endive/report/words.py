@@ -1,0 +1,176 @@
+"""Words for people: parameters, their values, operations and parts of time, as figures and reports name them.
+
+What flows in: names of columns (``param_catalog_num_tables``) and values. What flows out: text, with units.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from endive.pipeline.parameters import PREFIX
+
+_PARAMETERS = {
+    "storage_provider": ("store", ""),
+    "storage_profile": ("set of profiles", ""),
+    "storage_max_parallel": ("parallel accesses", ""),
+    "catalog_provider": ("catalog's store", ""),
+    "catalog_type": ("catalog", ""),
+    "catalog_num_tables": ("tables", ""),
+    "catalog_num_groups": ("table groups", ""),
+    "catalog_latency_ms": ("catalog latency", "ms"),
+    "catalog_linearization": ("moment of effect", "share of the latency"),
+    "catalog_table_metadata_inlined": ("table metadata", ""),
+    "catalog_partitions_num_partitions": ("partitions", ""),
+    "transaction_manifest_list_mode": ("manifest lists", ""),
+    "transaction_retry": ("retries allowed", ""),
+    "transaction_retry_backoff_enabled": ("backoff", ""),
+    "transaction_retry_backoff_base_ms": ("first backoff", "ms"),
+    "transaction_retry_backoff_max_ms": ("longest backoff", "ms"),
+    "transaction_partition_selection_alpha": ("partition skew", ""),
+    "transaction_table_selection_alpha": ("table skew", ""),
+    "transaction_real_conflict_probability": ("probability of a real conflict", ""),
+    "transaction_runtime_mean": ("mean runtime", "ms"),
+    "transaction_partitions_per_txn": ("partitions per transaction", ""),
+    "transaction_tables_per_txn": ("tables per transaction", ""),
+    "transaction_operation_types_fast_append": ("fast appends", "share"),
+    "transaction_operation_types_merge_append": ("merge appends", "share"),
+    "transaction_operation_types_validated_overwrite": ("validated overwrites", "share"),
+    "transaction_operation_types_read_only": ("readers", "share"),
+    "simulation_duration_ms": ("duration", "ms"),
+}
+"""Word and unit of a parameter, by its column without the prefix."""
+
+_VALUES: dict[tuple[str, Any], str] = {
+    **{("catalog_type", kind): name for kind, name in (("cas", "CAS"), ("append", "append log"), ("instant", "instant catalog"))},
+    ("catalog_type", None): "CAS",
+    ("transaction_manifest_list_mode", "rewrite"): "lists rewritten",
+    ("transaction_manifest_list_mode", "append"): "ML+",
+    ("catalog_table_metadata_inlined", True): "inlined",
+    ("catalog_table_metadata_inlined", False): "not inlined",
+    ("transaction_retry_backoff_enabled", True): "backoff",
+    ("transaction_retry_backoff_enabled", False): "no backoff",
+    **{
+        (f"{where}_provider", name): words
+        for where in ("storage", "catalog")
+        for name, words in (
+            ("s3", "S3"),
+            ("s3x", "S3 Express"),
+            ("azure", "Azure Blob"),
+            ("azurex", "Azure Premium"),
+            ("gcp", "Google Cloud"),
+            ("instant", "instant store"),
+        )
+    },
+}
+"""Values that speak for themselves."""
+
+_OF_CLASS = {
+    "rate": ("rate", "transactions/s"),
+    "periodic_interval_ms": ("interval", "ms"),
+    "closed_clients": ("clients", ""),
+    "runtime_mean": ("mean runtime", "ms"),
+    "runtime_value": ("runtime", "ms"),
+    "retry": ("retries allowed", ""),
+}
+_CLASS = re.compile(
+    r"^workload_(?P<name>.+?)_(?P<key>rate|periodic_.+|closed_.+|inter_arrival_.+|runtime_.+|retry|retry_backoff_.+)$"
+)
+_BETWEEN_ARRIVALS = re.compile(r"_?inter_arrival_(scale|mean|value)$")
+_UNITS = (("_ms", "ms"), ("_bytes", "bytes"))
+
+OPERATIONS = {
+    "fast_append": "fast append",
+    "merge_append": "merge append",
+    "validated_overwrite": "validated overwrite",
+    "read_only": "read only",
+}
+TIME_PARTS = {
+    "catalog_read_ms": "catalog reads",
+    "t_runtime": "runtime",
+    "per_attempt_io_ms": "I/O of attempts",
+    "conflict_io_ms": "I/O of conflicts",
+    "t_backoff": "backoff",
+    "catalog_commit_ms": "commits",
+}
+"""Where the time of a transaction goes, in the order in which it is spent."""
+
+
+def parameter(column: str) -> tuple[str, str]:
+    """The word for a parameter, and its unit."""
+    key = column.removeprefix(PREFIX)
+    if key in _PARAMETERS:
+        return _PARAMETERS[key]
+    of_class = _CLASS.match(key)
+    if of_class:
+        word, unit = _OF_CLASS.get(of_class["key"]) or _plain(of_class["key"])
+        return f"{of_class['name'].replace('_', ' ')} {word}", unit
+    return _plain(key.removeprefix("transaction_"))
+
+
+def _plain(key: str) -> tuple[str, str]:
+    for suffix, unit in _UNITS:
+        if key.endswith(suffix):
+            return key.removesuffix(suffix).replace("_", " "), unit
+    return key.replace("_", " "), ""
+
+
+def parameter_title(column: str) -> str:
+    """The title of an axis: word and unit."""
+    word, unit = parameter(column)
+    return f"{word} ({unit})" if unit else word
+
+
+def load_title(column: str) -> str:
+    """The title of a load: times between arrivals are shown as rates."""
+    key = column.removeprefix(PREFIX)
+    between = _BETWEEN_ARRIVALS.search(key)
+    if not between:
+        return parameter_title(column)
+    owner = key[: between.start()].removeprefix("workload_").replace("_", " ")
+    return "offered load (transactions/s)" if owner in ("transaction", "") else f"{owner} rate (transactions/s)"
+
+
+def class_of_load(column: str) -> str | None:
+    """The workload class whose rate a parameter sets; None if it sets that of all."""
+    found = _CLASS.match(column.removeprefix(PREFIX))
+    return found["name"] if found else None
+
+
+def number(value: float) -> str:
+    """A number as short as it can be told."""
+    return f"{value:,.0f}" if abs(value) >= 1000 and value == round(value) else f"{value:.4g}"
+
+
+def value(column: str, of: Any) -> str:
+    """A value that stands for itself, or ``word = value``."""
+    key = (column.removeprefix(PREFIX), of)
+    if key in _VALUES:
+        return _VALUES[key]
+    word, unit = parameter(column)
+    if of is None:
+        return f"{word} not set"
+    if isinstance(of, bool):
+        return word if of else f"no {word}"
+    if isinstance(of, int | float):
+        return f"{word} = {number(of)}" + (f" {unit}" if unit and unit != "share" else "")
+    return str(of) if "provider" in column else f"{word} {of}"
+
+
+def rank(column: str, of: Any) -> tuple[int, float, str]:
+    """Where a value stands among others: those that speak for themselves in the order given here, numbers by size, text."""
+    key = (column.removeprefix(PREFIX), of)
+    if key in _VALUES:
+        return (0, float(list(_VALUES).index(key)), "")
+    return (1, float(of), "") if isinstance(of, int | float) else (2, 0.0, str(of or ""))
+
+
+def label(parameters: Mapping[str, Any]) -> str:
+    """A configuration by the values that tell it from others."""
+    return ", ".join(value(column, of) for column, of in parameters.items())
+
+
+def operation(name: str) -> str:
+    """An operation."""
+    return OPERATIONS.get(name, name.replace("_", " "))
