@@ -1,0 +1,161 @@
+"""How columns of a figure become channels of a chart: axes, colours, what a mark tells, lines that mean something."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from endive.report.figure import Axis, Figure
+
+INK = "currentColor"
+"""The colour of the page's text, in light and in dark mode."""
+DIGITS = 6
+"""Significant digits of the numbers that are sent to a page."""
+_TICKS = 6
+_NUMBER = ",.4~r"
+_PERCENT = ".3~%"
+
+
+def field(name: str) -> str:
+    """A column's name, safe from being read as a path."""
+    return name.replace(".", r"\.").replace("[", r"\[").replace("]", r"\]")
+
+
+def names_of(figure: Figure, column: str) -> list[str]:
+    """The values of a column of names, in the order of their first appearance."""
+    return [str(name) for name in pd.unique(figure.data[column].dropna())]
+
+
+def readable(name: str) -> str:
+    """A column in words."""
+    return name.removeprefix("param_").replace("_", " ").strip()
+
+
+def rounded(value: float) -> float:
+    """A number as a page has it."""
+    if isinstance(value, int):
+        return value
+    short = float(f"{value:.{DIGITS}g}")
+    return int(short) if short.is_integer() and abs(short) < 2.0**53 else short
+
+
+def is_number(figure: Figure, column: str) -> bool:
+    """Whether a column holds numbers."""
+    values = figure.data[column]
+    return bool(pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values))
+
+
+def shared_columns(figure: Figure) -> list[tuple[str, str, list[str]]]:
+    """For small multiples: the channels on one scale, as name of the parameter, scale and the columns that it has to span."""
+    if figure.facet is None or figure.kind not in ("line", "bars"):
+        return []
+    axes = [("y", figure.y)] if figure.kind == "bars" else [("x", figure.x), ("y", figure.y)]
+    spans = {"x": [figure.x.column], "y": [name for name in (figure.y.column, figure.low, figure.high) if name is not None]}
+    return [(f"{channel}_domain", axis.scale, spans[channel]) for channel, axis in axes if axis.scale != "category"]
+
+
+def position(figure: Figure, axis: Axis, channel: type[Any], of: str, *, zero: bool = True) -> Any:
+    """A column on an axis. Small multiples take their domains from the page, which knows all of them."""
+    if axis.scale == "category":
+        return channel(field=field(axis.column), type="nominal", sort=None, title=axis.title)
+    scale: dict[str, Any] = {"type": "linear", "nice": True, "zero": zero}
+    if axis.scale == "log":
+        scale = {"type": "log", "nice": False, "padding": 8}
+    if any(name == f"{of}_domain" for name, _, _ in shared_columns(figure)):
+        scale = {**scale, "domain": alt.ExprRef(f"{of}_domain"), "zero": alt.Undefined}
+    drawn = alt.Axis(format=number_format(axis), tickCount=_ticks(figure, axis))
+    return channel(field=field(axis.column), type="quantitative", title=axis.title, scale=alt.Scale(**scale), axis=drawn)
+
+
+def discrete(figure: Figure, axis: Axis, channel: type[Any], *, down: bool = False) -> Any:
+    """A column whose values stand beside each other: numbers by size (upwards on y), names as they come."""
+    values = pd.unique(figure.data[axis.column].dropna()).tolist()
+    if is_number(figure, axis.column):
+        values = [rounded(value) for value in sorted(values, reverse=down)]
+    level = channel(field=field(axis.column), type="ordinal", title=axis.title, sort=values)
+    return level.axis(format=number_format(axis), grid=False) if is_number(figure, axis.column) else level.axis(grid=False)
+
+
+def number_format(axis: Axis) -> str:
+    """How d3 is to write the numbers of an axis."""
+    return _PERCENT if axis.percent else _NUMBER
+
+
+def _ticks(figure: Figure, axis: Axis) -> int:
+    """How many ticks to ask for: on a long logarithmic axis only powers of ten."""
+    values = figure.data[axis.column]
+    if axis.scale != "log" or not (values > 0).any():
+        return _TICKS
+    decades = math.log10(values.max() / values[values > 0].min())
+    return _TICKS if decades < 2.0 else int(decades)
+
+
+def series_column(figure: Figure) -> str | None:
+    """The column that colours stand for."""
+    return figure.part if figure.kind == "stacked" else None if figure.kind == "heatmap" else figure.series
+
+
+def colour(figure: Figure, colours: Mapping[str, str]) -> Any:
+    """The colours of the series; the legend is the page's."""
+    column = series_column(figure)
+    if column is None:
+        return alt.value(next(iter(colours.values())))
+    names = names_of(figure, column)
+    scale = alt.Scale(domain=names, range=[colours[name] for name in names])
+    return alt.Color(field=field(column), type="nominal", scale=scale, legend=None)
+
+
+def thresholds(figure: Figure, *, turned: bool = False) -> list[Any]:
+    """Dashed lines with their words, across the chart. ``turned``: the y of the figure goes along the page."""
+    layers: list[Any] = []
+    for threshold in figure.thresholds:
+        data = alt.Chart(alt.InlineData(values=[{"value": threshold.value, "label": threshold.label}]))
+        rule = data.mark_rule(strokeDash=[5, 4], color=INK, opacity=0.6, clip=True)
+        if (threshold.along == "y") != turned:
+            at: dict[str, Any] = {"y": alt.Y(field="value", type="quantitative")}
+            words = data.mark_text(color=INK, fontSize=11, clip=True, align="right", baseline="bottom", dx=-4, dy=-3)
+            words = words.encode(**at, x=alt.value("width"), text=alt.Text(field="label"))
+        else:
+            at = {"x": alt.X(field="value", type="quantitative")}
+            words = data.mark_text(color=INK, fontSize=11, clip=True, align="left", baseline="top", dx=4, dy=3)
+            words = words.encode(**at, y=alt.value(0), text=alt.Text(field="label"))
+        layers += [rule.encode(**at), words]
+    return layers
+
+
+def tooltip(figure: Figure) -> list[alt.Tooltip]:
+    """What a mark tells: first what it is, then its numbers with the interval."""
+    titles = column_titles(figure)
+    names = [figure.series, figure.part, figure.facet, *figure.filters, figure.x.column, figure.x_end, figure.y.column]
+    names += [figure.low, figure.high, None if figure.value is None else figure.value.column]
+    others = [str(name) for name in figure.data.columns if name not in names and name != figure.hatch]
+    told = dict.fromkeys(name for name in (*names, *others) if name is not None)
+    percents = percent_columns(figure)
+    return [
+        alt.Tooltip(field=field(name), type="quantitative", title=titles[name], format=_PERCENT if name in percents else _NUMBER)
+        if is_number(figure, name)
+        else alt.Tooltip(field=field(name), type="nominal", title=titles[name])
+        for name in told
+    ]
+
+
+def column_titles(figure: Figure) -> dict[str, str]:
+    """What each column of the data is, in words."""
+    titles = {str(name): readable(str(name)) for name in figure.data.columns}
+    if figure.series is not None and figure.series_title:
+        titles[figure.series] = figure.series_title
+    if figure.x_end is not None:
+        titles[figure.x_end] = f"{figure.x.title}, end"
+    titles |= {axis.column: axis.title for axis in (figure.x, figure.y, figure.value) if axis is not None}
+    ends = {figure.low: "95 % interval, from", figure.high: "95 % interval, to"}
+    return titles | {name: title for name, title in ends.items() if name is not None}
+
+
+def percent_columns(figure: Figure) -> set[str]:
+    """The columns whose numbers are shares, to be shown as percentages."""
+    shares = {axis.column for axis in (figure.x, figure.y, figure.value) if axis is not None and axis.percent}
+    return shares | {name for name in (figure.low, figure.high) if name is not None and figure.y.percent}
