@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from endive.cli import consolidate, experiments, init, metrics, providers, run, schema, sweep, validate
+from endive.cli import consolidate, experiments, init, metrics, providers, report, run, schema, sweep, validate
 from endive.cli.app import app
 
-__all__ = ["app", "cli", "consolidate", "experiments", "init", "metrics", "providers", "run", "schema", "sweep", "validate"]
+__all__ = [
+    "app",
+    "cli",
+    "consolidate",
+    "experiments",
+    "init",
+    "metrics",
+    "providers",
+    "report",
+    "run",
+    "schema",
+    "sweep",
+    "validate",
+]
 
 
 def cli() -> None:

@@ -1,0 +1,102 @@
+"""``endive report``: a study as one HTML file, and its answer in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from endive.cli.app import EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
+from endive.cli.consolidate import pipeline_errors
+from endive.cli.output import Output, output_for
+from endive.cli.spark import MasterOption, RemoteOption, ShipOption
+
+if TYPE_CHECKING:
+    from endive.report.study import Study
+
+_NAME = "report.html"
+
+
+@app.command()
+def report(
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="SWEEP_OR_RUN", help="Directory of experiments, of one experiment, or a run.", show_default=False),
+    ],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help=f"File to write. Default: {_NAME} beside the results.")] = None,
+    load: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Parameter that is the load of curves. Default: the rate that varies.")
+    ] = None,
+    code_version: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Which results to take, where several versions of the code made some.")
+    ] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    ship_code: ShipOption = False,
+    json: JsonFlag = False,
+) -> None:
+    """Write a report: one HTML file with the answer in words, interactive figures, their numbers and where they come from.
+
+    What is not measured yet is measured first. The file needs no network and no other file.
+    """
+    output = output_for(json)
+    with exit_codes(output), pipeline_errors(output), report_errors(output):
+        from endive.pipeline.session import SparkOptions, spark_session
+        from endive.report.study import load_study
+
+        options = SparkOptions(master, remote, ship_code)
+        with _busy(output, "reading and measuring"):
+            study = load_study(path, load=load, code_version=code_version, sessions=lambda: spark_session(options))
+        with _busy(output, "drawing"):
+            _write(output, study, out)
+
+
+def _write(output: Output, study: Study, out: Path | None) -> None:
+    from endive.report.contents import page_of
+    from endive.report.figures import figures_of
+    from endive.report.page import html_of
+    from endive.simulation.output import write_text
+
+    page = page_of(study, figures_of(study))
+    file = out or study.figures_folder.parent / _NAME
+    write_text(file, html_of(page))
+    output.result(
+        {
+            "report": str(file),
+            "answer": list(page.answer),
+            "warnings": list(page.warnings),
+            "figures": [figure.name for figure in page.figures],
+        }
+    )
+    for sentence in page.answer:
+        output.text(sentence)
+    for warning in page.warnings:
+        output.note(warning)
+    output.text("")
+    output.text(f"{len(page.figures)} figures, their numbers and where they come from in {file}")
+
+
+@contextmanager
+def report_errors(output: Output) -> Iterator[None]:
+    """Turn what a report cannot be made of into a message and the exit code of a wrong call."""
+    from endive.report.errors import ReportError
+
+    try:
+        yield
+    except ReportError as error:
+        output.error(str(error))
+        output.result({"errors": [{"message": str(error)}]})
+        raise typer.Exit(EXIT_USAGE) from None
+
+
+@contextmanager
+def _busy(output: Output, what: str) -> Iterator[None]:
+    """A sign of life on a terminal, nothing elsewhere."""
+    if not on_terminal():
+        yield
+        return
+    with output.talk.status(what):
+        yield

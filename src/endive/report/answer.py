@@ -1,0 +1,290 @@
+"""The answer of a study in words: what a reader would say who had looked at all the figures.
+
+What flows in: the tables of metrics. What flows out: sentences, the most important first, and warnings about how far to trust them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from endive.analysis.saturation import LEAST_SUCCESS, LEAST_THROUGHPUT, crossing
+from endive.report import words
+from endive.report.phrases import between, count, duration, known, listed, measured, percent, short, times
+from endive.report.study import ALL, Study
+
+Row = dict[Any, Any]
+_ALIKE = 1.05
+"""Numbers that differ by less than this factor are not called different."""
+_CANNOT = 0.05
+"""A class of which fewer commit than this cannot commit."""
+_MANY_IN_FLIGHT = 0.05
+_MOST, _MUCH = f"{100 * LEAST_SUCCESS:g} %", f"{100 * LEAST_THROUGHPUT:g} %"
+_PARTS = {**words.TIME_PARTS, "catalog_commit_ms": "commits at the catalog"}
+
+
+def answer_of(study: Study) -> list[str]:
+    """The answer, a sentence each."""
+    totals = _totals(study)
+    if len(totals) == 1:
+        return [*_of_one(totals[0]), *_time(study, totals), *_classes(study)]
+    if study.axis is not None and study.axis.load is not None and not study.saturation.empty:
+        return _of_loads(study, totals)
+    return [*_of_configurations(study, totals), *_classes(study)]
+
+
+def _of_one(row: Row) -> Iterator[str]:
+    yield (
+        f"{measured(row['throughput_per_s'], row['throughput_per_s_hw'])} commits/s of "
+        f"{measured(row['offered_per_s'], row['offered_per_s_hw'])} offered transactions/s"
+        + (
+            f"; {percent(row['success_rate'])} of the transactions commit."
+            if known(row["success_rate"])
+            else "; none has finished."
+        )
+    )
+    if known(row["commit_latency_p50_ms"]):
+        yield (
+            f"Half of the commits take at most {duration(row['commit_latency_p50_ms'])}, "
+            f"99 % at most {duration(row['commit_latency_p99_ms'])}, after {short(row['retries_per_txn'])} retries on average."
+        )
+
+
+def _of_loads(study: Study, totals: list[Row]) -> list[str]:
+    """What curves over a load come to."""
+    curves: list[Row] = study.saturation.to_dict("records")
+    by_series: dict[str, list[Row]] = {}
+    for row in totals:
+        by_series.setdefault(row["series"], []).append(row)
+    peaks = {name: max(rows, key=lambda row: row["throughput_per_s"]) for name, rows in by_series.items()}
+    ordered = sorted((each for each in curves if each["series"] in peaks), key=lambda c: -peaks[c["series"]]["throughput_per_s"])
+    if _alike(peaks[ordered[0]["series"]], peaks[ordered[-1]["series"]]):
+        ordered.sort(key=lambda curve: -curve["saturation_load"])
+    best, worst = ordered[0], ordered[-1]
+    chosen = [best] if len(ordered) == 1 else [best, worst]
+    if len(ordered) == 1:
+        sentences = [_peak(peaks[best["series"]], study), _threshold(best, study, "")]
+    else:
+        sentences = [_best_and_worst(peaks[best["series"]], peaks[worst["series"]])]
+        if len({(curve["bound"], curve["reason"], curve["saturation_load"]) for curve in ordered}) == 1:
+            sentences.append(_threshold(best, study, f"in all {len(ordered)} configurations, "))
+        else:
+            sentences += [_threshold(curve, study, f"with {curve['series']}, ") for curve in chosen]
+    at = [_nearest(by_series[curve["series"]], curve["saturation_load"]) for curve in chosen]
+    return [*sentences, *_latency_over_loads(study, by_series, chosen), *_time(study, at), *_classes(study)]
+
+
+def _peak(peak: Row, study: Study) -> str:
+    told = f"{measured(peak['throughput_per_s'], peak['throughput_per_s_hw'])} commits/s"
+    if (peak["throughput_ratio"] or 0.0) < LEAST_THROUGHPUT:
+        return f"Throughput saturates at {told}."
+    return f"Throughput follows the load up to {told}, at {_load(study, peak['x'])}."
+
+
+def _alike(high: Row, low: Row) -> bool:
+    return bool(high["throughput_per_s"] < low["throughput_per_s"] * _ALIKE)
+
+
+def _best_and_worst(high: Row, low: Row) -> str:
+    most, least = high["throughput_per_s"], low["throughput_per_s"]
+    if _alike(high, low):
+        return f"All configurations reach about {short(most)} commits/s."
+    factor = f"{times(most / least)} as much as" if least > 0.0 else "more than"
+    return _sentence(
+        f"{high['series']} commits the most: up to {measured(most, high['throughput_per_s_hw'])} commits/s, {factor} "
+        f"{low['series']} ({measured(least, low['throughput_per_s_hw'])})."
+    )
+
+
+def _threshold(curve: Row, study: Study, who: str) -> str:
+    """Up to which load a configuration carries it."""
+    at = curve["saturation_load"]
+    if curve["bound"] == "above":
+        return _sentence(f"{who}the load is carried up to {_load(study, at)}, the highest load tried: {_MOST} or more commit.")
+    fails = (
+        f"fewer than {_MOST} of transactions commit"
+        if curve["reason"] == "success"
+        else f"less than {_MUCH} of the offered load is committed"
+    )
+    if curve["bound"] == "at_or_below":
+        return _sentence(f"{who}already at {_load(study, at)}, the lowest load tried, {fails}.")
+    return _sentence(f"{who}above {_load(study, at)}{between(curve['saturation_low'], curve['saturation_high'])} {fails}.")
+
+
+def _latency_over_loads(study: Study, by_series: dict[str, list[Row]], chosen: list[Row]) -> Iterator[str]:
+    name = "commit_latency_p50_ms"
+    if len(chosen) == 1:
+        rows = [row for row in by_series[chosen[0]["series"]] if known(row[name])]
+        if len(rows) > 1:
+            low, high = min(rows, key=lambda row: row["x"]), max(rows, key=lambda row: row["x"])
+            yield (
+                f"The median commit latency is {duration(low[name])} at {_load(study, low['x'])} and {duration(high[name])} at "
+                f"{_load(study, high['x'])}, where 1 % take more than {duration(high['commit_latency_p99_ms'])}."
+            )
+        return
+    common = set.intersection(*({row["x"] for row in rows if known(row[name])} for rows in by_series.values()))
+    if common:
+        at = max(common)
+        rows = [row for rows in by_series.values() for row in rows if row["x"] == at and known(row[name])]
+        yield f"At {_load(study, at)}, {_spread(rows, name, [row['series'] for row in rows])}."
+
+
+def _spread(rows: list[Row], name: str, labels: list[str]) -> str:
+    """The lowest and the highest median latency."""
+    ranked = sorted(zip(rows, labels, strict=True), key=lambda pair: pair[0][name])
+    (low, fast), (high, slow) = ranked[0], ranked[-1]
+    if high[name] < low[name] * _ALIKE:
+        return f"the median commit latency is about {duration(high[name])} in all configurations"
+    factor = f", {times(high[name] / low[name])} as much," if low[name] > 0.0 else ""
+    return (
+        f"the median commit latency is lowest with {fast} ({duration(low[name])}) and highest{factor} with {slow} "
+        f"({duration(high[name])})"
+    )
+
+
+def _of_configurations(study: Study, totals: list[Row]) -> list[str]:
+    """What configurations come to that do not differ in a load."""
+    ranked = sorted(totals, key=lambda row: -row["throughput_per_s"])
+    best, worst = ranked[0], ranked[-1]
+    most, least = best["throughput_per_s"], worst["throughput_per_s"]
+    if not _alike(best, worst):
+        factor = f", {times(most / least)} as much as with" if least > 0.0 else "; least with"
+        sentences = [
+            f"Throughput is highest with {_point(study, best)}: {measured(most, best['throughput_per_s_hw'])} commits/s"
+            f"{factor} {_point(study, worst)} ({measured(least, worst['throughput_per_s_hw'])})."
+        ]
+    else:
+        sentences = [f"Throughput is about {short(most)} commits/s in all {len(totals)} configurations."]
+    finished = [row for row in totals if known(row["success_rate"])]
+    failing = [row for row in finished if row["success_rate"] < LEAST_SUCCESS]
+    if failing:
+        lowest = min(failing, key=lambda row: row["success_rate"])
+        sentences.append(
+            f"In {len(failing)} of {len(totals)} configurations fewer than {_MOST} of transactions commit; "
+            f"fewest with {_point(study, lowest)}: {percent(lowest['success_rate'])}."
+        )
+    elif finished:
+        sentences.append(f"In all of them {_MOST} of transactions or more commit.")
+    timed = [row for row in totals if known(row["commit_latency_p50_ms"])]
+    if timed:
+        sentences.append(_sentence(_spread(timed, "commit_latency_p50_ms", [_point(study, row) for row in timed]) + "."))
+    return [*sentences, *_time(study, [best] if best is worst else [best, worst])]
+
+
+def _time(study: Study, rows: list[Row]) -> Iterator[str]:
+    """What most of the time beside the work itself goes into."""
+    found: dict[str, list[tuple[Row, float]]] = {}
+    for row in rows:
+        parts = {name: row[f"mean_{name}"] for name in words.TIME_PARTS if name != "t_runtime" and known(row[f"mean_{name}"])}
+        if sum(parts.values()) > 0.0:
+            largest = max(parts, key=lambda name: parts[name])
+            found.setdefault(_PARTS[largest], []).append((row, parts[largest] / sum(parts.values())))
+    for part, shares in found.items():
+        if len(_totals(study)) == 1:
+            yield f"{percent(shares[0][1])} of the time of a commit goes into {part}."
+        else:
+            told = listed([f"{percent(share)} with {_point(study, row)}" for row, share in shares])
+            yield f"Of the time of a commit, most goes into {part}: {told}."
+
+
+def _classes(study: Study) -> Iterator[str]:
+    """Which classes do not get through, the worst first."""
+    if len(study.classes) < 2:
+        return
+    fine: list[str] = []
+    failing: list[tuple[float, str]] = []
+    for name in study.classes:
+        rows = [row for row in _rows(study, name) if known(row["success_rate"])]
+        lowest = min(rows, key=lambda row: row["success_rate"], default=None)
+        if lowest is None:
+            failing.append((0.0, f"None of the transactions of {name} has finished."))
+        elif lowest["success_rate"] >= LEAST_SUCCESS:
+            fine.append(name)
+        else:
+            failing.append((lowest["success_rate"], _failing(study, name, rows, lowest)))
+    yield from (sentence for _, sentence in sorted(failing))
+    if fine and failing:
+        yield f"Of {listed(fine)}, {_MOST} or more commit{'' if len(_totals(study)) == 1 else ' everywhere'}."
+
+
+def _failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
+    success = lowest["success_rate"]
+    where = "" if len(_totals(study)) == 1 else f" with {_point(study, lowest)}"
+    told = f"Of {name}, only {percent(success)} commit{where}"
+    if success < _CANNOT:
+        told = f"{_sentence(name)} cannot commit{where}: {percent(success)} of its transactions get through"
+    if study.axis is None or study.axis.load is None:
+        return f"{told}."
+    own = sorted((row for row in rows if row["series"] == lowest["series"]), key=lambda row: row["x"])
+    found = crossing([row["x"] for row in own], [row["success_rate"] for row in own], LEAST_SUCCESS)
+    if found is None or found[1]:
+        return f"{told}."
+    return f"{told}, and fewer than {_MOST} above {_load(study, found[0])}."
+
+
+def warnings_of(study: Study) -> list[str]:
+    """How far the answer is to be trusted."""
+    return list(_warnings(study, _totals(study)))
+
+
+def _warnings(study: Study, totals: list[Row]) -> Iterator[str]:
+    few = [row for row in totals if row["few_seeds"]]
+    if len(few) == len(totals):
+        yield f"Only {count(max(row['n_seeds'] for row in few), 'seed')}: intervals need 3 or more to say something."
+    elif few:
+        yield f"{len(few)} of {len(totals)} experiments have fewer than 3 seeds: their intervals say little."
+    unsettled = sum(not row["warmup_settled"] for row in totals)
+    if unsettled:
+        which = "The run" if len(totals) == 1 else f"{unsettled} of {len(totals)} experiments"
+        yield f"{which} did not settle, or {'is' if unsettled == 1 else 'are'} too short to tell; a longer duration makes it surer."
+    for bound, state, advice in (
+        ("above", "carried the highest load tried", "higher"),
+        ("at_or_below", "failed at the lowest load tried already", "lower"),
+    ):
+        n = int((study.saturation["bound"] == bound).sum()) if not study.saturation.empty else 0
+        if n:
+            yield f"{count(n, 'configuration')} {state}: where saturation begins, only {advice} loads tell."
+    running = [row for row in totals if row["in_flight"] > _MANY_IN_FLIGHT * row["transactions"]]
+    if running:
+        share = max(row["in_flight"] / row["transactions"] for row in running)
+        which = "of the transactions" if len(totals) == 1 else f"of the transactions in {len(running)} of {len(totals)} experiments"
+        yield f"Up to {percent(share)} {which} were still running at the end; a longer duration makes throughput surer."
+
+
+def _totals(study: Study) -> list[Row]:
+    return _rows(study, ALL)
+
+
+def _rows(study: Study, workload_class: str) -> list[Row]:
+    table = study.experiments
+    chosen = table[(table["workload_class"] == workload_class) & (table["operation_type"] == ALL)]
+    return list(chosen.astype(object).where(pd.notna(chosen), None).to_dict("records"))
+
+
+def _nearest(rows: list[Row], load: float) -> Row:
+    return min(rows, key=lambda row: abs(row["x"] - load))
+
+
+def _load(study: Study, load: float) -> str:
+    """A load with its unit; whose rate it is, where there are several classes."""
+    axis = study.axis
+    assert axis is not None
+    owner = words.class_of_load(axis.column)
+    if "/s)" not in axis.title:
+        return f"{axis.title} = {short(load)}"
+    return f"{short(load)} {owner} transactions/s" if owner is not None and len(study.classes) > 1 else f"{short(load)}/s"
+
+
+def _point(study: Study, row: Row) -> str:
+    """An experiment by what tells it from the others."""
+    told = [row["series"]] if len(study.series) > 1 else []
+    if study.axis is not None and known(row["x"]) and len(study.axis.values) > 1:
+        own = study.axis.load is not None
+        told.append(_load(study, row["x"]) if own else words.value(study.axis.column, row["x"]))
+    return " at ".join(told) if study.axis is not None and study.axis.load is not None else ", ".join(told)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,195 @@
+"""What a report says about a study beside its figures: its configuration, where it comes from, and how to repeat it.
+
+What flows in: a ``Study`` and the records of provenance beside its runs. What flows out: a ``Page``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from endive.pipeline.parameters import column_name, varying
+from endive.report.answer import answer_of, warnings_of
+from endive.report.figure import Figure
+from endive.report.page import Page
+from endive.report.phrases import count, number
+from endive.report.study import Study
+
+Record = Mapping[str, Any]
+_MOST_VALUES = 16
+_DIGEST = 12
+
+
+def page_of(study: Study, figures: Sequence[Figure]) -> Page:
+    """The report of a study."""
+    records = {name: list(_records(study, name)) for name in study.manifest.experiments}
+    every = [record for of_experiment in records.values() for record in of_experiment]
+    return Page(
+        title=study.name,
+        about=about(study),
+        answer=answer_of(study),
+        warnings=warnings_of(study),
+        figures=figures,
+        colours=study.colours,
+        configuration=common_configuration(study, every),
+        varied=varied(study, every),
+        provenance=provenance(study, every),
+        commands=commands(study, every),
+        runs=[_experiment(study, name, of_experiment) for name, of_experiment in records.items()],
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+
+
+def about(study: Study) -> str:
+    """How much was simulated."""
+    told = study.provenance()
+    return (
+        f"{count(told['experiments'], 'configuration')}, {count(told['runs'], 'run')}, "
+        f"{count(told['transactions'], 'simulated transaction')}"
+    )
+
+
+def _records(study: Study, experiment: str) -> Iterator[Record]:
+    """What the runs of an experiment say of themselves; runs that say nothing are passed over."""
+    if study.single_runs:
+        yield from (run.provenance for run in study.single_runs)
+        return
+    for seed in sorted(seed for part in study.manifest.experiments[experiment].parts for seed in part.seeds):
+        try:
+            found = json.loads((study.path / experiment / str(seed) / "provenance.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def common_configuration(study: Study, records: Sequence[Record]) -> str:
+    """The parameters that all configurations have in common, with defaults, as TOML."""
+    tree: Mapping[str, Any] = next((record["parameters"] for record in records if "parameters" in record), {})
+    changing = set(varying(study.manifest.parameters))
+    named = next(iter(study.manifest.experiments.values())).parameters
+    return tomli_w.dumps(_common(tree, (), changing, named))
+
+
+def _common(node: Mapping[str, Any], path: tuple[str, ...], changing: set[str], named: Mapping[str, Any]) -> dict[str, Any]:
+    """A tree without what changes and what is not set; providers by their name."""
+    kept: dict[str, Any] = {}
+    for key, value in node.items():
+        here = (*path, key)
+        column = column_name(".".join(here))
+        if column in changing or value is None:
+            continue
+        if key == "provider" and column in named:
+            kept[key] = named[column]
+        elif isinstance(value, Mapping):
+            below = _common(value, here, changing, named)
+            if below:
+                kept[key] = below
+        else:
+            kept[key] = value
+    return kept
+
+
+def varied(study: Study, records: Iterable[Record]) -> dict[str, str]:
+    """The keys that were varied, and their values."""
+    keys: dict[str, str] = {}
+    for record in records:
+        keys |= {column_name(key): key for key in _keys(record.get("parameters", {}), ())}
+    found: dict[str, str] = {}
+    for column in varying(study.manifest.parameters):
+        values = {each.parameters.get(column) for each in study.manifest.experiments.values()}
+        told = [_value(value) for value in sorted(values, key=lambda v: (isinstance(v, str), v is None, v if v is not None else 0))]
+        more = f", ... ({len(told)} values)" if len(told) > _MOST_VALUES else ""
+        found[keys.get(column, column.removeprefix("param_"))] = ", ".join(told[:_MOST_VALUES]) + more
+    return found
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+def _keys(node: Any, path: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _keys(value, (*path, str(key)))
+    if path:
+        yield ".".join(path)
+
+
+def provenance(study: Study, records: Sequence[Record]) -> dict[str, str]:
+    """Who made the numbers: versions, commit, engine, seeds and machine."""
+    told = study.provenance()
+    started = sorted(_all(records, "started"))
+    dependencies = sorted({f"{name} {version}" for r in records for name, version in r.get("dependencies", {}).items()})
+    warmup = study.runs["warmup_by"].map({"mser5": "found for each run by MSER-5", "given": "given"}).unique()
+    found = {
+        "Endive": ", ".join(_all(records, "endive_version")),
+        "code": study.code_version,
+        "git commit": ", ".join(_all(records, "git_commit")),
+        "engine": ", ".join(_all(records, "engine")),
+        "seeds": ranges(told["seeds"]),
+        "runs": f"{told['runs']:,} of {told['experiments']:,} experiments, {told['transactions']:,} transactions",
+        "warm-up": ", ".join(warmup),
+        "simulated": started[0] if len(started) == 1 else f"{started[0]} to {started[-1]}" if started else "",
+        "time taken": f"{sum(record.get('wall_time_s', 0.0) for record in records):,.1f} s of simulating",
+        "Python": ", ".join(_all(records, "python")),
+        "platform": ", ".join(_all(records, "platform")),
+        "libraries": ", ".join(dependencies),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _all(records: Iterable[Record], key: str) -> list[str]:
+    return sorted({str(record[key]) for record in records if record.get(key) is not None})
+
+
+def ranges(seeds: Sequence[int]) -> str:
+    """Seeds in short: ``0-4, 7``."""
+    parts: list[list[int]] = []
+    for seed in sorted(seeds):
+        if parts and parts[-1][-1] == seed - 1:
+            parts[-1] = [parts[-1][0], seed]
+        else:
+            parts.append([seed])
+    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+
+
+def commands(study: Study, records: Sequence[Record]) -> str:
+    """What to type to get the same numbers."""
+    commits = _all(records, "git_commit")
+    lines = [f"git checkout {commits[0]}"] if len(commits) == 1 else []
+    if study.single_runs:
+        config = study.single_runs[0].config
+        lines += [f"endive run {_relative(config)} --seed {run.seed}" for run in study.single_runs]
+        return "\n".join([*lines, f"endive report {study.path}"])
+    first = next(iter(study.manifest.experiments))
+    seeds = [seed for part in study.manifest.experiments[first].parts for seed in part.seeds]
+    lines.append(f"endive run {study.path / first / 'cfg.toml'} --seed {min(seeds)}   # one of {study.provenance()['runs']:,} runs")
+    return "\n".join([*lines, f"endive consolidate {study.path}", f"endive metrics {study.path}", f"endive report {study.path}"])
+
+
+def _relative(path: Path) -> Path:
+    """As seen from here, if it is below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _experiment(study: Study, name: str, records: Sequence[Record]) -> dict[str, str]:
+    """A row about an experiment: what it is, its seeds, and what tells its results from others."""
+    described = study.manifest.experiments[name]
+    own = {column.removeprefix("param_").replace("_", " "): _value(described.parameters.get(column)) for column in study.varying}
+    digests = [str(record.get("results_sha256", ""))[:_DIGEST] for record in records]
+    return {
+        "experiment": name,
+        **own,
+        "seeds": ranges([int(record["seed"]) for record in records if "seed" in record]),
+        "SHA-256 of results": " ".join(digests),
+    }
