@@ -128,7 +128,9 @@ def make_series(manifest: Manifest, axis: StudyAxis | None, experiments: pa.Tabl
 def _labels(manifest: Manifest, names: Sequence[str], ordered: Sequence[tuple[tuple[Any, ...], list[str]]]) -> list[str]:
     if not names:
         return [manifest.experiments[members[0]].label for _, members in ordered]
-    labels = [words.label(dict(zip(names, key, strict=True))) for key, _ in ordered]
+    labels = [
+        words.label(dict(zip(names, key, strict=True)), manifest.experiments[members[0]].parameters) for key, members in ordered
+    ]
     if len(set(labels)) == len(labels):
         return labels
     hashes = [manifest.experiments[members[0]].hash for _, members in ordered]

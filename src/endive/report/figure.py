@@ -75,6 +75,8 @@ class Figure:
     x_low: str | None = None
     """Column with the lower end of the 95 % interval of x, where x is what was measured; ``x_high`` is the upper one."""
     x_high: str | None = None
+    text: str | None = None
+    """For ``bars`` and ``swimlanes``: a column of short words that are written at the marks."""
     band: bool = False
     """For ``line``: intervals as a band around the curve, for curves of many points, rather than a bar at each point."""
     notes: tuple[str, ...] = field(default=())

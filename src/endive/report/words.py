@@ -166,9 +166,19 @@ def rank(column: str, of: Any) -> tuple[int, float, str]:
     return (1, float(of), "") if isinstance(of, int | float) else (2, 0.0, str(of or ""))
 
 
-def label(parameters: Mapping[str, Any]) -> str:
-    """A configuration by the values that tell it from others."""
-    return ", ".join(value(column, of) for column, of in parameters.items())
+def label(parameters: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> str:
+    """A configuration by the values that tell it from others. The mix of operations, from ``every`` parameter, is told whole."""
+    told: dict[str, None] = {}
+    for column, of in parameters.items():
+        prefix, is_mix, _ = column.partition("operation_types_")
+        told[_mix(f"{prefix}{is_mix}", every) if is_mix and every else value(column, of)] = None
+    return ", ".join(told)
+
+
+def _mix(prefix: str, parameters: Mapping[str, Any]) -> str:
+    weights = {name: float(parameters.get(f"{prefix}{name}") or 0.0) for name in OPERATIONS}
+    whole = sum(weights.values()) or 1.0
+    return " + ".join(f"{100 * of / whole:.3g} % {operation(name)}" for name, of in weights.items() if of)
 
 
 def operation(name: str) -> str:

@@ -10,16 +10,40 @@ from collections.abc import Callable, Iterable
 
 from endive.report.errors import ReportError
 from endive.report.figure import Figure
+from endive.report.figures.bars import catalogs_latency, catalogs_throughput, commit_parts, sustainable_throughput, time_parts
+from endive.report.figures.breakdowns import (
+    frontier,
+    latency_by_class,
+    latency_by_operation,
+    success_by_class,
+    success_by_operation,
+)
 from endive.report.figures.curves import latency_throughput, overhead_load, retries_load, success_load
+from endive.report.figures.heatmaps import heatmap_latency, heatmap_throughput
 from endive.report.figures.missing import NotInStudyError
+from endive.report.figures.shapes import commit_rate_time, latency_distribution
 from endive.report.study import Study
 
 Builder = Callable[[Study], Figure]
 FIGURES: dict[str, Builder] = {
+    "sustainable_throughput": sustainable_throughput,
     "latency_throughput": latency_throughput,
     "success_load": success_load,
+    "frontier": frontier,
     "overhead": overhead_load,
+    "time_parts": time_parts,
+    "commit_parts": commit_parts,
     "retries": retries_load,
+    "latency_distribution": latency_distribution,
+    "commit_rate_time": commit_rate_time,
+    "heatmap_throughput": heatmap_throughput,
+    "heatmap_latency": heatmap_latency,
+    "catalogs_throughput": catalogs_throughput,
+    "catalogs_latency": catalogs_latency,
+    "success_by_operation": success_by_operation,
+    "latency_by_operation": latency_by_operation,
+    "success_by_class": success_by_class,
+    "latency_by_class": latency_by_class,
 }
 """Figures by name, in the order in which a report shows them. A builder raises NotInStudyError if there is no data for it."""
 

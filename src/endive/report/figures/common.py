@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
 from endive.report.figure import Axis
 from endive.report.figures.missing import NotInStudyError
 from endive.report.study import Study
+from endive.report.words import number
 
 INTERVAL = "Bars are 95 % intervals over seeds."
 MOST_FACETS = 6
@@ -26,6 +27,26 @@ def with_interval(rows: pd.DataFrame, metric: str, *, least: float = 0.0, most: 
     width = rows[f"{metric}_hw"].astype(float)
     y = rows[metric].astype(float)
     return rows.assign(y=y, low=(y - width).clip(lower=least), high=(y + width).clip(upper=most))
+
+
+def axis_word(study: Study) -> str:
+    """The axis without its unit."""
+    return "" if study.axis is None else study.axis.title.partition(" (")[0]
+
+
+def place_label(study: Study, x: float, *, named: bool) -> str:
+    """A place on the axis in words, with the name of the axis or without."""
+    if study.axis is None:
+        return ""
+    unit = study.axis.title.partition(" (")[2].rstrip(")")
+    short = "/s" if unit == "transactions/s" else f" {unit}" if unit else ""
+    return f"{axis_word(study)} = {number(x)}{short}" if named else number(x)
+
+
+def in_order(frame: pd.DataFrame, column: str, labels: Iterable[str]) -> pd.DataFrame:
+    """Rows sorted by a column of labels in the order given; renderers keep the order of first appearance."""
+    order = {label: place for place, label in enumerate(labels)}
+    return frame.sort_values(column, key=lambda values: values.map(order), kind="stable")
 
 
 def chosen_places(study: Study) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ import pandas as pd
 
 from endive.analysis.saturation import LEAST_SUCCESS
 from endive.report.figure import Axis, Figure, Threshold
-from endive.report.figures.common import INTERVAL, notes, study_axis, tidy, with_interval
+from endive.report.figures.common import INTERVAL, axis_word, notes, study_axis, tidy, with_interval
 from endive.report.figures.missing import NotInStudyError
 from endive.report.study import Study
 from endive.simulation.summary import PERCENTILES
@@ -37,7 +37,7 @@ def latency_throughput(study: Study) -> Figure:
         name="latency_throughput",
         title="Commit latency against throughput",
         definition="Percentiles of the commit latency of committed transactions (from the end of the work to the commit) against "
-        f"commits per second; points of a curve follow each other by {_axis_word(study)}. {INTERVAL}",
+        f"commits per second; points of a curve follow each other by {axis_word(study)}. {INTERVAL}",
         kind="line",
         data=data,
         x=Axis("throughput", "throughput (commits/s)"),
@@ -114,7 +114,7 @@ def _curve(
         raise NotInStudyError(f"no experiment has a value of {metric}")
     return Figure(
         name=name,
-        title=f"{title} against {_axis_word(study)}",
+        title=f"{title} against {axis_word(study)}",
         definition=f"{definition} {INTERVAL}",
         kind="line",
         data=data,
@@ -129,8 +129,3 @@ def _curve(
         filters=("series",),
         notes=notes(study, rows),
     )
-
-
-def _axis_word(study: Study) -> str:
-    assert study.axis is not None
-    return study.axis.title.partition(" (")[0]
