@@ -1,0 +1,141 @@
+"""Conditions on metrics, as people write them: ``success(compaction) < 95%``, ``p99 > 2s``, ``throughput < 95% of A``.
+
+A condition is a metric, optionally a class, or a class and an operation, in brackets, a comparison, and a number with its unit. The
+metrics are the rates of ``by_run``; their names tell their units, and endings such as ``_rate`` or ``_per_s`` may be left out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from endive.config import ConfigError, Problem
+
+ALL = "all"
+ALIASES = {
+    **{f"p{p}": f"commit_latency_p{p}_ms" for p in (50, 95, 99)},
+    **{f"{kind}_p{p}": f"{kind}_latency_p{p}_ms" for kind in ("commit", "total") for p in (50, 95, 99)},
+}
+"""Short names of metrics."""
+_ENDINGS = ("", "_rate", "_per_s", "_ms", "_per_txn")
+
+Kind = Literal["share", "time", "rate", "number"]
+_SHARES = ("success_rate", "throughput_ratio", "overhead")
+_UNITS: dict[Kind, dict[str, Fraction]] = {
+    "share": {"": Fraction(1), "%": Fraction(1, 100)},
+    "time": {"": Fraction(1), "ms": Fraction(1), "s": Fraction(1_000), "min": Fraction(60_000), "h": Fraction(3_600_000)},
+    "rate": {"": Fraction(1), "/s": Fraction(1), "/min": Fraction(1, 60)},
+    "number": {"": Fraction(1)},
+}
+"""Exact, so that 95% is the same number as 0.95."""
+_CONDITION = re.compile(
+    r"""\s*(?P<metric>[A-Za-z]\w*)\s*
+    (?:\(\s*(?P<group>[\w-]+)\s*(?:,\s*(?P<operation>\w+)\s*)?\))?\s*
+    (?P<sign><=|>=|<|>)\s*
+    (?P<number>\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?|\.\d+)\s*(?P<unit>%|[a-z]+|/[a-z]+)?\s*
+    (?P<relative>\bof\s+A)?\s*""",
+    re.VERBOSE,
+)
+FORM = "a condition is METRIC[(CLASS[, OPERATION])] < NUMBER[UNIT], such as 'success(compaction) < 95%' or 'p99 > 2s'"
+
+Sign = Literal["<", "<=", ">", ">="]
+Verdict = Literal["holds", "fails", "open"]
+"""Whether a condition holds for all of an interval, for none of it, or for a part."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A comparison of one metric with a number, in the unit of the metric; if ``relative``, with that part of what A has."""
+
+    text: str
+    metric: str
+    sign: Sign
+    value: float
+    workload_class: str = ALL
+    operation: str = ALL
+    relative: bool = False
+
+    @property
+    def subject(self) -> str:
+        """The metric, and of what: ``success_rate(compaction)``."""
+        group = [name for name in (self.workload_class, self.operation) if name != ALL]
+        return f"{self.metric}({', '.join(group)})" if group else self.metric
+
+    def holds(self, value: float) -> bool:
+        """Whether it holds for a value."""
+        if self.sign == "<":
+            return value < self.value
+        if self.sign == "<=":
+            return value <= self.value
+        return value > self.value if self.sign == ">" else value >= self.value
+
+    def verdict(self, low: float, high: float) -> Verdict:
+        """What it says of an interval."""
+        ends = (self.holds(low), self.holds(high))
+        return "holds" if all(ends) else "open" if any(ends) else "fails"
+
+
+def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative: bool = False) -> Condition:
+    """A condition from text. Raises ConfigError naming ``source``. ``relative`` allows ``of A``."""
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise ConfigError(source, [Problem("", f"{text!r} cannot be read; {FORM}")])
+    metric = find_metric(found["metric"], metrics, source)
+    if found["relative"] and not relative:
+        raise ConfigError(source, [Problem("", f"{text!r}: there is no A here to compare with")])
+    kind: Kind = "share" if found["relative"] else kind_of(metric)
+    unit, units = found["unit"] or "", _UNITS[kind]
+    if unit not in units:
+        allowed = ", ".join(unit for unit in units if unit) or "no unit"
+        raise ConfigError(source, [Problem("", f"{text!r}: {metric} is no matter of {unit!r}; it takes {allowed}")])
+    value = float(Fraction(found["number"].replace("_", "")) * units[unit])
+    if kind == "share" and not found["relative"] and value > 1.0:
+        raise ConfigError(source, [Problem("", f"{text!r}: {metric} is a share and never above 1; did you leave out the % sign?")])
+    return Condition(
+        text.strip(), metric, _sign(found["sign"]), value, found["group"] or ALL, found["operation"] or ALL, bool(found["relative"])
+    )
+
+
+def _sign(text: str) -> Sign:
+    return "<" if text == "<" else "<=" if text == "<=" else ">" if text == ">" else ">="
+
+
+def find_metric(name: str, metrics: Sequence[str], source: str) -> str:
+    """The full name of a metric. Raises ConfigError that lists the metrics if there is none of this name."""
+    for full in (ALIASES.get(name, name), *(name + ending for ending in _ENDINGS)):
+        if full in metrics:
+            return full
+    short = [*ALIASES, *metrics, *(_without_ending(metric) for metric in metrics)]
+    close = difflib.get_close_matches(name, short, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise ConfigError(source, [Problem("", f"there is no metric {name!r}{hint} The metrics are {', '.join([*ALIASES, *metrics])}")])
+
+
+def _without_ending(metric: str) -> str:
+    return next((metric.removesuffix(ending) for ending in _ENDINGS if ending and metric.endswith(ending)), metric)
+
+
+def kind_of(metric: str) -> Kind:
+    """What a metric is a number of, by its name."""
+    if metric in _SHARES:
+        return "share"
+    if metric.endswith("_per_s"):
+        return "rate"
+    return "time" if metric.endswith("_ms") or metric.startswith("mean_") else "number"
+
+
+def shown(metric: str, value: float | None) -> str:
+    """A value of a metric with its unit, in few digits."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    kind = kind_of(metric)
+    if kind == "share":
+        return f"{100.0 * value:.4g} %" if abs(value) < 0.9995 or abs(value) == 1.0 else f"{100.0 * value:.6g} %"
+    if kind == "time":
+        return f"{value / 1000.0:,.3g} s" if abs(value) >= 1000.0 else f"{value:.3g} ms"
+    return f"{value:.4g}/s" if kind == "rate" else f"{value:.4g}"

@@ -1,0 +1,180 @@
+"""The search for a frontier, on curves whose answer is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from endive.analysis.estimates import Estimate, estimate
+from endive.analysis.frontier import CONFIDENCE, Frontier, Point, Search, crossing, find_frontier
+from endive.analysis.thresholds import Condition
+
+BELOW_95 = Condition("success < 95%", "success_rate", "<", 0.95)
+ABOVE_2S = Condition("p99 > 2s", "commit_latency_p99_ms", ">", 2000.0)
+
+
+def falling(load: float, middle: float = 64.0, steepness: float = 3.0) -> float:
+    """A curve that is 0.95 at ``middle``."""
+    return 1.0 / (1.0 + math.pow(load / middle, steepness) / 19.0)
+
+
+class Noisy:
+    """A curve seen through noise; the same seed is as far off at every load."""
+
+    def __init__(self, curve: Callable[[float], float], noise: float) -> None:
+        self.curve, self.noise = curve, noise
+        self.seen: list[tuple[float, int]] = []
+        self.runs: set[tuple[float, int]] = set()
+
+    def __call__(self, load: float, seeds: int) -> Estimate:
+        self.seen.append((load, seeds))
+        self.runs |= {(load, seed) for seed in range(seeds)}
+        errors = np.random.default_rng(int(load * 1000) % 2**32).normal(0.0, self.noise, 1000)[:seeds]
+        return estimate([self.curve(load) + error for error in errors], CONFIDENCE)
+
+
+def exact(curve: Callable[[float], float]) -> Callable[[float, int], Estimate]:
+    return lambda load, seeds: Estimate(curve(load), curve(load), curve(load), seeds)
+
+
+@pytest.mark.parametrize("start", [10.0, 64.0, 500.0])
+def test_a_curve_without_noise_is_found_to_the_tolerance(start: float) -> None:
+    found = find_frontier(exact(falling), BELOW_95, Search(start, 1.0, 1000.0, tolerance=0.01))
+    assert (found.bound, found.narrow) == ("crossed", True)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.load is not None
+    assert found.low <= 64.0 <= found.high <= found.low * 1.01
+    assert found.load == pytest.approx(64.0, rel=0.005)
+
+
+def test_a_metric_that_rises_is_found_as_well() -> None:
+    found = find_frontier(exact(lambda load: 10.0 * load**2), ABOVE_2S, Search(1.0, 1.0, 100.0, tolerance=0.02))
+    assert found.load == pytest.approx(math.sqrt(200.0), rel=0.02)
+
+
+@pytest.mark.parametrize("noise", [0.005, 0.02, 0.05])
+def test_noise_makes_the_interval_wider_or_costs_seeds(noise: float) -> None:
+    curve = Noisy(falling, noise)
+    found = find_frontier(curve, BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.1))
+    assert found.bound == "crossed"
+    assert found.low is not None
+    assert found.high is not None
+    assert found.load is not None
+    assert found.low <= 64.0 <= found.high
+    assert found.low <= found.load <= found.high
+    assert found.narrow == (found.high / found.low <= 1.1)
+    assert max(seeds for _, seeds in curve.seen) > 5
+
+
+def test_more_seeds_make_it_narrower() -> None:
+    def width(max_seeds: int) -> float:
+        found = find_frontier(Noisy(falling, 0.05), BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.01, max_seeds=max_seeds))
+        assert found.low is not None
+        assert found.high is not None
+        assert not found.narrow
+        return found.high / found.low
+
+    assert width(40) < width(5)
+
+
+def test_seeds_are_added_where_the_interval_straddles_and_nowhere_else() -> None:
+    curve = Noisy(falling, 0.02)
+    find_frontier(curve, BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.1))
+    assert {seeds for load, seeds in curve.seen if not 40.0 < load < 100.0} == {5}
+
+
+def test_a_condition_that_never_holds_is_above_the_range() -> None:
+    curve = Noisy(lambda load: 0.999, 0.001)
+    found = find_frontier(curve, BELOW_95, Search(10.0, 10.0, 500.0))
+    assert (found.bound, found.load, found.low, found.high) == ("above", None, 500.0, None)
+    assert [load for load, _ in curve.seen] == [10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 500.0]
+
+
+def test_a_condition_that_holds_at_the_lowest_load_is_at_or_below_it() -> None:
+    found = find_frontier(exact(lambda load: 0.5), BELOW_95, Search(10.0, 10.0, 500.0))
+    assert (found.bound, found.load, found.low, found.high) == ("at_or_below", None, None, 10.0)
+    assert len(found.points) == 1
+
+
+def test_without_a_lowest_load_it_goes_down() -> None:
+    found = find_frontier(exact(lambda load: falling(load, middle=3.0)), BELOW_95, Search(100.0, 0.1, 1000.0, tolerance=0.02))
+    assert found.load == pytest.approx(3.0, rel=0.02)
+
+
+def test_a_start_that_is_open_is_searched_on_both_sides() -> None:
+    found = find_frontier(Noisy(falling, 0.02), BELOW_95, Search(64.0, 1.0, 1000.0, tolerance=0.1))
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 64.0 < found.high
+
+
+def test_an_open_lowest_load_leaves_the_interval_open() -> None:
+    def always(load: float, seeds: int) -> Estimate:
+        return Estimate(0.95, 0.9, 1.0, seeds)
+
+    found = find_frontier(always, BELOW_95, Search(10.0, 10.0, 40.0, seeds=5, max_seeds=20))
+    assert (found.low, found.high, found.narrow) == (None, None, False)
+    assert {point.seeds for point in found.points} == {20}
+
+
+def test_the_first_of_several_crossings_is_found() -> None:
+    def curve(load: float) -> float:
+        return 0.9 if 35.0 < load < 45.0 else falling(load, middle=150.0)
+
+    found = find_frontier(exact(curve), BELOW_95, Search(10.0, 10.0, 1000.0, tolerance=0.05))
+    assert found.load == pytest.approx(35.0, rel=0.05)
+
+
+def test_means_that_go_up_and_down_still_cross_once() -> None:
+    means = {10.0: 0.99, 40.0: 0.94, 80.0: 0.96, 160.0: 0.80}
+    points = [Point(load, 5, Estimate(mean, 0.0, 1.0, 5), "open") for load, mean in means.items()]
+    load = crossing(points, BELOW_95, 10.0, 160.0)
+    assert load == pytest.approx(80.0, rel=1e-6)  # the two in the middle are made 0.95, and 80 is the last that is not below it
+
+
+def coverage(noise: float, common: float) -> float:
+    """The share of searches whose interval holds the truth; ``common`` is the part of the noise that a seed has at every load."""
+
+    def search(number: int) -> bool:
+        shared = np.random.default_rng(number).normal(0.0, noise, 40)
+
+        def curve(load: float, seeds: int) -> Estimate:
+            own = np.random.default_rng([number, int(load * 1000)]).normal(0.0, noise, 40)
+            values = falling(load) + math.sqrt(common) * shared + math.sqrt(1.0 - common) * own
+            return estimate(values[:seeds].tolist(), CONFIDENCE)
+
+        found = find_frontier(curve, BELOW_95, Search(10.0, 10.0, 500.0))
+        return (found.low or 0.0) <= 64.0 <= (found.high or math.inf)
+
+    return float(np.mean([search(number) for number in range(300)]))
+
+
+@pytest.mark.parametrize("common", [0.0, 0.9])
+def test_the_interval_holds_the_truth_as_often_as_it_says(common: float) -> None:
+    assert coverage(noise=0.03, common=common) >= 0.95
+
+
+def test_a_load_at_which_nothing_could_be_measured_counts_as_not_carried() -> None:
+    def curve(load: float, seeds: int) -> Estimate | None:
+        return None if load > 100.0 else Estimate(1.0, 0.99, 1.0, seeds)
+
+    found = find_frontier(curve, BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.05))
+    assert found.high is not None
+    assert 100.0 < found.high <= 105.0
+
+
+def test_whole_numbers_stay_whole() -> None:
+    found = find_frontier(exact(lambda load: falling(load, middle=6.5)), BELOW_95, Search(1.0, 1.0, 100.0, whole=True))
+    assert (found.low, found.high) == (6.0, 7.0)
+    assert all(point.load.is_integer() for point in found.points)
+
+
+def test_each_point_is_reported() -> None:
+    told: list[Point] = []
+    found: Frontier = find_frontier(Noisy(falling, 0.02), BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.2), told.append)
+    assert {point.load for point in told} == {point.load for point in found.points}
+    assert set(found.points) <= set(told)

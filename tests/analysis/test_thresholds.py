@@ -1,0 +1,117 @@
+"""Conditions as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from endive.analysis.thresholds import Condition, find_metric, kind_of, parse_condition, shown
+from endive.config import ConfigError
+from endive.pipeline.measure import RATES
+
+
+def parse(text: str, *, relative: bool = False) -> Condition:
+    return parse_condition(text, RATES, "--until", relative=relative)
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "sign", "value", "group", "operation"),
+    [
+        ("success < 99%", "success_rate", "<", 0.99, "all", "all"),
+        ("success(compaction) < 95%", "success_rate", "<", 0.95, "compaction", "all"),
+        ("success_rate ( compaction , validated_overwrite )<=.95", "success_rate", "<=", 0.95, "compaction", "validated_overwrite"),
+        ("commit_latency_p99_ms > 2s", "commit_latency_p99_ms", ">", 2000.0, "all", "all"),
+        ("commit_latency_p99 > 2_000", "commit_latency_p99_ms", ">", 2000.0, "all", "all"),
+        ("throughput < 5/s", "throughput_per_s", "<", 5.0, "all", "all"),
+        ("throughput < 30/min", "throughput_per_s", "<", 0.5, "all", "all"),
+        ("p99(ingest) > 500ms", "commit_latency_p99_ms", ">", 500.0, "ingest", "all"),
+        ("total_p95(a-b_1) >= 1.5 min", "total_latency_p95_ms", ">=", 90_000.0, "a-b_1", "all"),
+        ("retries > 3", "retries_per_txn", ">", 3.0, "all", "all"),
+        ("overhead > 12.5 %", "overhead", ">", 0.125, "all", "all"),
+        ("mean_t_backoff > 1e3ms", "mean_t_backoff", ">", 1000.0, "all", "all"),
+        ("manifest_list_reads > 10", "manifest_list_reads_per_txn", ">", 10.0, "all", "all"),
+    ],
+)
+def test_conditions_are_read(text: str, metric: str, sign: str, value: float, group: str, operation: str) -> None:
+    found = parse(text)
+    assert (found.metric, found.sign, found.workload_class, found.operation) == (metric, sign, group, operation)
+    assert found.value == pytest.approx(value)
+    assert not found.relative
+
+
+def test_a_condition_may_be_relative_to_a() -> None:
+    found = parse("throughput < 95% of A", relative=True)
+    assert (found.metric, found.value, found.relative) == ("throughput_per_s", 0.95, True)
+    assert parse("p99(ingest) > 1.1 of A", relative=True).value == 1.1
+    assert parse("p99 > 150% of A", relative=True).value == 1.5
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a condition is METRIC"),
+        ("success", "a condition is METRIC"),
+        ("success = 99%", "a condition is METRIC"),
+        ("success < ", "a condition is METRIC"),
+        ("success < 99% and p99 > 2s", "a condition is METRIC"),
+        ("success() < 99%", "a condition is METRIC"),
+        ("success < -1", "a condition is METRIC"),
+        ("success < 99", "did you leave out the % sign?"),
+        ("success < 99 ms", "success_rate is no matter of 'ms'; it takes %"),
+        ("p99 > 2 sec", "commit_latency_p99_ms is no matter of 'sec'; it takes ms, s, min, h"),
+        ("throughput < 95%", "throughput_per_s is no matter of '%'; it takes /s, /min"),
+        ("retries > 3 s", "it takes no unit"),
+        ("sucess < 99%", "there is no metric 'sucess'; did you mean 'success'?"),
+        ("throughput < 95% of A", "there is no A here"),
+        ("throughput < 5/s of A", "there is no A here"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse(text)
+    assert str(error.value).startswith("--until: ")
+    assert message in str(error.value)
+
+
+def test_a_part_of_a_has_no_unit_but_percent() -> None:
+    with pytest.raises(ConfigError, match="no matter of '/s'; it takes %"):
+        parse("throughput < 5/s of A", relative=True)
+
+
+def test_an_unknown_metric_lists_all_metrics() -> None:
+    with pytest.raises(ConfigError) as error:
+        find_metric("nonsense", RATES, "--metric")
+    assert all(metric in str(error.value) for metric in RATES)
+
+
+@pytest.mark.parametrize(
+    ("sign", "value", "held"), [("<", 1.0, False), ("<", 0.9, True), ("<=", 1.0, True), (">", 1.0, False), (">=", 1.0, True)]
+)
+def test_comparisons(sign: str, value: float, held: bool) -> None:
+    assert parse(f"retries {sign} 1").holds(value) is held
+
+
+def test_an_interval_holds_fails_or_is_open() -> None:
+    below = parse("success < 95%")
+    assert (below.verdict(0.90, 0.94), below.verdict(0.94, 0.96), below.verdict(0.96, 0.99)) == ("holds", "open", "fails")
+    above = parse("p99 > 2s")
+    assert (above.verdict(2001, 3000), above.verdict(1000, 3000), above.verdict(100, 2000)) == ("holds", "open", "fails")
+
+
+def test_every_metric_has_a_kind_and_can_be_shown() -> None:
+    kinds = {metric: kind_of(metric) for metric in RATES}
+    assert kinds["success_rate"] == kinds["overhead"] == kinds["throughput_ratio"] == "share"
+    assert kinds["mean_t_runtime"] == kinds["total_latency_mean_ms"] == "time"
+    assert kinds["offered_per_s"] == "rate"
+    assert kinds["metadata_reads_per_txn"] == "number"
+    assert shown("success_rate", 0.9512) == "95.12 %"
+    assert shown("success_rate", 1.0) == "100 %"
+    assert shown("success_rate", 0.99998) == "99.998 %"
+    assert shown("commit_latency_p99_ms", 1840.0) == "1.84 s"
+    assert shown("commit_latency_p50_ms", 464.1) == "464 ms"
+    assert shown("throughput_per_s", 5.0834) == "5.083/s"
+    assert shown("retries_per_txn", None) == shown("retries_per_txn", float("inf")) == "-"
+
+
+def test_the_subject_names_what_is_measured() -> None:
+    assert parse("success(compaction, validated_overwrite) < 95%").subject == "success_rate(compaction, validated_overwrite)"
+    assert parse("p99 > 2s").subject == "commit_latency_p99_ms"
