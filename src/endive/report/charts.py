@@ -7,7 +7,7 @@ for the table behind it. What is neither data nor series is drawn in ``currentCo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import altair as alt
@@ -36,6 +36,7 @@ HATCHES = {"/": "url(#hatch-below-95)", "x": "url(#hatch-below-80)"}
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _HEIGHT = 320
+_SMALL_HEIGHT = 240
 _BAR = 16
 _LONE_BAR = 26
 _LANE = 22
@@ -74,57 +75,82 @@ def _column(values: pd.Series[Any]) -> Any:
 
 
 def _lines(figure: Figure, colours: Mapping[str, str]) -> Any:
-    """A curve for each series, in the order of the rows, with points and intervals; what is nearest to the pointer is told."""
+    """A curve for each series with points and intervals; what is nearest to the pointer is told."""
     x, y = position(figure, figure.x, alt.X, "x"), position(figure, figure.y, alt.Y, "y")
-    base = alt.Chart(alt.NamedData(ROWS)).encode(x=x, color=colour(figure, colours))
-    layers = thresholds(figure)
-    if figure.low is not None and figure.high is not None:
-        ends = {"y": alt.Y(field=field(figure.low), type="quantitative"), "y2": alt.Y2(field=field(figure.high))}
-        layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.7, clip=True).encode(**ends))
-    layers.append(base.mark_line(strokeWidth=2, clip=True).encode(y=y, order=alt.value(0)))
+    base = alt.Chart(alt.NamedData(ROWS)).encode(x=x, y=y, color=colour(figure, colours))
+    follow = alt.Order(field=field(figure.order or figure.x.column), type="quantitative")
     near = alt.selection_point(name="near", nearest=True, on="pointerover", clear="pointerout", empty=False)
-    shown = 1.0 if _few_points(figure) else 0.0
     points = base.mark_point(filled=True, clip=True).encode(
-        y=y,
         size=alt.condition(near, alt.value(130), alt.value(45)),
-        opacity=alt.condition(near, alt.value(1.0), alt.value(shown)),
+        opacity=alt.condition(near, alt.value(1.0), alt.value(1.0 if _few_points(figure) else 0.0)),
         tooltip=tooltip(figure),
     )
     continuous = "category" not in (figure.x.scale, figure.y.scale)
     zoom = [alt.selection_interval(name="zoom", bind="scales", zoom=_WHEEL)] if continuous else []
-    layers.append(points.add_params(near, *zoom))
-    return alt.layer(*layers).properties(height=_HEIGHT).add_params(*_domains(figure))
+    line = base.mark_line(strokeWidth=2, clip=True)
+    layers = [
+        *thresholds(figure),
+        *_intervals(figure, base, figure.low, figure.high, along="y"),
+        *_intervals(figure, base, figure.x_low, figure.x_high, along="x"),
+        line.encode(order=follow) if continuous else line,
+        points.add_params(near, *zoom),
+    ]
+    height = _HEIGHT if figure.facet is None else _SMALL_HEIGHT
+    return alt.layer(*layers).properties(height=height).add_params(*_domains(figure))
+
+
+def _intervals(figure: Figure, base: alt.Chart, low: str | None, high: str | None, *, along: str) -> Iterator[Any]:
+    """Intervals along an axis: a line at each point, or a band along the curve."""
+    if low is None or high is None:
+        return
+    start = {"x": alt.X, "y": alt.Y}[along](field=field(low), type="quantitative")
+    end = {"x": alt.X2, "y": alt.Y2}[along](field=field(high))
+    if figure.band:
+        yield base.mark_area(opacity=0.2, clip=True, orient="vertical" if along == "y" else "horizontal").encode(
+            **{along: start, f"{along}2": end}
+        )
+    else:
+        yield base.mark_rule(strokeWidth=1.5, opacity=0.7, clip=True).encode(**{along: start, f"{along}2": end})
 
 
 def _bars(figure: Figure, colours: Mapping[str, str]) -> Any:
     """Horizontal bars, so that names can be read: the x of the figure goes down the page."""
-    base = alt.Chart(alt.NamedData(ROWS)).encode(
-        y=discrete(figure, figure.x, alt.Y), color=colour(figure, colours), tooltip=tooltip(figure)
-    )
+    base = alt.Chart(alt.NamedData(ROWS)).encode(y=discrete(figure, figure.x, alt.Y), tooltip=tooltip(figure))
     step = alt.Step(_LONE_BAR)
     if figure.series is not None and figure.series != figure.x.column:
         base = base.encode(yOffset=alt.YOffset(field=field(figure.series), type="nominal", sort=None))
         step = alt.Step(_BAR, **{"for": "offset"})
-    layers = [base.mark_bar().encode(x=position(figure, figure.y, alt.X, "y"))]
+    length = position(figure, figure.y, alt.X, "y")
+    layers: list[Any] = [base.mark_bar().encode(x=length, color=colour(figure, colours))]
     if figure.low is not None and figure.high is not None:
         ends = {"x": alt.X(field=field(figure.low), type="quantitative"), "x2": alt.X2(field=field(figure.high))}
-        layers.append(base.mark_rule(strokeWidth=2).encode(**ends, color=alt.value(INK)))
+        layers.append(base.mark_rule(strokeWidth=2, color=INK).encode(**ends))
+    if figure.text is not None:
+        words = base.mark_text(align="left", dx=6, color=INK, fontSize=12)
+        layers.append(words.encode(x=length, text=alt.Text(field=field(figure.text))))
     layers += thresholds(figure, turned=True)
     return alt.layer(*layers).properties(height=step).add_params(*_domains(figure))
 
 
 def _stacked(figure: Figure, colours: Mapping[str, str]) -> Any:
-    """Horizontal bars made of parts, in the order of their first appearance."""
+    """Horizontal bars made of parts, in the order of their first appearance; each part has the interval of its end."""
     assert figure.part is not None
     place = f"indexof({names_of(figure, figure.part)!r}, datum[{figure.part!r}])"
-    bars = alt.Chart(alt.NamedData(ROWS)).transform_calculate(_place=place).mark_bar()
-    return bars.encode(
-        y=discrete(figure, figure.x, alt.Y),
-        x=position(figure, figure.y, alt.X, "y").stack("zero"),
-        color=colour(figure, colours),
-        order=alt.Order(field="_place", type="quantitative"),
-        tooltip=tooltip(figure),
-    ).properties(height=alt.Step(_LONE_BAR))
+    order = [alt.SortField("_place", "ascending")]
+    base = (
+        alt.Chart(alt.NamedData(ROWS))
+        .transform_calculate(_place=place)
+        .transform_stack(stack=figure.y.column, groupby=[figure.x.column], sort=order, as_=["_from", "_to"])
+        .encode(y=discrete(figure, figure.x, alt.Y), tooltip=tooltip(figure))
+    )
+    length = position(figure, figure.y, alt.X, "y")
+    length.field = "_from"
+    layers: list[Any] = [base.mark_bar().encode(x=length, x2=alt.X2(field="_to"), color=colour(figure, colours))]
+    if figure.low is not None and figure.high is not None:
+        ends = base.transform_calculate(_low=f"datum._from + datum[{figure.low!r}]", _high=f"datum._from + datum[{figure.high!r}]")
+        rule = ends.mark_rule(strokeWidth=1.5, color="black", opacity=0.75)
+        layers.append(rule.encode(x=alt.X(field="_low", type="quantitative"), x2=alt.X2(field="_high")))
+    return alt.layer(*layers).properties(height=alt.Step(_LONE_BAR)).add_params(*_domains(figure))
 
 
 def _heatmap(figure: Figure, colours: Mapping[str, str]) -> Any:
@@ -161,6 +187,11 @@ def _swimlanes(figure: Figure, colours: Mapping[str, str]) -> Any:
         tooltip=tooltip(figure),
     )
     zoom = alt.selection_interval(name="zoom", bind="scales", encodings=["x"], zoom=_WHEEL)
+    if figure.text is not None:
+        words = alt.Chart(alt.NamedData(ROWS)).mark_text(align="left", dx=3, color="black", fontSize=10, clip=True)
+        told = words.encode(x=position(figure, figure.x, alt.X, "x", zero=False), y=discrete(figure, figure.y, alt.Y))
+        chart = alt.layer(chart.add_params(zoom), told.encode(text=alt.Text(field=field(figure.text))))
+        return chart.properties(height=alt.Step(_LANE))
     return chart.properties(height=alt.Step(_LANE)).add_params(zoom)
 
 
@@ -189,7 +220,7 @@ def _styled(chart: Any) -> Any:
     return (
         chart.configure(font=_FONT)
         .configure_view(stroke=None)
-        .configure_axis(**text, **lines, labelLimit=_LABEL_LIMIT, labelOverlap="greedy")
+        .configure_axis(**text, **lines, labelLimit=_LABEL_LIMIT, labelOverlap="greedy", labelSeparation=6)
         .configure_axisX(labelAngle=0)
         .configure_legend(**text)
     )

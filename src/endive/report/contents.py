@@ -14,6 +14,7 @@ from typing import Any
 import tomli_w
 
 from endive.pipeline.parameters import column_name, varying
+from endive.report import words
 from endive.report.answer import answer_of, warnings_of
 from endive.report.figure import Figure
 from endive.report.page import Page
@@ -41,8 +42,18 @@ def page_of(study: Study, figures: Sequence[Figure]) -> Page:
         provenance=provenance(study, every),
         commands=commands(study, every),
         runs=[_experiment(study, name, of_experiment) for name, of_experiment in records.items()],
+        dimensions=dimensions(study),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
+
+
+def dimensions(study: Study) -> dict[str, dict[str, str]]:
+    """What configurations differ in, in words: for each parameter the value of every configuration."""
+    columns = dict.fromkeys(column for each in study.drawn for column in each.parameters)
+    return {
+        words.parameter(column)[0]: {each.label: words.value(column, each.parameters.get(column)) for each in study.drawn}
+        for column in columns
+    }
 
 
 def about(study: Study) -> str:

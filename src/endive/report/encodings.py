@@ -16,6 +16,7 @@ INK = "currentColor"
 DIGITS = 6
 """Significant digits of the numbers that are sent to a page."""
 _TICKS = 6
+_MARGIN = 8
 _NUMBER = ",.4~r"
 _PERCENT = ".3~%"
 
@@ -51,10 +52,13 @@ def is_number(figure: Figure, column: str) -> bool:
 
 def shared_columns(figure: Figure) -> list[tuple[str, str, list[str]]]:
     """For small multiples: the channels on one scale, as name of the parameter, scale and the columns that it has to span."""
-    if figure.facet is None or figure.kind not in ("line", "bars"):
+    if figure.facet is None or figure.kind not in ("line", "bars", "stacked"):
         return []
-    axes = [("y", figure.y)] if figure.kind == "bars" else [("x", figure.x), ("y", figure.y)]
-    spans = {"x": [figure.x.column], "y": [name for name in (figure.y.column, figure.low, figure.high) if name is not None]}
+    axes = [("x", figure.x), ("y", figure.y)] if figure.kind == "line" else [("y", figure.y)]
+    spans = {
+        "x": [name for name in (figure.x.column, figure.x_low, figure.x_high) if name is not None],
+        "y": [name for name in (figure.y.column, figure.low, figure.high) if name is not None],
+    }
     return [(f"{channel}_domain", axis.scale, spans[channel]) for channel, axis in axes if axis.scale != "category"]
 
 
@@ -63,8 +67,9 @@ def position(figure: Figure, axis: Axis, channel: type[Any], of: str, *, zero: b
     if axis.scale == "category":
         return channel(field=field(axis.column), type="nominal", sort=None, title=axis.title)
     scale: dict[str, Any] = {"type": "linear", "nice": True, "zero": zero}
-    if axis.scale == "log":
-        scale = {"type": "log", "nice": False, "padding": 8}
+    if figure.kind == "line":
+        scale = {"type": axis.scale, "nice": False, "padding": _MARGIN}  # room for points at the edge
+        scale |= {"zero": zero} if axis.scale == "linear" else {}
     if any(name == f"{of}_domain" for name, _, _ in shared_columns(figure)):
         scale = {**scale, "domain": alt.ExprRef(f"{of}_domain"), "zero": alt.Undefined}
     drawn = alt.Axis(format=number_format(axis), tickCount=_ticks(figure, axis))
@@ -76,8 +81,12 @@ def discrete(figure: Figure, axis: Axis, channel: type[Any], *, down: bool = Fal
     values = pd.unique(figure.data[axis.column].dropna()).tolist()
     if is_number(figure, axis.column):
         values = [rounded(value) for value in sorted(values, reverse=down)]
-    level = channel(field=field(axis.column), type="ordinal", title=axis.title, sort=values)
-    return level.axis(format=number_format(axis), grid=False) if is_number(figure, axis.column) else level.axis(grid=False)
+    shown: dict[str, Any] = {"grid": False}
+    if is_number(figure, axis.column):
+        shown["format"] = number_format(axis)
+    if channel is alt.Y:  # lanes may be few: the title lies above them
+        shown |= {"titleAngle": 0, "titleAlign": "left", "titleBaseline": "bottom", "titleX": 0, "titleY": -6}
+    return channel(field=field(axis.column), type="ordinal", title=axis.title, sort=values, axis=alt.Axis(**shown))
 
 
 def number_format(axis: Axis) -> str:
@@ -85,13 +94,13 @@ def number_format(axis: Axis) -> str:
     return _PERCENT if axis.percent else _NUMBER
 
 
-def _ticks(figure: Figure, axis: Axis) -> int:
+def _ticks(figure: Figure, axis: Axis) -> float:
     """How many ticks to ask for: on a long logarithmic axis only powers of ten."""
     values = figure.data[axis.column]
     if axis.scale != "log" or not (values > 0).any():
         return _TICKS
     decades = math.log10(values.max() / values[values > 0].min())
-    return _TICKS if decades < 2.0 else int(decades)
+    return _TICKS if decades < 2.0 else decades
 
 
 def series_column(figure: Figure) -> str | None:
@@ -117,7 +126,7 @@ def thresholds(figure: Figure, *, turned: bool = False) -> list[Any]:
         rule = data.mark_rule(strokeDash=[5, 4], color=INK, opacity=0.6, clip=True)
         if (threshold.along == "y") != turned:
             at: dict[str, Any] = {"y": alt.Y(field="value", type="quantitative")}
-            words = data.mark_text(color=INK, fontSize=11, clip=True, align="right", baseline="bottom", dx=-4, dy=-3)
+            words = data.mark_text(color=INK, fontSize=11, clip=True, align="right", baseline="top", dx=-4, dy=4)
             words = words.encode(**at, x=alt.value("width"), text=alt.Text(field="label"))
         else:
             at = {"x": alt.X(field="value", type="quantitative")}
@@ -130,8 +139,8 @@ def thresholds(figure: Figure, *, turned: bool = False) -> list[Any]:
 def tooltip(figure: Figure) -> list[alt.Tooltip]:
     """What a mark tells: first what it is, then its numbers with the interval."""
     titles = column_titles(figure)
-    names = [figure.series, figure.part, figure.facet, *figure.filters, figure.x.column, figure.x_end, figure.y.column]
-    names += [figure.low, figure.high, None if figure.value is None else figure.value.column]
+    names = [figure.series, figure.part, figure.facet, *figure.filters, figure.x.column, figure.x_low, figure.x_high, figure.x_end]
+    names += [figure.y.column, figure.low, figure.high, None if figure.value is None else figure.value.column]
     others = [str(name) for name in figure.data.columns if name not in names and name != figure.hatch]
     told = dict.fromkeys(name for name in (*names, *others) if name is not None)
     percents = percent_columns(figure)
@@ -151,11 +160,14 @@ def column_titles(figure: Figure) -> dict[str, str]:
     if figure.x_end is not None:
         titles[figure.x_end] = f"{figure.x.title}, end"
     titles |= {axis.column: axis.title for axis in (figure.x, figure.y, figure.value) if axis is not None}
+    of_x = f"95 % interval of {figure.x.title}" if figure.low is not None else "95 % interval"
     ends = {figure.low: "95 % interval, from", figure.high: "95 % interval, to"}
+    ends |= {figure.x_low: f"{of_x}, from", figure.x_high: f"{of_x}, to"}
     return titles | {name: title for name, title in ends.items() if name is not None}
 
 
 def percent_columns(figure: Figure) -> set[str]:
     """The columns whose numbers are shares, to be shown as percentages."""
     shares = {axis.column for axis in (figure.x, figure.y, figure.value) if axis is not None and axis.percent}
-    return shares | {name for name in (figure.low, figure.high) if name is not None and figure.y.percent}
+    ends = [(figure.low, figure.y), (figure.high, figure.y), (figure.x_low, figure.x), (figure.x_high, figure.x)]
+    return shares | {name for name, axis in ends if name is not None and axis.percent}

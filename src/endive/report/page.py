@@ -7,7 +7,7 @@ scripts and the libraries that draw in it (Vega, Vega-Lite and Vega-Embed, once)
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -32,11 +32,11 @@ from endive.report.encodings import (
     shared_columns,
 )
 from endive.report.figure import Figure
-from endive.report.style import PART_COLOURS, colours_for
+from endive.report.style import PALETTE, colours_for
 from endive.report.words import operation, parameter_title
 
 _BLACK = "#000000"
-_TITLES = {"operation_type": "operation", "workload_class": "class"}
+_TITLES = {"operation_type": "operation", "workload_class": "class", "series": "configuration", "panel": "shown", "member": "shown"}
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,17 @@ class Page:
     commands: str = ""
     runs: Sequence[Mapping[str, str]] = ()
     made: str = ""
+    dimensions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What configurations differ in, such as the store: by its name the value of each configuration. Readers filter by them."""
 
 
 def html_of(page: Page) -> str:
     """The page as a file's text."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     template = environment.from_string(_asset("page.html"))
-    data = json.dumps([drawn(figure, page.colours) for figure in page.figures], separators=(",", ":"), allow_nan=False)
+    data = json.dumps(
+        [drawn(figure, page.colours, page.dimensions) for figure in page.figures], separators=(",", ":"), allow_nan=False
+    )
     return template.render(
         **vars(page),
         version=__version__,
@@ -75,7 +79,7 @@ def html_of(page: Page) -> str:
     )
 
 
-def drawn(figure: Figure, of_study: Mapping[str, str]) -> dict[str, Any]:
+def drawn(figure: Figure, of_study: Mapping[str, str], dimensions: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     """A figure as the script of the page takes it: the chart, its rows, and what a reader may choose."""
     colours = colours_of(figure, of_study)
     return {
@@ -84,8 +88,9 @@ def drawn(figure: Figure, of_study: Mapping[str, str]) -> dict[str, Any]:
         "rows": rows_of(figure),
         "series": _series(figure, colours),
         "facet": None if figure.facet is None else {"column": figure.facet, **_values(figure, figure.facet)},
-        "filters": [{"column": name, "title": _title(name), **_values(figure, name)} for name in figure.filters],
+        "filters": list(_filters(figure, dimensions)),
         "shared": shared_columns(figure),
+        "stacked": [figure.x.column, figure.facet] if figure.kind == "stacked" else None,
         "columns": [_described(figure, str(name)) for name in figure.data.columns if name != figure.hatch],
     }
 
@@ -94,10 +99,11 @@ def colours_of(figure: Figure, of_study: Mapping[str, str]) -> dict[str, str]:
     """The colour of each series; black is that of the text, so that it is seen in dark mode too."""
     column = series_column(figure)
     names = [] if column is None else names_of(figure, column)
-    if names and all(name in PART_COLOURS for name in names):
-        chosen = {name: PART_COLOURS[name] for name in names}
+    if all(name in figure.colours for name in names):
+        chosen = {name: figure.colours[name] for name in names}
     else:
-        chosen = colours_for(names, of_study) if names else colours_for(["all"], {})
+        chosen = colours_for(names, of_study)
+    chosen = chosen or {"": PALETTE[0]}
     return {name: INK if colour == _BLACK else colour for name, colour in chosen.items()}
 
 
@@ -107,6 +113,22 @@ def _series(figure: Figure, colours: Mapping[str, str]) -> dict[str, Any] | None
         return None
     title = "" if column == figure.part else figure.series_title
     return {"column": column, "title": title, "names": list(colours.items())}
+
+
+def _filters(figure: Figure, dimensions: Mapping[str, Mapping[str, str]]) -> Iterator[dict[str, Any]]:
+    """What a reader may choose among: for configurations, each of the dimensions they differ in."""
+    for column in figure.filters:
+        chosen = _values(figure, column)
+        known = {title: of for title, of in dimensions.items() if all(name in of for name in chosen["values"])}
+        if column != "series" or not known:
+            if len(chosen["values"]) > 1:
+                yield {"column": column, "title": _title(column), "of": None, **chosen}
+            continue
+        for title, of in known.items():
+            values = list(dict.fromkeys(of[name] for name in chosen["values"]))
+            if len(values) > 1:
+                words = {value: value for value in values}
+                yield {"column": column, "title": title, "of": dict(of), "values": values, "words": words}
 
 
 def _values(figure: Figure, column: str) -> dict[str, Any]:

@@ -22,8 +22,9 @@
   }
 
   // Rows that pass: those of the chosen value of each filter, and of series that are not switched off.
+  const valueOf = (filter, row) => (filter.of ? filter.of[row[filter.column]] : String(row[filter.column]));
   const passes = (state, row, but) =>
-    state.filters.every(([column, chosen]) => column === but || chosen === null || String(row[column]) === chosen);
+    state.filters.every((filter, place) => place === but || filter.chosen === null || valueOf(filter, row) === filter.chosen);
   const shown = (figure, state) =>
     state.rows.filter((row) => passes(state, row) && !(figure.series && state.hidden.has(row[figure.series.column])));
 
@@ -33,6 +34,16 @@
   function withoutZoom(spec) {
     if (spec.params) spec.params = spec.params.filter((parameter) => parameter.name !== "zoom");
     (spec.layer ?? []).forEach(withoutZoom);
+  }
+
+  // What bars of parts come to: the sums of their rows.
+  function sums(rows, by, column) {
+    const found = new Map();
+    for (const row of rows) {
+      const key = JSON.stringify(by.map((name) => row[name]));
+      found.set(key, (found.get(key) ?? 0) + (row[column] ?? 0));
+    }
+    return [...found.values()].map((sum) => ({ [column]: sum }));
   }
 
   function domain(rows, columns, scale) {
@@ -46,9 +57,14 @@
   async function update(figure, state) {
     const rows = shown(figure, state);
     state.section.querySelector(".none").hidden = rows.length > 0;
-    for (const [facet, view] of state.views) {
-      for (const [name, scale, columns] of figure.shared) view.signal(name, domain(rows, columns, scale));
-      await view.data("rows", inFacet(figure, rows, facet)).runAsync();
+    for (const [facet, view, panel] of state.views) {
+      const own = inFacet(figure, rows, facet);
+      panel.hidden = facet !== null && !own.length;
+      for (const [name, scale, columns] of figure.shared) {
+        const spanned = figure.stacked ? sums(rows, figure.stacked, columns[0]) : rows;
+        view.signal(name, domain(spanned, figure.stacked ? [columns[0]] : columns, scale));
+      }
+      await view.data("rows", own).runAsync();
     }
     fillTable(figure, state, rows);
   }
@@ -56,12 +72,12 @@
   function addFilters(figure, state, controls) {
     const selects = figure.filters.map((filter, place) => {
       const options = filter.values.includes(ALL) ? filter.values : [null, ...filter.values];
-      state.filters.push([filter.column, options.includes(ALL) ? ALL : null]);
-      const select = element("select", { id: `${figure.name}-${filter.column}` });
+      state.filters.push({ ...filter, chosen: options.includes(ALL) ? ALL : null });
+      const select = element("select", { id: `${figure.name}-filter-${place}` });
       for (const value of options) select.append(element("option", { value: value ?? "", textContent: value === null ? "every" : filter.words[value] }));
-      select.value = state.filters[place][1] ?? "";
+      select.value = state.filters[place].chosen ?? "";
       select.addEventListener("change", () => {
-        state.filters[place][1] = select.value === "" ? null : select.value;
+        state.filters[place].chosen = select.value === "" ? null : select.value;
         disableEmpty();
         update(figure, state);
       });
@@ -69,8 +85,7 @@
       return select;
     });
     const disableEmpty = () => selects.forEach((select, place) => {
-      const column = figure.filters[place].column;
-      const possible = new Set(state.rows.filter((row) => passes(state, row, column)).map((row) => String(row[column])));
+      const possible = new Set(state.rows.filter((row) => passes(state, row, place)).map((row) => valueOf(state.filters[place], row)));
       for (const option of select.options) option.disabled = option.value !== "" && !possible.has(option.value);
     });
     disableEmpty();
@@ -135,15 +150,16 @@
     section.querySelector("details.table").addEventListener("toggle", () => fillTable(figure, state, shown(figure, state)));
     const charts = section.querySelector(".charts");
     const facets = figure.facet ? figure.facet.values : [null];
-    charts.classList.toggle("several", facets.length > 1);
+    if (facets.length > 1) charts.classList.add([3, 5, 6, 9].includes(facets.length) ? "by-three" : "by-two");
     for (const facet of facets) {
       const place = element("div", { className: "chart" });
-      charts.append(facet === null ? place : element("div", {}, element("h4", { textContent: figure.facet.words[facet] }), place));
+      const panel = facet === null ? place : element("div", {}, element("h4", { textContent: figure.facet.words[facet] }), place);
+      charts.append(panel);
       const spec = structuredClone(figure.spec);
       if (touch) withoutZoom(spec);
       spec.datasets = { ...spec.datasets, rows: inFacet(figure, shown(figure, state), facet) };
       const embedded = await vegaEmbed(place, spec, { renderer: "svg", actions: false, logLevel: ONLY_ERRORS });
-      state.views.push([facet, embedded.view]);
+      state.views.push([facet, embedded.view, panel]);
     }
     await update(figure, state);
     section.dataset.drawn = "yes";
