@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endive.cli import consolidate, experiments, init, metrics, providers, report, run, schema, sweep, validate
+from endive.cli import consolidate, experiments, init, metrics, plot, providers, report, run, schema, sweep, validate
 from endive.cli.app import app
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "experiments",
     "init",
     "metrics",
+    "plot",
     "providers",
     "report",
     "run",

@@ -19,6 +19,8 @@ from endive.report.words import number
 _ERROR: Any = {"elinewidth": 1.0, "capsize": 2.2, "capthick": 1.0}
 Floats = npt.NDArray[np.float64]
 _LONG_NAME = 14
+_COMPARABLE = 3.0
+"""Panels whose peaks differ by more each have an axis of their own."""
 
 
 def _column(data: pd.DataFrame, name: str) -> Floats:
@@ -62,9 +64,28 @@ def draw_lines(axes: Axes, figure: Figure, data: pd.DataFrame) -> None:
             )
     measured_x = figure.x_low is not None
     set_axis(axes, "x", figure.x, list(figure.data[figure.x.column]), exact=not (figure.band or measured_x))
-    set_axis(axes, "y", figure.y, list(figure.data[figure.y.column]))
+    set_axis(axes, "y", figure.y, _drawn(data, figure))
     if figure.y.scale == "linear":
-        _limits(axes, figure, figure.data if figure.y.percent or figure.facet is None else data)
+        _limits(axes, figure, figure.data if shares_y(figure) else data)
+
+
+def _drawn(data: pd.DataFrame, figure: Figure) -> list[float]:
+    """All values that a panel shows on its vertical axis."""
+    columns = [name for name in (figure.y.column, figure.low, figure.high) if name is not None]
+    values = data[columns].to_numpy(np.float64).ravel()
+    return [float(value) for value in values[~np.isnan(values)]]
+
+
+def shares_y(figure: Figure) -> bool:
+    """Whether panels share their vertical axis: not where one of them would be too small to be seen."""
+    if figure.kind not in ("line", "bars", "stacked") or figure.facet is None or figure.facet == "percentile":
+        return False
+    if figure.y.percent or figure.y.column == "slower_share":
+        return True
+    within = [figure.facet, figure.x.column] if figure.kind == "stacked" else [figure.facet]
+    peaks = figure.data.groupby(within)[figure.y.column]
+    highest = (peaks.sum() if figure.kind == "stacked" else peaks.max()).groupby(figure.facet).max()
+    return bool(highest.max() <= _COMPARABLE * highest.min())
 
 
 def _draw_curve(axes: Axes, figure: Figure, curve: pd.DataFrame, colour: str, mark: str) -> None:
@@ -167,11 +188,9 @@ def draw_stacked(axes: Axes, figure: Figure, data: pd.DataFrame) -> None:
         base[at] += heights
     set_categories(axes, "x", categories)
     set_axis(axes, "y", figure.y, list(base))
-    axes.set_ylim(0.0, 1.06 * figure.data.groupby([*_facet(figure), figure.x.column])[figure.y.column].sum().max())
-
-
-def _facet(figure: Figure) -> list[str]:
-    return [] if figure.facet is None else [figure.facet]
+    shown = figure.data if shares_y(figure) else data
+    within = [figure.x.column] if figure.facet is None else [figure.facet, figure.x.column]
+    axes.set_ylim(0.0, 1.06 * shown.groupby(within)[figure.y.column].sum().max())
 
 
 def draw_heatmap(axes: Axes, figure: Figure, data: pd.DataFrame) -> None:

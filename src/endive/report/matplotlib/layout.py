@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from endive.report.figure import Figure
-from endive.report.matplotlib.kinds import draw_bars, draw_heatmap, draw_lines, draw_stacked, lies_down
+from endive.report.matplotlib.kinds import draw_bars, draw_heatmap, draw_lines, draw_stacked, lies_down, shares_y
 from endive.report.matplotlib.rc import PANEL_HEIGHT, PANEL_WIDTH, SINGLE_HEIGHT, SINGLE_WIDTH
 from endive.report.matplotlib.swimlanes import draw_swimlanes, part_handles
 from endive.report.style import MARKS, colours_for
@@ -43,7 +43,7 @@ def draw(figure: Figure, canvas: Canvas) -> None:
     fitting = _fitting(handles, width * columns)
     legend_rows = math.ceil(len(handles) / fitting) if handles else 0
     canvas.set_size_inches(width * columns, height * rows + 0.35 + _LEGEND_ROW * legend_rows)
-    share_y: Literal["row"] | bool = "row" if _comparable(figure) else False
+    share_y: Literal["row"] | bool = "row" if shares_y(figure) else False
     grid = canvas.subplots(rows, columns, squeeze=False, sharex=False, sharey=share_y)
     panels = list(grid.flat)
     for axes, facet in zip(panels, facets, strict=False):
@@ -58,11 +58,6 @@ def draw(figure: Figure, canvas: Canvas) -> None:
         canvas.legend(handles=handles, loc="outside lower left", ncols=fitting)
 
 
-def _comparable(figure: Figure) -> bool:
-    """Whether panels share their vertical axis: not where it shows what differs from panel to panel by its nature."""
-    return figure.kind in ("bars", "stacked") or (figure.kind == "line" and (figure.y.percent or figure.x_low == "latency_low"))
-
-
 def _fitting(handles: list[Line2D | Patch], width: float) -> int:
     """How many entries of the legend fit in a row."""
     longest = max((len(str(handle.get_label())) for handle in handles), default=1)
@@ -74,11 +69,12 @@ def _panel_size(figure: Figure, panels: int) -> tuple[float, float]:
         rows, columns = figure.data[figure.y.column].nunique(), figure.data[figure.x.column].nunique()
         return max(4.0, 2.2 + 0.6 * columns), max(2.2, 1.3 + 0.36 * rows)
     if figure.kind == "swimlanes":
-        return 8.4, max(2.6, 1.2 + 0.24 * figure.data[figure.y.column].nunique())
+        return 8.6, max(2.4, 0.8 + 0.29 * figure.data[figure.y.column].nunique())
     if panels == 1:
         bars = figure.data[figure.x.column].nunique() if figure.kind in ("bars", "stacked") else 0
         if lies_down(figure):
-            return SINGLE_WIDTH + 1.0, 1.0 + 0.3 * bars
+            longest = figure.data[figure.x.column].astype(str).map(len).max()
+            return 3.6 + _LETTER * longest, 1.0 + 0.3 * bars
         return max(SINGLE_WIDTH, 1.2 + 0.55 * bars), SINGLE_HEIGHT
     return PANEL_WIDTH, PANEL_HEIGHT
 

@@ -1,0 +1,141 @@
+"""``endive plot``: the figures of a study as files for papers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from endive.cli.app import EXIT_USAGE, JsonFlag, app, exit_codes
+from endive.cli.consolidate import pipeline_errors
+from endive.cli.output import Output, output_for
+
+if TYPE_CHECKING:
+    from endive.report.figure import Figure
+    from endive.report.study import Study
+
+StudyArgument = Annotated[
+    Path, typer.Argument(metavar="SWEEP_OR_RUN", help="Directory of experiments, an experiment, or the results of a run.")
+]
+VersionOption = Annotated[
+    str | None, typer.Option("--code-version", metavar="VERSION", help="Among results of several versions: those of this one.")
+]
+LoadOption = Annotated[
+    str | None, typer.Option(metavar="KEY", help="Parameter that is drawn from left to right. Default: the rate that varies.")
+]
+_TIMELINE = "timeline"
+
+
+@app.command()
+def plot(
+    study: StudyArgument,
+    figure: Annotated[list[str], typer.Option("--figure", metavar="NAME", help="A figure; may be repeated. Default: all.")] = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where files go. Default: figures/ in it.")] = None,
+    formats: Annotated[str, typer.Option("--format", help="Formats, separated by commas: png, svg, pdf.")] = "png,svg,pdf",
+    at: Annotated[str | None, typer.Option(help="timeline: a moment, such as 12.5s, 300ms or 2min.")] = None,
+    span: Annotated[str, typer.Option(help="timeline: how much time around that moment.")] = "1s",
+    txn: Annotated[int | None, typer.Option(help="timeline: a transaction, by its number.")] = None,
+    load: LoadOption = None,
+    code_version: VersionOption = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the figures there are, and write nothing.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Draw the figures of a sweep or a run, as PNG, SVG and PDF."""
+    output = output_for(json)
+    with exit_codes(output), pipeline_errors(output), report_errors(output):
+        from endive.report.study import load_study
+
+        wanted = _formats(formats)
+        loaded = load_study(study, load=load, code_version=code_version)
+        if list_:
+            _list(output, loaded)
+            return
+        timeline = at is not None or txn is not None or _TIMELINE in figure
+        names = [name for name in dict.fromkeys(figure) if name != _TIMELINE]
+        figures = _figures(loaded, names, only_timeline=timeline and not names)
+        if timeline:
+            figures.append(_timeline(loaded, at, span, txn))
+        _write(output, loaded, figures, out or loaded.figures_folder, wanted)
+
+
+@contextmanager
+def report_errors(output: Output) -> Iterator[None]:
+    """Turn what cannot be shown into a message and the exit code of usage errors."""
+    from endive.report.errors import ReportError
+
+    try:
+        yield
+    except ReportError as error:
+        output.error(str(error))
+        output.result({"errors": [{"message": str(error)}]})
+        raise typer.Exit(EXIT_USAGE) from None
+
+
+def _formats(text: str) -> list[str]:
+    from endive.report.errors import ReportError
+    from endive.report.matplotlib import FORMATS
+
+    wanted = list(dict.fromkeys(each.strip().lower() for each in text.split(",") if each.strip()))
+    wrong = [each for each in wanted if each not in FORMATS]
+    if wrong or not wanted:
+        raise ReportError(f"--format {text}: formats are {', '.join(FORMATS)}")
+    return wanted
+
+
+def _figures(study: Study, names: list[str], *, only_timeline: bool) -> list[Figure]:
+    from endive.report.errors import ReportError
+    from endive.report.figures import figure_of, figures_of
+
+    if only_timeline:
+        return []
+    found = [figure_of(study, name) for name in names] if names else figures_of(study)
+    if not found:
+        raise ReportError(f"{study.path}: there is nothing to draw; `endive plot {study.path} --list` says why")
+    return found
+
+
+def _timeline(study: Study, at: str | None, span: str, txn: int | None) -> Figure:
+    from endive.report.timeline import milliseconds, timeline
+
+    return timeline(study, at_ms=None if at is None else milliseconds(at, "--at"), span_ms=milliseconds(span, "--span"), txn=txn)
+
+
+def _list(output: Output, study: Study) -> None:
+    from endive.report.figures import catalogue
+
+    rows = [(name, None if found is None else found.title, why) for name, found, why in catalogue(study)]
+    single = bool(study.single_runs)
+    why = "" if single else "it shows one run: give the results of a run or an experiment"
+    rows.append((_TIMELINE, "Contention, transaction by transaction (--at, --span, --txn)" if single else None, why))
+    output.result([{"figure": name, "title": title, "missing": why or None} for name, title, why in rows])
+    output.table("", ("figure", "title"), [(name, title or f"not in this study: {why}") for name, title, why in rows])
+
+
+def _write(output: Output, study: Study, figures: list[Figure], folder: Path, formats: list[str]) -> None:
+    from endive.report.matplotlib import save
+
+    written = [(figure, save(figure, folder, formats)) for figure in figures]
+    output.result(
+        {
+            "study": str(study.path),
+            "code_version": study.code_version,
+            "figures": [
+                {
+                    "figure": figure.name,
+                    "title": figure.title,
+                    "definition": figure.definition,
+                    "notes": list(figure.notes),
+                    "files": [str(path) for path in paths],
+                }
+                for figure, paths in written
+            ],
+        }
+    )
+    for _, paths in written:
+        for path in paths:
+            output.text(str(path))
+    for note in dict.fromkeys(note for figure, _ in written for note in figure.notes):
+        output.note(note)
