@@ -45,13 +45,18 @@ _CELL = 36
 _MOST_POINTS = 40
 """A curve with more rows than this is drawn without a point for each."""
 _LABEL_LIMIT = 150
+_REACH = 700
+"""Size of the disc around a point in which it answers to the pointer."""
 _WHEEL = "wheel![event.ctrlKey || event.metaKey]"
 """What zooms: the bare wheel scrolls the page."""
 
 
-def chart_of(figure: Figure, colours: Mapping[str, str]) -> dict[str, Any]:
-    """The Vega-Lite specification of a figure; of one of its small multiples if it has a ``facet``."""
-    chart = _KINDS[figure.kind](figure, colours).properties(
+def chart_of(figure: Figure, colours: Mapping[str, str], titles: Mapping[str, str]) -> dict[str, Any]:
+    """The Vega-Lite specification of a figure; of one of its small multiples if it has a ``facet``.
+
+    ``titles`` are words for columns that the figure itself has none for.
+    """
+    chart = _KINDS[figure.kind](figure, colours, tooltip(figure, titles)).properties(
         width="container",
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
         background="transparent",
@@ -74,17 +79,17 @@ def _column(values: pd.Series[Any]) -> Any:
     return {"values": [str(name) for name in names], "codes": codes.tolist()}
 
 
-def _lines(figure: Figure, colours: Mapping[str, str]) -> Any:
-    """A curve for each series with points and intervals; what is nearest to the pointer is told."""
+def _lines(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
+    """A curve for each series with points and intervals; what is near the pointer is told."""
     x, y = position(figure, figure.x, alt.X, "x"), position(figure, figure.y, alt.Y, "y")
     base = alt.Chart(alt.NamedData(ROWS)).encode(x=x, y=y, color=colour(figure, colours))
     follow = alt.Order(field=field(figure.order or figure.x.column), type="quantitative")
-    near = alt.selection_point(name="near", nearest=True, on="pointerover", clear="pointerout", empty=False)
-    points = base.mark_point(filled=True, clip=True).encode(
+    near = alt.selection_point(name="near", on="pointerover", clear="pointerout", empty=False)
+    points = base.mark_point(filled=True, clip=True, tooltip=None).encode(
         size=alt.condition(near, alt.value(130), alt.value(45)),
         opacity=alt.condition(near, alt.value(1.0), alt.value(1.0 if _few_points(figure) else 0.0)),
-        tooltip=tooltip(figure),
     )
+    reach = base.mark_point(filled=True, clip=True, size=_REACH, opacity=0.0).encode(tooltip=told)
     continuous = "category" not in (figure.x.scale, figure.y.scale)
     zoom = [alt.selection_interval(name="zoom", bind="scales", zoom=_WHEEL)] if continuous else []
     line = base.mark_line(strokeWidth=2, clip=True)
@@ -93,7 +98,8 @@ def _lines(figure: Figure, colours: Mapping[str, str]) -> Any:
         *_intervals(figure, base, figure.low, figure.high, along="y"),
         *_intervals(figure, base, figure.x_low, figure.x_high, along="x"),
         line.encode(order=follow) if continuous else line,
-        points.add_params(near, *zoom),
+        points,
+        reach.add_params(near, *zoom),
     ]
     height = _HEIGHT if figure.facet is None else _SMALL_HEIGHT
     return alt.layer(*layers).properties(height=height).add_params(*_domains(figure))
@@ -113,9 +119,9 @@ def _intervals(figure: Figure, base: alt.Chart, low: str | None, high: str | Non
         yield base.mark_rule(strokeWidth=1.5, opacity=0.7, clip=True).encode(**{along: start, f"{along}2": end})
 
 
-def _bars(figure: Figure, colours: Mapping[str, str]) -> Any:
+def _bars(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
     """Horizontal bars, so that names can be read: the x of the figure goes down the page."""
-    base = alt.Chart(alt.NamedData(ROWS)).encode(y=discrete(figure, figure.x, alt.Y), tooltip=tooltip(figure))
+    base = alt.Chart(alt.NamedData(ROWS)).encode(y=discrete(figure, figure.x, alt.Y), tooltip=told)
     step = alt.Step(_LONE_BAR)
     if figure.series is not None and figure.series != figure.x.column:
         base = base.encode(yOffset=alt.YOffset(field=field(figure.series), type="nominal", sort=None))
@@ -132,7 +138,7 @@ def _bars(figure: Figure, colours: Mapping[str, str]) -> Any:
     return alt.layer(*layers).properties(height=step).add_params(*_domains(figure))
 
 
-def _stacked(figure: Figure, colours: Mapping[str, str]) -> Any:
+def _stacked(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
     """Horizontal bars made of parts, in the order of their first appearance; each part has the interval of its end."""
     assert figure.part is not None
     place = f"indexof({names_of(figure, figure.part)!r}, datum[{figure.part!r}])"
@@ -141,7 +147,7 @@ def _stacked(figure: Figure, colours: Mapping[str, str]) -> Any:
         alt.Chart(alt.NamedData(ROWS))
         .transform_calculate(_place=place)
         .transform_stack(stack=figure.y.column, groupby=[figure.x.column], sort=order, as_=["_from", "_to"])
-        .encode(y=discrete(figure, figure.x, alt.Y), tooltip=tooltip(figure))
+        .encode(y=discrete(figure, figure.x, alt.Y), tooltip=told)
     )
     length = position(figure, figure.y, alt.X, "y")
     length.field = "_from"
@@ -153,7 +159,7 @@ def _stacked(figure: Figure, colours: Mapping[str, str]) -> Any:
     return alt.layer(*layers).properties(height=alt.Step(_LONE_BAR)).add_params(*_domains(figure))
 
 
-def _heatmap(figure: Figure, colours: Mapping[str, str]) -> Any:
+def _heatmap(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
     """A cell for each x and y, hatched where ``hatch`` says so."""
     assert figure.value is not None
     shade = alt.Color(
@@ -164,7 +170,7 @@ def _heatmap(figure: Figure, colours: Mapping[str, str]) -> Any:
         legend=alt.Legend(orient="top", gradientLength=220, format=number_format(figure.value), titleLimit=320),
     )
     across, up = discrete(figure, figure.x, alt.X), discrete(figure, figure.y, alt.Y, down=True)
-    base = alt.Chart(alt.NamedData(ROWS)).encode(x=across, y=up, tooltip=tooltip(figure))
+    base = alt.Chart(alt.NamedData(ROWS)).encode(x=across, y=up, tooltip=told)
     layers = [base.mark_rect().encode(color=shade)]
     if figure.hatch is not None:
         hatched = base.transform_filter(alt.FieldOneOfPredicate(field=field(figure.hatch), oneOf=list(HATCHES)))
@@ -175,7 +181,7 @@ def _heatmap(figure: Figure, colours: Mapping[str, str]) -> Any:
     return alt.layer(*layers).properties(height=alt.Step(_CELL))
 
 
-def _swimlanes(figure: Figure, colours: Mapping[str, str]) -> Any:
+def _swimlanes(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
     """Spans in lanes."""
     assert figure.x_end is not None
     spans = alt.Chart(alt.NamedData(ROWS)).mark_bar(height={"band": 0.7}, clip=True)
@@ -184,18 +190,18 @@ def _swimlanes(figure: Figure, colours: Mapping[str, str]) -> Any:
         x2=alt.X2(field=field(figure.x_end)),
         y=discrete(figure, figure.y, alt.Y),
         color=colour(figure, colours),
-        tooltip=tooltip(figure),
+        tooltip=told,
     )
     zoom = alt.selection_interval(name="zoom", bind="scales", encodings=["x"], zoom=_WHEEL)
     if figure.text is not None:
         words = alt.Chart(alt.NamedData(ROWS)).mark_text(align="left", dx=3, color="black", fontSize=10, clip=True)
-        told = words.encode(x=position(figure, figure.x, alt.X, "x", zero=False), y=discrete(figure, figure.y, alt.Y))
-        chart = alt.layer(chart.add_params(zoom), told.encode(text=alt.Text(field=field(figure.text))))
+        words = words.encode(x=position(figure, figure.x, alt.X, "x", zero=False), y=discrete(figure, figure.y, alt.Y))
+        chart = alt.layer(chart.add_params(zoom), words.encode(text=alt.Text(field=field(figure.text))))
         return chart.properties(height=alt.Step(_LANE))
     return chart.properties(height=alt.Step(_LANE)).add_params(zoom)
 
 
-_KINDS: Mapping[str, Callable[[Figure, Mapping[str, str]], Any]] = {
+_KINDS: Mapping[str, Callable[[Figure, Mapping[str, str], list[alt.Tooltip]], Any]] = {
     "line": _lines,
     "bars": _bars,
     "stacked": _stacked,

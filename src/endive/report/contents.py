@@ -43,6 +43,7 @@ def page_of(study: Study, figures: Sequence[Figure]) -> Page:
         commands=commands(study, every),
         runs=[_experiment(study, name, of_experiment) for name, of_experiment in records.items()],
         dimensions=dimensions(study),
+        titles={} if study.axis is None else {"x": study.axis.title},
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
 

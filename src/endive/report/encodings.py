@@ -16,6 +16,8 @@ INK = "currentColor"
 DIGITS = 6
 """Significant digits of the numbers that are sent to a page."""
 _TICKS = 6
+_UNTOLD = ("experiment",)
+"""Columns that are for tables, too long for a mark to tell."""
 _MARGIN = 8
 _NUMBER = ",.4~r"
 _PERCENT = ".3~%"
@@ -136,34 +138,35 @@ def thresholds(figure: Figure, *, turned: bool = False) -> list[Any]:
     return layers
 
 
-def tooltip(figure: Figure) -> list[alt.Tooltip]:
+def tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Tooltip]:
     """What a mark tells: first what it is, then its numbers with the interval."""
-    titles = column_titles(figure)
+    named = column_titles(figure, titles)
     names = [figure.series, figure.part, figure.facet, *figure.filters, figure.x.column, figure.x_low, figure.x_high, figure.x_end]
     names += [figure.y.column, figure.low, figure.high, None if figure.value is None else figure.value.column]
-    others = [str(name) for name in figure.data.columns if name not in names and name != figure.hatch]
+    others = [str(name) for name in figure.data.columns if name not in (*names, *_UNTOLD, figure.hatch, figure.text)]
+    others = [name for name in others if figure.data[name].nunique(dropna=False) > 1]
     told = dict.fromkeys(name for name in (*names, *others) if name is not None)
     percents = percent_columns(figure)
     return [
-        alt.Tooltip(field=field(name), type="quantitative", title=titles[name], format=_PERCENT if name in percents else _NUMBER)
+        alt.Tooltip(field=field(name), type="quantitative", title=named[name], format=_PERCENT if name in percents else _NUMBER)
         if is_number(figure, name)
-        else alt.Tooltip(field=field(name), type="nominal", title=titles[name])
+        else alt.Tooltip(field=field(name), type="nominal", title=named[name])
         for name in told
     ]
 
 
-def column_titles(figure: Figure) -> dict[str, str]:
-    """What each column of the data is, in words."""
-    titles = {str(name): readable(str(name)) for name in figure.data.columns}
+def column_titles(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
+    """What each column of the data is, in words: as the figure says, as the study says, or else as it is called."""
+    named = {str(name): titles.get(str(name)) or readable(str(name)) for name in figure.data.columns}
     if figure.series is not None and figure.series_title:
-        titles[figure.series] = figure.series_title
+        named[figure.series] = figure.series_title
     if figure.x_end is not None:
-        titles[figure.x_end] = f"{figure.x.title}, end"
-    titles |= {axis.column: axis.title for axis in (figure.x, figure.y, figure.value) if axis is not None}
-    of_x = f"95 % interval of {figure.x.title}" if figure.low is not None else "95 % interval"
+        named[figure.x_end] = f"{figure.x.title}, end"
+    named |= {axis.column: axis.title for axis in (figure.x, figure.y, figure.value) if axis is not None}
+    of_x = f"{figure.x.title}, " if figure.low is not None else ""
     ends = {figure.low: "95 % interval, from", figure.high: "95 % interval, to"}
-    ends |= {figure.x_low: f"{of_x}, from", figure.x_high: f"{of_x}, to"}
-    return titles | {name: title for name, title in ends.items() if name is not None}
+    ends |= {figure.x_low: f"{of_x}95 % interval, from", figure.x_high: f"{of_x}95 % interval, to"}
+    return named | {name: title for name, title in ends.items() if name is not None}
 
 
 def percent_columns(figure: Figure) -> set[str]:

@@ -33,10 +33,17 @@ from endive.report.encodings import (
 )
 from endive.report.figure import Figure
 from endive.report.style import PALETTE, colours_for
-from endive.report.words import operation, parameter_title
+from endive.report.words import operation
 
 _BLACK = "#000000"
-_TITLES = {"operation_type": "operation", "workload_class": "class", "series": "configuration", "panel": "shown", "member": "shown"}
+_TITLES = {
+    "operation_type": "operation",
+    "workload_class": "class",
+    "series": "configuration",
+    "panel": "shown",
+    "member": "shown",
+    "n_seeds": "seeds",
+}
 
 
 @dataclass(frozen=True)
@@ -59,15 +66,15 @@ class Page:
     made: str = ""
     dimensions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What configurations differ in, such as the store: by its name the value of each configuration. Readers filter by them."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Words for columns that figures have no words for."""
 
 
 def html_of(page: Page) -> str:
     """The page as a file's text."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     template = environment.from_string(_asset("page.html"))
-    data = json.dumps(
-        [drawn(figure, page.colours, page.dimensions) for figure in page.figures], separators=(",", ":"), allow_nan=False
-    )
+    data = json.dumps([drawn(figure, page) for figure in page.figures], separators=(",", ":"), allow_nan=False)
     return template.render(
         **vars(page),
         version=__version__,
@@ -79,19 +86,20 @@ def html_of(page: Page) -> str:
     )
 
 
-def drawn(figure: Figure, of_study: Mapping[str, str], dimensions: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def drawn(figure: Figure, page: Page) -> dict[str, Any]:
     """A figure as the script of the page takes it: the chart, its rows, and what a reader may choose."""
-    colours = colours_of(figure, of_study)
+    colours = colours_of(figure, page.colours)
+    titles = {**_TITLES, **page.titles}
     return {
         "name": figure.name,
-        "spec": chart_of(figure, colours),
+        "spec": chart_of(figure, colours, titles),
         "rows": rows_of(figure),
         "series": _series(figure, colours),
         "facet": None if figure.facet is None else {"column": figure.facet, **_values(figure, figure.facet)},
-        "filters": list(_filters(figure, dimensions)),
+        "filters": list(_filters(figure, page.dimensions, titles)),
         "shared": shared_columns(figure),
         "stacked": [figure.x.column, figure.facet] if figure.kind == "stacked" else None,
-        "columns": [_described(figure, str(name)) for name in figure.data.columns if name != figure.hatch],
+        "columns": [_described(figure, str(name), titles) for name in figure.data.columns if name != figure.hatch],
     }
 
 
@@ -115,14 +123,14 @@ def _series(figure: Figure, colours: Mapping[str, str]) -> dict[str, Any] | None
     return {"column": column, "title": title, "names": list(colours.items())}
 
 
-def _filters(figure: Figure, dimensions: Mapping[str, Mapping[str, str]]) -> Iterator[dict[str, Any]]:
+def _filters(figure: Figure, dimensions: Mapping[str, Mapping[str, str]], titles: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """What a reader may choose among: for configurations, each of the dimensions they differ in."""
     for column in figure.filters:
         chosen = _values(figure, column)
         known = {title: of for title, of in dimensions.items() if all(name in of for name in chosen["values"])}
         if column != "series" or not known:
             if len(chosen["values"]) > 1:
-                yield {"column": column, "title": _title(column), "of": None, **chosen}
+                yield {"column": column, "title": titles.get(column) or readable(column), "of": None, **chosen}
             continue
         for title, of in known.items():
             values = list(dict.fromkeys(of[name] for name in chosen["values"]))
@@ -139,14 +147,9 @@ def _values(figure: Figure, column: str) -> dict[str, Any]:
     return {"values": values, "words": {value: operation(value) if column == "operation_type" else value for value in values}}
 
 
-def _title(column: str) -> str:
-    return _TITLES.get(column) or (parameter_title(column) if column.startswith("param_") else readable(column))
-
-
-def _described(figure: Figure, name: str) -> dict[str, Any]:
+def _described(figure: Figure, name: str, titles: Mapping[str, str]) -> dict[str, Any]:
     """A column of the table behind a figure."""
-    told = column_titles(figure)[name]
-    title = told if told != readable(name) else _title(name)
+    title = column_titles(figure, titles)[name]
     return {"name": name, "title": title, "number": is_number(figure, name), "percent": name in percent_columns(figure)}
 
 
