@@ -201,7 +201,11 @@ def measured_batch(spec: Spec) -> pa.RecordBatch:
 
 def measure_part(spec: Spec) -> Iterator[dict[str, Any]]:
     """The rows of all runs in a part."""
-    sources = [OperationRows(operation, Path(path)) for operation, path in sorted(spec["files"].items())]
+    yield from measure_sources(spec, [OperationRows(operation, Path(path)) for operation, path in sorted(spec["files"].items())])
+
+
+def measure_sources(spec: Spec, sources: Sequence[OperationRows]) -> Iterator[dict[str, Any]]:
+    """The rows of all runs in some files, which are closed at the end."""
     leaves: dict[int, list[Leaf]] = {seed: [] for seed in spec["seeds"]}
     for source in sources:
         for leaf in source.leaves:
