@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endive.cli.app import EXIT_USAGE, JsonFlag, app, exit_codes
+from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
+from endive.cli.report import report_errors
+from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 
 if TYPE_CHECKING:
     from endive.report.figure import Figure
@@ -40,16 +40,21 @@ def plot(
     txn: Annotated[int | None, typer.Option(help="timeline: a transaction, by its number.")] = None,
     load: LoadOption = None,
     code_version: VersionOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    ship_code: ShipOption = False,
     list_: Annotated[bool, typer.Option("--list", help="List the figures there are, and write nothing.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Draw the figures of a sweep or a run, as PNG, SVG and PDF."""
+    """Draw the figures of a sweep or a run, as PNG, SVG and PDF. What is not measured yet is measured first."""
     output = output_for(json)
     with exit_codes(output), pipeline_errors(output), report_errors(output):
+        from endive.pipeline.session import SparkOptions, spark_session
         from endive.report.study import load_study
 
         wanted = _formats(formats)
-        loaded = load_study(study, load=load, code_version=code_version)
+        options = SparkOptions(master, remote, ship_code)
+        loaded = load_study(study, load=load, code_version=code_version, sessions=lambda: spark_session(options))
         if list_:
             _list(output, loaded)
             return
@@ -59,19 +64,6 @@ def plot(
         if timeline:
             figures.append(_timeline(loaded, at, span, txn))
         _write(output, loaded, figures, out or loaded.figures_folder, wanted)
-
-
-@contextmanager
-def report_errors(output: Output) -> Iterator[None]:
-    """Turn what cannot be shown into a message and the exit code of usage errors."""
-    from endive.report.errors import ReportError
-
-    try:
-        yield
-    except ReportError as error:
-        output.error(str(error))
-        output.result({"errors": [{"message": str(error)}]})
-        raise typer.Exit(EXIT_USAGE) from None
 
 
 def _formats(text: str) -> list[str]:
