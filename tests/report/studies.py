@@ -1,0 +1,64 @@
+"""Studies of real runs, tiny and by the reference engine, measured in this process: what the tasks do needs no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from endive.pipeline.jobs import Spec, Work
+from endive.report.study import Study, load_study
+from tests.pipeline.runs import document, run_all
+
+SEEDS = 3
+
+
+def mixed_sweep(root: Path) -> Path:
+    """Three loads of two stores, three seeds each; two classes and three operations."""
+    points = [document(workload__ingest__rate=rate, storage__provider=name) for name in ("s3", "s3x") for rate in (2.0, 6.0, 12.0)]
+    run_all(points, root, range(SEEDS))
+    return root
+
+
+def designs_sweep(root: Path) -> Path:
+    """Catalogs by type, by how manifest lists are written and by where metadata is, at two loads."""
+    points = [
+        document(
+            "designs",
+            catalog__type=kind,
+            catalog__table_metadata_inlined=inlined,
+            transaction__manifest_list_mode=mode,
+            workload__ingest__rate=rate,
+        )
+        for kind in ("cas", "append")
+        for mode in ("rewrite", "append")
+        for inlined in (True, False)
+        for rate in (2.0, 6.0)
+    ]
+    run_all(points, root, range(SEEDS))
+    return root
+
+
+def one_experiment(root: Path, seeds: int = SEEDS, **overrides: Any) -> Path:
+    """One configuration with some seeds."""
+    run_all([document(**overrides)], root, range(seeds))
+    return root
+
+
+def measured(path: Path, **options: Any) -> Study:
+    """The study at a path."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("consolidate", "metrics"):
+            patch.setattr(f"endive.pipeline.{module}.run_tasks", _run_here)
+            patch.setattr(f"endive.pipeline.{module}.number_of_tasks", lambda *_: 1)
+        return load_study(path, sessions=lambda: nullcontext(None), **options)  # type: ignore[arg-type, return-value]
+
+
+def _run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: Work, *__: Any) -> pa.Table:
+    specs = [{"spec": json.dumps(spec)} for task in tasks for spec in task]
+    return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pylist(specs)]))))

@@ -1,0 +1,222 @@
+"""Figures as values: every number in them is one of the tables of metrics, and every axis says its unit."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from endive.report.errors import ReportError
+from endive.report.figure import Axis, Figure
+from endive.report.figures import FIGURES, catalogue, figure_of, figures_of
+from endive.report.study import Study
+from endive.report.style import PALETTE, PART_COLOURS
+from endive.report.words import OPERATIONS, TIME_PARTS
+from tests.report.studies import measured, one_experiment
+
+UNITLESS = {"configuration", "operation", "workload class", "store", "transaction", "catalog", "manifest lists", "tables"}
+"""Titles of axes that show names or counts."""
+
+
+@pytest.fixture(params=["mixed", "designs", "single"])
+def study(request: pytest.FixtureRequest) -> Study:
+    found: Study = request.getfixturevalue(request.param)
+    return found
+
+
+def same(left: Any, right: Any) -> bool:
+    return (pd.isna(left) and pd.isna(right)) or math.isclose(left, right, rel_tol=1e-12, abs_tol=1e-12)
+
+
+def row_of(study: Study, drawn: pd.Series[Any]) -> pd.Series[Any]:
+    """The row of the table of experiments that a mark is of."""
+    table = study.experiments
+    found = table[
+        (table["experiment"] == drawn["experiment"])
+        & (table["workload_class"] == drawn["workload_class"])
+        & (table["operation_type"] == drawn["operation_type"])
+    ]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+METRIC = {
+    "success_load": "success_rate",
+    "frontier": "success_rate",
+    "overhead": "overhead",
+    "retries": "retries_per_txn",
+    "catalogs_throughput": "throughput_per_s",
+    "catalogs_latency": "commit_latency_p95_ms",
+    "success_by_operation": "success_rate",
+    "success_by_class": "success_rate",
+    "latency_by_operation": "commit_latency_p95_ms",
+    "latency_by_class": "commit_latency_p95_ms",
+}
+
+
+def metric_of(figure: Figure, drawn: pd.Series[Any]) -> str:
+    if figure.name == "latency_throughput":
+        return f"commit_latency_{drawn['percentile']}_ms"
+    if figure.kind == "stacked":
+        return f"mean_{next(name for name, word in TIME_PARTS.items() if word == drawn['part'])}"
+    if figure.kind == "heatmap":
+        assert figure.value is not None
+        return figure.value.column
+    return METRIC[figure.name]
+
+
+def test_numbers_are_those_of_the_table_of_experiments(study: Study) -> None:
+    checked = 0
+    for figure in figures_of(study):
+        if figure.name in ("latency_distribution", "commit_rate_time", "sustainable_throughput"):
+            continue
+        column = figure.value.column if figure.value is not None else figure.y.column
+        for _, drawn in figure.data.iterrows():
+            row, metric = row_of(study, drawn), metric_of(figure, drawn)
+            assert same(drawn[column], row[metric]), (figure.name, metric)
+            if figure.high is not None:
+                assert same(drawn["low"], max(0.0, row[metric] - row[f"{metric}_hw"]))
+                most = 1.0 if figure.y.percent else math.inf
+                assert same(drawn["high"], min(most, row[metric] + row[f"{metric}_hw"]))
+            if figure.name == "latency_throughput":
+                assert same(drawn["throughput"], row["throughput_per_s"])
+            checked += 1
+    assert checked > 5
+
+
+def test_sustainable_throughput_is_the_table_of_saturation(mixed: Study) -> None:
+    data = figure_of(mixed, "sustainable_throughput").data.set_index("series")
+    table = mixed.saturation.set_index("series")
+    assert set(data.index) == {"S3", "S3 Express"}
+    for name in data.index:
+        for column, source in (("y", "saturation_load"), ("low", "saturation_low"), ("high", "saturation_high")):
+            assert same(data.loc[name, column], table.loc[name, source])
+
+
+def test_distributions_are_the_table_of_distributions(mixed: Study) -> None:
+    data = figure_of(mixed, "latency_distribution").data
+    table = mixed.distributions.set_index(["experiment", "workload_class", "operation_type", "slower_share"])
+    for _, drawn in data.iterrows():
+        row = table.loc[(drawn["experiment"], "all", "all", drawn["slower_share"])]
+        assert same(drawn["latency"], row["commit_latency_ms"])
+        assert same(drawn["latency_high"], row["commit_latency_ms"] + row["commit_latency_ms_hw"])
+        assert drawn["slower_share"] in (1.0,) or drawn["slower_share"] * row["committed"] >= 1.0
+    assert set(data["series"]) == {"S3", "S3 Express"}
+
+
+def test_commit_rates_are_the_table_over_time(mixed: Study) -> None:
+    data = figure_of(mixed, "commit_rate_time").data
+    table = mixed.over_time[(mixed.over_time["workload_class"] == "all") & (mixed.over_time["operation_type"] == "all")]
+    merged = data.merge(table.assign(time_s=(table["from_ms"] + table["to_ms"]) / 2000.0), on=["experiment", "time_s"])
+    assert len(merged) == len(data) == 6 * 60
+    assert (merged["y"] == merged["commits_per_s"]).all()
+
+
+def test_parts_of_time_add_up_to_the_latency(mixed: Study) -> None:
+    sums = figure_of(mixed, "time_parts").data.groupby("experiment")["y"].sum()
+    totals = mixed.totals().set_index("experiment")["total_latency_mean_ms"]
+    for name, total in sums.items():
+        assert total == pytest.approx(totals[name], rel=1e-9)
+
+
+def test_axes_say_their_units(study: Study) -> None:
+    for figure in figures_of(study):
+        axes: list[Axis] = [figure.x, figure.y, *([figure.value] if figure.value else [])]
+        for axis in axes:
+            assert re.search(r"\(.+\)$", axis.title) or axis.title in UNITLESS, (figure.name, axis.title)
+            assert axis.column in figure.data.columns
+            assert "_" not in axis.title
+
+
+def test_every_figure_is_defined_in_words(study: Study) -> None:
+    for figure in figures_of(study):
+        assert figure.definition.endswith(".")
+        assert figure.title
+        assert set(figure.filters) <= set(figure.data.columns)
+        assert len(figure.data) > 0
+
+
+def test_intervals_are_there_where_there_are_seeds(mixed: Study) -> None:
+    for figure in figures_of(mixed):
+        if figure.kind == "heatmap":
+            continue
+        low = figure.low or figure.x_low
+        assert low is not None, figure.name
+        assert figure.data[low].notna().any(), figure.name
+
+
+def test_one_seed_has_no_interval_and_a_note(single: Study) -> None:
+    figure = figure_of(single, "success_by_class")
+    assert figure.data["low"].isna().all()
+    assert any("one seed only" in note for note in figure.notes)
+
+
+def test_a_configuration_has_one_colour_everywhere(study: Study) -> None:
+    colours: dict[str, set[str]] = {}
+    for figure in figures_of(study):
+        if figure.series is not None:
+            for label in figure.data[figure.series]:
+                colours.setdefault(label, set()).add(figure.colours[label])
+        elif figure.part is not None:
+            assert figure.colours == PART_COLOURS
+    assert colours
+    assert all(len(found) == 1 for found in colours.values())
+    assert {next(iter(found)) for found in colours.values()} <= set(PALETTE)
+
+
+def test_all_figures_of_a_mixed_sweep_are_there_but_designs(mixed: Study) -> None:
+    assert [figure.name for figure in figures_of(mixed)] == [name for name in FIGURES if not name.startswith("catalogs")]
+
+
+def test_designs_are_compared_side_by_side(designs: Study) -> None:
+    figure = figure_of(designs, "catalogs_throughput")
+    labels = ["CAS, lists rewritten", "CAS, ML+", "append log, lists rewritten", "append log, ML+"]
+    assert list(dict.fromkeys(figure.data["series"])) == labels
+    assert list(dict.fromkeys(figure.data["where"])) == ["2", "8"]
+    assert "catalog, manifest lists" in figure.definition
+
+
+def test_the_frontier_is_that_of_the_other_classes(mixed: Study) -> None:
+    figure = figure_of(mixed, "frontier")
+    assert set(figure.data["workload_class"]) == {"upkeep"}
+    assert figure.x.title == "ingest rate (transactions/s)"
+    assert sum("95 %" in note for note in figure.notes) == 2
+
+
+def test_heatmaps_are_hatched_where_transactions_fail(mixed: Study) -> None:
+    data = figure_of(mixed, "heatmap_latency").data
+    for _, cell in data.iterrows():
+        success = cell["success_rate"]
+        assert cell["hatch"] == ("" if success >= 0.95 else "/" if success >= 0.80 else "x")
+    assert set(data["hatch"]) != {""}
+    assert set(data["down"]) == {"S3", "S3 Express"}
+
+
+def test_without_a_load_there_are_bars_and_no_curves(single: Study) -> None:
+    figures = {figure.name: figure for figure in figures_of(single)}
+    assert figures["success_by_operation"].kind == "bars"
+    assert set(figures["success_by_operation"].data["member"]) == set(OPERATIONS.values()) - {"read only"}
+    assert set(figures["latency_distribution"].data["panel"]) == {"all classes", "ingest", "upkeep"}
+    assert "success_load" not in figures
+    missing = {name: why for name, figure, why in catalogue(single) if figure is None}
+    assert "no load" in missing["success_load"]
+
+
+def test_a_figure_that_cannot_be_drawn_says_why(single: Study, mixed: Study) -> None:
+    with pytest.raises(ReportError, match="success_load cannot be drawn: no load and no other number varies"):
+        figure_of(single, "success_load")
+    with pytest.raises(ReportError, match="neither the type of the catalog"):
+        figure_of(mixed, "catalogs_latency")
+    with pytest.raises(ReportError, match="there is no figure 'succes'; there are sustainable_throughput"):
+        figure_of(mixed, "succes")
+
+
+def test_a_run_in_which_nothing_happened(tmp_path: Path) -> None:
+    one_experiment(tmp_path, seeds=1, simulation__duration_ms=1.0)
+    study = measured(next(tmp_path.glob("mixed-*")))
+    assert figures_of(study) == []
+    assert all(why for _, _, why in catalogue(study))

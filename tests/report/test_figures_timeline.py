@@ -1,0 +1,102 @@
+"""The contention of a run, transaction by transaction: the picture agrees with the stored rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from endive.report.errors import ReportError
+from endive.report.study import Study
+from endive.report.timeline import MOST_LANES, milliseconds, timeline
+from tests.report.studies import measured, one_experiment
+
+
+@pytest.fixture(scope="module")
+def rows(experiment_root: Path) -> pd.DataFrame:
+    return pd.read_parquet(experiment_root / "0" / "results.parquet")
+
+
+def test_times_have_units() -> None:
+    assert [milliseconds(text, "--at") for text in ("12.5s", "300ms", "2 min", "1h", "7")] == [12_500, 300, 120_000, 3_600_000, 7_000]
+    with pytest.raises(ReportError, match="--at soon"):
+        milliseconds("soon", "--at")
+
+
+def test_commits_in_the_window_are_those_that_are_stored(single: Study, rows: pd.DataFrame) -> None:
+    data = timeline(single, at_ms=10_000.0, span_ms=2_000.0).data
+    drawn = data[data["part"] == "committed"].set_index("txn")["end_s"]
+    stored = rows[(rows.status == "committed") & (rows.t_commit >= 9_000.0) & (rows.t_commit <= 11_000.0)].set_index("txn_id")
+    assert len(drawn) > 3
+    assert set(drawn.index) == set(stored.index)
+    for txn, time_s in drawn.items():
+        assert time_s * 1000.0 == pytest.approx(stored.t_commit[txn])
+
+
+def test_a_transaction_is_shown_with_all_its_attempts(single: Study, rows: pd.DataFrame) -> None:
+    row = rows[(rows.status == "committed") & (rows.n_retries >= 2)].iloc[0]
+    figure = timeline(single, txn=int(row.txn_id))
+    own = figure.data[figure.data["txn"] == row.txn_id]
+    assert figure.data["txn"].iloc[0] == row.txn_id
+    refused = own[own["part"] == "refused"]
+    assert len(refused) == row.n_retries
+    assert (own["part"] == "committed").sum() == 1
+    in_commit = own[own["part"] == "commits"]
+    assert ((in_commit["end_s"] - in_commit["start_s"]).sum() * 1000.0) == pytest.approx(row.catalog_commit_ms)
+    paid = refused["paid_ms"].sum() + (in_commit["end_s"] - in_commit["start_s"]).sum() * 1000.0
+    assert paid < row.commit_latency
+
+
+def test_who_beat_whom_committed_between_the_read_and_the_refusal(single: Study, rows: pd.DataFrame) -> None:
+    data = timeline(single, at_ms=10_000.0, span_ms=4_000.0).data
+    refused = data[(data["part"] == "refused") & data["beaten_by"].notna()]
+    assert len(refused) > 3
+    commits = rows.set_index("txn_id").t_commit
+    for _, loss in refused.iterrows():
+        assert loss["beaten_by"] != loss["txn"]
+        assert 0.0 < commits[loss["beaten_by"]] <= loss["end_s"] * 1000.0 + 1e-6
+        assert loss["text"].startswith(f"by #{loss['beaten_by']:.0f}")
+        assert loss["commits_behind"] >= 1
+    assert data[data["part"] == "refused"]["beaten_by"].notna().all()
+
+
+def test_conflicts_are_paid_after_a_refusal(single: Study, rows: pd.DataFrame) -> None:
+    overwrite = rows[(rows.operation_type == "validated_overwrite") & (rows.conflict_io_ms > 0) & (rows.status == "committed")].iloc[0]
+    own = timeline(single, txn=int(overwrite.txn_id)).data
+    own = own[own["txn"] == overwrite.txn_id]
+    paid = own[own["part"] == "I/O of conflicts"]
+    assert (paid["end_s"] - paid["start_s"]).sum() * 1000.0 == pytest.approx(overwrite.conflict_io_ms)
+    assert paid["start_s"].min() >= own[own["part"] == "refused"]["start_s"].min()
+
+
+def test_too_many_lanes_are_cut_and_said(tmp_path: Path) -> None:
+    one_experiment(tmp_path, seeds=1, workload__ingest__rate=40.0, simulation__duration_ms=6_000.0)
+    figure = timeline(measured(next(tmp_path.glob("mixed-*"))), at_ms=3_000.0, span_ms=6_000.0)
+    assert figure.data["lane"].nunique() == MOST_LANES
+    assert any("more transactions were committing" in note for note in figure.notes)
+
+
+def test_what_has_no_timeline_is_said(single: Study, mixed: Study) -> None:
+    with pytest.raises(ReportError, match="a timeline is of one run"):
+        timeline(mixed, at_ms=1_000.0)
+    with pytest.raises(ReportError, match="the run lasts 20s"):
+        timeline(single, at_ms=30_000.0)
+    with pytest.raises(ReportError, match="there is no transaction 999999; the last one is"):
+        timeline(single, txn=999_999)
+    with pytest.raises(ReportError, match="no transaction is committing"):
+        timeline(single, at_ms=0.0, span_ms=1.0)
+    with pytest.raises(ReportError, match="more than nothing"):
+        timeline(single, at_ms=1_000.0, span_ms=0.0)
+
+
+def test_a_run_of_other_code_is_refused(tmp_path: Path) -> None:
+    one_experiment(tmp_path, seeds=1, simulation__duration_ms=8_000.0)
+    (directory,) = tmp_path.glob("mixed-*")
+    config = directory / "cfg.toml"
+    config.write_text(config.read_text().replace("mean = 500.0", "mean = 400.0"))
+    provenance = directory / "0" / "provenance.json"
+    assert "code_version" in json.loads(provenance.read_text())
+    with pytest.raises(ReportError, match="running it again gives other results"):
+        timeline(measured(directory), at_ms=4_000.0)

@@ -1,0 +1,212 @@
+"""Loading a study: what lies at a path, what varies, what cannot be shown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from endive.config.load import check_document
+from endive.experiment import run_experiment
+from endive.pipeline.dataset import Experiment, Manifest
+from endive.pipeline.metrics import load_tables
+from endive.pipeline.parameters import Value
+from endive.report.configurations import choose_axis, make_series, varying_parameters
+from endive.report.errors import ReportError
+from endive.report.study import Study
+from endive.report.style import MOST_SERIES
+from tests.pipeline.runs import document
+from tests.report.studies import measured, one_experiment
+
+
+def test_a_sweep_has_the_tables_that_were_written(mixed: Study, mixed_root: Path) -> None:
+    written = load_tables(mixed_root)
+    for name in ("runs", "experiments", "distributions", "over_time"):
+        frame, table = getattr(mixed, name), written[name].to_pandas()
+        pd.testing.assert_frame_equal(frame.drop(columns=["series", "x"]), table)
+    assert mixed.kind == "sweep"
+    assert mixed.provenance()["runs"] == 18
+    assert mixed.provenance()["seeds"] == [0, 1, 2]
+
+
+def test_tables_that_are_up_to_date_are_not_made_again(mixed_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a session was made")
+
+    monkeypatch.setattr("endive.pipeline.session.spark_session", forbidden)
+    from endive.report.study import load_study
+
+    assert load_study(mixed_root).kind == "sweep"
+
+
+def test_the_axis_is_the_rate_and_stores_are_the_configurations(mixed: Study) -> None:
+    assert mixed.axis is not None
+    assert (mixed.axis.title, mixed.axis.values) == ("ingest rate (transactions/s)", (2.0, 6.0, 12.0))
+    assert [each.label for each in mixed.series] == ["S3", "S3 Express"]
+    assert [each.colour for each in mixed.series] == [0, 1]
+    assert mixed.classes == ("ingest", "upkeep")
+    assert set(mixed.saturation["series"]) == {"S3", "S3 Express"}
+
+
+def test_another_load_may_be_named(mixed_root: Path) -> None:
+    with pytest.raises(ReportError, match="no experiment has such a number"):
+        measured(mixed_root, load="workload.ingest.rat")
+
+
+def test_a_run_is_measured_as_in_a_sweep(mixed: Study, mixed_root: Path) -> None:
+    directory = next(mixed_root.glob("mixed-*"))
+    for path in (directory / "1", directory / "1" / "results.parquet"):
+        study = measured(path)
+        assert (study.kind, len(study.single_runs)) == ("run", 1)
+        of_sweep = mixed.runs[(mixed.runs["experiment"] == directory.name) & (mixed.runs["seed"] == 1)]
+        mine = study.runs.drop(columns=["experiment", "series", "x"]).reset_index(drop=True)
+        pd.testing.assert_frame_equal(mine, of_sweep.drop(columns=["experiment", "series", "x"]).reset_index(drop=True))
+
+
+def test_an_experiment_has_means_over_its_seeds(mixed: Study, mixed_root: Path) -> None:
+    directory = next(mixed_root.glob("mixed-*"))
+    study = measured(directory)
+    assert (study.kind, study.axis, len(study.series)) == ("experiment", None, 1)
+    columns = ["workload_class", "operation_type", "n_seeds", "throughput_per_s", "throughput_per_s_hw", "success_rate"]
+    of_sweep = mixed.experiments[mixed.experiments["experiment"] == directory.name]
+    pd.testing.assert_frame_equal(study.experiments[columns].reset_index(drop=True), of_sweep[columns].reset_index(drop=True))
+
+
+def test_a_run_without_a_label(tmp_path: Path) -> None:
+    tree = document().model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    del tree["experiment"]
+    run_experiment(check_document(tree, "test"), root=tmp_path, seed=5)
+    study = measured(tmp_path / "results.parquet")
+    assert (study.kind, study.name) == ("run", "results, seed 5")
+    assert measured(tmp_path).runs["seed"].unique().tolist() == [5]
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="no such file"):
+        measured(tmp_path / "nowhere")
+    with pytest.raises(ReportError, match=r"no finished run here.*endive run"):
+        measured(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(ReportError, match="parquet"):
+        measured(tmp_path / "notes.txt")
+
+
+def test_experiments_without_a_finished_run(tmp_path: Path) -> None:
+    one_experiment(tmp_path, seeds=1, simulation__duration_ms=500.0)
+    (directory,) = tmp_path.glob("mixed-*")
+    (directory / "0" / "results.parquet").unlink()
+    with pytest.raises(ReportError, match="none of its 1 experiments has a finished run"):
+        measured(tmp_path)
+    with pytest.raises(ReportError, match="has no finished run"):
+        measured(directory)
+
+
+def test_a_run_that_does_not_tell_what_it_is(tmp_path: Path) -> None:
+    one_experiment(tmp_path, seeds=1, simulation__duration_ms=500.0)
+    (directory,) = tmp_path.glob("mixed-*")
+    (directory / "0" / "provenance.json").write_text("{}")
+    with pytest.raises(ReportError, match=r"provenance\.json is missing or damaged"):
+        measured(directory / "0")
+
+
+def test_a_damaged_run_is_said(tmp_path: Path) -> None:
+    one_experiment(tmp_path, seeds=1, simulation__duration_ms=500.0)
+    (directory,) = tmp_path.glob("mixed-*")
+    with (directory / "0" / "results.parquet").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(ReportError, match="corrupt"):
+        measured(directory / "0")
+
+
+def test_versions_are_not_mixed(tmp_path: Path) -> None:
+    one_experiment(tmp_path, seeds=1, simulation__duration_ms=2_000.0)
+    (directory,) = tmp_path.glob("mixed-*")
+    other = tmp_path / "mixed-000000000000"
+    shutil.copytree(directory, other)
+    provenance = other / "0" / "provenance.json"
+    told = json.loads(provenance.read_text())
+    provenance.write_text(json.dumps({**told, "code_version": "0.0.1+older"}))
+    with pytest.raises(ReportError, match=r"0\.0\.1\+older \(1 experiments\).*--code-version"):
+        measured(tmp_path)
+    assert measured(tmp_path, code_version="older").code_version == "0.0.1+older"
+    with pytest.raises(ReportError, match="no results are of version 'nobody'"):
+        measured(tmp_path, code_version="nobody")
+
+
+def test_a_metric_that_is_not_there(mixed: Study) -> None:
+    assert mixed.metric("success_rate") == "success_rate"
+    with pytest.raises(ReportError, match="no metric 'p42'; there are .*throughput_per_s"):
+        mixed.metric("p42")
+
+
+def manifest_of(*parameters: dict[str, Value]) -> Manifest:
+    return Manifest({f"e{i}": Experiment("label", f"{i:012}", "v", 1.0, dict(each)) for i, each in enumerate(parameters)})
+
+
+def labels_of(manifest: Manifest) -> list[str]:
+    import pyarrow as pa
+
+    rows = [
+        {"experiment": name, "workload_class": "all", "operation_type": "all", "throughput_per_s": float(place)}
+        for place, name in enumerate(manifest.experiments)
+    ]
+    return [each.label for each in make_series(manifest, choose_axis(manifest, None), pa.Table.from_pylist(rows))]
+
+
+def test_what_only_follows_another_parameter_is_not_told() -> None:
+    points: list[dict[str, Value]] = [
+        {"param_storage_provider": name, "param_catalog_provider": name, "param_workload_w_rate": rate}
+        for name in ("s3x", "s3")
+        for rate in (1.0, 2.0)
+    ]
+    assert varying_parameters(manifest_of(*points)) == ["param_storage_provider", "param_workload_w_rate"]
+    assert labels_of(manifest_of(*points)) == ["S3", "S3 Express"]
+
+
+def test_a_mix_of_operations_is_told_whole() -> None:
+    prefix = "param_transaction_operation_types_"
+    first: dict[str, Value] = {f"{prefix}fast_append": 1.0, f"{prefix}merge_append": 0.0}
+    second: dict[str, Value] = {f"{prefix}fast_append": 3.0, f"{prefix}merge_append": 1.0}
+    rates: list[dict[str, Value]] = [{**each, "param_workload_w_rate": rate} for each in (first, second) for rate in (1.0, 2.0)]
+    assert labels_of(manifest_of(*rates)) == ["100 % fast append", "75 % fast append + 25 % merge append"]
+
+
+def test_times_between_arrivals_become_rates() -> None:
+    points: list[dict[str, Value]] = [{"param_transaction_inter_arrival_scale": scale} for scale in (500.0, 2000.0)]
+    axis = choose_axis(manifest_of(*points), None)
+    assert axis is not None
+    assert (axis.title, axis.values) == ("offered load (transactions/s)", (0.5, 2.0))
+
+
+def test_without_a_rate_the_number_with_most_values_is_the_axis() -> None:
+    points: list[dict[str, Value]] = [
+        {"param_catalog_num_tables": tables, "param_catalog_latency_ms": latency}
+        for tables in (1, 4, 16)
+        for latency in (1.0, 50.0)
+    ]
+    axis = choose_axis(manifest_of(*points), None)
+    assert axis is not None
+    assert (axis.title, axis.load, axis.scale) == ("tables", None, "log")
+    assert labels_of(manifest_of(*points)) == ["catalog latency = 1 ms", "catalog latency = 50 ms"]
+
+
+def test_of_too_many_configurations_some_are_drawn_the_best_and_the_worst_among_them() -> None:
+    import pyarrow as pa
+
+    count = 3 * MOST_SERIES
+    manifest = manifest_of(*({"param_storage_provider": f"own-{i:02}"} for i in range(count)))
+    rows = [
+        {"experiment": f"e{i}", "workload_class": "all", "operation_type": "all", "throughput_per_s": float((7 * i) % count)}
+        for i in range(count)
+    ]
+    series = make_series(manifest, None, pa.Table.from_pylist(rows))
+    drawn = [each for each in series if each.colour is not None]
+    assert len(drawn) == MOST_SERIES
+    assert [each.colour for each in drawn] == list(range(MOST_SERIES))
+    best, worst = ({each.label for each in series if each.experiments == (f"e{i}",)} for i in (17, 0))
+    assert (7 * 17) % count == count - 1
+    assert best | worst <= {each.label for each in drawn}
