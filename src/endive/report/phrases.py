@@ -54,7 +54,8 @@ def times(factor: float) -> str:
 def between(low: float | None, high: float | None) -> str:
     """An interval in brackets, with a space before it; open where an end is not known."""
     if known(low) and known(high):
-        return f" ({short(low or 0.0)} to {short(high or 0.0)})"
+        ends = [short(low or 0.0), short(high or 0.0)]
+        return "" if ends[0] == ends[1] else f" ({ends[0]} to {ends[1]})"
     if known(low):
         return f" (at least {short(low or 0.0)})"
     return f" (at most {short(high or 0.0)})" if known(high) else ""

@@ -1,0 +1,108 @@
+"""``endive report``, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from endive.pipeline.jobs import Spec, Work
+from tests.cli import invoke
+from tests.pipeline.runs import document, run_all
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One experiment with two seeds."""
+    root = tmp_path_factory.mktemp("runs")
+    run_all([document(simulation__duration_ms=4_000.0)], root, range(2))
+    return root
+
+
+@pytest.fixture
+def experiment(runs: Path, tmp_path: Path) -> Path:
+    shutil.copytree(runs, tmp_path / "experiments")
+    return next((tmp_path / "experiments").glob("mixed-*"))
+
+
+def test_the_answer_and_the_path_are_printed(experiment: Path) -> None:
+    result = invoke("report", str(experiment))
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert " commits/s of " in lines[0]
+    assert lines[-1].endswith(f"in {experiment / 'report.html'}")
+    assert "Only 2 seeds" in result.stderr.replace("\n", " ")
+    assert (experiment / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_a_run_is_reported_beside_its_results(experiment: Path) -> None:
+    result = invoke("report", str(experiment / "1"), "--json")
+    told = json.loads(result.stdout)
+    assert told["report"] == str(experiment / "1" / "report.html")
+    assert told["warnings"][0].startswith("Only 1 seed:")
+    assert "time_parts" in told["figures"]
+
+
+def test_another_file(experiment: Path, tmp_path: Path) -> None:
+    assert invoke("report", str(experiment), "-o", str(tmp_path / "new" / "mine.html")).exit_code == 0
+    assert (tmp_path / "new" / "mine.html").is_file()
+    assert not (experiment / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere"], "no such file or directory"),
+        (["empty"], "there is no finished run here; `endive run CONFIG` or `endive sweep SWEEP` makes some"),
+        (["EXPERIMENT", "--load", "workload.ingest.speed"], "no experiment has such a number"),
+        (["EXPERIMENT", "--code-version", "9.9"], "no results are of version '9.9'"),
+    ],
+)
+def test_what_cannot_be_reported_is_said(
+    arguments: list[str], told: str, experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    result = invoke("report", *(str(experiment) if each == "EXPERIMENT" else each for each in arguments))
+    assert result.exit_code == 2
+    assert told in result.stderr.replace("\n", " ")
+    assert result.stdout == ""
+    assert list(tmp_path.rglob("report.html")) == []
+
+
+@pytest.fixture
+def tasks_are_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets consolidation and metrics do in this process what Spark would."""
+
+    def run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: Work, *__: Any) -> pa.Table:
+        specs = [{"spec": json.dumps(spec)} for task in tasks for spec in task]
+        return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pylist(specs)]))))
+
+    monkeypatch.setattr("endive.pipeline.session.spark_session", lambda _: nullcontext())
+    for module in ("consolidate", "metrics"):
+        monkeypatch.setattr(f"endive.pipeline.{module}.run_tasks", run_here)
+        monkeypatch.setattr(f"endive.pipeline.{module}.number_of_tasks", lambda *_: 1)
+
+
+@pytest.mark.usefixtures("tasks_are_run_here")
+def test_a_directory_of_experiments_is_measured_first_and_versions_are_not_mixed(experiment: Path) -> None:
+    root = experiment.parent
+    told = json.loads(invoke("report", str(root), "--json").stdout)
+    assert told["report"] == str(root / "report.html")
+    assert (root / "metrics" / "by_experiment.parquet").is_file()
+    other = root / "mixed-000000000000"
+    shutil.copytree(experiment, other)
+    for provenance in other.glob("*/provenance.json"):
+        provenance.write_text(json.dumps({**json.loads(provenance.read_text()), "code_version": "0.0.1+older"}))
+    result = invoke("report", str(root), "--json")
+    assert result.exit_code == 2
+    assert "several versions" in json.loads(result.stdout)["errors"][0]["message"]
+    assert "0.0.1+older" in result.stderr.replace("\n", "")
+    assert invoke("report", str(root), "--code-version", "older").exit_code == 0
+    assert "0.0.1+older" in (root / "report.html").read_text(encoding="utf-8")

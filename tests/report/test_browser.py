@@ -1,0 +1,229 @@
+"""The report in a real browser: Debian's chromium, or the one that CHROMIUM names."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+from endive.report.contents import page_of
+from endive.report.figures import figures_of
+from endive.report.page import html_of
+from endive.report.study import Study
+from tests.report.made_up import kinds, page_with
+
+CHROMIUM = (
+    os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PHONE = ViewportSize(width=390, height=844)
+DESK = ViewportSize(width=1100, height=900)
+_PATIENCE_MS = 180_000  # a busy machine is no error
+_PICTURE = """figure => [...document.querySelectorAll(`#${figure} .charts svg`)]
+    .filter(drawing => drawing.checkVisibility()).map(drawing => drawing.outerHTML).join()"""
+_DIFFERS = f"([figure, before]) => ({_PICTURE})(figure) !== before"
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; `apt-get install chromium`, or CHROMIUM names one"),
+    pytest.mark.xdist_group("browser"),
+]
+
+
+class Visit:
+    """A page that was opened, and what it did on the way."""
+
+    def __init__(self, page: Page, file: Path) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        page.set_default_timeout(_PATIENCE_MS)
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.route(re.compile(".*"), lambda route: self._asked(route, file))
+        page.goto(file.as_uri())
+        page.wait_for_selector("body[data-drawn]")
+
+    def _asked(self, route: Any, file: Path) -> None:
+        if route.request.url.partition("#")[0] == file.as_uri():
+            route.continue_()
+        else:
+            self.requests.append(route.request.url)
+            route.abort()
+
+    def picture(self, figure: str) -> str:
+        """The drawing of a figure, all its panels that are seen."""
+        return str(self.page.evaluate(_PICTURE, figure))
+
+    def choose(self, figure: str, label: str, value: str) -> None:
+        """Choose a value of a filter, and wait for the picture to follow."""
+        before = self.picture(figure)
+        self.page.locator(f"#{figure}").get_by_label(label, exact=True).select_option(value)
+        self.page.wait_for_function(_DIFFERS, arg=[figure, before])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def report(mixed: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a study with two stores, two classes and three operations."""
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_text(html_of(page_of(mixed, figures_of(mixed))), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def every_kind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with a figure of each kind."""
+    file = tmp_path_factory.mktemp("kinds") / "kinds.html"
+    file.write_text(html_of(page_with(kinds())), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def visit(browser: Browser, report: Path) -> Iterator[Visit]:
+    """The report, open on a desk; tests leave its filters as they found them, or keep to a figure of their own."""
+    page = browser.new_page(viewport=DESK)
+    yield Visit(page, report)
+    page.close()
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("which", ["report", "every_kind"])
+def test_it_is_drawn_without_errors_and_without_a_network(
+    browser: Browser, which: str, viewport: ViewportSize, request: pytest.FixtureRequest
+) -> None:
+    context = browser.new_context(viewport=viewport, has_touch=viewport is PHONE, is_mobile=viewport is PHONE)
+    visit = Visit(context.new_page(), request.getfixturevalue(which))
+    assert visit.errors == []
+    assert visit.requests == []
+    figures = visit.page.locator("section.figure")
+    assert figures.count() >= 6
+    for number in range(figures.count()):
+        section = figures.nth(number)
+        assert section.get_attribute("data-drawn") == "yes"
+        drawings = section.locator(".charts svg")
+        assert drawings.count() > 0
+        for place in range(drawings.count()):
+            box = drawings.nth(place).bounding_box()
+            assert box is not None
+            assert 100 < box["width"] <= viewport["width"]
+        assert section.locator(".charts svg [role='graphics-symbol'] path, .charts svg path[aria-roledescription]").count() > 0
+    wide = visit.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert wide[0] <= wide[1], "the page must not scroll sideways"
+    context.close()
+
+
+def test_filters_change_the_picture_and_the_table(visit: Visit) -> None:
+    visit.page.locator("#success_load details.table summary").click()
+    cells = visit.page.locator("#success_load tbody td")
+    assert {"S3", "S3 Express"} <= set(cells.all_inner_texts())
+    visit.choose("success_load", "store", "S3 Express")
+    assert "S3" not in cells.all_inner_texts()
+    one = visit.picture("success_load")
+    visit.choose("success_load", "store", "")
+    assert visit.picture("success_load") != one
+
+
+def test_operations_and_classes_are_filters(visit: Visit) -> None:
+    for figure in ("success_by_operation", "success_by_class"):
+        panels = visit.page.locator(f"#{figure} .charts svg:visible")
+        before = panels.count()
+        values = visit.page.locator(f"#{figure} select >> nth=1").locator("option").all_inner_texts()
+        visit.choose(figure, "shown", values[1])
+        assert (before, panels.count()) == (len(values) - 1, 1)
+
+
+def test_total_rows_are_chosen_first_where_there_are_some(browser: Browser, every_kind: Path) -> None:
+    """Otherwise totals and their parts would lie on top of each other."""
+    visit = Visit(browser.new_page(viewport=DESK), every_kind)
+    select = visit.page.locator("#lines").get_by_label("operation", exact=True)
+    assert select.input_value() == "all"
+    assert select.locator("option").all_inner_texts() == ["all", "fast append"]
+    visit.page.close()
+
+
+def test_a_click_on_a_name_hides_it(visit: Visit) -> None:
+    points = visit.page.locator("#retries .charts svg path[aria-roledescription='point']")
+    before = points.count()
+    button = visit.page.locator("#retries .legend button", has_text="S3 Express")
+    button.click()
+    visit.page.wait_for_function(
+        "n => document.querySelectorAll(\"#retries path[aria-roledescription='point']\").length < n", arg=before
+    )
+    assert (points.count(), button.get_attribute("aria-pressed")) == (before // 2, "false")
+    button.click()
+    visit.page.wait_for_function(
+        "n => document.querySelectorAll(\"#retries path[aria-roledescription='point']\").length === n", arg=before
+    )
+
+
+def test_a_mark_tells_its_numbers(visit: Visit) -> None:
+    visit.page.locator("#retries .charts svg path[aria-roledescription='point']").last.hover(force=True)
+    told = visit.page.locator("#vg-tooltip-element")
+    told.wait_for()
+    text = told.inner_text()
+    assert "retries" in text
+    assert "95 % interval, from" in text
+    assert re.search(r"S3|S3 Express", text)
+    assert "undefined" not in text
+
+
+def test_wheel_and_control_zoom_the_wheel_alone_scrolls(visit: Visit) -> None:
+    chart = visit.page.locator("#overhead .charts svg")
+    chart.scroll_into_view_if_needed()
+    chart.hover(position={"x": 300, "y": 150})
+    before, at = visit.picture("overhead"), visit.page.evaluate("scrollY")
+    visit.page.mouse.wheel(0, 120)
+    visit.page.wait_for_function("y => scrollY !== y", arg=at)
+    assert visit.picture("overhead") == before
+    chart.hover(position={"x": 300, "y": 150})
+    visit.page.keyboard.down("Control")
+    visit.page.mouse.wheel(0, -120)
+    visit.page.keyboard.up("Control")
+    visit.page.wait_for_function("b => document.querySelector('#overhead .charts svg').outerHTML !== b", arg=before)
+
+
+def test_the_numbers_can_be_taken_along(visit: Visit, mixed: Study) -> None:
+    visit.page.locator("#sustainable_throughput details.table summary").click()
+    with visit.page.expect_download() as started:
+        visit.page.locator("#sustainable_throughput a.download").click()
+    text = Path(started.value.path()).read_text(encoding="utf-8")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    figure = next(each for each in figures_of(mixed) if each.name == "sustainable_throughput")
+    assert started.value.suggested_filename == "sustainable_throughput.csv"
+    assert [float(row["y"]) for row in rows] == pytest.approx(figure.data["y"].tolist(), rel=1e-5)
+    assert [row["series"] for row in rows] == figure.data["series"].tolist()
+
+
+@pytest.mark.parametrize("media", ["screen", "print"])
+def test_dark_mode_is_for_the_screen(browser: Browser, report: Path, media: Any) -> None:
+    context = browser.new_context(viewport=DESK, color_scheme="dark")
+    visit = Visit(context.new_page(), report)
+    visit.page.emulate_media(media=media, color_scheme="dark")
+    paper = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    ink = visit.page.evaluate("getComputedStyle(document.querySelector('#retries .charts svg text')).fill")
+    dark = sum(int(number) for number in re.findall(r"\d+", paper)[:3]) < 3 * 60
+    light_text = sum(int(number) for number in re.findall(r"\d+", ink)[:3]) > 3 * 180
+    assert (dark, light_text) == ((True, True) if media == "screen" else (False, False))
+    context.close()

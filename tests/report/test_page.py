@@ -1,0 +1,178 @@
+"""The page as a file: whole, of itself, safe, and with the numbers of the tables of metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from endive.report.contents import page_of, ranges
+from endive.report.encodings import DIGITS
+from endive.report.figures import figures_of
+from endive.report.page import drawn, html_of
+from endive.report.study import ALL, Study
+from tests.report.made_up import kinds, page_with
+from tests.report.test_charts import frame
+
+FOREIGN = re.compile(r"(?:src|href|url|action)\s*[=(]\s*[\"']?(?:https?:)?//", re.IGNORECASE)
+
+
+def data_of(html: str) -> list[dict[str, Any]]:
+    """What the script of the page draws from."""
+    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', html, re.DOTALL)
+    assert found
+    data: list[dict[str, Any]] = json.loads(found[1])
+    return data
+
+
+class Outline(HTMLParser):
+    """What a reader meets: the elements with their attributes, and the text outside of scripts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._silent = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self._silent = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent = "" if tag == self._silent else self._silent
+
+    def handle_data(self, data: str) -> None:
+        self.text += "" if self._silent else data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return html_of(page_with(kinds()))
+
+
+def test_the_page_needs_nothing_else(html: str) -> None:
+    outline = Outline(html)
+    assert not FOREIGN.search(html)
+    assert not outline.all("img")
+    assert not outline.all("iframe")
+    assert [script for script in outline.all("script") if "src" in script] == []
+    assert [link["href"] for link in outline.all("link")] == ["data:,"]
+    assert "cdn" not in html.lower()
+    policy = next(meta["content"] for meta in outline.all("meta") if meta.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "connect-src" not in policy  # so that the default holds
+
+
+def test_the_libraries_are_in_it_once(html: str) -> None:
+    assert html.count("window.vegaEmbed=") == 1
+    assert len(html) < 1_200_000
+
+
+def test_every_figure_has_its_title_definition_notes_table_and_place_in_the_contents(html: str) -> None:
+    outline = Outline(html)
+    targets = [link["href"] for link in outline.all("a")]
+    sections = [section["id"] for section in outline.all("section")]
+    for figure in kinds():
+        assert figure.name in sections
+        assert f"#{figure.name}" in targets
+        assert all(words in outline.text for words in (figure.title, figure.definition, *figure.notes))
+    assert len([each for each in outline.all("details") if each.get("class") == "table"]) == len(kinds())
+    assert [link["download"] for link in outline.all("a") if "download" in link] == [f"{figure.name}.csv" for figure in kinds()]
+
+
+def test_the_answer_comes_first(html: str) -> None:
+    text = Outline(html).text
+    assert text.index("It is so.") < text.index("Or not.") < text.index("Lines")
+
+
+def test_words_cannot_become_markup() -> None:
+    nasty = '</script><script>alert("x")</script><b>'
+    figure = kinds()[0]
+    data = figure.data.assign(series=figure.data["series"].map({"S3": nasty, "S3 Express": "S3 Express"}))
+    page = page_with([figure.__class__(**{**vars(figure), "data": data, "title": nasty})], answer=[nasty])
+    html = html_of(page)
+    assert '<script>alert("x")' not in html
+    assert data_of(html)[0]["series"]["names"][0][0] == nasty
+    assert Outline(html).text.count(nasty) == 3  # answer, contents and heading
+
+
+def test_filters_are_what_configurations_differ_in() -> None:
+    dimensions = {"store": {"S3": "S3", "S3 Express": "S3 Express"}, "tables": {"S3": "tables = 1", "S3 Express": "tables = 1"}}
+    found = drawn(kinds()[0], page_with([], dimensions=dimensions))["filters"]
+    assert [(each["title"], each["values"]) for each in found] == [
+        ("store", ["S3", "S3 Express"]),
+        ("operation", [ALL, "fast_append"]),
+        ("shown", ["p50", "p99"]),
+    ]
+    assert found[1]["words"] == {ALL: ALL, "fast_append": "fast append"}
+
+
+def test_small_multiples_share_their_scales() -> None:
+    lines = drawn(kinds()[0], page_with([]))
+    assert lines["shared"] == [("x_domain", "linear", ["x", "x_low", "x_high"]), ("y_domain", "log", ["y", "low", "high"])]
+    assert {each["name"] for each in lines["spec"]["params"] if "value" in each} >= {"x_domain", "y_domain"}
+
+
+def test_the_numbers_are_those_of_the_tables_of_metrics(mixed: Study) -> None:
+    """From the file back to the table that `endive metrics` wrote."""
+    data = {figure["name"]: frame(figure["rows"]) for figure in data_of(html_of(page_of(mixed, figures_of(mixed))))}
+    table = pd.read_parquet(mixed.path / "metrics" / "by_experiment.parquet")
+    totals = table[(table["workload_class"] == ALL) & (table["operation_type"] == ALL)].set_index("experiment")
+    for name, metric in (("success_load", "success_rate"), ("retries", "retries_per_txn"), ("overhead", "overhead")):
+        rows = data[name].set_index("experiment")
+        assert len(rows) == len(totals) > 0
+        expected = totals.loc[rows.index, metric]
+        pd.testing.assert_series_equal(rows["y"], expected, check_names=False, check_dtype=False, rtol=10.0 ** (1 - DIGITS))
+
+
+def test_configuration_and_provenance(mixed: Study) -> None:
+    page = page_of(mixed, [])
+    assert page.varied["storage.provider"] == "s3, s3x"
+    assert page.varied["workload.ingest.rate"] == "2, 6, 12"
+    common = tomllib.loads(page.configuration)
+    assert common["catalog"]["num_tables"] == 2
+    assert common["workload"]["ingest"]["operation_types"]["fast_append"] == 0.7
+    assert "rate" not in common["workload"]["ingest"]
+    assert "provider" not in common["storage"]
+    assert page.provenance["code"] == mixed.code_version
+    assert page.provenance["seeds"] == "0-2"
+    assert page.provenance["engine"] == "reference"
+    assert "numpy" in page.provenance["libraries"]
+    assert f"endive report {mixed.path}" in page.commands
+    assert len(page.runs) == len(mixed.manifest.experiments)
+    record = json.loads((mixed.path / page.runs[0]["experiment"] / "0" / "provenance.json").read_text())
+    assert page.runs[0]["SHA-256 of results"].split()[0] == record["results_sha256"][:12]
+    for text in (*page.answer, *page.provenance.values()):
+        assert text in Outline(html_of(page)).text
+
+
+def test_a_single_run_tells_how_to_repeat_it(single: Study, experiment_root: Path) -> None:
+    page = page_of(single, [])
+    assert f"endive run {experiment_root.resolve() / 'cfg.toml'} --seed 0" in page.commands
+    assert page.varied == {}
+    assert tomllib.loads(page.configuration)["storage"]["provider"] == "s3x"
+
+
+def test_runs_whose_provenance_is_gone_are_passed_over(mixed: Study, tmp_path: Path) -> None:
+    lost = mixed.__class__(**{**vars(mixed), "path": tmp_path})
+    page = page_of(lost, [])
+    assert page.configuration == ""
+    assert page.provenance["code"] == mixed.code_version
+    assert "Python" not in page.provenance
+
+
+@pytest.mark.parametrize(("seeds", "told"), [([0, 1, 2], "0-2"), ([4], "4"), ([7, 0, 1, 9], "0-1, 7, 9"), ([], "")])
+def test_seeds_in_short(seeds: list[int], told: str) -> None:
+    assert ranges(seeds) == told
