@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from endive.cli import consolidate, experiments, init, metrics, plot, providers, report, run, schema, sweep, validate
+from endive.cli import (
+    compare,
+    consolidate,
+    examples,
+    experiments,
+    frontier,
+    init,
+    metrics,
+    plot,
+    providers,
+    report,
+    run,
+    schema,
+    sweep,
+    validate,
+)
 from endive.cli.app import app
 
 __all__ = [
     "app",
     "cli",
+    "compare",
     "consolidate",
+    "examples",
     "experiments",
+    "frontier",
     "init",
     "metrics",
     "plot",

@@ -165,7 +165,8 @@ class _Searcher:
 
     def _tidy(self, load: float) -> float:
         """A load with few digits, as people would choose it, between the bounds."""
-        rounded = float(round(load)) if self._search.whole else float(f"{load:.4g}")
+        digits = 3 if self._search.tolerance >= 0.02 else 5
+        rounded = float(round(load)) if self._search.whole else float(f"{load:.{digits}g}")
         return min(max(rounded, self._search.lowest), self._search.highest)
 
     def _answer(self, bound: Bound) -> Frontier:

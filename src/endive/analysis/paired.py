@@ -126,7 +126,7 @@ def verdict(metric: str, found: Difference) -> str:
 
 def _change(metric: str, found: Difference) -> str:
     more = found.difference >= 0.0
-    size = _amount(metric, found)
+    size = amount(metric, found)
     share = "" if found.ratio is None or kind_of(metric) == "share" else f" ({100.0 * (found.ratio - 1.0):+.3g} %)"
     if metric == "throughput_per_s":
         return f"B commits {size} {'more' if more else 'fewer'} transactions per second{share}"
@@ -140,14 +140,14 @@ def _change(metric: str, found: Difference) -> str:
     return f"{name} is {size} {'higher' if more else 'lower'} in B{share}"
 
 
-def _amount(metric: str, found: Difference) -> str:
+def amount(metric: str, found: Difference) -> str:
     """The size of a difference with its half width, in one unit."""
     kind, size, width = kind_of(metric), abs(found.difference), found.half_width
     unit, factor = {"share": (" percentage points", 100.0), "time": (" ms", 1.0), "rate": ("", 1.0), "number": ("", 1.0)}[kind]
     if kind == "time" and size >= 1000.0:
         unit, factor = " s", 0.001
-    return f"{_number(size * factor)}{'' if width is None else f' +- {width * factor:.2g}'}{unit}"
+    return f"{_number(size * factor, 3)}{'' if width is None else f' +- {_number(width * factor, 2)}'}{unit}"
 
 
-def _number(value: float) -> str:
-    return f"{value:.3g}" if value < 1000.0 else f"{value:,.0f}"
+def _number(value: float, digits: int) -> str:
+    return f"{value:.{digits}g}" if value < 10.0 ** (digits - 0.5) else f"{value:,.0f}"

@@ -60,7 +60,7 @@ def run(
                 "provenance": finished.provenance,
             }
         )
-        _show(output, finished.summary)
+        show_summary(output, finished.summary)
         output.text("")
         output.text(f"{finished.rows} rows in {finished.files.results}")
 
@@ -87,7 +87,8 @@ def _progress(output: Output, duration_ms: float) -> Iterator[Any]:
         yield lambda now_ms: bar.update(task, completed=now_ms)
 
 
-def _show(output: Output, summary: dict[str, Any]) -> None:
+def show_summary(output: Output, summary: dict[str, Any]) -> None:
+    """Tables of what a run amounts to."""
     groups, total = summary["by_class_and_operation"], summary["total"]
     several = len({group["workload_class"] for group in groups}) > 1
     named = [(f"{g['workload_class']} {g['operation_type']}" if several else g["operation_type"], g) for g in groups]

@@ -1,0 +1,203 @@
+"""``endive compare``: which of two configurations is better, and by how much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.consolidate import pipeline_errors
+from endive.cli.output import Output, output_for
+from endive.cli.report import report_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from endive.analysis.thresholds import Condition
+    from endive.config import Document
+    from endive.pipeline.metrics import MetricsOptions
+    from endive.report.comparison import Comparison, Judgement, Pairing, Side
+
+EXIT_CONDITION = 3
+"""A condition of --fail-if holds."""
+_SEEDS = 10
+_SIDE = "Configuration (TOML), experiment (its directory, or ROOT#NAME) or run."
+
+
+@app.command()
+def compare(
+    a: Annotated[str, typer.Argument(help=_SIDE, show_default=False)],
+    b: Annotated[str, typer.Argument(help="The candidate: as A.", show_default=False)],
+    metric: Annotated[list[str], typer.Option("--metric", help="Metric to compare; may be given several times.")] = [],  # noqa: B006
+    fail_if: Annotated[
+        list[str],
+        typer.Option("--fail-if", metavar="CONDITION", help='Exit with 3 if it holds for B: "success < 99%", "p99 > 110% of A".'),
+    ] = [],  # noqa: B006
+    seeds: Annotated[
+        int | None,
+        typer.Option(help=f"Configurations are run with so many seeds. Default: {_SEEDS}, or those of the other.", min=1),
+    ] = None,
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key in the configurations.")] = [],  # noqa: B006
+    set_b: Annotated[list[str], typer.Option("--set-b", metavar="KEY=VALUE", help="Override a key in that of B.")] = [],  # noqa: B006
+    warmup: Annotated[
+        float | None, typer.Option(help="Warm-up in ms, left out of all metrics. Default: found for each run by MSER-5.", min=0.0)
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory in which runs are kept.")] = Path("compare"),
+    json: JsonFlag = False,
+) -> None:
+    """Compare two configurations, or the runs of two experiments, metric by metric, with 95 % intervals over paired seeds.
+
+    Exit codes: 3 if a condition of --fail-if holds for B, otherwise 0.
+    """
+    output = output_for(json)
+    with exit_codes(output), pipeline_errors(output), report_errors(output):
+        from endive.analysis.thresholds import find_metric, parse_condition
+        from endive.config.load import parse_assignment
+        from endive.pipeline.measure import RATES
+        from endive.pipeline.metrics import MetricsOptions
+        from endive.report.comparison import METRICS
+
+        conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]
+        metrics = [find_metric(name, RATES, "--metric") for name in metric] or METRICS
+        both = dict(parse_assignment(text) for text in set_)
+        documents = (_document(a, both), _document(b, {**both, **dict(parse_assignment(text) for text in set_b)}))
+        names = (" ".join([a, *set_]), " ".join([b, *set_, *set_b]))
+        sides = _sides(output, (a, b), names, documents, seeds, MetricsOptions(warmup_ms=warmup), out)
+        _tell(output, *sides, metrics, conditions)
+
+
+def _document(source: str, overrides: dict[str, Any]) -> Document | None:
+    """The configuration, if the source is one."""
+    from endive.config import ConfigError, Problem
+    from endive.config.load import load_document
+
+    if source.endswith(".toml"):
+        return load_document(source, overrides)
+    if overrides:
+        raise ConfigError("--set", [Problem("", f"{source} is no configuration: its runs are what they are")])
+    return None
+
+
+def _sides(
+    output: Output,
+    sources: tuple[str, str],
+    names: tuple[str, str],
+    documents: tuple[Document | None, Document | None],
+    seeds: int | None,
+    options: MetricsOptions,
+    out: Path,
+) -> tuple[Side, Side]:
+    """Both sides; what is a configuration is run, with the seeds of the other if that is there already."""
+    from endive.config.identity import code_version
+    from endive.pipeline.replications import Replications
+    from endive.report.comparison import Side, stored_side
+
+    stored = {
+        place: stored_side(source, options)
+        for place, (source, document) in enumerate(zip(sources, documents, strict=True))
+        if document is None
+    }
+    wanted: Sequence[int] = range(_SEEDS if seeds is None else seeds)
+    if seeds is None and len(stored) == 1:
+        wanted = next(iter(stored.values())).seeds
+    replications = Replications(out / "runs", options)
+    found = []
+    for place, (name, document) in enumerate(zip(names, documents, strict=True)):
+        if document is None:
+            found.append(stored[place])
+            continue
+        before = replications.runs
+        runs = replications.measured(document, wanted)
+        output.note(f"{name}: {len(runs)} seeds, {replications.runs - before} run now")
+        found.append(Side(name, Path(sources[place]).stem, runs, code_version()))
+    return found[0], found[1]
+
+
+def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: Sequence[Condition]) -> None:
+    from endive.report.comparison import compare as compare_sides
+    from endive.report.comparison import in_short, judge, pair
+
+    pairing = pair(a, b)
+    judgements = [judge(condition, a, b, pairing) for condition in conditions]
+    comparisons = list(compare_sides(a, b, pairing, metrics))
+    short = in_short(comparisons)
+    output.result(_data(a, b, pairing, comparisons, judgements, short))
+    for warning in pairing.warnings:
+        output.note(warning)
+    output.text(f"A: {a.source} ({len(a.runs)} seeds)")
+    output.text(f"B: {b.source} ({len(b.runs)} seeds)")
+    output.text(short)
+    for workload_class in dict.fromkeys(each.workload_class for each in comparisons):
+        rows = [_row(each) for each in comparisons if each.workload_class == workload_class]
+        title = "\nAll transactions" if workload_class == "all" else f"\nClass {workload_class}"
+        output.table(title, ("", "A", "B", "B - A", "B / A", "verdict"), rows)
+    if judgements:
+        output.text("")
+    for judgement in judgements:
+        output.text(judgement.words)
+    if any(judgement.holds for judgement in judgements):
+        raise typer.Exit(EXIT_CONDITION)
+
+
+def _row(each: Comparison) -> tuple[str, ...]:
+    from endive.analysis.paired import amount
+    from endive.analysis.thresholds import shown
+
+    found = each.difference
+    ratio = "-" if found.ratio is None else f"{found.ratio:.3g}"
+    if found.ratio is not None and found.ratio_half_width is not None:
+        ratio += f" +- {found.ratio_half_width:.2g}"
+    sign = "+" if found.difference > 0.0 else "-" if found.difference < 0.0 else ""
+    return (
+        each.metric,
+        shown(each.metric, found.a),
+        shown(each.metric, found.b),
+        f"{sign}{amount(each.metric, found).replace('percentage points', 'pp')}",
+        ratio,
+        each.verdict,
+    )
+
+
+def _data(
+    a: Side, b: Side, pairing: Pairing, comparisons: Sequence[Comparison], judgements: Sequence[Judgement], short: str
+) -> dict[str, Any]:
+    from dataclasses import asdict
+    from math import isfinite
+
+    def finite(value: float) -> float | None:
+        return value if isfinite(value) else None
+
+    return {
+        "a": {"source": a.source, "name": a.name, "seeds": list(a.seeds), "code_version": a.code_version},
+        "b": {"source": b.source, "name": b.name, "seeds": list(b.seeds), "code_version": b.code_version},
+        "paired": pairing.paired,
+        "seeds": None if pairing.seeds is None else list(pairing.seeds),
+        "warnings": list(pairing.warnings),
+        "answer": short,
+        "comparisons": [
+            {
+                "metric": each.metric,
+                "workload_class": each.workload_class,
+                "operation_type": each.operation,
+                **asdict(each.difference),
+                "told": each.difference.told,
+                "better": each.better,
+                "verdict": each.verdict,
+            }
+            for each in comparisons
+        ],
+        "conditions": [
+            {
+                "condition": each.condition.text,
+                "holds": each.holds,
+                "clear": each.clear,
+                "value": None if each.estimate is None else each.estimate.mean,
+                "low": None if each.estimate is None else finite(each.estimate.low),
+                "high": None if each.estimate is None else finite(each.estimate.high),
+                "verdict": each.words,
+            }
+            for each in judgements
+        ],
+    }

@@ -1,0 +1,198 @@
+"""``endive examples``: studies to start from, and running one from end to end."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from endive.cli.app import EXIT_FAILED, JsonFlag, app, exit_codes
+from endive.cli.consolidate import pipeline_errors
+from endive.cli.output import Output, output_for
+from endive.cli.report import report_errors
+from endive.cli.spark import MasterOption
+
+if TYPE_CHECKING:
+    from endive.pipeline.plan import Plan
+    from endive.pipeline.session import SparkOptions
+
+commands = typer.Typer(help="List the example studies, and run one.", invoke_without_command=True)
+app.add_typer(commands, name="examples")
+
+Kind = Literal["sweep", "frontier", "run"]
+_KINDS: dict[str, Kind] = {"sweeps": "sweep", "frontier": "frontier", ".": "run"}
+"""What the files of each folder are for, in the order in which they are listed."""
+_OUT = Path("gallery")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A file with a question. Its leading comment says what the question is."""
+
+    name: str
+    kind: Kind
+    path: Path
+
+    @property
+    def comment(self) -> str:
+        """The leading comment."""
+        lines = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            if not line.startswith("#"):
+                break
+            lines.append(line.removeprefix("#").strip())
+        return " ".join(lines)
+
+    @property
+    def question(self) -> str:
+        """The first sentence of the comment."""
+        ends = [self.comment.index(mark) + 1 for mark in (". ", "? ") if mark in self.comment]
+        return self.comment[: min(ends, default=len(self.comment))]
+
+    @property
+    def has_quick_form(self) -> bool:
+        """Whether the file says what a quick form is."""
+        return "quick" in tomllib.loads(self.path.read_text(encoding="utf-8"))
+
+
+def examples_folder() -> Path:
+    """Where the files are: within the package once it is installed, and at the top of a checkout."""
+    import endive
+
+    package = Path(endive.__file__).resolve().parent
+    return next(folder for folder in (package / "examples", package.parents[1] / "examples") if folder.is_dir())
+
+
+def find_examples() -> Iterator[Example]:
+    """All examples, studies first."""
+    for folder, kind in _KINDS.items():
+        for path in sorted((examples_folder() / folder).glob("*.toml")):
+            yield Example(path.stem, kind, path)
+
+
+def find_example(name: str) -> Example:
+    """The example of a name. Raises ConfigError if there is none."""
+    from endive.config import ConfigError, Problem
+    from endive.config.errors import nearest
+
+    known = {example.name: example for example in find_examples()}
+    if name not in known:
+        raise ConfigError("examples", [Problem("", f"there is no example {name!r}; {nearest(name, known)}")])
+    return known[name]
+
+
+@commands.callback()
+def list_(context: typer.Context, json: JsonFlag = False) -> None:
+    """List the example studies, each with its question."""
+    if context.invoked_subcommand is not None:
+        return
+    output = output_for(json)
+    with exit_codes(output):
+        found = list(find_examples())
+        output.result([{"name": each.name, "kind": each.kind, "question": each.question, "path": str(each.path)} for each in found])
+        output.table("", ("name", "kind", "question"), [(each.name, each.kind, each.question) for each in found])
+        output.text("")
+        output.text(f"the files are in {examples_folder()}; `endive examples run NAME` runs one")
+
+
+@commands.command()
+def show(name: Annotated[str, typer.Argument(help="Name of the example.", show_default=False)], json: JsonFlag = False) -> None:
+    """Print the file of an example, to start a study of one's own from."""
+    output = output_for(json)
+    with exit_codes(output):
+        example = find_example(name)
+        text = example.path.read_text(encoding="utf-8")
+        output.result({"name": example.name, "kind": example.kind, "path": str(example.path), "text": text})
+        output.text(text.rstrip("\n"))
+
+
+@commands.command()
+def run(
+    name: Annotated[str, typer.Argument(help="Name of the example.", show_default=False)],
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="The whole study, or its short form of less than a minute. Default: --quick.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help=f"Directory for results. Default: {_OUT}/NAME.")] = None,
+    master: MasterOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Run an example from end to end: the runs, their metrics, the figures and the answer in words."""
+    output = output_for(json)
+    with exit_codes(output), pipeline_errors(output), report_errors(output):
+        example = find_example(name)
+        folder = out or _OUT / example.name
+        quick = example.has_quick_form and not full
+        output.note(f"{example.question} ({example.path})")
+        if example.kind == "sweep":
+            _run_sweep(output, example, folder, quick, master)
+        elif example.kind == "frontier":
+            _run_frontier(output, example, folder, quick)
+        else:
+            _run_once(output, example, folder)
+
+
+def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, master: str | None) -> None:
+    from endive.pipeline.plan import SweepReader
+    from endive.pipeline.session import SparkOptions
+
+    plan = SweepReader(example.path, quick=quick).plan()
+    output.note(f"{plan.runs} runs: {len(plan.points)} configurations with {len(plan.seeds)} seeds each")
+    answer, files = _studied(output, plan, folder, SparkOptions(master))
+    output.result({"example": example.name, "runs": plan.runs, "answer": answer, "files": [str(file) for file in files]})
+    for sentence in answer:
+        output.text(sentence)
+    output.text("")
+    output.text(f"the report is in {files[0]}, and its {len(files) - 1} figures in {files[-1].parent}")
+
+
+def _studied(output: Output, plan: Plan, folder: Path, options: SparkOptions) -> tuple[list[str], list[Path]]:
+    """Run what is missing, measure, and write the report and the figures, all in one session of Spark."""
+    from contextlib import nullcontext
+
+    from endive.pipeline.session import spark_session
+    from endive.pipeline.sweep import estimate, look, run_sweep
+    from endive.report.contents import page_of
+    from endive.report.figures import figures_of
+    from endive.report.matplotlib import save
+    from endive.report.page import html_of
+    from endive.report.study import load_study
+    from endive.simulation.output import write_text
+
+    work = estimate(look(plan, folder))
+    with spark_session(options) as spark:
+        failed = [outcome for outcome in run_sweep(spark, work, folder) if outcome.state == "failed"]
+        for outcome in failed:
+            output.error(f"{outcome.experiment} seed {outcome.seed}: {outcome.error}")
+        if failed:
+            raise typer.Exit(EXIT_FAILED)
+        study = load_study(folder, sessions=lambda: nullcontext(spark))
+    figures = figures_of(study)
+    page = page_of(study, figures)
+    report = folder / "report.html"
+    write_text(report, html_of(page))
+    drawn = [file for figure in page.figures for file in save(figure, folder / "figures", ("svg",))]
+    return list(page.answer), [report, *drawn]
+
+
+def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -> None:
+    from endive.cli.frontier import answer
+    from endive.pipeline.frontier_study import command_line, read_question
+
+    answer(output, read_question(example.path, command_line({}), {}, quick=quick), folder)
+
+
+def _run_once(output: Output, example: Example, folder: Path) -> None:
+    from endive.cli.run import show_summary
+    from endive.config.load import load_document
+    from endive.experiment import run_experiment
+
+    finished = run_experiment(load_document(example.path), root=folder)
+    told: dict[str, Any] = {"example": example.name, "runs": 1, "summary": finished.summary, "files": [str(finished.files.results)]}
+    output.result(told)
+    show_summary(output, finished.summary)
+    output.text("")
+    output.text(f"{finished.rows} rows in {finished.files.results}")

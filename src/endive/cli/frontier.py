@@ -1,0 +1,227 @@
+"""``endive frontier``: the load at which a condition begins to hold."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.output import Output, output_for
+
+if TYPE_CHECKING:
+    from endive.analysis.frontier import Frontier, Point
+    from endive.pipeline.frontier_study import Question
+    from endive.pipeline.replications import Replications
+
+_FORMATS = ("svg", "png")
+_VERDICTS = {"holds": "yes", "fails": "no", "open": "open"}
+
+
+@app.command()
+def frontier(
+    config: Annotated[Path, typer.Argument(help="Configuration, or study with [frontier] (TOML).", show_default=False)],
+    vary: Annotated[str | None, typer.Option(metavar="KEY", help="Key that is the load, such as workload.ingest.rate.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help='What is looked for, such as "success(compaction) < 95%".')
+    ] = None,
+    from_: Annotated[float | None, typer.Option("--from", help="Where to begin. Default: the configuration's value.")] = None,
+    to: Annotated[float | None, typer.Option(help="Where to give up. Default: 1,024 times the beginning.")] = None,
+    tolerance: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="How narrow the answer has to be, as 5% or 0.05. Default: 5%.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Runs at each load. Default: 5.", min=2)] = None,
+    max_seeds: Annotated[
+        int | None, typer.Option(help="Runs at a load whose interval straddles the threshold, at most. Default: 40.", min=2)
+    ] = None,
+    warmup: Annotated[
+        float | None, typer.Option(help="Warm-up in ms, left out of all metrics. Default: found for each run by MSER-5.", min=0.0)
+    ] = None,
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
+    quick: Annotated[bool, typer.Option("--quick", help="The short form that the study's [quick] describes.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Directory for the answer and for runs. Default: frontier/NAME.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Find the load at which a condition begins to hold, by bracketing and bisection with replications.
+
+    Prints the load with its 95 % interval, and writes the figure and all that it was made of. A rerun finds its runs again.
+    """
+    output = output_for(json)
+    with exit_codes(output):
+        from endive.config.load import parse_assignment
+        from endive.pipeline.frontier_study import command_line, read_question
+
+        asked = {"vary": vary, "until": until, "from": from_, "to": to, "seeds": seeds, "max_seeds": max_seeds}
+        given = command_line({**asked, "tolerance": None if tolerance is None else _share(tolerance)})
+        question = read_question(config, given, dict(parse_assignment(text) for text in set_), quick=quick)
+        answer(output, question, out or Path("frontier") / config.stem, warmup)
+
+
+def answer(output: Output, question: Question, folder: Path, warmup: float | None = None) -> None:
+    """Search, tell and write."""
+    from endive.analysis.frontier import find_frontier
+    from endive.pipeline.frontier_study import Evaluator
+    from endive.pipeline.metrics import MetricsOptions
+    from endive.pipeline.replications import Replications
+
+    started = time.perf_counter()
+    replications = Replications(folder / "runs", MetricsOptions(warmup_ms=warmup))
+    output.note(f"{question.condition.text} over {question.vary}, from {question.search.start:g} to {question.search.highest:g}")
+    found = find_frontier(
+        Evaluator(question, replications),
+        question.condition,
+        question.search,
+        lambda point: output.note(_progress(question, point)),
+    )
+    record = _record(question, found, replications, warmup, time.perf_counter() - started)
+    files = _write(folder, question, found, record)
+    output.result({**record, "files": [str(file) for file in files]})
+    _show(output, question, found)
+    output.text("")
+    output.text(f"{replications.runs} runs in {record['seconds']:.1f} s; {', '.join(str(file) for file in files)}")
+
+
+def _share(text: str) -> float:
+    from endive.config import ConfigError, Problem
+
+    try:
+        value = float(text.strip().removesuffix("%")) / (100.0 if text.strip().endswith("%") else 1.0)
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value < 10.0:
+        raise ConfigError("--tolerance", [Problem("", f"{text!r} is no share such as 5% or 0.05")])
+    return value
+
+
+def _load(question: Question, load: float) -> str:
+    """A load with its unit, where the key tells it."""
+    key = question.vary
+    unit = "/s" if key.endswith(".rate") else " ms" if key.endswith("_ms") else ""
+    return f"{load:.4g}{unit}"
+
+
+def _progress(question: Question, point: Point) -> str:
+    from endive.analysis.thresholds import shown
+
+    metric, found = question.condition.metric, point.estimate
+    if found is None:
+        measured = "nothing to measure"
+    else:
+        measured = f"{shown(metric, found.mean)} ({shown(metric, found.low)} to {shown(metric, found.high)})"
+    return f"{_load(question, point.load)}: {measured}, {point.seeds} seeds: {point.verdict}"
+
+
+def in_words(question: Question, found: Frontier) -> list[str]:
+    """The answer in sentences."""
+    text = question.condition.text
+    if found.bound == "above":
+        return [f"{text} begins above {_load(question, question.search.highest)}, the highest load that was looked at."]
+    if found.bound == "at_or_below":
+        return [f"{text} holds at {_load(question, question.search.lowest)} already, the lowest load that was looked at."]
+    low = "below the lowest load" if found.low is None else _load(question, found.low)
+    high = "above the highest load" if found.high is None else _load(question, found.high)
+    load = "an unknown load" if found.load is None else _load(question, float(f"{found.load:.3g}"))
+    told = [f"{text} begins at {load} (95 % interval: {low} to {high})."]
+    if not found.narrow:
+        told.append(
+            f"The interval is wider than the {100.0 * question.search.tolerance:g} % that were asked for: "
+            f"more seeds (--max-seeds) or longer runs would narrow it."
+        )
+    return told
+
+
+def _show(output: Output, question: Question, found: Frontier) -> None:
+    from endive.analysis.thresholds import shown
+
+    for sentence in in_words(question, found):
+        output.text(sentence)
+    metric = question.condition.metric
+    rows = [
+        (
+            _load(question, point.load),
+            "-" if point.estimate is None else shown(metric, point.estimate.mean),
+            "-" if point.estimate is None else shown(metric, point.estimate.low),
+            "-" if point.estimate is None else shown(metric, point.estimate.high),
+            str(point.seeds),
+            _VERDICTS[point.verdict],
+        )
+        for point in found.points
+    ]
+    output.text("")
+    output.table("", (question.vary, question.condition.subject, "98 % low", "high", "seeds", "holds"), rows)
+
+
+def _record(
+    question: Question, found: Frontier, replications: Replications, warmup: float | None, seconds: float
+) -> dict[str, Any]:
+    """All that the answer was made of, so that it can be traced and repeated."""
+    from dataclasses import asdict
+
+    from endive import __version__
+    from endive.config import compute_experiment_hash
+    from endive.config.identity import code_version, parameters
+    from endive.utils import get_git_sha
+
+    points = []
+    for point in found.points:
+        document = question.document(point.load)
+        runs = replications.measured(document, range(point.seeds))
+        metric, group, operation = question.condition.metric, question.condition.workload_class, question.condition.operation
+        points.append(
+            {
+                "load": point.load,
+                "verdict": point.verdict,
+                "estimate": None if point.estimate is None else _finite(asdict(point.estimate)),
+                "experiment": compute_experiment_hash(document),
+                "seeds": {str(run.seed): _of(run.of(group, operation), metric) for run in runs},
+            }
+        )
+    return {
+        "answer": in_words(question, found),
+        "bound": found.bound,
+        "load": found.load,
+        "low": found.low,
+        "high": found.high,
+        "narrow": found.narrow,
+        "vary": question.vary,
+        "until": question.condition.text,
+        "search": asdict(question.search),
+        "warmup_ms": warmup,
+        "points": points,
+        "runs": replications.runs,
+        "seconds": round(seconds, 3),
+        "endive_version": __version__,
+        "code_version": code_version(),
+        "git_commit": get_git_sha(),
+        "source": question.source,
+        "overrides": dict(question.overrides),
+        "configuration": question.tree,
+        "parameters": parameters(question.document(question.search.start)),
+    }
+
+
+def _of(row: Any, metric: str) -> dict[str, Any]:
+    return {name: row.get(name) for name in (metric, "transactions", "committed", "aborted", "in_flight")}
+
+
+def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+
+
+def _write(folder: Path, question: Question, found: Frontier, record: dict[str, Any]) -> list[Path]:
+    from json import dumps
+
+    from endive.report.frontier import frontier_figure
+    from endive.report.matplotlib import save
+    from endive.simulation.output import write_text
+
+    files = [folder / "frontier.json"]
+    write_text(files[0], dumps(record, indent=2) + "\n")
+    if any(point.estimate is not None for point in found.points):
+        files += save(frontier_figure(found, question.vary, question.condition, "frontier"), folder, _FORMATS)
+    return files

@@ -1,0 +1,251 @@
+"""The question of ``endive frontier``, and its answer by runs.
+
+What flows in: a configuration, or a study file that holds one with its question, and what the command line says. What flows out: a
+``Question`` that was checked before anything is run, and estimates of its metric at any load.
+
+    [frontier]
+    vary = "workload.ingest.rate"         # the key that is the load
+    until = "success(maintenance) < 95%"
+    from = 10                             # where to begin; default: what the configuration has
+    to = 500                              # where to give up; default: 1,024 times that
+    tolerance = 0.05                      # relative width of the interval that is asked for
+    seeds = 5                             # runs at each load, more where that leaves it open
+    max_seeds = 40
+
+    [base.simulation]                     # a configuration under [base]
+    ...
+
+    [quick]                               # what --quick changes
+    tolerance = 0.3
+    set = { "simulation.duration_ms" = 600_000 }
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from endive.analysis.estimates import Estimate, estimate, share_estimate
+from endive.analysis.frontier import CONFIDENCE, Search
+from endive.analysis.thresholds import ALL, Condition, parse_condition
+from endive.config import ConfigError, Document, Problem
+from endive.config.errors import nearest
+from endive.config.load import check_document, read_toml
+from endive.config.resolve import resolve_classes
+from endive.pipeline.measure import RATES
+from endive.pipeline.replications import Replications, RunMetrics
+from endive.transaction import OPERATIONS
+
+Tree = dict[str, Any]
+FARTHEST = 1024.0
+"""Without bounds the search goes so many times up or down from where it begins."""
+_OWN_RATE = re.compile(r"^workload\.(?P<name>[^.]+)\.rate$")
+
+
+class Settings(BaseModel):
+    """What can be said of a search, in the file or on the command line; None is left to the other or to the default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True)
+
+    vary: str | None = None
+    until: str | None = None
+    lowest: Annotated[float, Field(gt=0)] | None = Field(None, alias="from")
+    highest: Annotated[float, Field(gt=0)] | None = Field(None, alias="to")
+    tolerance: Annotated[float, Field(gt=0, lt=10)] | None = None
+    seeds: Annotated[int, Field(ge=2)] | None = None
+    max_seeds: Annotated[int, Field(ge=2)] | None = None
+
+    def over(self, other: Settings) -> Settings:
+        """These settings, and those of the other where these say nothing."""
+        return other.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+
+
+def command_line(asked: Mapping[str, Any]) -> Settings:
+    """Settings by option; None is not given. Raises ConfigError."""
+    try:
+        return Settings.model_validate({name: value for name, value in asked.items() if value is not None})
+    except ValidationError as error:
+        problems = [Problem(f"--{item['loc'][0]}".replace("_", "-"), item["msg"], _shown(item)) for item in error.errors()]
+        raise ConfigError("command line", problems) from None
+
+
+class _Quick(Settings):
+    set: dict[str, Any] = Field(default_factory=dict)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    frontier: Settings
+    base: Tree
+    quick: _Quick = Field(default_factory=_Quick)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A configuration, the key that is varied, the condition that is looked for, and where to look."""
+
+    source: str
+    tree: Tree
+    directory: Path
+    overrides: Mapping[str, Any]
+    vary: str
+    condition: Condition
+    search: Search
+
+    def document(self, load: float) -> Document:
+        """The configuration at a load."""
+        value = int(load) if load.is_integer() else load
+        if self.vary == "transaction.rate":
+            return _document(self, {"transaction.inter_arrival.scale": 1000.0 / value})
+        return _document(self, {self.vary: value})
+
+
+def _document(question: Question, values: Mapping[str, Any]) -> Document:
+    return check_document(question.tree, question.source, question.directory, {**question.overrides, **values})
+
+
+def read_question(path: Path, given: Settings, overrides: Mapping[str, Any], *, quick: bool = False) -> Question:
+    """The question of a file and a command line. Raises ConfigError with all that is wrong with it."""
+    tree = read_toml(path)
+    if "frontier" in tree:
+        tree, settings, quickly = _study(tree, str(path), quick)
+        overrides = {**quickly, **overrides}
+    elif quick:
+        raise ConfigError("--quick", [Problem("", f"{path} has no [frontier] and no [quick] that would say what this changes")])
+    else:
+        settings = Settings()
+    settings = given.over(settings)
+    for name in ("vary", "until"):
+        if getattr(settings, name) is None:
+            raise ConfigError(f"--{name}", [Problem("", "is missing, and the file has no [frontier] that would say it")])
+    assert settings.vary is not None
+    assert settings.until is not None
+    condition = parse_condition(settings.until, RATES, "--until")
+    tree, value = _with_rate(tree, settings.vary, overrides)
+    question = Question(
+        str(path), tree, path.parent, overrides, settings.vary, condition, _search(settings, value, settings.vary, path)
+    )
+    return _checked(question)
+
+
+def _study(tree: Tree, source: str, quick: bool) -> tuple[Tree, Settings, Mapping[str, Any]]:
+    try:
+        file = _File.model_validate(tree)
+    except ValidationError as error:
+        items = error.errors()
+        raise ConfigError(source, [Problem(".".join(map(str, item["loc"])), item["msg"], _shown(item)) for item in items]) from None
+    if not quick:
+        return file.base, file.frontier, {}
+    changed = Settings.model_validate(file.quick.model_dump(exclude_unset=True, exclude={"set"}))
+    return file.base, changed.over(file.frontier), file.quick.set
+
+
+def _shown(item: Any) -> Any:
+    return None if isinstance(item["input"], dict) else item["input"]
+
+
+def _with_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tuple[Tree, float | None]:
+    """The configuration with exponential intervals of the varied class turned into its rate, and the value that it has."""
+    if vary == "transaction.rate":
+        scale = _value(tree, "transaction.inter_arrival.scale", overrides)
+        return tree, None if scale is None else 1000.0 / scale
+    own = _OWN_RATE.match(vary)
+    if own is not None:
+        section = tree.get("workload", {}).get(own["name"])
+        intervals = section.get("inter_arrival") if isinstance(section, dict) else None
+        if isinstance(intervals, dict) and set(intervals) <= {"distribution", "scale", "mean"}:
+            mean = intervals.get("scale", intervals.get("mean"))
+            if intervals.get("distribution", "exponential") == "exponential" and isinstance(mean, int | float) and mean > 0:
+                rest = {key: item for key, item in section.items() if key != "inter_arrival"}
+                changed = {**rest, "rate": 1000.0 / mean}
+                tree = {**tree, "workload": {**tree["workload"], own["name"]: changed}}
+    return tree, _value(tree, vary, overrides)
+
+
+def _value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | None:
+    """The number that a configuration has at a key; None if it has none."""
+    node: Any = overrides.get(key)
+    if node is None:
+        node = tree
+        for part in key.split("."):
+            node = node.get(part) if isinstance(node, dict) else None
+    return float(node) if isinstance(node, int | float) and not isinstance(node, bool) and node > 0 else None
+
+
+def _search(settings: Settings, value: float | None, vary: str, path: Path) -> Search:
+    start = value if settings.lowest is None else settings.lowest
+    if start is None:
+        raise ConfigError("--from", [Problem("", f"is missing: {path} has no {vary} above 0 to begin with")])
+    lowest = start / FARTHEST if settings.lowest is None else settings.lowest
+    highest = start * FARTHEST if settings.highest is None else settings.highest
+    if settings.highest is not None and lowest >= highest:
+        text = f"{lowest:g} should be below --to {highest:g}; of a time between arrivals, vary the rate"
+        raise ConfigError("--from", [Problem("", text)])
+    defaults = Search(start, lowest, highest)
+    seeds = settings.seeds or defaults.seeds
+    most = settings.max_seeds or max(defaults.max_seeds, seeds)
+    if seeds > most:
+        raise ConfigError("--seeds", [Problem("", f"{seeds} are more than --max-seeds {most}")])
+    return Search(min(start, highest), lowest, highest, settings.tolerance or defaults.tolerance, seeds, most)
+
+
+def _checked(question: Question) -> Question:
+    """The question, if its configuration is valid at the loads of the search and has what the condition is about."""
+    search, condition = question.search, question.condition
+    document = question.document(search.start)
+    whole = False
+    try:
+        question.document(math.floor(search.start) + 0.5)
+    except ConfigError:
+        whole = search.start.is_integer()
+    for name, known, what in (
+        (condition.workload_class, [each.name for each in resolve_classes(document)], "class"),
+        (condition.operation, list(OPERATIONS), "operation"),
+    ):
+        if name not in (ALL, *known):
+            raise ConfigError("--until", [Problem("", f"there is no {what} {name!r}; {nearest(name, known)}")])
+    if whole:
+        search = replace(search, lowest=max(math.ceil(search.lowest), 1.0), highest=float(math.floor(search.highest)), whole=True)
+    return replace(question, search=search)
+
+
+class Evaluator:
+    """Estimates the metric of a question at any load by running it, with seeds 0, 1, ... that are the same at every load."""
+
+    def __init__(self, question: Question, replications: Replications) -> None:
+        self._question = question
+        self._replications = replications
+
+    def __call__(self, load: float, seeds: int) -> Estimate | None:
+        """The metric over so many seeds; None if nothing of what it is about has happened."""
+        runs = self._replications.measured(self._question.document(load), range(seeds))
+        condition = self._question.condition
+        if not sum(run.of(condition.workload_class, condition.operation)["transactions"] for run in runs):
+            text = f"no transaction of {condition.subject} at {self._question.vary} = {load:g}: make the run longer"
+            raise ConfigError(self._question.source, [Problem("simulation.duration_ms", text)])
+        return estimate_of(runs, condition, CONFIDENCE)
+
+
+def values_of(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, operation: str) -> dict[int, float]:
+    """A metric by seed, where it could be measured."""
+    found = {run.seed: run.of(workload_class, operation).get(metric) for run in runs}
+    return {seed: float(value) for seed, value in found.items() if value is not None}
+
+
+def estimate_of(runs: tuple[RunMetrics, ...], condition: Condition, confidence: float) -> Estimate | None:
+    """What a condition is about, over the seeds of some runs; None if it could not be measured in any."""
+    values = list(values_of(runs, condition.metric, condition.workload_class, condition.operation).values())
+    if not values:
+        return None
+    if condition.metric != "success_rate":
+        return estimate(values, confidence)
+    rows = [run.of(condition.workload_class, condition.operation) for run in runs]
+    committed, aborted = (sum(row[name] for row in rows) for name in ("committed", "aborted"))
+    return share_estimate(values, committed, committed + aborted, confidence)

@@ -1,0 +1,240 @@
+"""A against B: the same metrics of both, seed by seed, their differences, and conditions on B.
+
+What flows in: the metrics of the runs of A and of B. What flows out: a ``Comparison`` of every metric and class, and a
+``Judgement`` of every condition. Runs of the same seed are paired; see ``endive.analysis.paired``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from endive.analysis.estimates import Estimate
+from endive.analysis.intervals import CONFIDENCE, FEWEST_SEEDS
+from endive.analysis.paired import Difference, better, paired_difference, unpaired_difference, verdict
+from endive.analysis.thresholds import ALL, Condition, Verdict, shown
+from endive.config import ConfigError, Problem
+from endive.config.errors import nearest
+from endive.pipeline.frontier_study import estimate_of, values_of
+from endive.pipeline.local import LocalRun, measure_here
+from endive.pipeline.metrics import MetricsOptions
+from endive.pipeline.replications import RunMetrics
+from endive.report.places import RunPlace, find_place
+from endive.stored import find_experiments
+
+METRICS = (
+    "throughput_per_s",
+    "success_rate",
+    "commit_latency_p50_ms",
+    "commit_latency_p99_ms",
+    "total_latency_p50_ms",
+    "total_latency_p99_ms",
+    "retries_per_txn",
+    "overhead",
+)
+"""What is compared unless other metrics are asked for."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """A or B: what it is, its runs in order of their seeds, and the code that made them."""
+
+    source: str
+    name: str
+    runs: tuple[RunMetrics, ...]
+    code_version: str
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of its runs."""
+        return tuple(run.seed for run in self.runs)
+
+    @property
+    def groups(self) -> frozenset[tuple[str, str]]:
+        """The classes and operations that any of its runs has."""
+        return frozenset(group for run in self.runs for group in run.groups)
+
+
+def stored_side(source: str, options: MetricsOptions) -> Side:
+    """The finished runs of an experiment on disk.
+
+    ``source`` is its directory, a directory that holds it alone, ``ROOT#NAME`` (the beginning of a name is enough), or a run.
+    """
+    root, _, name = source.partition("#")
+    place = find_place(Path(root))
+    if name and place.kind != "sweep":
+        raise ConfigError(source, [Problem("", f"{root} is no directory of experiments, so there is no {name!r} in it")])
+    if place.kind == "sweep":
+        place = find_place(_experiment(source, Path(root), name))
+    told = place.runs[0].provenance
+    label = place.name.replace(", ", "-").replace(" ", "-")
+    measured, _ = measure_here(label, label, [_local(run) for run in place.runs], options)
+    rows: dict[int, list[dict[str, Any]]] = {}
+    for row in measured.runs.to_pylist():
+        rows.setdefault(row["seed"], []).append(row)
+    runs = tuple(RunMetrics(seed, tuple(rows[seed])) for seed in sorted(rows))
+    return Side(source, place.name, runs, str(told.get("code_version", "")))
+
+
+def _local(run: RunPlace) -> LocalRun:
+    return LocalRun(run.seed, run.results, run.provenance_file, run.config)
+
+
+def _experiment(source: str, root: Path, name: str) -> Path:
+    found = [each for each in find_experiments(root) if each.name.startswith(name)]
+    if len(found) == 1:
+        return found[0].directory
+    listed = ", ".join(each.name for each in (found or list(find_experiments(root)))[:20])
+    problem = (
+        f"there is no experiment {name!r}" if not found else f"there are {len(found)} experiments" + (f" {name}..." if name else "")
+    )
+    raise ConfigError(source, [Problem("", f"{problem}; say which, as {root}#NAME: {listed}")])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One metric of one class and operation."""
+
+    metric: str
+    workload_class: str
+    operation: str
+    difference: Difference
+
+    @property
+    def better(self) -> bool | None:
+        """Whether B is better; None if that cannot be told."""
+        return better(self.metric, self.difference)
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return verdict(self.metric, self.difference)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A condition on B: whether it holds for the mean, and what the interval says. Without an estimate it counts as holding."""
+
+    condition: Condition
+    estimate: Estimate | None
+    holds: bool
+    clear: bool
+
+    @property
+    def words(self) -> str:
+        """In a sentence."""
+        text = self.condition.text
+        if self.estimate is None:
+            return f"{text}: nothing of it could be measured in B, which counts as holding"
+        told = "holds" if self.holds else "does not hold"
+        metric, found = self.condition.metric, self.estimate
+        if self.condition.relative:
+            middle, low, high = (f"{100.0 * value:.4g} %" for value in (found.mean, found.low, found.high))
+            middle += " of A"
+        else:
+            middle, low, high = (shown(metric, value) for value in (found.mean, found.low, found.high))
+        if low == "-":
+            return f"{text}: {told}, at {middle}; one seed has no interval"
+        clear = "the interval is clear of the threshold" if self.clear else "but the interval is not clear of the threshold"
+        return f"{text}: {told}, at {middle} ({low} to {high}); {clear}"
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """How the runs of A and B go together: by these seeds, or not at all."""
+
+    seeds: tuple[int, ...] | None
+    warnings: tuple[str, ...]
+
+    @property
+    def paired(self) -> bool:
+        """Whether they do."""
+        return self.seeds is not None
+
+
+def pair(a: Side, b: Side) -> Pairing:
+    """Pair by common seeds, if there are enough of them or all are common; say what is left out and what to mistrust."""
+    warnings = []
+    common = tuple(sorted(set(a.seeds) & set(b.seeds)))
+    alone = sorted(set(a.seeds) ^ set(b.seeds))
+    paired = bool(common) and (not alone or len(common) >= FEWEST_SEEDS)
+    if not paired:
+        warnings.append(
+            f"the seeds do not pair (A has {_listed(a.seeds)}, B has {_listed(b.seeds)}): compared by Welch's interval of unpaired "
+            f"runs, which is wider"
+        )
+    elif alone:
+        warnings.append(f"compared by the {len(common)} seeds that both have; left out: {_listed(alone)}")
+    fewest = len(common) if paired else min(len(a.seeds), len(b.seeds))
+    if fewest < FEWEST_SEEDS:
+        warnings.append(f"fewer than {FEWEST_SEEDS} seeds: the intervals say little")
+    if a.code_version != b.code_version:
+        warnings.append(f"A and B were made by different code ({a.code_version} and {b.code_version})")
+    return Pairing(common if paired else None, tuple(warnings))
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds[:10])) + (", ..." if len(seeds) > 10 else "")
+
+
+def compare(a: Side, b: Side, pairing: Pairing, metrics: Sequence[str] = METRICS) -> Iterator[Comparison]:
+    """Every metric, of all transactions and of each class that both have, where it could be measured in both."""
+    classes = sorted(name for name, operation in a.groups & b.groups if operation == ALL and name != ALL)
+    for workload_class in (ALL, *(classes if len(classes) > 1 else ())):
+        for metric in metrics:
+            found = _difference(a, b, pairing, metric, workload_class, ALL)
+            if found is not None:
+                yield Comparison(metric, workload_class, ALL, found)
+
+
+def _difference(a: Side, b: Side, pairing: Pairing, metric: str, workload_class: str, operation: str) -> Difference | None:
+    of_a, of_b = (values_of(side.runs, metric, workload_class, operation) for side in (a, b))
+    if pairing.seeds is None:
+        return unpaired_difference(list(of_a.values()), list(of_b.values())) if of_a and of_b else None
+    seeds = [seed for seed in pairing.seeds if seed in of_a and seed in of_b]
+    return paired_difference([of_a[seed] for seed in seeds], [of_b[seed] for seed in seeds]) if seeds else None
+
+
+def judge(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Judgement:
+    """A condition on B, by its mean over seeds. Raises ConfigError if B has no such class or operation."""
+    group = (condition.workload_class, condition.operation)
+    if group not in b.groups:
+        known = sorted({f"{name}, {operation}" if operation != ALL else name for name, operation in b.groups})
+        problem = f"{condition.text!r}: B has no {', '.join(each for each in group if each != ALL)}"
+        raise ConfigError("--fail-if", [Problem("", f"{problem}; {nearest(group[0], known)}")])
+    found = _relative(condition, a, b, pairing) if condition.relative else estimate_of(b.runs, condition, CONFIDENCE)
+    if found is None:
+        return Judgement(condition, None, holds=True, clear=False)
+    told: Verdict = condition.verdict(found.low, found.high)
+    return Judgement(condition, found, condition.holds(found.mean), clear=told != "open")
+
+
+def _relative(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Estimate | None:
+    """B as a part of A."""
+    found = _difference(a, b, pairing, condition.metric, condition.workload_class, condition.operation)
+    if found is None or found.ratio is None:
+        return None
+    width = float("inf") if found.ratio_half_width is None else found.ratio_half_width
+    return Estimate(found.ratio, found.ratio - width, found.ratio + width, found.n_b)
+
+
+def in_short(comparisons: Sequence[Comparison]) -> str:
+    """Which is better, in a sentence."""
+    whole = [each for each in comparisons if each.workload_class == ALL]
+    names = {True: "better in", False: "worse in"}
+    parts = []
+    for which, words in names.items():
+        metrics = [_name(each.metric) for each in whole if each.better is which]
+        if metrics:
+            parts.append(f"{words} {', '.join(metrics)}")
+    if not parts:
+        return "No difference between A and B can be told."
+    same = [_name(each.metric) for each in whole if not each.difference.told]
+    rest = f"; no difference can be told in {', '.join(same)}" if same else ""
+    return f"B is {' and '.join(parts)}{rest}."
+
+
+def _name(metric: str) -> str:
+    return metric.removesuffix("_ms").removesuffix("_per_s").removesuffix("_per_txn").removesuffix("_rate").replace("_", " ")

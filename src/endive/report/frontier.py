@@ -1,0 +1,46 @@
+"""The figure of a frontier: a metric over the load, and where it crosses its threshold."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from endive.analysis.frontier import Frontier
+from endive.analysis.thresholds import Condition, kind_of, shown
+from endive.pipeline.parameters import column_name
+from endive.report.figure import Axis, Figure, Threshold
+from endive.report.words import load_title, number
+
+_UNITS = {"time": " (ms)", "rate": " (transactions/s)", "share": " (%)", "number": ""}
+
+
+def frontier_figure(frontier: Frontier, vary: str, condition: Condition, name: str) -> Figure:
+    """Every load that was looked at, with the interval by which it was judged, and the load at which the condition begins."""
+    measured = [(point, point.estimate) for point in frontier.points if point.estimate is not None]
+    data = pd.DataFrame(
+        [(point.load, each.mean, each.low, each.high, each.n, point.verdict) for point, each in measured],
+        columns=["load", "value", "low", "high", "seeds", "verdict"],
+    )
+    kind = kind_of(condition.metric)
+    subject = condition.metric.removesuffix("_ms").removesuffix("_per_s").removesuffix("_rate").replace("_", " ")
+    group = [each for each in (condition.workload_class, condition.operation) if each != "all"]
+    of = f" of {' '.join(group).replace('_', ' ')}" if group else ""
+    thresholds = [Threshold(condition.value, shown(condition.metric, condition.value))]
+    if frontier.load is not None:
+        thresholds.append(Threshold(frontier.load, number(float(f"{frontier.load:.3g}")), along="x"))
+    title = load_title(column_name(vary))
+    return Figure(
+        name=name,
+        title=f"{subject.capitalize()}{of} over {title.partition(' (')[0]}",
+        definition=(
+            f"{subject.capitalize()}{of} at every load that was looked at, as a mean over seeds with its 98 % interval, by which "
+            f"the search for {condition.text} went."
+        ),
+        kind="line",
+        data=data,
+        x=Axis("load", title, "log"),
+        y=Axis("value", f"{subject}{of}{_UNITS[kind]}", percent=kind == "share"),
+        low="low",
+        high="high",
+        band=True,
+        thresholds=tuple(thresholds),
+    )
