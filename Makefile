@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check bench fuzz-engines soak setup clean
+.PHONY: help run test check browser bench fuzz-engines soak setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,7 +25,19 @@ check: $(STAMP)  ## Format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: check  ## Check and run the tests
+browser:  ## Install chromium for the tests of reports, if there is no browser and it can be done
+	@for name in "$$CHROMIUM" chromium chromium-browser google-chrome; do \
+	    if [ -n "$$name" ] && command -v "$$name" > /dev/null; then exit 0; fi; \
+	done; \
+	if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+	    echo "installing chromium for the tests of reports"; \
+	    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq --yes install --no-install-recommends chromium > /dev/null; } \
+	        || echo "chromium could not be installed: the tests that open reports in a browser are skipped"; \
+	else \
+	    echo "there is no chromium, and only root can install it by apt-get: the tests that open reports in a browser are skipped"; \
+	fi
+
+test: check browser  ## Check and run the tests
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 bench: $(STAMP)  ## Measure both engines and print tables (minutes)

@@ -21,6 +21,7 @@ from benchmarks.growth import measure_growth, measure_memory
 from benchmarks.measure import ROOT
 from benchmarks.pipeline import measure_pipeline, measure_scale
 from benchmarks.reference import measure_reference
+from benchmarks.report import measure_report
 from benchmarks.snapshots import measure_snapshots
 from benchmarks.startup import measure_startup
 from benchmarks.tables import print_bars, print_part
@@ -35,6 +36,7 @@ PARTS: dict[str, Callable[[float], Any]] = {
     "snapshots": measure_snapshots,
     "pipeline": measure_pipeline,
     "scale": measure_scale,
+    "report": measure_report,
 }
 _RESULTS = ROOT / "benchmarks" / "results"
 _QUICK_RESULTS = ROOT / "build" / "benchmarks"

@@ -47,6 +47,9 @@ def bars(results: dict[str, Any]) -> Iterator[Bar]:
     for row in results.get("pipeline", ()):
         yield Bar(f"wall without start-up / ideal: {row['case']}", row["ratio"], "x", "<=", 1.3)
     yield from _scale(results.get("scale"))
+    for row in results.get("report", ()):
+        yield Bar(row["case"], row["report_s"], " s", "<=", 30.0)
+        yield Bar("  its size", row["mib"], " MiB", "<=", 5.0)
     if "snapshots" in results:
         yield Bar("catalog read: 1,000 x 1,000 partitions / 1 x 1", results["snapshots"]["ratio"], "x", "<", 2.0)
 
