@@ -139,7 +139,7 @@ def test_versions_are_not_mixed(tmp_path: Path) -> None:
 
 def test_a_metric_that_is_not_there(mixed: Study) -> None:
     assert mixed.metric("success_rate") == "success_rate"
-    with pytest.raises(ReportError, match="no metric 'p42'; there are .*throughput_per_s"):
+    with pytest.raises(ReportError, match=r"no metric 'p42'; there are .*throughput_per_s"):
         mixed.metric("p42")
 
 
@@ -198,7 +198,8 @@ def test_of_too_many_configurations_some_are_drawn_the_best_and_the_worst_among_
     import pyarrow as pa
 
     count = 3 * MOST_SERIES
-    manifest = manifest_of(*({"param_storage_provider": f"own-{i:02}"} for i in range(count)))
+    points: list[dict[str, Value]] = [{"param_storage_provider": f"own-{i:02}"} for i in range(count)]
+    manifest = manifest_of(*points)
     rows = [
         {"experiment": f"e{i}", "workload_class": "all", "operation_type": "all", "throughput_per_s": float((7 * i) % count)}
         for i in range(count)

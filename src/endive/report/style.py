@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""Okabe-Ito without its yellow, which is hard to see on white, and with a grey in its place."""
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+"""Okabe-Ito; its yellow, which is pale on white, comes last."""
 MOST_SERIES = len(PALETTE)
 """More curves than this cannot be told apart."""
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")

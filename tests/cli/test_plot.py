@@ -1,0 +1,91 @@
+"""``endive plot``, as a user calls it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from endive.config.load import check_document
+from endive.experiment import run_experiment
+from tests.cli import files, invoke, strict
+from tests.pipeline.runs import document
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run without a label. Not to be changed: ``run`` is a copy."""
+    root = tmp_path_factory.mktemp("run")
+    tree = document().model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    del tree["experiment"]
+    run_experiment(check_document(tree, "test"), root=root, seed=3)
+    return root
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    shutil.copytree(finished, tmp_path / "run")
+    return tmp_path / "run" / "results.parquet"
+
+
+def test_all_figures_are_written_beside_the_run(run: Path) -> None:
+    result = invoke("plot", str(run), "--format", "png,svg")
+    assert result.exit_code == 0
+    printed = result.stdout.split()
+    assert len(printed) >= 2 * 6
+    assert all(Path(path).is_file() for path in printed)
+    assert {path for path in files(run.parent) if path.startswith("figures/")} == {f"figures/{Path(path).name}" for path in printed}
+    assert "one seed only" in result.stderr
+
+
+def test_one_figure_where_it_is_wanted(run: Path, tmp_path: Path) -> None:
+    result = invoke("plot", str(run), "--figure", "time_parts", "-o", str(tmp_path / "paper"), "--json")
+    assert result.exit_code == 0
+    (told,) = strict(result.stdout)["figures"]
+    assert told["figure"] == "time_parts"
+    assert told["definition"]
+    assert files(tmp_path / "paper") == {"time_parts.png", "time_parts.svg", "time_parts.pdf"}
+    assert {Path(path).name for path in told["files"]} == files(tmp_path / "paper")
+
+
+@pytest.mark.parametrize("moment", [("--at", "10s", "--span", "2s"), ("--txn", "40"), ("--figure", "timeline")])
+def test_the_timeline_of_a_run(run: Path, tmp_path: Path, moment: tuple[str, ...]) -> None:
+    result = invoke("plot", str(run), *moment, "-o", str(tmp_path / "paper"), "--format", "svg")
+    assert result.exit_code == 0, result.stderr
+    assert files(tmp_path / "paper") == {"timeline.svg"}
+
+
+def test_figures_are_listed_with_what_is_missing(run: Path) -> None:
+    told = {row["figure"]: row for row in strict(invoke("plot", str(run), "--list", "--json").stdout)}
+    assert told["time_parts"]["missing"] is None
+    assert "no load" in told["success_load"]["missing"]
+    assert told["timeline"]["title"]
+    assert "not in this study" in invoke("plot", str(run), "--list").stdout
+    assert not (run.parent / "figures").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--figure", "success_load"), "no load and no other number varies"),
+        (("--figure", "sucess"), "there is no figure 'sucess'"),
+        (("--format", "jpg"), "formats are png, svg, pdf"),
+        (("--at", "soon"), "a time is a number"),
+        (("--at", "1h"), "the run lasts 20s"),
+        (("--txn", "99999"), "there is no transaction 99999"),
+        (("--load", "catalog.num_table"), "no experiment has such a number"),
+        (("--code-version", "nobody"), "no results are of version 'nobody'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(run: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = invoke("plot", str(run), *arguments, "--json")
+    assert result.exit_code == 2
+    assert message in result.stderr.replace("\n", " ")
+    assert message in strict(result.stdout)["errors"][0]["message"]
+
+
+def test_nothing_to_draw(tmp_path: Path) -> None:
+    result = invoke("plot", str(tmp_path))
+    assert result.exit_code == 2
+    assert "no finished run here" in result.stderr
