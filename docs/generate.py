@@ -27,6 +27,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[storage.sizes]", schema.Sizes),
     ("[catalog]", schema.CatalogSection),
     ("[catalog.partitions]", schema.Partitions),
+    ("[table]", schema.TableSection),
     ("[transaction]", schema.Transactions),
     ("[workload.NAME]", schema.ClassSection),
 )

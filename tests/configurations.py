@@ -81,17 +81,15 @@ def selections(draw: st.DrawFn) -> Tree:
     return section
 
 
+_OPERATIONS = ["fast_append", "merge_append", "validated_overwrite", "read_only", "overwrite", "delete"]
+_JAVA_ONLY = ["row_delta", "rewrite_files", "replace_partitions", "expire_snapshots"]
+
+
 @st.composite
-def operation_weights(draw: st.DrawFn) -> Tree:
+def operation_weights(draw: st.DrawFn, path: str) -> Tree:
     """Weights of which at least one is above zero."""
-    names = draw(
-        st.lists(
-            st.sampled_from(["fast_append", "merge_append", "validated_overwrite", "read_only"]),
-            min_size=1,
-            max_size=4,
-            unique=True,
-        )
-    )
+    known = _OPERATIONS if path == "pyiceberg" else _OPERATIONS + _JAVA_ONLY
+    names = draw(st.lists(st.sampled_from(known), min_size=1, max_size=4, unique=True))
     return {name: draw(st.sampled_from([0.2, 1.0, 3.0])) for name in names}
 
 
@@ -103,20 +101,49 @@ def _table_counts(most: int) -> st.SearchStrategy[int | Tree]:
 
 
 @st.composite
-def commit_settings(draw: st.DrawFn, most_tables: int) -> Tree:
-    """What transactions and classes may both say."""
+def tables(draw: st.DrawFn) -> Tree:
+    """Tables in which manifests are merged, and bins fill up, within a few commits."""
+    return {
+        "manifests": draw(st.integers(0, 8)),
+        "delete_manifests": draw(st.integers(0, 4)),
+        "snapshots": draw(st.sampled_from([1, 3, 100])),
+        "min_count_to_merge": draw(st.sampled_from([2, 5, 100])),
+        "target_bytes": draw(st.sampled_from([20_000, 8_000_000])),
+    }
+
+
+@st.composite
+def iceberg_settings(draw: st.DrawFn) -> Tree:
+    """How operations are used on Iceberg's own commit paths."""
+    return {
+        "overwrite_by": draw(st.sampled_from(["files", "filter"])),
+        "delete_files": draw(st.sampled_from(["position", "equality", "vectors"])),
+        "manifests_hit": draw(st.sampled_from([0, 1, 3, "all"])),
+        "manifests_missed": draw(st.integers(0, 2)),
+        "retain_snapshots": draw(st.integers(1, 3)),
+    }
+
+
+@st.composite
+def commit_settings(draw: st.DrawFn, most_tables: int, path: str, real_paths: bool) -> Tree:
+    """What transactions and classes may both say. Where classes are on Iceberg's paths, what does not exist there is left out."""
     section: Tree = {
         "retry": draw(st.integers(0, 6)),
         "runtime": draw(distributions(draw(st.sampled_from([0.5, 20.0])))),
-        "operation_types": draw(operation_weights()),
+        "operation_types": draw(operation_weights(path)),
         "tables_per_txn": draw(_table_counts(most_tables)),
         "table_selection": draw(selections()),
-        "manifests_per_concurrent_commit": draw(st.sampled_from([0.0, 1.5, 3.0])),
     }
+    if not real_paths:
+        section["manifests_per_concurrent_commit"] = draw(st.sampled_from([0.0, 1.5, 3.0]))
+    if path != "endive":
+        section |= draw(iceberg_settings())
+    if draw(st.booleans()):
+        section["isolation"] = draw(st.sampled_from(["none", "snapshot", "serializable"]))
     if draw(st.booleans()):
         section["partitions_per_txn"] = draw(st.sampled_from([1, 2, 1.5]))
         section["partition_selection"] = draw(selections())
-    policy = draw(st.sampled_from(["abort", "merge", "restart"]))
+    policy = draw(st.sampled_from(["abort", "restart"] if real_paths else ["abort", "merge", "restart"]))
     section["on_real_conflict"] = policy
     if policy == "merge":
         kind = draw(st.sampled_from(["exponential", "uniform", "fixed"]))
@@ -134,6 +161,8 @@ def commit_settings(draw: st.DrawFn, most_tables: int) -> Tree:
         section["total_timeout_ms"] = draw(st.sampled_from([10.0, 100.0]))
     if draw(st.booleans()):
         section["retry_backoff"] = {"enabled": True, "base_ms": 5.0, "jitter": draw(st.sampled_from([0.0, 0.5]))}
+        if draw(st.booleans()):
+            section["retry_policy"] = "iceberg"
     return section
 
 
@@ -159,8 +188,12 @@ def documents(draw: st.DrawFn) -> Tree:
     """A whole configuration."""
     catalog = draw(catalogs())
     largest_group = -(-catalog["num_tables"] // catalog["num_groups"])
-    transaction = draw(commit_settings(largest_group))
-    if draw(st.booleans()):
+    path = draw(st.sampled_from(["endive", "iceberg", "pyiceberg"]))
+    mixed = draw(st.booleans())
+    real_paths = mixed or path != "endive"
+    transaction = draw(commit_settings(largest_group, path, real_paths))
+    transaction["commit_path"] = path
+    if not real_paths and draw(st.booleans()):
         transaction["manifest_list_mode"] = "append"
         transaction["manifest_list_seal_threshold"] = draw(st.sampled_from([0, 100, 400]))
     document: Tree = {
@@ -175,11 +208,14 @@ def documents(draw: st.DrawFn) -> Tree:
     }
     if draw(st.booleans()):
         names = draw(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True))
-        document["workload"] = {name: draw(_classes(catalog)) for name in names}
+        document["workload"] = {name: draw(_classes(catalog, path, mixed)) for name in names}
         if all(_says_operations(cls) for cls in document["workload"].values()):
             del transaction["operation_types"]
     else:
         transaction["inter_arrival"] = draw(distributions(draw(st.sampled_from([3.0, 10.0, 30.0]))))
+    paths = [cls.get("commit_path", path) for cls in document.get("workload", {"": {}}).values()]
+    if any(each != "endive" for each in paths):
+        document["table"] = draw(tables())
     return document
 
 
@@ -188,10 +224,12 @@ def _says_operations(cls: Tree) -> bool:
 
 
 @st.composite
-def _classes(draw: st.DrawFn, catalog: Tree) -> Tree:
+def _classes(draw: st.DrawFn, catalog: Tree, path: str, mixed: bool) -> Tree:
     section: Tree = draw(arrivals())
     if draw(st.booleans()):
-        section |= draw(commit_settings(1))
+        own = draw(st.sampled_from(["endive", "iceberg", "pyiceberg"])) if mixed else path
+        section |= draw(commit_settings(1, own, mixed or own != "endive"))
+        section["commit_path"] = own
     if "operation_types" not in section and draw(st.booleans()):
         section["operation"] = draw(st.sampled_from(["fast_append", "validated_overwrite", "merge_append"]))
     if draw(st.booleans()) and "tables_per_txn" in section:

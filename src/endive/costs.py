@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 
+BYTES_PER_MIB = 1024 * 1024
 
-def backoff_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, u: float) -> float:
-    """The wait before retry number ``retry`` (1 is the first); ``u`` moves it by at most +- ``jitter``."""
+
+def backoff_ms(
+    retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, u: float, upwards: bool = False
+) -> float:
+    """The wait before retry number ``retry`` (1 is the first); ``u`` moves it by at most +- ``jitter``, or upwards only."""
     capped = max_ms
     if base_ms <= 0.0 or (retry - 1) * math.log(multiplier) < 700.0:  # beyond lies what a float cannot hold
         grown = base_ms * multiplier ** float(retry - 1) if base_ms > 0.0 else 0.0
         capped = grown if grown < max_ms else max_ms
-    return capped * (1.0 + jitter * (2.0 * u - 1.0))
+    return capped * (1.0 + jitter * (u if upwards else 2.0 * u - 1.0))
 
 
 def manifests_to_merge(snapshots_behind: int, manifests_per_commit: float) -> int:
@@ -43,6 +47,28 @@ def moment_of_effect_ms(success_latency_ms: float, linearization: float) -> floa
 def failed_answer_ms(effect_ms: float, failed_latency_ms: float) -> float:
     """When a refused request is answered: at its own latency, but not before the refusal was decided."""
     return failed_latency_ms if failed_latency_ms > effect_ms else effect_ms
+
+
+def sized_median_ms(base_ms: float, per_mib_ms: float, size_bytes: int) -> float:
+    """The median latency of an access to an object of this size."""
+    return base_ms + per_mib_ms * size_bytes / BYTES_PER_MIB
+
+
+def grown_manifests(
+    old: int, old_bytes: int, new: int, new_bytes: int, least: int, target_bytes: int, header_bytes: int
+) -> tuple[int, int, int, int]:
+    """A group of manifests to which new ones are added, merged where that is due.
+
+    Returns how many there are then, their bytes, how many were set aside as full, and how many had to be read to merge them.
+    Manifests are merged once there are ``least`` of them, the new ones included; a group that outgrows ``target_bytes`` is merged
+    without the new ones, and left alone from then on.
+    """
+    count, size = old + new, old_bytes + new_bytes
+    if new > 0 and old > 0 and size > target_bytes:
+        return new, new_bytes, 1, old if old > 1 else 0
+    if count >= least and count > 1:
+        return 1, size - (count - 1) * header_bytes, 0, count
+    return count, size, 0, 0
 
 
 def lower_bound(cumulative: object, n: int, x: float) -> int:

@@ -15,6 +15,7 @@ _RESULT_CODE = (
     "costs.py",
     "conflict_detector.py",
     "storage",
+    "table",
     "catalog",
     "transaction",
     "workload",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -31,8 +32,29 @@ VALUES: dict[str, tuple[Any, dict[str, Any]]] = {
     "transaction.max_retries": (2, {}),
     "transaction.ntable.zipf": (2.0, {}),
     "transaction.seltbl.zipf": (1.2, {}),
+    "transaction.commit.retry.num-retries": (2, {}),
+    "transaction.commit.retry.min-wait-ms": (7.0, {"transaction.retry_backoff.enabled": True}),
+    "transaction.commit.retry.max-wait-ms": (7.0, {"transaction.retry_backoff.enabled": True}),
+    "transaction.commit.retry.total-timeout-ms": (7.0, {}),
+    "table.commit.manifest.min-count-to-merge": (7, {"transaction.commit_path": "iceberg"}),
+    "table.commit.manifest.target-size-bytes": (7, {"transaction.commit_path": "iceberg"}),
 }
 THREE_TABLES = "[catalog]\nnum_tables = 3"
+
+
+def test_iceberg_has_its_own_names_and_defaults_for_retries() -> None:
+    settings = checked("", {"transaction.retry_policy": "iceberg", "transaction.commit.retry.min-wait-ms": 50.0}).transaction
+    assert (settings.retry, settings.total_timeout_ms) == (4, 1_800_000.0)
+    backoff = settings.retry_backoff
+    assert backoff.enabled
+    assert (backoff.base_ms, backoff.multiplier, backoff.max_ms, backoff.jitter) == (50.0, 2.0, 60_000.0, 0.1)
+
+
+def test_a_class_has_icebergs_names_too() -> None:
+    tree = {"workload": {"a": {"retry_policy": "iceberg", "commit": {"retry": {"num-retries": 7}}}}}
+    own = canonical(tree)[0]["workload"]["a"]
+    assert own["retry"] == 7
+    assert own["total_timeout_ms"] == 1_800_000.0
 
 
 def test_every_alias_has_a_case() -> None:
@@ -61,7 +83,7 @@ def test_both_spellings_at_once_are_an_error(old: str) -> None:
 
 def _with(text: str, key: str, value: Any) -> str:
     """Some lines of TOML more; dotted keys at the top level come before all sections."""
-    shown = f'"{value}"' if isinstance(value, str) else value
+    shown = json.dumps(value)
     if key.startswith("catalog."):
         return text + f"\n{key.removeprefix('catalog.')} = {shown}"
     return f"{key} = {shown}\n" + text

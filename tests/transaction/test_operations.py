@@ -39,6 +39,12 @@ def test_operations_are_known_by_their_names() -> None:
         "merge_append": "MergeAppendTransaction",
         "validated_overwrite": "ValidatedOverwriteTransaction",
         "read_only": "ReadOnlyTransaction",
+        "overwrite": "OverwriteTransaction",
+        "row_delta": "RowDeltaTransaction",
+        "rewrite_files": "RewriteFilesTransaction",
+        "replace_partitions": "ReplacePartitionsTransaction",
+        "delete": "DeleteTransaction",
+        "expire_snapshots": "ExpireSnapshotsTransaction",
     }
 
 

@@ -1,7 +1,7 @@
 """Catalogs: who holds the versions of tables, and how a commit is installed."""
 
 from endive.catalog.append import AppendCatalog
-from endive.catalog.base import Catalog, StoredCatalog
+from endive.catalog.base import Catalog, StoredCatalog, TableChanges
 from endive.catalog.cas import CASCatalog, InstantCatalog
 from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableMetadata
 
@@ -15,5 +15,6 @@ __all__ = [
     "InstantCatalog",
     "IntentionRecord",
     "StoredCatalog",
+    "TableChanges",
     "TableMetadata",
 ]

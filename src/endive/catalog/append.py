@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 
-from endive.catalog.base import DEFAULT_CATALOG_BYTES, Group, StoredCatalog
+from endive.catalog.base import DEFAULT_CATALOG_BYTES, Group, StoredCatalog, TableChanges
 from endive.catalog.types import CommitResult, IntentionRecord
 from endive.costs import failed_answer_ms, moment_of_effect_ms
 from endive.storage import CATALOG, StorageProvider, UnsupportedOperationError
+from endive.table import TableModel
 
 
 class AppendCatalog(StoredCatalog):
@@ -30,6 +31,7 @@ class AppendCatalog(StoredCatalog):
         log_entry_bytes: int = 100,
         compaction_threshold_bytes: int = 16_000_000,
         compaction_max_entries: int = 0,
+        table_model: TableModel | None = None,
     ) -> None:
         if not storage.supports_append:
             raise UnsupportedOperationError(f"provider {storage.name!r} cannot append, so it cannot hold a catalog log")
@@ -40,6 +42,7 @@ class AppendCatalog(StoredCatalog):
             table_groups=table_groups,
             linearization=linearization,
             size_bytes=size_bytes,
+            table_model=table_model,
         )
         self.log_entry_bytes = log_entry_bytes
         self.compaction_threshold_bytes = compaction_threshold_bytes
@@ -57,6 +60,7 @@ class AppendCatalog(StoredCatalog):
         intention: IntentionRecord | None = None,
         *,
         partitions_written: Mapping[int, frozenset[int]] | None = None,
+        changes: Mapping[int, TableChanges] | None = None,
     ) -> Generator[float, None, CommitResult]:
         """Append until the record is in the log, then read the catalog to learn whether it was applied."""
         group = self._state.group_of(writes)
@@ -74,7 +78,7 @@ class AppendCatalog(StoredCatalog):
             yield effect
             landed = group.log_offset == offset
             if landed:
-                applied = self._apply(group, intention, writes, partitions_written)
+                applied = self._apply(group, intention, writes, partitions_written, changes)
                 answer = request.success_ms
             else:
                 self._state.counters.append_physical_failure += 1
@@ -93,6 +97,7 @@ class AppendCatalog(StoredCatalog):
         intention: IntentionRecord,
         writes: Mapping[int, int],
         partitions_written: Mapping[int, frozenset[int]] | None,
+        changes: Mapping[int, TableChanges] | None,
     ) -> bool:
         """Enter a record into the log and say whether it takes effect."""
         counters = self._state.counters
@@ -105,7 +110,7 @@ class AppendCatalog(StoredCatalog):
         )
         if applied:
             counters.append_logical_success += 1
-            self._state.install(group, writes, partitions_written)
+            self._state.install(group, writes, partitions_written, changes)
         else:
             counters.append_logical_conflict += 1
             counters.commit_conflict += 1

@@ -16,8 +16,11 @@ from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult,
 from endive.costs import moment_of_effect_ms
 from endive.randomness import RandomSource
 from endive.storage import CATALOG, StorageProvider
+from endive.table import TableChange, TableFiles, TableModel
 
 DEFAULT_CATALOG_BYTES = 4096
+TableChanges = tuple[TableChange, ...]
+"""What a commit does to a table: one change for each snapshot that it makes."""
 
 
 class Catalog(ABC):
@@ -39,7 +42,8 @@ class Catalog(ABC):
     ) -> Generator[float, None, CommitResult]:
         """Install new versions of tables (table id to new version), if nothing that they rely on has changed.
 
-        ``partitions_written`` says which partitions of each table change; None means all of them.
+        ``partitions_written`` says which partitions of each table change; None means all of them. A catalog that keeps account
+        of files (``table_model``) also takes ``changes``: what becomes of the snapshots and manifests of each table.
         """
 
     @property
@@ -75,8 +79,11 @@ class Group:
 class CatalogState:
     """The mutable heart of a built-in catalog, shared by the views that ``bind`` makes."""
 
-    def __init__(self, partitions_per_table: Sequence[int], table_groups: Sequence[int]) -> None:
-        self.tables = tuple(TableMetadata(i, 0, n, (0,) * n) for i, n in enumerate(partitions_per_table))
+    def __init__(
+        self, partitions_per_table: Sequence[int], table_groups: Sequence[int], table_model: TableModel | None = None
+    ) -> None:
+        files = None if table_model is None else TableFiles.initial(table_model)
+        self.tables = tuple(TableMetadata(i, 0, n, (0,) * n, files) for i, n in enumerate(partitions_per_table))
         self.table_groups = tuple(table_groups)
         self.groups = [Group() for _ in range(max(self.table_groups) + 1)]
         self.counters = CatalogCounters()
@@ -88,7 +95,13 @@ class CatalogState:
             raise ValueError(f"a commit belongs to one table group, but tables {sorted(writes)} are of groups {sorted(ids)}")
         return self.groups[ids.pop()]
 
-    def install(self, group: Group, writes: Mapping[int, int], partitions: Mapping[int, frozenset[int]] | None) -> None:
+    def install(
+        self,
+        group: Group,
+        writes: Mapping[int, int],
+        partitions: Mapping[int, frozenset[int]] | None,
+        changes: Mapping[int, TableChanges] | None,
+    ) -> None:
         """Put new versions in place of the old ones; snapshots that were handed out keep the old ones."""
         tables = list(self.tables)
         for table_id, new_version in writes.items():
@@ -100,7 +113,11 @@ class CatalogState:
                 for partition_id in partitions.get(table_id, ()):
                     changed[partition_id] += 1
                 versions = tuple(changed)
-            tables[table_id] = TableMetadata(table_id, new_version, table.num_partitions, versions)
+            files = table.files
+            if files is not None and changes is not None:
+                for change in changes[table_id]:
+                    files = files.after(change)
+            tables[table_id] = TableMetadata(table_id, new_version, table.num_partitions, versions, files)
         self.tables = tuple(tables)
         group.seq += 1
         self.counters.commit_success += 1
@@ -118,6 +135,7 @@ class StoredCatalog(Catalog):
         table_groups: Sequence[int] | None = None,
         linearization: float = 1.0,
         size_bytes: int = DEFAULT_CATALOG_BYTES,
+        table_model: TableModel | None = None,
     ) -> None:
         if num_tables < 1 or len(partitions_per_table) != num_tables:
             raise ValueError(f"{num_tables} tables need {num_tables} partition counts, not {len(partitions_per_table)}")
@@ -126,17 +144,18 @@ class StoredCatalog(Catalog):
         self.storage = storage
         self.linearization = linearization
         self.size_bytes = size_bytes
+        self.table_model = table_model
         self._group_id = 0
         self._partitions_per_table = tuple(partitions_per_table)
         groups = (0,) * num_tables if table_groups is None else tuple(table_groups)
         if len(groups) != num_tables or min(groups) < 0:
             raise ValueError(f"{num_tables} tables need as many groups, numbered from 0, not {groups}")
-        self._state = CatalogState(partitions_per_table, groups)
+        self._state = CatalogState(partitions_per_table, groups, table_model)
 
     def fresh(self) -> Self:
         """The same catalog before its first commit."""
         catalog = copy.copy(self)
-        catalog._state = CatalogState(self._partitions_per_table, self.table_groups)
+        catalog._state = CatalogState(self._partitions_per_table, self.table_groups, self.table_model)
         return catalog
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 
-from endive.catalog.base import StoredCatalog
+from endive.catalog.base import StoredCatalog, TableChanges
 from endive.catalog.types import CommitResult, IntentionRecord
 from endive.costs import failed_answer_ms, moment_of_effect_ms
 from endive.randomness import Stream
 from endive.storage import CATALOG, FixedLatency, ProfiledProvider, StorageProfile
+from endive.table import TableModel
 
 
 class CASCatalog(StoredCatalog):
@@ -25,6 +26,7 @@ class CASCatalog(StoredCatalog):
         intention: IntentionRecord | None = None,
         *,
         partitions_written: Mapping[int, frozenset[int]] | None = None,
+        changes: Mapping[int, TableChanges] | None = None,
     ) -> Generator[float, None, CommitResult]:
         """One compare-and-swap of the group's pointer."""
         group = self._state.group_of(writes)
@@ -33,7 +35,7 @@ class CASCatalog(StoredCatalog):
         yield effect
         success = group.seq == expected_seq
         if success:
-            self._state.install(group, writes, partitions_written)
+            self._state.install(group, writes, partitions_written, changes)
             latency = request.success_ms
         else:
             self._state.counters.commit_conflict += 1
@@ -55,6 +57,7 @@ class InstantCatalog(CASCatalog):
         *,
         table_groups: Sequence[int] | None = None,
         linearization: float = 1.0,
+        table_model: TableModel | None = None,
     ) -> None:
         fixed = FixedLatency(latency_ms)
         profile = StorageProfile("instant catalog", latency_ms, {"*": fixed}, {"*": fixed}, cas=fixed)
@@ -64,4 +67,5 @@ class InstantCatalog(CASCatalog):
             partitions_per_table,
             table_groups=table_groups,
             linearization=linearization,
+            table_model=table_model,
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from endive.table import TableFiles
+
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
@@ -14,6 +16,8 @@ class TableMetadata:
     version: int
     num_partitions: int
     partition_versions: tuple[int, ...]
+    files: TableFiles | None = None
+    """Its snapshots and manifests, where the catalog keeps account of them."""
 
     def with_version(self, new_version: int) -> TableMetadata:
         """The table at another version."""

@@ -25,6 +25,26 @@ ALIASES: dict[str, str] = {
 }
 """Old spelling to canonical one."""
 
+_RETRY = {
+    "commit.retry.num-retries": "retry",
+    "commit.retry.min-wait-ms": "retry_backoff.base_ms",
+    "commit.retry.max-wait-ms": "retry_backoff.max_ms",
+    "commit.retry.total-timeout-ms": "total_timeout_ms",
+}
+_MANIFEST = {
+    "commit.manifest.min-count-to-merge": "min_count_to_merge",
+    "commit.manifest.target-size-bytes": "target_bytes",
+}
+ALIASES |= {f"transaction.{old}": f"transaction.{new}" for old, new in _RETRY.items()}
+ALIASES |= {f"table.{old}": f"table.{new}" for old, new in _MANIFEST.items()}
+
+ICEBERG_RETRY: Tree = {
+    "retry": 4,
+    "retry_backoff": {"enabled": True, "base_ms": 100.0, "multiplier": 2.0, "max_ms": 60_000.0, "jitter": 0.1},
+    "total_timeout_ms": 1_800_000.0,
+}
+"""What ``retry_policy = "iceberg"`` stands for."""
+
 _OLD_SECTIONS = {
     "partition": ("enabled", "num_partitions", "partitions_per_txn_mean", "selection"),
     "partition.selection": ("distribution", "zipf_alpha"),
@@ -52,7 +72,7 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
         message = "is another spelling of transaction.table_selection, which is given too"
         problems.append(Problem("transaction.seltbl.zipf", message, _get(document, "transaction.seltbl.zipf")))
         _remove(document, "transaction.seltbl.zipf")
-    for old, new in ALIASES.items():
+    for old, new in (*ALIASES.items(), *_class_aliases(document)):
         value = _get(document, old)
         if value is None:
             continue
@@ -67,7 +87,30 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
                 _put(document, "transaction.table_selection.distribution", "zipf")
     if document.get("partition") == {}:
         document.pop("partition")
+    for section in (document.get("transaction"), *_sections(document.get("workload"))):
+        if isinstance(section, dict) and section.get("retry_policy") == "iceberg":
+            _fill(section, ICEBERG_RETRY)
     return document, spelling, problems
+
+
+def _class_aliases(document: Tree) -> list[tuple[str, str]]:
+    """Iceberg's names for the retries of classes."""
+    classes = document.get("workload")
+    names = [name for name in classes if "." not in name] if isinstance(classes, dict) else []
+    return [(f"workload.{name}.{old}", f"workload.{name}.{new}") for name in names for old, new in _RETRY.items()]
+
+
+def _sections(table: Any) -> list[Any]:
+    return list(table.values()) if isinstance(table, dict) else []
+
+
+def _fill(section: Tree, defaults: Tree) -> None:
+    """Put defaults where nothing is given, also inside tables."""
+    for key, value in defaults.items():
+        if isinstance(value, dict) and isinstance(section.get(key), dict):
+            _fill(section[key], value)
+        else:
+            section.setdefault(key, _copy(value))
 
 
 def override(document: Tree, key: str, value: Any) -> Tree:

@@ -10,7 +10,7 @@ from typing import Any
 from endive.catalog import AppendCatalog, CASCatalog, InstantCatalog, StoredCatalog
 from endive.config.checks import partitions_per_table
 from endive.config.load import load_document
-from endive.config.resolve import ResolvedClass, resolve_classes
+from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
 from endive.config.schema import Closed, Distribution, Document, ManifestCounts, Periodic, Selection, Transactions, ZipfTables
 from endive.config.storage import CatalogKind, catalog_kind, catalog_profile, storage_profile
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
@@ -26,6 +26,7 @@ from endive.storage import (
     StorageProfile,
     UniformLatency,
 )
+from endive.table import ALL_MANIFESTS, OperationSettings, TableModel
 from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes
 from endive.workload import (
     Arrivals,
@@ -82,6 +83,7 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
         backoff_multiplier=policy.backoff.multiplier,
         backoff_max_ms=policy.backoff.max_ms,
         backoff_jitter=policy.backoff.jitter,
+        commit_path=policy.commit_path,
         total_timeout_ms=policy.total_timeout_ms,
         on_real_conflict=policy.on_real_conflict,
         max_restarts=policy.max_restarts,
@@ -104,8 +106,11 @@ def _catalog(document: Document, storage: StorageProfile, partitions: tuple[int,
     assert held is not None
     kind = catalog_kind(catalog, held)
     tables = len(partitions)
+    model = TableModel(**document.table.model_dump()) if follows_iceberg(document) else None
     if kind is CatalogKind.INSTANT:
-        return InstantCatalog(tables, partitions, catalog.latency_ms, table_groups=groups, linearization=catalog.linearization)
+        return InstantCatalog(
+            tables, partitions, catalog.latency_ms, table_groups=groups, linearization=catalog.linearization, table_model=model
+        )
     provider = ProfiledProvider(held, Stream(0))
     if kind is CatalogKind.APPEND:
         return AppendCatalog(
@@ -118,6 +123,7 @@ def _catalog(document: Document, storage: StorageProfile, partitions: tuple[int,
             log_entry_bytes=catalog.log_entry_size,
             compaction_threshold_bytes=catalog.compaction_threshold,
             compaction_max_entries=catalog.compaction_max_entries,
+            table_model=model,
         )
     return CASCatalog(
         provider,
@@ -126,12 +132,14 @@ def _catalog(document: Document, storage: StorageProfile, partitions: tuple[int,
         table_groups=groups,
         linearization=catalog.linearization,
         size_bytes=catalog.size_bytes,
+        table_model=model,
     )
 
 
 def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
     settings, own = resolved.settings, resolved.own
     tables = settings.tables_per_txn
+    hit = settings.manifests_hit
     return WorkloadClass(
         name=resolved.name,
         arrivals=_arrivals(resolved),
@@ -147,6 +155,14 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
         max_retries=settings.retry,
         policy=_policy(settings, document),
         conflict_detector=_detector(settings),
+        settings=OperationSettings(
+            isolation=settings.isolation,
+            by=settings.overwrite_by,
+            deletes=settings.delete_files,
+            manifests_hit=ALL_MANIFESTS if hit == "all" else hit,
+            manifests_missed=settings.manifests_missed,
+            retain_snapshots=settings.retain_snapshots,
+        ),
     )
 
 
@@ -163,8 +179,11 @@ def _arrivals(resolved: ResolvedClass) -> Arrivals:
 def _policy(settings: Transactions, document: Document) -> CommitPolicy:
     counts = settings.conflicting_manifests
     sizes = document.storage.sizes
+    iceberg = settings.retry_policy == "iceberg"
     return CommitPolicy(
-        backoff=Backoff(**settings.retry_backoff.model_dump()),
+        commit_path=settings.commit_path,
+        backoff=Backoff(**settings.retry_backoff.model_dump(), upwards=iceberg),
+        timeout_from_retry=1 if iceberg and settings.commit_path != "pyiceberg" else 0,
         total_timeout_ms=settings.total_timeout_ms,
         on_real_conflict=settings.on_real_conflict or ("abort" if counts is None else "merge"),
         max_restarts=settings.max_restarts,

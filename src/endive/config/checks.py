@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from endive.config.errors import Problem, nearest
-from endive.config.resolve import ResolvedClass, resolve_classes
+from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
 from endive.config.schema import Document, Interval, Transactions
 from endive.config.storage import CatalogKind, catalog_kind, catalog_profile, storage_profile
 from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
+from endive.table import PYICEBERG_OPERATIONS
 from endive.workload.groups import group_sizes
 
 Check = Callable[[Document], Iterator[Problem]]
@@ -89,6 +90,33 @@ def _workload_effects(document: Document) -> Iterator[Problem]:
             {"operation", "operation_types"} & cls.model_fields_set for cls in classes
         ):
             yield Problem("transaction.operation_types", "has no effect: every class of [workload] says its operations")
+
+
+_FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "retain_snapshots")
+
+
+def _iceberg(document: Document) -> Iterator[Problem]:
+    """What belongs to Iceberg's commit paths, and what does not exist there."""
+    if not follows_iceberg(document) and document.table.model_fields_set:
+        yield Problem("table", "has an effect only where a class has another commit_path than endive")
+    for cls in resolve_classes(document):
+        settings, given = cls.settings, (cls.own or cls.settings).model_fields_set
+        if settings.commit_path == "endive":
+            for key in _FILES:
+                if key in given:
+                    yield Problem(cls.key(key), "has an effect only on another commit_path than endive", getattr(settings, key))
+            continue
+        where = f'commit_path = "{settings.commit_path}"'
+        if document.transaction.manifest_list_mode == "append":
+            yield Problem(cls.key("commit_path"), "does not append to manifest lists (ML+)", settings.commit_path)
+        if settings.on_real_conflict == "merge" or (settings.conflicting_manifests and settings.on_real_conflict is None):
+            yield Problem(cls.key("on_real_conflict"), f"Iceberg does not merge real conflicts: not with {where}", "merge")
+        unknown = {name for name, weight in settings.operation_types if weight > 0.0} - PYICEBERG_OPERATIONS - {"read_only"}
+        if settings.commit_path == "pyiceberg" and unknown:
+            yield Problem(cls.key("commit_path"), f"PyIceberg has no {', '.join(sorted(unknown))}", settings.commit_path)
+        if "manifests_per_concurrent_commit" in given:
+            message = f"has no effect with {where}: [table] says when manifests are merged"
+            yield Problem(cls.key("manifests_per_concurrent_commit"), message, settings.manifests_per_concurrent_commit)
 
 
 def _storage_effects(document: Document) -> Iterator[Problem]:
@@ -227,6 +255,7 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_workload_effects, {"transaction", "workload"}),
     (_storage_effects, {"storage"}),
     (_classes, {"catalog", "transaction", "workload"}),
+    (_iceberg, {"transaction", "workload", "table"}),
     (_providers, {"storage", "catalog"}),
     (_manifest_lists, {"storage", "transaction"}),
 )

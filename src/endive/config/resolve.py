@@ -34,6 +34,11 @@ def resolve_classes(document: Document) -> tuple[ResolvedClass, ...]:
     return tuple(_resolve(name, document.workload[name], transaction) for name in sorted(document.workload))
 
 
+def follows_iceberg(document: Document) -> bool:
+    """Whether any class commits on one of Iceberg's own paths, so that the files of tables matter."""
+    return any(cls.settings.commit_path != "endive" for cls in resolve_classes(document))
+
+
 def _resolve(name: str, own: ClassSection, transaction: Transactions) -> ResolvedClass:
     changes = {key: getattr(own, key) for key in own.model_fields_set - _OWN_ONLY}
     if own.operation is not None:

@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from endive.table.traits import Isolation
 from endive.transaction import OPERATIONS
+from endive.transaction.policy import CommitPath
 
 _MOST = 1e15  # 30,000 years in milliseconds: beyond that, exponentials overflow
 NonNegative = Annotated[float, Field(ge=0, le=_MOST)]
@@ -143,6 +145,12 @@ class OperationTypes(Section):
     merge_append: NonNegative = Field(0.0, description="Adds files and merges manifests, again on each retry.")
     validated_overwrite: NonNegative = Field(0.0, description="Replaces files, and validates that nobody touched them.")
     read_only: NonNegative = Field(0.0, description="Reads a snapshot and commits nothing.")
+    overwrite: NonNegative = Field(0.0, description="Replaces files, as isolation and overwrite_by say.")
+    row_delta: NonNegative = Field(0.0, description="Adds rows and deletes of rows (merge-on-read).")
+    rewrite_files: NonNegative = Field(0.0, description="Compaction: the same rows in other files.")
+    replace_partitions: NonNegative = Field(0.0, description="Replaces all that is in its partitions.")
+    delete: NonNegative = Field(0.0, description="Removes whole files and adds none.")
+    expire_snapshots: NonNegative = Field(0.0, description="Forgets old snapshots.")
 
     @model_validator(mode="after")
     def _check(self) -> OperationTypes:
@@ -165,7 +173,18 @@ class Closed(Section):
     think_time: Interval = Field(default_factory=lambda: Interval(distribution="fixed", value=0.0))
 
 
-Operation = Literal["fast_append", "merge_append", "validated_overwrite", "read_only"]
+Operation = Literal[
+    "fast_append",
+    "merge_append",
+    "validated_overwrite",
+    "read_only",
+    "overwrite",
+    "row_delta",
+    "rewrite_files",
+    "replace_partitions",
+    "delete",
+    "expire_snapshots",
+]
 assert set(OPERATIONS) == set(OperationTypes.model_fields)
 
 
@@ -197,6 +216,20 @@ class Transactions(Section):
     conflicting_manifests: ManifestCounts | None = Field(None, description="With merge: how many manifests a conflict takes.")
     total_timeout_ms: NonNegative | None = Field(None, description="Budget of the commit, checked after a failed attempt.")
     retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Waiting before a retry.")
+    commit_path: CommitPath = Field(
+        "endive", description="Whose way a commit goes: the simple model's, that of Iceberg's Java library, or PyIceberg's."
+    )
+    retry_policy: Literal["iceberg"] | None = Field(
+        None, description="iceberg: its defaults for retry, retry_backoff and total_timeout_ms, where they are not given."
+    )
+    isolation: Isolation | None = Field(
+        None, description="How far an operation validates. Default serializable; none for replace_partitions and delete."
+    )
+    overwrite_by: Literal["files", "filter"] = Field("files", description="Whether an overwrite names the files it replaces.")
+    delete_files: Literal["position", "equality", "vectors"] = Field("position", description="What a row_delta deletes with.")
+    manifests_hit: Count | Literal["all"] = Field(1, description="Manifests that hold files which the operation removes.")
+    manifests_missed: Count = Field(0, description="Manifests that it looks into in vain.")
+    retain_snapshots: AtLeastOne = Field(1, description="Snapshots that expire_snapshots leaves.")
     manifest_list_mode: Literal["rewrite", "append"] = Field("rewrite", description="append is ML+.")
     manifest_list_seal_threshold: Count = Field(0, description="ML+: seal a list after so many bytes; 0 never does.")
     manifest_list_entry_size: AtLeastOne = Field(50, description="ML+: bytes of an entry.")
@@ -229,6 +262,14 @@ class ClassSection(Section):
     conflicting_manifests: ManifestCounts | None = None
     total_timeout_ms: NonNegative | None = None
     retry_backoff: RetryBackoff | None = None
+    commit_path: CommitPath | None = None
+    retry_policy: Literal["iceberg"] | None = None
+    isolation: Isolation | None = None
+    overwrite_by: Literal["files", "filter"] | None = None
+    delete_files: Literal["position", "equality", "vectors"] | None = None
+    manifests_hit: Count | Literal["all"] | None = None
+    manifests_missed: Count | None = None
+    retain_snapshots: AtLeastOne | None = None
 
     @model_validator(mode="after")
     def _check(self) -> ClassSection:
@@ -271,6 +312,30 @@ class CatalogSection(Section):
     compaction_threshold: Count = Field(16_000_000, description="append: seal the log after so many bytes.")
     compaction_max_entries: Count = Field(0, description="append: or after so many entries; 0 never does.")
     log_entry_size: AtLeastOne = Field(100, description="append: bytes of a log entry.")
+
+
+class TableSection(Section):
+    """``[table]``: how every table begins and how large its metadata is, for classes on Iceberg's commit paths."""
+
+    manifests: Count = Field(1, description="Data manifests at the start.")
+    delete_manifests: Count = Field(0, description="Delete manifests at the start.")
+    snapshots: AtLeastOne = Field(1, description="Retained snapshots at the start.")
+    metadata_bytes: Count = Field(2_000, description="Size of a metadata file without snapshots.")
+    metadata_bytes_per_snapshot: Count = Field(740, description="What each retained snapshot adds.")
+    manifest_list_bytes: Count = Field(4_400, description="Size of a manifest list without manifests.")
+    manifest_list_bytes_per_manifest: Count = Field(42, description="What each manifest adds.")
+    manifest_bytes: AtLeastOne = Field(7_100, description="Size of a new manifest.")
+    manifest_header_bytes: Count = Field(6_900, description="The part of it that a merge saves.")
+    min_count_to_merge: Annotated[int, Field(ge=2)] = Field(100, description="So many manifests, the new one included, are merged.")
+    target_bytes: AtLeastOne = Field(8 * 1024 * 1024, description="Merged manifests do not grow beyond this.")
+
+    @model_validator(mode="after")
+    def _check(self) -> TableSection:
+        if self.manifest_header_bytes > self.manifest_bytes:
+            raise ValueError(
+                f"manifest_header_bytes {self.manifest_header_bytes} is more than manifest_bytes {self.manifest_bytes}"
+            )
+        return self
 
 
 class Normal(Section):
@@ -345,6 +410,7 @@ class Document(Section):
     experiment: Experiment = Field(default_factory=Experiment)
     storage: StorageSection
     catalog: CatalogSection = Field(default_factory=CatalogSection)
+    table: TableSection = Field(default_factory=TableSection)
     transaction: Transactions = Field(default_factory=Transactions)
     workload: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], ClassSection] = Field(
         default_factory=dict, description="Classes of transactions by name."

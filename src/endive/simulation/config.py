@@ -8,7 +8,7 @@ from typing import Literal
 from endive.catalog import Catalog
 from endive.storage import StorageProvider
 from endive.transaction import Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes
-from endive.transaction.policy import OnRealConflict
+from endive.transaction.policy import CommitPath, OnRealConflict
 from endive.workload import Workload, WorkloadClass
 
 EngineName = Literal["auto", "reference", "compiled"]
@@ -40,6 +40,7 @@ class SimulationConfig:
     backoff_max_ms: float = 5000.0
     backoff_jitter: float = 0.1
 
+    commit_path: CommitPath = "endive"
     total_timeout_ms: float | None = None
     on_real_conflict: OnRealConflict = "abort"
     max_restarts: int = 3
@@ -70,6 +71,7 @@ class SimulationConfig:
                 self.backoff_max_ms,
                 self.backoff_jitter,
             ),
+            commit_path=self.commit_path,
             total_timeout_ms=self.total_timeout_ms,
             on_real_conflict=self.on_real_conflict,
             max_restarts=self.max_restarts,

@@ -11,9 +11,8 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
+from endive.costs import sized_median_ms
 from endive.randomness import EXPONENTIAL, FIXED, LOGNORMAL, NORMAL, UNIFORM, RandomSource, quantile
-
-BYTES_PER_MIB = 1024 * 1024
 
 Parameters = tuple[int, float, float, float]
 """Kind, a, b, floor, as ``endive.randomness.quantile`` takes them."""
@@ -140,7 +139,7 @@ class SizeBasedLatency(QuantileDistribution):
     @property
     def median_ms(self) -> float:
         """The median for the object's size, before the floor."""
-        return self.base_latency_ms + self.latency_per_mib_ms * self.size_bytes / BYTES_PER_MIB
+        return sized_median_ms(self.base_latency_ms, self.latency_per_mib_ms, self.size_bytes)
 
     @property
     def parameters(self) -> Parameters:

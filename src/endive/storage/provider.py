@@ -163,20 +163,27 @@ class StorageProfile:
     description: str = ""
     source: str = ""
 
+    def distribution(self, key: str, *, write: bool) -> QuantileDistribution:
+        """The latency of reads or writes of that object, of whatever size."""
+        by_kind = self.writes if write else self.reads
+        return by_kind.get(key.partition("/")[0]) or by_kind["*"]
+
     def read_parameters(self, key: str, size_bytes: int) -> Parameters:
         """The distribution of a read of that object."""
-        return _sized(self.reads, key, size_bytes)
+        return _sized(self.distribution(key, write=False), size_bytes)
 
     def write_parameters(self, key: str, size_bytes: int) -> Parameters:
         """The distribution of a write of that object."""
-        return _sized(self.writes, key, size_bytes)
+        return _sized(self.distribution(key, write=True), size_bytes)
 
 
-def _sized(by_kind: dict[str, QuantileDistribution], key: str, size_bytes: int) -> Parameters:
-    distribution = by_kind.get(key.partition("/")[0]) or by_kind["*"]
+def _sized(distribution: QuantileDistribution, size_bytes: int) -> Parameters:
     if isinstance(distribution, SizeBasedLatency):
         distribution = distribution.with_size(size_bytes)
     return distribution.parameters
+
+
+_MOST_PREPARED = 10_000
 
 
 class _Conditional:
@@ -286,6 +293,7 @@ class ProfiledProvider(StorageProvider):
         """The latency of ``count`` reads at once: that of the largest of as many uniforms."""
         parameters = self._prepared.reads.get((key, expected_size_bytes))
         if parameters is None:
+            _keep_small(self._prepared.reads)
             parameters = self.profile.read_parameters(key, expected_size_bytes)
             self._prepared.reads[(key, expected_size_bytes)] = parameters
         kind, a, b, floor = parameters
@@ -295,6 +303,7 @@ class ProfiledProvider(StorageProvider):
         """The latency of ``count`` writes at once: that of the largest of as many uniforms."""
         parameters = self._prepared.writes.get((key, size_bytes))
         if parameters is None:
+            _keep_small(self._prepared.writes)
             parameters = self.profile.write_parameters(key, size_bytes)
             self._prepared.writes[(key, size_bytes)] = parameters
         kind, a, b, floor = parameters
@@ -321,6 +330,12 @@ class ProfiledProvider(StorageProvider):
         """What each log entry since the checkpoint adds to a read of the catalog (0 where the profile says nothing)."""
         entry = self.profile.log_entry_read
         return 0.0 if entry is None else entry.sample(self._rng)
+
+
+def _keep_small(prepared: dict[tuple[str, int], Parameters]) -> None:
+    """Sizes of growing objects do not come back: begin anew when there are many."""
+    if len(prepared) >= _MOST_PREPARED:
+        prepared.clear()
 
 
 def _largest(rng: RandomSource, count: int) -> float:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+from endive.table import ICEBERG_OPERATIONS, OperationSettings, Traits, traits_of
 from endive.transaction.types import ConflictCost, TransactionResult
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from endive.transaction.manifest_lists import ManifestLists
     from endive.transaction.policy import CommitPolicy
     from endive.transaction.trace import Tracer
+
+
+_USUAL = OperationSettings()
 
 
 class ConflictDetector(ABC):
@@ -50,6 +54,7 @@ class Transaction(ABC):
         tables_read: frozenset[int] | None = None,
         group: int = 0,
         workload_class: str = "default",
+        settings: OperationSettings | None = None,
     ) -> None:
         self.txn_id = txn_id
         self.submit_time_ms = submit_time_ms
@@ -59,6 +64,7 @@ class Transaction(ABC):
         self.tables_read = tables_written if tables_read is None else tables_read | tables_written
         self.group = group
         self.workload_class = workload_class
+        self.settings = settings or _USUAL
         self.lifecycle: Lifecycle | None = None
         """How far it has come; set by ``execute``."""
 
@@ -79,9 +85,9 @@ class Transaction(ABC):
 
         With ``streams``, catalog, storage and detector draw from the transaction's own streams; without, from what they hold.
         """
-        from endive.transaction.lifecycle import Lifecycle
+        from endive.transaction.paths import COMMIT_PATHS
 
-        self.lifecycle = Lifecycle(
+        self.lifecycle = COMMIT_PATHS["endive" if policy is None else policy.commit_path](
             self,
             catalog,
             storage,
@@ -119,6 +125,14 @@ class Transaction(ABC):
     @abstractmethod
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
         """What an overlap costs on top, when so many snapshots of the overlapping tables came between."""
+
+    def get_traits(self) -> Traits:
+        """What the operation is on Iceberg's own commit paths. Unless it is one of Iceberg's, it is taken for a merge append,
+        or for an overwrite if it can conflict.
+        """
+        if self.operation_type in ICEBERG_OPERATIONS:
+            return traits_of(self.operation_type, self.settings)
+        return traits_of("overwrite" if self.can_have_real_conflict() else "merge_append", self.settings)
 
     def has_write_overlap(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
         """Whether what came between wrote to the same table and the same partitions (any, if partitions are not tracked)."""

@@ -12,13 +12,14 @@ entered into the account when it is finished, so that a run may be cut off at an
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
 from endive.costs import backoff_ms, failed_answer_ms, moment_of_effect_ms
 from endive.randomness import Purpose, TransactionStreams
 from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
+from endive.table import TableChange, Traits
 from endive.transaction.manifest_lists import ManifestLists
 from endive.transaction.policy import CommitPolicy
 from endive.transaction.trace import TraceEvent, Tracer
@@ -32,7 +33,7 @@ from endive.transaction.types import (
 )
 
 if TYPE_CHECKING:
-    from endive.catalog import Catalog
+    from endive.catalog import Catalog, TableChanges
     from endive.storage import StorageProvider
     from endive.transaction.base import ConflictDetector, Transaction
 
@@ -55,8 +56,10 @@ LIST_READ = FileAccess(True, MANIFEST_LIST, "manifest_list_bytes", "manifest_lis
 LIST_WRITE = FileAccess(False, MANIFEST_LIST, "manifest_list_bytes", "manifest_list_writes")
 FILE_READ = FileAccess(True, MANIFEST_FILE, "manifest_file_bytes", "manifest_file_reads")
 FILE_WRITE = FileAccess(False, MANIFEST_FILE, "manifest_file_bytes", "manifest_file_writes")
+LIST_DELETE = FileAccess(False, MANIFEST_LIST, "", "manifest_list_deletes")
 LIST_APPENDS = "manifest_list_appends"
-COUNTERS = (*(a.counter for a in (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE)), LIST_APPENDS)
+_ACCESSES = (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, LIST_DELETE)
+COUNTERS = (*(access.counter for access in _ACCESSES), LIST_APPENDS)
 
 CATALOG_READ = "catalog_read_ms"
 RUNTIME = "runtime_ms"
@@ -81,11 +84,11 @@ def _in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
     ), ((FILE_WRITE, cost.manifest_file_writes), (LIST_WRITE, cost.manifest_list_writes))
 
 
-class _AbortError(Exception):
+class AbortError(Exception):
     """The transaction gives up."""
 
 
-class _RestartError(Exception):
+class RestartError(Exception):
     """The application starts the operation again."""
 
 
@@ -117,6 +120,7 @@ class Lifecycle:
         self._bind_detector = streams is not None
         self._written = sorted(txn.tables_written)
         self._only_read = txn.tables_read - txn.tables_written
+        self._changes = self._table_changes(catalog)
         self.manifest_lists = manifest_lists or ManifestLists(max(txn.tables_read, default=0) + 1)
         self.trace = trace
 
@@ -133,6 +137,27 @@ class Lifecycle:
         self.times = dict.fromkeys(TIMES, 0.0)
         self.counts = dict.fromkeys(COUNTERS, 0)
 
+    def _snapshots(self) -> tuple[Traits, ...]:
+        """What the snapshots of the transaction are to Iceberg, in the order in which it makes them."""
+        return (self.txn.get_traits(),)
+
+    def _table_changes(self, catalog: Catalog) -> dict[str, Mapping[int, TableChanges]]:
+        """What the transaction does to the files of its tables, for a catalog that keeps account of them."""
+        if not self._written or getattr(catalog, "table_model", None) is None:
+            return {}
+        snapshots = self._snapshots()
+        return {
+            "changes": {
+                table_id: tuple(TableChange(traits, self._partitions(table_id)) for traits in snapshots)
+                for table_id in self._written
+            }
+        }
+
+    def _partitions(self, table_id: int) -> frozenset[int] | None:
+        """The partitions of a table that the transaction writes; None may be any."""
+        written = self.txn.partitions_written
+        return None if written is None else written.get(table_id, frozenset())
+
     def run(self) -> Generator[float, None, TransactionResult]:
         """From submission to commit or abort."""
         self._emit("submit")
@@ -144,12 +169,12 @@ class Lifecycle:
             self.commit_started_ms = self.now_ms
             try:
                 yield from self._commit(snapshot)
-            except _RestartError:
+            except RestartError:
                 self._leave_commit()
                 self.restarts += 1
                 self._emit("restart")
                 continue
-            except _AbortError as abort:
+            except AbortError as abort:
                 self._leave_commit()
                 self._emit("abort", kind=str(abort))
                 return self._finish(TransactionStatus.ABORTED, str(abort))
@@ -176,14 +201,7 @@ class Lifecycle:
             result = yield from self._attempt(snapshot)
             if result.success:
                 return
-            if self.attempt >= self.max_retries:
-                raise _AbortError(MAX_RETRIES_EXCEEDED)
-            timeout = self.policy.total_timeout_ms
-            if timeout is not None and self.now_ms - self.commit_started_ms > timeout:
-                raise _AbortError(COMMIT_TIMEOUT)
-            self.attempt += 1
-            self.retries += 1
-            yield from self._back_off()
+            yield from self._lost_attempt()
             current = yield from self._read_catalog()
             redo = self.txn.has_write_overlap(snapshot, current)
             if redo:
@@ -191,6 +209,18 @@ class Lifecycle:
             else:
                 self._emit("conflict", kind="none")
             snapshot = current
+
+    def _lost_attempt(self) -> Steps:
+        """Give up, or wait for the next attempt."""
+        policy = self.policy
+        if self.attempt >= self.max_retries:
+            raise AbortError(MAX_RETRIES_EXCEEDED)
+        timeout = policy.total_timeout_ms if self.attempt >= policy.timeout_from_retry else None
+        if timeout is not None and self.now_ms - self.commit_started_ms > timeout:
+            raise AbortError(COMMIT_TIMEOUT)
+        self.attempt += 1
+        self.retries += 1
+        yield from self._back_off()
 
     def _attempt(self, snapshot: CatalogSnapshot) -> Generator[float, None, CommitResult]:
         """One commit, based on a snapshot."""
@@ -205,7 +235,9 @@ class Lifecycle:
         )
         self._emit("attempt")
         result, elapsed = yield from self._clocked(
-            self.catalog.commit(snapshot.seq, writes, self.now_ms, intention, partitions_written=txn.partitions_written)
+            self.catalog.commit(
+                snapshot.seq, writes, self.now_ms, intention, partitions_written=txn.partitions_written, **self._changes
+            )
         )
         self.times[CATALOG_COMMIT] += elapsed
         self.event_count += result.round_trips
@@ -217,16 +249,7 @@ class Lifecycle:
         txn, policy = self.txn, self.policy
         behind = txn.snapshots_behind(old, new)
         yield from self._pay_conflict(txn.get_conflict_cost(behind, self.ml_append_mode))
-        if self._bind_detector:
-            self.detector = self.detector.bind(self.streams.stream(Purpose.CONFLICT))
-            self._bind_detector = False
-        real = self.detector.is_real_conflict(txn, new, old)
-        if real:
-            self.real_conflicts += 1
-        else:
-            self.false_conflicts += 1
-        self._emit("conflict", kind="real" if real else "false", count=behind)
-        if not (real and txn.should_abort_on_real_conflict()):
+        if not (self._is_real_conflict(old, new, behind) and txn.should_abort_on_real_conflict()):
             return False
         if policy.on_real_conflict == "merge":
             manifests = policy.conflicting_manifests.sample(self.streams.stream(Purpose.CONFLICT))
@@ -237,9 +260,26 @@ class Lifecycle:
             )
             yield from self._pay_conflict(merge)
             return True
-        if policy.on_real_conflict == "restart" and self.restarts < policy.max_restarts:
-            raise _RestartError
-        raise _AbortError(VALIDATION_EXCEPTION)
+        raise self._end_of_conflict()
+
+    def _is_real_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot, behind: int) -> bool:
+        """Ask the detector about what came between."""
+        if self._bind_detector:
+            self.detector = self.detector.bind(self.streams.stream(Purpose.CONFLICT))
+            self._bind_detector = False
+        real = self.detector.is_real_conflict(self.txn, new, old)
+        if real:
+            self.real_conflicts += 1
+        else:
+            self.false_conflicts += 1
+        self._emit("conflict", kind="real" if real else "false", count=behind)
+        return real
+
+    def _end_of_conflict(self) -> Exception:
+        """How a real conflict ends the attempts, if it is not merged."""
+        if self.policy.on_real_conflict == "restart" and self.restarts < self.policy.max_restarts:
+            return RestartError()
+        return AbortError(VALIDATION_EXCEPTION)
 
     def _pay_conflict(self, cost: ConflictCost) -> Steps:
         reads, writes = _in_order(cost)
@@ -252,7 +292,7 @@ class Lifecycle:
         cost = txn.get_per_attempt_cost(self.ml_append_mode)
         reads, writes = _in_order(cost)
         yield from self._pay(reads, PER_ATTEMPT_IO)
-        ends = [(t, *lists.look(t)) for t in self._written] if self.ml_append_mode and append else []
+        ends = [(t, *lists.look(t)) for t in self._written] if self.ml_append_mode and append and cost.manifest_file_writes else []
         yield from self._pay(writes, PER_ATTEMPT_IO)
         for table_id, offset, sealed in ends:
             yield from self._append_entry(table_id, offset, sealed)
@@ -295,7 +335,7 @@ class Lifecycle:
         backoff = self.policy.backoff
         if backoff.enabled:
             u = self.streams.stream(Purpose.BACKOFF).random_sample()
-            wait = backoff_ms(self.attempt, backoff.base_ms, backoff.multiplier, backoff.max_ms, backoff.jitter, u)
+            wait = backoff_ms(self.attempt, backoff.base_ms, backoff.multiplier, backoff.max_ms, backoff.jitter, u, backoff.upwards)
             yield from self._wait(wait, BACKOFF, "backoff")
 
     def _wait(self, duration_ms: float, component: str, event: str) -> Steps:
@@ -310,10 +350,13 @@ class Lifecycle:
                 yield from self._access(access, count, component)
 
     def _access(self, access: FileAccess, count: int, component: str) -> Steps:
-        """A run of like accesses, in batches of ``max_parallel``; a batch takes as long as its slowest."""
+        """A run of like accesses of the usual size, in batches of ``max_parallel``."""
+        return self._batches(access, count, component, getattr(self.policy.sizes, access.size), self.policy.max_parallel)
+
+    def _batches(self, access: FileAccess, count: int, component: str, size: int, parallel: int) -> Steps:
+        """A run of like accesses, in batches of ``parallel``; a batch takes as long as its slowest."""
         slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
-        size: int = getattr(self.policy.sizes, access.size)
-        parallel, kind, counter = self.policy.max_parallel, access.kind, access.counter
+        kind, counter = access.kind, access.counter
         times, counts = self.times, self.counts
         while count > 0:
             batch = count if count < parallel else parallel

@@ -61,25 +61,80 @@ class ValidatedOverwriteTransaction(Transaction):
         return ConflictCost(historical_ml_reads=n_snapshots_behind)
 
 
-class ReadOnlyTransaction(Transaction):
-    """Reads a snapshot, works, and is done: there is nothing to commit."""
+class ReadOnlyTransaction(FastAppendTransaction):
+    """Reads a snapshot, works, and is done: there is nothing to commit, so nothing can conflict."""
 
     operation_type: ClassVar[str] = "read_only"
 
+
+class OverwriteTransaction(Transaction):
+    """Replaces files; how far it validates that nobody touched them is a matter of its isolation.
+
+    On the path ``endive`` validation reads the manifest list of each snapshot that came between, whatever its kind; on Iceberg's
+    own paths it reads by kind (``endive.table.traits``).
+    """
+
+    operation_type: ClassVar[str] = "overwrite"
+
     def can_have_real_conflict(self) -> bool:
-        """A reader keeps its snapshot."""
-        return False
+        """Whether it looks for conflicts at all."""
+        return self.get_traits().conflicts != 0
 
     def should_abort_on_real_conflict(self) -> bool:
-        """There is none."""
-        return False
+        """Iceberg raises a ValidationException, which it does not retry."""
+        return True
 
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """Nothing."""
+        """One historical manifest list for each snapshot that came between, if it validates."""
+        return ConflictCost(historical_ml_reads=n_snapshots_behind if self.can_have_real_conflict() else 0)
+
+
+class RowDeltaTransaction(OverwriteTransaction):
+    """Adds rows, and files that mark rows of others as deleted (merge-on-read)."""
+
+    operation_type: ClassVar[str] = "row_delta"
+
+
+class RewriteFilesTransaction(OverwriteTransaction):
+    """Puts the same rows into other files: compaction. New deletes on its files are conflicts, appends are not."""
+
+    operation_type: ClassVar[str] = "rewrite_files"
+
+
+class ReplacePartitionsTransaction(OverwriteTransaction):
+    """Replaces all that is in the partitions that it writes."""
+
+    operation_type: ClassVar[str] = "replace_partitions"
+
+
+class DeleteTransaction(OverwriteTransaction):
+    """Removes whole files, and adds none."""
+
+    operation_type: ClassVar[str] = "delete"
+
+
+class ExpireSnapshotsTransaction(OverwriteTransaction):
+    """Forgets old snapshots: a commit that makes no snapshot of its own."""
+
+    operation_type: ClassVar[str] = "expire_snapshots"
+
+    def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
+        """No manifests."""
         return ConflictCost()
 
 
 OPERATIONS: Mapping[str, type[Transaction]] = {
     cls.operation_type: cls
-    for cls in (FastAppendTransaction, MergeAppendTransaction, ValidatedOverwriteTransaction, ReadOnlyTransaction)
+    for cls in (
+        FastAppendTransaction,
+        MergeAppendTransaction,
+        ValidatedOverwriteTransaction,
+        ReadOnlyTransaction,
+        OverwriteTransaction,
+        RowDeltaTransaction,
+        RewriteFilesTransaction,
+        ReplacePartitionsTransaction,
+        DeleteTransaction,
+        ExpireSnapshotsTransaction,
+    )
 }

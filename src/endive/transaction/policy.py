@@ -10,6 +10,7 @@ from endive.randomness import RandomSource
 from endive.storage import FixedLatency, QuantileDistribution
 
 OnRealConflict = Literal["abort", "merge", "restart"]
+CommitPath = Literal["endive", "iceberg", "pyiceberg"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +24,14 @@ class ObjectSizes:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential backoff: min(base x multiplier^(retry - 1), max), moved by at most +- jitter."""
+    """Exponential backoff: min(base x multiplier^(retry - 1), max), moved by at most +- jitter, or upwards only."""
 
     enabled: bool = False
     base_ms: float = 10.0
     multiplier: float = 2.0
     max_ms: float = 5000.0
     jitter: float = 0.1
+    upwards: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,16 @@ class CommitPolicy:
 
     ``on_real_conflict``: ``abort`` as Iceberg does, ``merge`` the conflicting manifests and try again, or ``restart`` the whole
     operation, at most ``max_restarts`` times. ``max_parallel`` like accesses go at once; such a batch takes as long as its
-    slowest. ``linearization`` is when, within its latency, an append to a manifest list takes effect.
+    slowest. ``linearization`` is when, within its latency, an append to a manifest list takes effect. ``commit_path`` is whose
+    way the commit goes: that of ``lifecycle``, of Iceberg's Java library (``iceberg``), or of PyIceberg.
     """
+
+    commit_path: CommitPath = "endive"
 
     backoff: Backoff = field(default_factory=Backoff)
     total_timeout_ms: float | None = None
+    timeout_from_retry: int = 0
+    """The timeout is looked at from this retry on: 1 lets the first retry begin whatever the time."""
     on_real_conflict: OnRealConflict = "abort"
     max_restarts: int = 3
     conflicting_manifests: ManifestCount = field(default_factory=ManifestCount)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 class TraceEvent:
     """Something that a transaction has just finished, at ``time_ms``, after ``duration_ms``.
 
-    ``event`` is one of submit, catalog_read, runtime, io, attempt, commit, commit_failed, conflict, backoff, restart, abort.
+    ``event`` is one of submit, catalog_read, runtime, io, attempt, commit, commit_failed, conflict, backoff, restart, abort; on the
+    path ``pyiceberg`` also check and check_failed (an attempt that ends before its swap) and io_together.
     ``kind`` says more: the access to files (manifest_list_reads, ...), the kind of conflict (none, false, real), the reason of
     an abort.
     """

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from endive.storage import LatencyDistribution
+from endive.table import OperationSettings
 from endive.transaction import CommitPolicy, ConflictDetector, FastAppendTransaction, Transaction
 from endive.workload.selectors import (
     PartitionSelector,
@@ -73,6 +74,8 @@ class WorkloadClass:
     max_retries: int | None = None
     policy: CommitPolicy | None = None
     conflict_detector: ConflictDetector | None = None
+    settings: OperationSettings | None = None
+    """How its operations are used, where their costs depend on it."""
 
     def __post_init__(self) -> None:
         if not self.operations or sum(self.operations.values()) <= 0.0:

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from endive.costs import fractional_count, pick
 from endive.randomness import MASK, Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
@@ -150,7 +151,7 @@ class Source:
             written = frozenset()
         elif cls.partitions_per_txn is not None:
             partitions = self._partitions(written, cls.partitions_per_txn, streams.stream(Purpose.PARTITIONS))
-        extra = {}
+        extra: dict[str, Any] = {} if cls.settings is None else {"settings": cls.settings}
         if issubclass(operation, MergeAppendTransaction):
             extra["manifests_per_concurrent_commit"] = cls.manifests_per_concurrent_commit
         txn = operation(

@@ -11,6 +11,8 @@ from endive.simulation.compiled.jit import inlined, jit, word
 from endive.simulation.compiled.layout import (
     EXECUTING,
     NO_REASON,
+    NUM_COUNTS,
+    NUM_OPERATIONS,
     PERIODIC,
     READ_ONLY,
 )
@@ -80,7 +82,7 @@ def _clear(txn: Any) -> None:
     txn.commit_started_ms = 0.0
     for i in range(6):
         txn.times[i] = 0.0
-    for i in range(7):
+    for i in range(NUM_COUNTS):
         txn.counts[i] = 0
 
 
@@ -89,11 +91,11 @@ def _operation(cls: Any, key: int) -> int:
     if cls.only_operation >= 0:
         return cls.only_operation  # type: ignore[no-any-return]
     total = 0.0
-    for i in range(4):
+    for i in range(NUM_OPERATIONS):
         total += cls.weights[i]
     left = uniform_at(key, _OPERATION, 0) * total
     last = 0
-    for i in range(4):
+    for i in range(NUM_OPERATIONS):
         if cls.weights[i] > 0.0:
             left -= cls.weights[i]
             last = i

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from endive.simulation.compiled.files import change_files
 from endive.simulation.compiled.jit import inlined, jit
-from endive.simulation.compiled.memory import group_at, partition_at, partition_version_at, table_at, touched_at
+from endive.simulation.compiled.layout import NUM_OPERATIONS, UNUSED
+from endive.simulation.compiled.memory import (
+    group_at,
+    partition_at,
+    partition_version_at,
+    table_at,
+    touched_at,
+    traits_at,
+)
 
 
 @jit
@@ -58,6 +67,11 @@ def install(run: Any, txn: Any, slot: int) -> None:
                 partition_version_at(run, table.first_partition + written).value += 1
         else:
             table.whole_commits += 1
+        if run.tracks_files:
+            change_files(run, txn, slot, t, traits_at(run, txn.cls, txn.operation))
+            second = traits_at(run, txn.cls, NUM_OPERATIONS + txn.operation)
+            if second.kind != UNUSED:
+                change_files(run, txn, slot, t, second)
     group_at(run, txn.group).seq += 1
     run.commit_success += 1
 

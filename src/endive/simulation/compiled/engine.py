@@ -8,8 +8,8 @@ import numpy as np
 
 from endive.catalog import CatalogCounters
 from endive.simulation.compiled import layout
-from endive.simulation.compiled.kernel import FINISHED, ROWS_FULL, SLOTS_FULL, advance, begin
-from endive.simulation.compiled.lower import lower, with_more_slots
+from endive.simulation.compiled.kernel import FINISHED, HISTORY_FULL, ROWS_FULL, SLOTS_FULL, advance, begin
+from endive.simulation.compiled.lower import lower, with_more_slots, with_room_in_history
 from endive.simulation.compiled.rows import to_batch
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS, Progress, Sink
@@ -39,6 +39,8 @@ class CompiledEngine:
             outcome = advance(self._world.run, _EVENTS_AT_ONCE)
             if outcome == ROWS_FULL:
                 self._flush()
+            elif outcome == HISTORY_FULL:
+                self._world = with_room_in_history(self._world)
             elif outcome == SLOTS_FULL:
                 self._world = with_more_slots(self._world, 2 * len(self._world.txns))
             if self._progress is not None:

@@ -28,7 +28,7 @@ def cache_directory() -> Path:
     """Where compiled code is kept."""
     chosen = os.environ.get(CACHE_VARIABLE)
     root = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("endive", appauthor=False))
-    return root / "kernels" / fingerprint("randomness.py", "costs.py", "simulation/compiled")
+    return root / "kernels" / fingerprint("randomness.py", "costs.py", "table", "simulation/compiled")
 
 
 def is_cached() -> bool:
@@ -48,6 +48,8 @@ for _function in (
     costs.fractional_count,
     costs.moment_of_effect_ms,
     costs.failed_answer_ms,
+    costs.sized_median_ms,
+    costs.grown_manifests,
     costs.lower_bound,
     costs.pick,
 ):

@@ -21,11 +21,21 @@ from endive.simulation.compiled.commits import (
     see,
     snapshots_behind,
 )
-from endive.simulation.compiled.draws import catalog_uniform, conflict_uniform, storage_uniform, value
+from endive.simulation.compiled.draws import catalog_uniform, storage_uniform, value
 from endive.simulation.compiled.heap import pop, push
+from endive.simulation.compiled.iceberg import (
+    CUT_OFF,
+    PREPARED,
+    REAL_CONFLICT,
+    after_commit,
+    is_real_conflict,
+    prepare,
+    take_handles,
+)
 from endive.simulation.compiled.jit import entry, inlined, jit
 from endive.simulation.compiled.layout import (
     ABORTED,
+    AFTER_COMMIT,
     APPEND,
     APPEND_EFFECT,
     ARRIVALS,
@@ -33,6 +43,7 @@ from endive.simulation.compiled.layout import (
     CAS_EFFECT,
     CATALOG_COMMIT,
     CATALOG_READ,
+    CHECK,
     CLOSED,
     COMMIT,
     COMMITTED,
@@ -42,9 +53,11 @@ from endive.simulation.compiled.layout import (
     DISCOVERY,
     DONE,
     EXECUTING,
+    EXPIRE_SNAPSHOTS,
     FAILED_APPEND,
     FAILED_COMMIT,
     FAILED_COMPACTION,
+    ICEBERG,
     LIST_APPEND,
     LIST_APPENDS,
     LIST_LOOK,
@@ -55,15 +68,16 @@ from endive.simulation.compiled.layout import (
     LOG_ENTRY,
     MAX_RETRIES,
     MERGE,
-    PARTITION_OVERLAP,
     PER_ATTEMPT_IO,
+    PYICEBERG,
     READ,
     READ_ONLY,
+    REFRESH,
+    REFRESH_PYTHON,
     RESTART,
     RETRY_READ,
     START_READ,
     TIMEOUT,
-    VALIDATED_OVERWRITE,
     VALIDATION,
 )
 from endive.simulation.compiled.memory import (
@@ -77,6 +91,14 @@ from endive.simulation.compiled.memory import (
     touched_at,
     txn_at,
 )
+from endive.simulation.compiled.pyiceberg import (
+    clean_up,
+    is_unchanged,
+    make_snapshots,
+    read_metadata,
+    validate_again,
+    write_all_metadata,
+)
 from endive.simulation.compiled.steps import (
     access,
     back_off,
@@ -89,7 +111,9 @@ from endive.simulation.compiled.steps import (
     write_metadata,
 )
 
-FINISHED, ROWS_FULL, SLOTS_FULL, PAUSED = range(4)
+_FIRST_OF_RETRY = (RETRY_READ, REFRESH, REFRESH_PYTHON)
+"""What a retry begins with, by commit path."""
+FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED = range(5)
 
 
 @entry
@@ -101,6 +125,8 @@ def advance(runs: Any, max_events: int) -> int:
             return ROWS_FULL
         if run.free_head < 0:
             return SLOTS_FULL
+        if run.tracks_files and run.history_end - run.history_first + 2 * run.max_tables > run.history_capacity:
+            return HISTORY_FULL
         if run.heap_size == 0:
             return FINISHED
         event = event_at(run, 0)
@@ -148,6 +174,7 @@ def _arrive(run: Any, source_id: int) -> None:
     txn.source = source_id
     txn.submit_ms = run.now_ms
     txn.now_ms = run.now_ms
+    txn.history_start = run.history_end
     submit(run, txn, slot, source, cls)
     if cls.arrival_kind != CLOSED:
         _await_arrival(run, source_id)
@@ -170,6 +197,14 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
         _start(run, txn, slot)
     elif event == RETRY_READ:
         _retry(run, txn, slot)
+    elif event == REFRESH:
+        _refreshed(run, txn, slot)
+    elif event == AFTER_COMMIT:
+        _committed(run, txn, slot)
+    elif event == REFRESH_PYTHON:
+        _refreshed_python(run, txn, slot)
+    elif event == CHECK:
+        _checked(run, txn, slot)
     elif event == DONE:
         _finish(run, txn, slot)
     elif event == LOG_COMMIT:
@@ -227,6 +262,7 @@ def _start(run: Any, txn: Any, slot: int) -> None:
     """The snapshot that the work is based on, and the work."""
     cls = class_at(run, txn.cls)
     see(run, txn, slot)
+    take_handles(run, txn, slot)
     if not _end_read(run, txn) or not read_tables(run, txn, cls):
         return
     if txn.operation == READ_ONLY:
@@ -237,7 +273,84 @@ def _start(run: Any, txn: Any, slot: int) -> None:
     txn.commit_started_ms = txn.now_ms
     txn.attempt = 0
     txn.append_due = 1
-    _make_manifests(run, txn, slot)
+    if cls.commit_path == ICEBERG:
+        _request_read(run, txn, slot, REFRESH)
+    elif cls.commit_path == PYICEBERG:
+        _stage(run, txn, slot)
+    else:
+        _make_manifests(run, txn, slot)
+
+
+@inlined
+def _refreshed(run: Any, txn: Any, slot: int) -> None:
+    """The state at the beginning of an attempt on Iceberg's path: validate against it, and prepare the commit."""
+    see(run, txn, slot)
+    if not _end_read(run, txn):
+        return
+    for t in range(txn.written):
+        outcome = prepare(run, txn, slot, t)
+        if outcome == CUT_OFF:
+            return
+        if outcome != PREPARED:
+            _end_by_conflict(run, txn, slot, outcome == REAL_CONFLICT)
+            return
+    _begin_commit(run, txn, slot)
+
+
+@inlined
+def _committed(run: Any, txn: Any, slot: int) -> None:
+    """The catalog as read after a commit on Iceberg's path, and what follows until the operation is done."""
+    effect_at = txn.now_ms
+    if _end_read(run, txn) and after_commit(run, txn, slot):
+        _succeed(run, txn, slot, effect_at)
+
+
+@jit
+def _stage(run: Any, txn: Any, slot: int) -> None:
+    """Make what an attempt on PyIceberg's path commits, and look whether the table is still the same."""
+    if make_snapshots(run, txn, slot):
+        _request_read(run, txn, slot, CHECK)
+
+
+@inlined
+def _refreshed_python(run: Any, txn: Any, slot: int) -> None:
+    """The state at the beginning of a retry on PyIceberg's path."""
+    see(run, txn, slot)
+    if not _end_read(run, txn):
+        return
+    for t in range(txn.written):
+        outcome = validate_again(run, txn, slot, t)
+        if outcome == CUT_OFF:
+            return
+        if outcome != PREPARED:
+            _end_by_conflict(run, txn, slot, outcome == REAL_CONFLICT)
+            return
+    _stage(run, txn, slot)
+
+
+@inlined
+def _checked(run: Any, txn: Any, slot: int) -> None:
+    """The state just before the commit on PyIceberg's path: if it has changed, the attempt is lost without a commit."""
+    see(run, txn, slot)
+    if not _end_read(run, txn) or not read_metadata(run, txn, slot):
+        return
+    if not is_unchanged(run, txn, slot):
+        _lost_attempt(run, txn, slot)
+    elif write_all_metadata(run, txn, slot):
+        _begin_commit(run, txn, slot)
+
+
+@jit
+def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
+    """Start the operation again, if the conflict and its class allow it; otherwise give up."""
+    cls = class_at(run, txn.cls)
+    if may_restart and cls.on_real_conflict == RESTART and txn.restarts < cls.max_restarts:
+        txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
+        txn.restarts += 1
+        txn.status = EXECUTING
+        _request_read(run, txn, slot, START_READ)
+    else:
+        _abort(run, txn, slot, VALIDATION)
 
 
 @inlined
@@ -253,30 +366,16 @@ def _retry(run: Any, txn: Any, slot: int) -> None:
         return
     if not pay_conflict(run, txn, cls, behind):
         return
-    if not _is_real(cls, txn):
-        txn.false_conflicts += 1
+    if not is_real_conflict(run, txn):
         txn.append_due = 0
         _make_manifests(run, txn, slot)
         return
-    txn.real_conflicts += 1
     if cls.on_real_conflict == MERGE:
         if merge(run, txn, cls, txn.written, conflicting_manifests(run, txn, cls)):
             txn.append_due = 1
             _make_manifests(run, txn, slot)
-    elif cls.on_real_conflict == RESTART and txn.restarts < cls.max_restarts:
-        txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
-        txn.restarts += 1
-        txn.status = EXECUTING
-        _request_read(run, txn, slot, START_READ)
     else:
-        _abort(run, txn, slot, VALIDATION)
-
-
-@inlined
-def _is_real(cls: Any, txn: Any) -> bool:
-    if txn.operation != VALIDATED_OVERWRITE:
-        return False
-    return cls.detector == PARTITION_OVERLAP or conflict_uniform(txn) < cls.real_probability  # type: ignore[no-any-return]
+        _end_by_conflict(run, txn, slot, True)
 
 
 # -- making manifests ------------------------------------------------------------------------------------------------------------
@@ -287,7 +386,7 @@ def _make_manifests(run: Any, txn: Any, slot: int) -> None:
     cls = class_at(run, txn.cls)
     if not read_lists(run, txn, cls):
         return
-    if run.ml_append and txn.append_due:
+    if run.ml_append and txn.append_due and txn.operation != EXPIRE_SNAPSHOTS:
         _await_event(run, txn, slot, LIST_LOOK, 0.0)
     elif write_manifests(run, txn, cls):
         _made_manifests(run, txn, slot)
@@ -461,23 +560,39 @@ def _end_commit(run: Any, txn: Any, slot: int, success: bool, effect_at: float) 
     cls = class_at(run, txn.cls)
     txn.times[CATALOG_COMMIT] += txn.elapsed_ms
     txn.event_count += txn.round_trips
-    if success:
-        txn.status = COMMITTED
-        txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
-        if txn.now_ms == effect_at:
-            _finish(run, txn, slot)
-        else:
-            _await_event(run, txn, slot, DONE, 0.0)
-        return
+    if success and cls.commit_path == ICEBERG:
+        _request_read(run, txn, slot, AFTER_COMMIT)
+    elif success:
+        if cls.commit_path != PYICEBERG or clean_up(run, txn):
+            _succeed(run, txn, slot, effect_at)
+    else:
+        _lost_attempt(run, txn, slot)
+
+
+@jit
+def _lost_attempt(run: Any, txn: Any, slot: int) -> None:
+    """Give up, or wait and read the catalog again."""
+    cls = class_at(run, txn.cls)
     if txn.attempt >= cls.max_retries:
         _abort(run, txn, slot, MAX_RETRIES)
-    elif txn.now_ms - txn.commit_started_ms > cls.timeout_ms:
+    elif txn.attempt >= cls.timeout_from_retry and txn.now_ms - txn.commit_started_ms > cls.timeout_ms:
         _abort(run, txn, slot, TIMEOUT)
     else:
         txn.attempt += 1
         txn.retries += 1
         if back_off(run, txn, cls):
-            _request_read(run, txn, slot, RETRY_READ)
+            _request_read(run, txn, slot, _FIRST_OF_RETRY[cls.commit_path])
+
+
+@jit
+def _succeed(run: Any, txn: Any, slot: int, effect_at: float) -> None:
+    """The transaction is done, at once or at the end of what it still had to wait for."""
+    txn.status = COMMITTED
+    txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
+    if txn.now_ms == effect_at:
+        _finish(run, txn, slot)
+    else:
+        _await_event(run, txn, slot, DONE, 0.0)
 
 
 @jit

@@ -5,19 +5,36 @@ The records of transactions are recycled, so their number follows the work in fl
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from endive.table import Traits
+
 # Where time goes: indices of Txn.times, in the order of lifecycle.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, CATALOG_COMMIT, BACKOFF = range(6)
-# Accesses to files: indices of Txn.counts and, up to FILE_WRITE, of Class.access.
-METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, LIST_APPENDS = range(7)
+# Accesses to files: indices of Txn.counts and, up to LIST_DELETE, of Class.access and Class.sized.
+METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, LIST_DELETE, LIST_APPENDS = range(8)
+NUM_COUNTS = 8
 # Distributions of the catalog: indices of Run.catalog.
 READ, COMMIT, FAILED_COMMIT, APPEND, FAILED_APPEND, COMPACTION, FAILED_COMPACTION, LOG_ENTRY = range(8)
 
-FAST_APPEND, MERGE_APPEND, READ_ONLY, VALIDATED_OVERWRITE = range(4)
+(
+    DELETE_FILES,
+    EXPIRE_SNAPSHOTS,
+    FAST_APPEND,
+    MERGE_APPEND,
+    OVERWRITE_FILES,
+    READ_ONLY,
+    REPLACE_PARTITIONS,
+    REWRITE_FILES,
+    ROW_DELTA,
+    VALIDATED_OVERWRITE,
+) = range(10)
+NUM_OPERATIONS = 10
+ENDIVE, ICEBERG, PYICEBERG = range(3)
 OPEN, PERIODIC, CLOSED = range(3)
 EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
 NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION = range(-1, 3)
@@ -37,8 +54,12 @@ CAS, LOG = range(2)
     LIST_LOOK,
     LIST_APPEND,
     LIST_REWRITE,
+    REFRESH,
+    AFTER_COMMIT,
+    REFRESH_PYTHON,
+    CHECK,
     DONE,
-) = range(11)
+) = range(15)
 
 ARRIVALS = 2**62
 """Places of arrivals among the events of a moment begin here, after those of all transactions."""
@@ -73,6 +94,9 @@ RUN = np.dtype(
         ("candidates", "i8"),
         ("convoys", "i8"),
         ("scratch", "i8"),
+        ("traits", "i8"),
+        ("history", "i8"),
+        ("history_partitions", "i8"),
         ("slots", "i8"),
         ("row_capacity", "i8"),
         ("num_quantiles", "i8"),
@@ -84,6 +108,20 @@ RUN = np.dtype(
         ("num_sources", "i8"),
         ("num_tables", "i8"),
         ("scratch_length", "i8"),
+        ("num_traits", "i8"),
+        ("history_capacity", "i8"),
+        ("history_first", "i8"),
+        ("history_end", "i8"),
+        # the configuration of tables, where their files are kept account of
+        ("tracks_files", "i8"),
+        ("metadata_bytes", "i8"),
+        ("metadata_bytes_per_snapshot", "i8"),
+        ("manifest_list_bytes", "i8"),
+        ("manifest_list_bytes_per_manifest", "i8"),
+        ("manifest_bytes", "i8"),
+        ("manifest_header_bytes", "i8"),
+        ("min_count_to_merge", "i8"),
+        ("target_bytes", "i8"),
         # the configuration of the catalog
         ("catalog_kind", "i8"),
         ("linearization", "f8"),
@@ -118,7 +156,7 @@ CLASS = np.dtype(
         ("arrival", "f8", (4,)),
         ("phase_ms", "f8"),
         ("runtime", "f8", (4,)),
-        ("weights", "f8", (4,)),
+        ("weights", "f8", (NUM_OPERATIONS,)),
         ("only_operation", "i8"),
         ("tables_per_txn", "i8"),
         ("table_count_weights", "i8"),
@@ -137,8 +175,10 @@ CLASS = np.dtype(
         ("inlined", "i8"),
         ("entry_bytes", "i8"),
         ("linearization", "f8"),
-        ("access", "f8", (6, 4)),
-        ("convoy", "i8", (6,)),
+        ("commit_path", "i8"),
+        ("access", "f8", (7, 4)),
+        ("sized", "f8", (7, 3)),
+        ("convoy", "i8", (7,)),
         ("list_append", "f8", (4,)),
         ("failed_list_append", "f8", (4,)),
         ("backoff", "i8"),
@@ -146,7 +186,9 @@ CLASS = np.dtype(
         ("backoff_multiplier", "f8"),
         ("backoff_max_ms", "f8"),
         ("backoff_jitter", "f8"),
+        ("backoff_upwards", "i8"),
         ("timeout_ms", "f8"),
+        ("timeout_from_retry", "i8"),
         ("on_real_conflict", "i8"),
         ("max_restarts", "i8"),
         ("manifests", "f8", (4,)),
@@ -203,7 +245,8 @@ TXN = np.dtype(
         ("commit_started_ms", "f8"),
         ("commit_latency_ms", "f8"),
         ("times", "f8", (6,)),
-        ("counts", "i8", (7,)),
+        ("counts", "i8", (NUM_COUNTS,)),
+        ("history_start", "i8"),
     ]
 )
 
@@ -219,11 +262,60 @@ TABLE = np.dtype(
         ("list_offset", "i8"),
         ("list_start", "i8"),
         ("list_sealed", "i8"),
+        # its files
+        ("data", "i8"),
+        ("data_bytes", "i8"),
+        ("full", "i8"),
+        ("deletes", "i8"),
+        ("delete_bytes", "i8"),
+        ("snapshots", "i8"),
+        ("length", "i8"),
+        ("head", "i8"),
+        ("data_revision", "i8"),
+        ("delete_revision", "i8"),
+        ("merges", "i8"),
     ]
 )
 
-TOUCHED = np.dtype([("table", "i8"), ("version", "i8"), ("partitions", "i8"), ("list_offset", "i8"), ("list_sealed", "i8")])
+TOUCHED = np.dtype(
+    [
+        ("table", "i8"),
+        ("version", "i8"),
+        ("partitions", "i8"),
+        ("list_offset", "i8"),
+        ("list_sealed", "i8"),
+        # what an operation on one of Iceberg's paths knows of it
+        ("start", "i8"),
+        ("prepared_version", "i8"),
+        ("seen", "i8"),
+        ("base", "i8"),
+        ("prepared", "i8"),
+        ("data_revision", "i8"),
+        ("delete_revision", "i8"),
+        ("merges", "i8"),
+        ("lists_written", "i8"),
+        ("snapshots", "i8"),
+        ("manifests", "i8"),
+    ]
+)
 """A table that a transaction touches: the version it has seen, how many partitions it writes, the end of the list it has seen."""
+
+TRAITS = np.dtype([(field.name, "i8") for field in fields(Traits)])
+"""A snapshot that an operation of a class makes. With PyIceberg an operation may make two; otherwise the second is ``UNUSED``."""
+UNUSED = -1
+
+HISTORY = np.dtype(
+    [
+        ("parent", "i8"),
+        ("kind", "i8"),
+        ("data", "i8"),
+        ("deletes", "i8"),
+        ("partitions", "i8"),
+        ("first", "i8"),
+        ("last", "i8"),
+    ]
+)
+"""A snapshot: the one before it, what it added, and how many partitions it wrote (-1: any), from which to which."""
 
 PARTITION = np.dtype([("partition", "i8"), ("version", "i8")])
 """A partition that a transaction writes, and the version it has seen."""
@@ -253,3 +345,6 @@ class World(NamedTuple):
     candidates: Ints
     convoys: Floats
     scratch: Ints
+    traits: Array
+    history: Array
+    history_partitions: Ints

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -31,13 +32,16 @@ from endive.storage import (
     UniformLatency,
 )
 from endive.storage.distributions import Parameters
-from endive.transaction import CommitPolicy, ConflictDetector
-from endive.transaction.operations import (
-    FastAppendTransaction,
-    MergeAppendTransaction,
-    ReadOnlyTransaction,
-    ValidatedOverwriteTransaction,
+from endive.table import (
+    ICEBERG_OPERATIONS,
+    PYICEBERG_OPERATIONS,
+    OperationSettings,
+    TableFiles,
+    Traits,
+    pyiceberg_traits_of,
+    traits_of,
 )
+from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
 from endive.workload import (
     ClosedArrivals,
     OpenArrivals,
@@ -53,12 +57,8 @@ from endive.workload import (
 from endive.workload.selectors import zipf_cumulative
 
 INITIAL_SLOTS = 1024
-OPERATION_ORDER = (
-    FastAppendTransaction,
-    MergeAppendTransaction,
-    ReadOnlyTransaction,
-    ValidatedOverwriteTransaction,
-)
+INITIAL_HISTORY = 4096
+OPERATION_ORDER = tuple(OPERATIONS[name] for name in sorted(OPERATIONS))
 """Operations by name: their places are the codes of ``layout``."""
 
 _DISTRIBUTIONS = (
@@ -68,6 +68,26 @@ _DISTRIBUTIONS = (
     NormalLatency,
     SizeBasedLatency,
     UniformLatency,
+)
+_BY_SIZE = (
+    (TABLE_METADATA, False),
+    (TABLE_METADATA, True),
+    (MANIFEST_LIST, False),
+    (MANIFEST_LIST, True),
+    (MANIFEST_FILE, False),
+    (MANIFEST_FILE, True),
+    (MANIFEST_LIST, True),
+)
+"""Objects, and whether they are written, in the order of ``layout.METADATA_READ`` and so on."""
+_TABLE_SETTINGS = (
+    "metadata_bytes",
+    "metadata_bytes_per_snapshot",
+    "manifest_list_bytes",
+    "manifest_list_bytes_per_manifest",
+    "manifest_bytes",
+    "manifest_header_bytes",
+    "min_count_to_merge",
+    "target_bytes",
 )
 _NOTHING: Parameters = (0, 0.0, 0.0, 0.0)
 
@@ -140,6 +160,7 @@ class _Lowering:
         sources = self._sources()
         run = self._run()
         tables, partitions = self._tables()
+        tracked = run["tracks_files"][0]
         world = World(
             run=run,
             classes=classes,
@@ -158,6 +179,9 @@ class _Lowering:
             candidates=np.array(self.candidates, np.int64),
             convoys=self._convoy_tables(),
             scratch=np.zeros((3, self.most_items), np.int64),
+            traits=self._traits(),
+            history=np.zeros(INITIAL_HISTORY * max_tables if tracked else 0, layout.HISTORY),
+            history_partitions=np.zeros((INITIAL_HISTORY * max_tables if tracked else 0, max_partitions), np.int64),
         )
         return with_more_slots(world, INITIAL_SLOTS)
 
@@ -179,6 +203,11 @@ class _Lowering:
             run["log_entry_bytes"] = catalog.log_entry_bytes
             run["compaction_threshold"] = catalog.compaction_threshold_bytes
             run["compaction_max_entries"] = catalog.compaction_max_entries
+        model = catalog.table_model
+        if model is not None:
+            run["tracks_files"] = 1
+            for name in _TABLE_SETTINGS:
+                run[name] = getattr(model, name)
         assert isinstance(catalog.storage, ProfiledProvider)
         profile = catalog.storage.profile
         logged = isinstance(catalog, AppendCatalog) and profile.log_entry_read is not None
@@ -251,8 +280,14 @@ class _Lowering:
             profile.write_parameters(MANIFEST_LIST, sizes.manifest_list_bytes),
             profile.read_parameters(MANIFEST_FILE, sizes.manifest_file_bytes),
             profile.write_parameters(MANIFEST_FILE, sizes.manifest_file_bytes),
+            profile.write_parameters(MANIFEST_LIST, 0),
         )
+        for kind, (distribution, write) in enumerate(_BY_SIZE):
+            found = profile.distribution(distribution, write=write)
+            if isinstance(found, SizeBasedLatency):
+                record["sized"][kind] = (1.0, found.base_latency_ms, found.latency_per_mib_ms)
         record["access"][:] = access
+        record["commit_path"] = ("endive", "iceberg", "pyiceberg").index(policy.commit_path)
         record["convoy"][:] = [
             self.convoys.setdefault((parameters, policy.max_parallel), len(self.convoys)) for parameters in access
         ]
@@ -267,6 +302,8 @@ class _Lowering:
         record["backoff_multiplier"] = policy.backoff.multiplier
         record["backoff_max_ms"] = policy.backoff.max_ms
         record["backoff_jitter"] = policy.backoff.jitter
+        record["backoff_upwards"] = policy.backoff.upwards
+        record["timeout_from_retry"] = policy.timeout_from_retry
         record["timeout_ms"] = math.inf if policy.total_timeout_ms is None else policy.total_timeout_ms
         record["on_real_conflict"] = ("abort", "merge", "restart").index(policy.on_real_conflict)
         record["max_restarts"] = policy.max_restarts
@@ -295,7 +332,29 @@ class _Lowering:
         tables["group"] = topology.groups
         tables["partitions"] = topology.partitions_per_table
         tables["first_partition"] = np.cumsum([0, *topology.partitions_per_table[:-1]])
+        model = self.config.catalog.table_model  # type: ignore[attr-defined]
+        if model is not None:
+            files = TableFiles.initial(model)
+            for name in ("data", "data_bytes", "deletes", "delete_bytes", "snapshots"):
+                tables[name] = getattr(files, name)
         return tables, np.zeros(sum(topology.partitions_per_table), np.int64)
+
+    def _traits(self) -> layout.Array:
+        """The snapshots that each operation of each class makes: the first ones, then the second ones."""
+        codes = len(OPERATION_ORDER)
+        traits = np.zeros((len(self.classes), 2 * codes), layout.TRAITS)
+        traits["kind"] = layout.UNUSED
+        for of_class, cls in zip(traits, self.classes, strict=True):
+            python = self.config.policy_of(cls).commit_path == "pyiceberg"
+            settings = cls.settings or OperationSettings()
+            for code, operation in enumerate(OPERATION_ORDER):
+                name = operation.operation_type
+                made: tuple[Traits, ...] = ()
+                if name in (PYICEBERG_OPERATIONS if python else ICEBERG_OPERATIONS):
+                    made = pyiceberg_traits_of(name, settings) if python else (traits_of(name, settings),)
+                for part, each in enumerate(made):
+                    of_class[code + part * codes] = dataclasses.astuple(each)
+        return traits
 
     def _weights_at(self, alpha: float) -> int:
         """Where the cumulative weights for this exponent begin."""
@@ -333,6 +392,22 @@ def with_more_slots(world: World, slots: int) -> World:
     heap = np.zeros(slots + len(world.sources), layout.EVENT)
     heap[: len(world.heap)] = world.heap
     return point(world._replace(txns=txns, touched=touched, partitions_touched=partitions, heap=heap))
+
+
+def with_room_in_history(world: World) -> World:
+    """The same run with room for more snapshots: those that nobody will look back to are dropped."""
+    run = world.run[0]
+    first, end = int(run["history_first"]), int(run["history_end"])
+    live = world.txns["txn_id"] >= 0
+    needed = min(int(world.txns["history_start"][live].min(initial=end)), end)
+    kept = slice(needed - first, end - first)
+    length = len(world.history) if end - needed <= len(world.history) // 2 else 2 * len(world.history)
+    history = np.zeros(length, layout.HISTORY)
+    partitions = np.zeros((length, world.history_partitions.shape[1]), np.int64)
+    history[: end - needed] = world.history[kept]
+    partitions[: end - needed] = world.history_partitions[kept]
+    run["history_first"] = needed
+    return point(world._replace(history=history, history_partitions=partitions))
 
 
 def _parameters(distribution: LatencyDistribution | None) -> Parameters:

@@ -18,12 +18,14 @@ from endive.simulation.compiled.layout import (
     CLASS,
     EVENT,
     GROUP,
+    HISTORY,
     INTEGER,
     PARTITION,
     RUN,
     SOURCE,
     TABLE,
     TOUCHED,
+    TRAITS,
     TXN,
     World,
 )
@@ -105,6 +107,9 @@ candidate_at = _finder("candidates", INTEGER)
 partition_version_at = _finder("partitions", INTEGER)
 touched_at = _finder("touched", TOUCHED, "max_tables")
 row_table_at = _finder("row_tables", INTEGER, "max_tables")
+traits_at = _finder("traits", TRAITS, "num_traits")
+history_at = _finder("history", HISTORY)
+history_partition_at = _finder("history_partitions", INTEGER, "max_partitions")
 partition_at = _finder("partitions_touched", PARTITION, "max_tables", "max_partitions")
 floats_at = _array_at(types.float64)
 integers_at = _array_at(types.int64)
@@ -129,4 +134,6 @@ def point(world: World) -> World:
     run["num_tables"] = len(world.tables)
     run["max_tables"], run["max_partitions"] = world.partitions_touched.shape[1:]
     run["scratch_length"] = world.scratch.shape[1]
+    run["num_traits"] = world.traits.shape[1]
+    run["history_capacity"] = len(world.history)
     return world

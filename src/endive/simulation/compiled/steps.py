@@ -15,6 +15,7 @@ from endive.simulation.compiled.layout import (
     BACKOFF,
     CATALOG_READ,
     CONFLICT_IO,
+    EXPIRE_SNAPSHOTS,
     FILE_READ,
     FILE_WRITE,
     LIST_READ,
@@ -24,8 +25,8 @@ from endive.simulation.compiled.layout import (
     METADATA_WRITE,
     PER_ATTEMPT_IO,
     RUNTIME,
-    VALIDATED_OVERWRITE,
 )
+from endive.simulation.compiled.memory import traits_at
 
 _SHORTEST_CONVOY = 8
 """Fewer batches than this are drawn one by one, convolved or not."""
@@ -75,12 +76,14 @@ def read_tables(run: Any, txn: Any, cls: Any) -> bool:
 @jit
 def read_lists(run: Any, txn: Any, cls: Any) -> bool:
     """The first half of an attempt's I/O."""
-    return access(run, txn, cls, LIST_READ, txn.written, PER_ATTEMPT_IO)
+    return txn.operation == EXPIRE_SNAPSHOTS or access(run, txn, cls, LIST_READ, txn.written, PER_ATTEMPT_IO)
 
 
 @jit
 def write_manifests(run: Any, txn: Any, cls: Any) -> bool:
     """The second half of an attempt's I/O, up to the list: with ML+ that is appended to, not written."""
+    if txn.operation == EXPIRE_SNAPSHOTS:
+        return True
     if not access(run, txn, cls, FILE_WRITE, txn.written, PER_ATTEMPT_IO):
         return False
     return bool(run.ml_append) or access(run, txn, cls, LIST_WRITE, txn.written, PER_ATTEMPT_IO)
@@ -98,14 +101,15 @@ def back_off(run: Any, txn: Any, cls: Any) -> bool:
     if not cls.backoff:
         return True
     u = backoff_uniform(txn)
-    wait = backoff_ms(txn.attempt, cls.backoff_base_ms, cls.backoff_multiplier, cls.backoff_max_ms, cls.backoff_jitter, u)
+    base, multiplier, longest = cls.backoff_base_ms, cls.backoff_multiplier, cls.backoff_max_ms
+    wait = backoff_ms(txn.attempt, base, multiplier, longest, cls.backoff_jitter, u, cls.backoff_upwards)
     return step(run, txn, BACKOFF, wait)
 
 
 @jit
 def pay_conflict(run: Any, txn: Any, cls: Any, behind: int) -> bool:
     """What an overlap costs on top, by operation."""
-    if txn.operation == VALIDATED_OVERWRITE:
+    if traits_at(run, txn.cls, txn.operation).validates:
         return access(run, txn, cls, LIST_READ, behind, CONFLICT_IO)
     if txn.operation == MERGE_APPEND:
         manifests = manifests_to_merge(behind, cls.manifests_per_commit)

@@ -1,0 +1,215 @@
+"""What a transaction does by itself on Iceberg's commit path. Compiled ``endive.transaction.iceberg``.
+
+Everything here happens at the moment at which the catalog was read, as far as the state of tables goes; time is drawn ahead of it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from endive.costs import grown_manifests, sized_median_ms
+from endive.randomness import LOGNORMAL, quantile
+from endive.simulation.compiled.draws import conflict_uniform, largest_storage_uniform, value
+from endive.simulation.compiled.files import hits_of, list_size, metadata_size, review
+from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.layout import (
+    CONFLICT_IO,
+    FILE_READ,
+    FILE_WRITE,
+    LIST_DELETE,
+    LIST_READ,
+    LIST_WRITE,
+    METADATA_READ,
+    METADATA_WRITE,
+    PARTITION_OVERLAP,
+    PER_ATTEMPT_IO,
+)
+from endive.simulation.compiled.memory import class_at, floats_at, table_at, touched_at, traits_at
+from endive.simulation.compiled.steps import step
+from endive.table import NO_SNAPSHOT
+from endive.table.files import NEVER
+
+NOT_SIZED = -math.inf
+CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
+"""How the preparation of a table ends; cut off means by the end of the run."""
+
+
+@jit
+def size_mu(run: Any, txn: Any, kind: int, size: int) -> float:
+    """The logarithm of the median latency for a size; ``NOT_SIZED`` where latencies do not depend on it."""
+    sized = class_at(run, txn.cls).sized[kind]
+    return math.log(sized_median_ms(sized[1], sized[2], size)) if sized[0] > 0.0 else NOT_SIZED
+
+
+@jit
+def sized_latency(run: Any, parameters: Any, mu: float, u: float) -> float:
+    """The latency at a uniform of an access whose size is told by ``size_mu``."""
+    if mu == NOT_SIZED:
+        return value(run, parameters, u)
+    return quantile(LOGNORMAL, mu, parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
+
+
+@jit
+def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size: int, parallel: int) -> bool:
+    """A run of like accesses to files of this size, in batches of ``parallel``."""
+    if count <= 0:
+        return True
+    parameters = class_at(run, txn.cls).access[kind]
+    mu = size_mu(run, txn, kind, size)
+    while count > 0:
+        batch = min(count, parallel)
+        latency = sized_latency(run, parameters, mu, largest_storage_uniform(txn, batch))
+        if not step(run, txn, component, latency):
+            return False
+        txn.counts[kind] += batch
+        count -= batch
+    return True
+
+
+@jit
+def metadata_access(run: Any, txn: Any, kind: int, snapshots: int) -> bool:
+    """Table metadata, where it is not inlined."""
+    if class_at(run, txn.cls).inlined:
+        return True
+    return sized_access(run, txn, kind, 1, PER_ATTEMPT_IO, metadata_size(run, snapshots), 1)
+
+
+@jit
+def take_handles(run: Any, txn: Any, slot: int) -> None:
+    """What the operation knows of its tables as it starts."""
+    txn.history_start = run.history_end
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        table = table_at(run, mine.table)
+        mine.start = table.length
+        mine.seen = table.length
+        mine.prepared_version = table.version
+        mine.prepared = 0
+        mine.lists_written = 0
+
+
+@jit
+def is_real_conflict(run: Any, txn: Any) -> bool:
+    """Ask the detector, and count the answer."""
+    cls = class_at(run, txn.cls)
+    can = traits_at(run, txn.cls, txn.operation).conflicts != 0
+    real = can and (cls.detector == PARTITION_OVERLAP or conflict_uniform(txn) < cls.real_probability)
+    if real:
+        txn.real_conflicts += 1
+    else:
+        txn.false_conflicts += 1
+    return bool(real)
+
+
+@jit
+def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
+    """Make the new state of a table out of the current one; says how it ended."""
+    mine = touched_at(run, slot, t)
+    table = table_at(run, mine.table)
+    traits = traits_at(run, txn.cls, txn.operation)
+    moved = table.version != mine.prepared_version
+    if mine.prepared and not moved:
+        return PREPARED
+    if moved and not metadata_access(run, txn, METADATA_READ, table.snapshots):
+        return CUT_OFF
+    if traits.kind != NO_SNAPSHOT:
+        found = review(run, txn, slot, t)
+        lists, manifests, head_listed, conflicting = found[0], found[1], found[2], found[3]
+        if traits.validates and table.length - mine.start >= table.snapshots:
+            return EXPIRED
+        size = list_size(run, table.data + table.full + table.deletes)
+        if not sized_access(run, txn, LIST_READ, lists, CONFLICT_IO, size, 1):
+            return CUT_OFF
+        if not sized_access(run, txn, FILE_READ, manifests, CONFLICT_IO, run.manifest_bytes, 1):
+            return CUT_OFF
+        if conflicting and is_real_conflict(run, txn):
+            return REAL_CONFLICT
+        if not head_listed and not sized_access(run, txn, LIST_READ, 1, PER_ATTEMPT_IO, size, 1):
+            return CUT_OFF
+        if not _make_snapshot(run, txn, mine, table, traits, found[4], found[5], found[6], found[7]):
+            return CUT_OFF
+    if not metadata_access(run, txn, METADATA_WRITE, table.snapshots + 1):
+        return CUT_OFF
+    mine.prepared_version = table.version
+    mine.seen = table.length
+    mine.prepared = 1
+    mine.data_revision = table.data_revision
+    mine.delete_revision = table.delete_revision
+    mine.merges = table.merges
+    mine.snapshots = table.snapshots
+    mine.manifests = table.data + table.full + table.deletes
+    return PREPARED
+
+
+@jit
+def _make_snapshot(
+    run: Any, txn: Any, mine: Any, table: Any, traits: Any, new_hits: int, new_misses: int, new_deletes: int, delete_hits: int
+) -> bool:
+    """Filter, write and merge manifests, and write the manifest list."""
+    pool = class_at(run, txn.cls).max_parallel
+    component = CONFLICT_IO if mine.prepared else PER_ATTEMPT_IO
+    mean = table.data_bytes // table.data if table.data > 0 else run.manifest_bytes
+    hits = 0 if mine.prepared else hits_of(table, traits)
+    if mine.prepared and traits.hits and table.merges != mine.merges:
+        hits = 1
+    misses = 0 if mine.prepared else traits.misses
+    deletes = new_deletes if mine.prepared else table.deletes
+    if traits.matches_new:
+        hits += new_hits
+        misses += new_misses
+    else:
+        delete_hits = 0
+    if not sized_access(run, txn, FILE_READ, hits + misses, component, mean, pool):
+        return False
+    if traits.reads_per_hit > 1 and not sized_access(run, txn, FILE_READ, hits, component, mean, pool):
+        return False
+    if traits.filters_deletes and not sized_access(run, txn, FILE_READ, deletes + delete_hits, component, run.manifest_bytes, pool):
+        return False
+    if not sized_access(run, txn, FILE_WRITE, hits + delete_hits, component, mean, pool):
+        return False
+    new = traits.data + traits.deletes
+    if not mine.prepared and not sized_access(run, txn, FILE_WRITE, new, PER_ATTEMPT_IO, run.manifest_bytes, 1):
+        return False
+    merges_data = traits.merges and (not mine.prepared or table.data_revision != mine.data_revision)
+    if merges_data and not merge_manifests(run, txn, table.data, table.data_bytes, traits.data, run.target_bytes, component):
+        return False
+    merges_deletes = traits.deletes and (not mine.prepared or table.delete_revision != mine.delete_revision)
+    if merges_deletes and not merge_manifests(run, txn, table.deletes, table.delete_bytes, traits.deletes, NEVER, component):
+        return False
+    size = list_size(run, table.data + table.full + table.deletes + new)
+    if not sized_access(run, txn, LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1):
+        return False
+    mine.lists_written += 1
+    return True
+
+
+@jit
+def merge_manifests(run: Any, txn: Any, old: int, old_bytes: int, new: int, target: int, component: int) -> bool:
+    """Merge a group of manifests, if it is time: one after the other into one."""
+    new_bytes = new * run.manifest_bytes
+    header = run.manifest_header_bytes
+    merged = grown_manifests(old, old_bytes, new, new_bytes, run.min_count_to_merge, target, header)[3]
+    if merged == 0:
+        return True
+    size = old_bytes + (new_bytes if merged > old else 0)
+    return sized_access(run, txn, FILE_READ, merged, component, size // merged, 1) and sized_access(
+        run, txn, FILE_WRITE, 1, component, size - (merged - 1) * header, 1
+    )
+
+
+@jit
+def after_commit(run: Any, txn: Any, slot: int) -> bool:
+    """What the library reads when it is done, and what it cleans up."""
+    traits = traits_at(run, txn.cls, txn.operation)
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        if not metadata_access(run, txn, METADATA_READ, mine.snapshots + 1):
+            return False
+        if traits.list_after:
+            size = list_size(run, mine.manifests + traits.data + traits.deletes)
+            if not sized_access(run, txn, LIST_READ, 1, PER_ATTEMPT_IO, size, 1):
+                return False
+        if not sized_access(run, txn, LIST_DELETE, mine.lists_written - 1, PER_ATTEMPT_IO, 0, 1):
+            return False
+    return True

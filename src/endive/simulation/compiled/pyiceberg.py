@@ -1,0 +1,155 @@
+"""What a transaction does by itself on PyIceberg's commit path. Compiled ``endive.transaction.pyiceberg``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endive.simulation.compiled.draws import storage_uniform
+from endive.simulation.compiled.files import hits_of, list_size, review
+from endive.simulation.compiled.iceberg import (
+    CUT_OFF,
+    EXPIRED,
+    PREPARED,
+    REAL_CONFLICT,
+    is_real_conflict,
+    merge_manifests,
+    metadata_access,
+    size_mu,
+    sized_access,
+    sized_latency,
+)
+from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.layout import (
+    CONFLICT_IO,
+    FILE_READ,
+    FILE_WRITE,
+    LIST_DELETE,
+    LIST_READ,
+    LIST_WRITE,
+    METADATA_READ,
+    METADATA_WRITE,
+    NUM_OPERATIONS,
+    PER_ATTEMPT_IO,
+    UNUSED,
+)
+from endive.simulation.compiled.memory import class_at, table_at, touched_at, traits_at
+from endive.simulation.compiled.steps import step
+
+
+@jit
+def snapshots_made(run: Any, txn: Any) -> int:
+    """How many snapshots the operation makes of each table."""
+    return 1 if traits_at(run, txn.cls, NUM_OPERATIONS + txn.operation).kind == UNUSED else 2
+
+
+@jit
+def read_metadata(run: Any, txn: Any, slot: int) -> bool:
+    """The metadata of every written table, as it is now."""
+    for t in range(txn.written):
+        if not metadata_access(run, txn, METADATA_READ, table_at(run, touched_at(run, slot, t).table).snapshots):
+            return False
+    return True
+
+
+@jit
+def is_unchanged(run: Any, txn: Any, slot: int) -> bool:
+    """Whether the written tables still have the snapshots that the attempt is based on."""
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        if table_at(run, mine.table).length != mine.base:
+            return False
+    return True
+
+
+@jit
+def write_all_metadata(run: Any, txn: Any, slot: int) -> bool:
+    """The new metadata of every written table."""
+    made = snapshots_made(run, txn)
+    for t in range(txn.written):
+        snapshots = table_at(run, touched_at(run, slot, t).table).snapshots
+        if not metadata_access(run, txn, METADATA_WRITE, snapshots + made):
+            return False
+    return True
+
+
+@jit
+def validate_again(run: Any, txn: Any, slot: int, t: int) -> int:
+    """The metadata of a table, and what landed since the operation started; says how it ended."""
+    mine = touched_at(run, slot, t)
+    table = table_at(run, mine.table)
+    traits = traits_at(run, txn.cls, txn.operation)
+    if not metadata_access(run, txn, METADATA_READ, table.snapshots):
+        return CUT_OFF
+    if not traits.validates:
+        return PREPARED
+    if table.length - mine.start >= table.snapshots:
+        return EXPIRED
+    found = review(run, txn, slot, t)
+    size = list_size(run, table.data + table.full + table.deletes)
+    if not sized_access(run, txn, LIST_READ, found[0], CONFLICT_IO, size, 1):
+        return CUT_OFF
+    if not sized_access(run, txn, FILE_READ, found[1], CONFLICT_IO, run.manifest_bytes, 1):
+        return CUT_OFF
+    mine.seen = table.length
+    return REAL_CONFLICT if found[3] and is_real_conflict(run, txn) else PREPARED
+
+
+@jit
+def make_snapshots(run: Any, txn: Any, slot: int) -> bool:
+    """Make the manifests and lists of an attempt against the tables as they are now."""
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        mine.base = table_at(run, mine.table).length
+        if not _make_snapshot(run, txn, slot, t, traits_at(run, txn.cls, txn.operation)):
+            return False
+        second = traits_at(run, txn.cls, NUM_OPERATIONS + txn.operation)
+        if second.kind != UNUSED and not _make_snapshot(run, txn, slot, t, second):
+            return False
+    return True
+
+
+@jit
+def _make_snapshot(run: Any, txn: Any, slot: int, t: int, traits: Any) -> bool:
+    mine = touched_at(run, slot, t)
+    table = table_at(run, mine.table)
+    manifests = table.data + table.full + table.deletes
+    if traits.data:
+        if not _together(run, txn, list_size(run, manifests)):
+            return False
+        if traits.merges and not merge_manifests(run, txn, table.data, table.data_bytes, 1, run.target_bytes, PER_ATTEMPT_IO):
+            return False
+    else:
+        found = review(run, txn, slot, t)
+        if not sized_access(run, txn, LIST_READ, 1, PER_ATTEMPT_IO, list_size(run, manifests), 1):
+            return False
+        looked_into = hits_of(table, traits) + found[4] + found[5]
+        if not sized_access(run, txn, FILE_READ, looked_into, PER_ATTEMPT_IO, run.manifest_bytes, 1):
+            return False
+        if not sized_access(run, txn, FILE_WRITE, 1, PER_ATTEMPT_IO, run.manifest_bytes, 1):
+            return False
+    return sized_access(run, txn, LIST_WRITE, 1, PER_ATTEMPT_IO, list_size(run, manifests + 1), 1)
+
+
+@jit
+def _together(run: Any, txn: Any, bytes_read: int) -> bool:
+    """The new manifest is written while the manifest list is read."""
+    read = _latency(run, txn, LIST_READ, bytes_read)
+    write = _latency(run, txn, FILE_WRITE, run.manifest_bytes)
+    if not step(run, txn, PER_ATTEMPT_IO, max(read, write)):
+        return False
+    txn.counts[LIST_READ] += 1
+    txn.counts[FILE_WRITE] += 1
+    return True
+
+
+@jit
+def _latency(run: Any, txn: Any, kind: int, size: int) -> float:
+    parameters = class_at(run, txn.cls).access[kind]
+    return sized_latency(run, parameters, size_mu(run, txn, kind, size), storage_uniform(txn))
+
+
+@jit
+def clean_up(run: Any, txn: Any) -> bool:
+    """Delete the manifest lists of lost attempts."""
+    lost = txn.attempt * txn.written * snapshots_made(run, txn)
+    return sized_access(run, txn, LIST_DELETE, lost, PER_ATTEMPT_IO, 0, 1)

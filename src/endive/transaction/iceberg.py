@@ -1,0 +1,222 @@
+"""The way of a transaction through the commit protocol of Iceberg's Java library (commit path ``iceberg``).
+
+What differs from ``lifecycle``: every attempt begins with a refresh and with validation, so the first one already pays for what
+landed while the operation worked; the manifests of the first attempt are kept for the later ones; and what validation reads depends
+on what came between and how (``endive.table``).
+
+    attempt:  read the catalog; for each table: (read its metadata, if it has moved), (read what validation wants, serially),
+              (read the manifest list), (filter manifests, in the pool), (write new manifests, the first time), (merge manifests),
+              write the manifest list, write the metadata; commit
+    failure:  (give up), back off; attempt again
+    success:  read the catalog, the metadata and the manifest list; delete the manifest lists of lost attempts
+
+A table that did not move since the last attempt (somebody committed to another table of the group) costs nothing again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from endive.catalog.types import CatalogSnapshot
+from endive.costs import grown_manifests
+from endive.table import NO_SNAPSHOT, TableFiles, Traits
+from endive.table.files import NEVER
+from endive.transaction.lifecycle import (
+    CONFLICT_IO,
+    FILE_READ,
+    FILE_WRITE,
+    LIST_DELETE,
+    LIST_READ,
+    LIST_WRITE,
+    METADATA_READ,
+    METADATA_WRITE,
+    PER_ATTEMPT_IO,
+    AbortError,
+    FileAccess,
+    Lifecycle,
+    Steps,
+)
+from endive.transaction.types import VALIDATION_EXCEPTION
+
+
+@dataclass(slots=True)
+class Handle:
+    """A table as the operation knows it: where it started, and what it saw at its last attempt."""
+
+    start: int
+    """Snapshots that the table had when the operation started."""
+    version: int
+    seen: int
+    """Snapshots at the last attempt."""
+    prepared: bool = False
+    data_revision: int = 0
+    delete_revision: int = 0
+    merges: int = 0
+    lists_written: int = 0
+
+
+@dataclass(slots=True)
+class Review:
+    """What came between, as far as an operation cares."""
+
+    lists: int = 0
+    """Manifest lists that validation reads."""
+    manifests: int = 0
+    """Manifests that validation reads."""
+    head_listed: bool = False
+    """The current manifest list is one of those."""
+    conflicting: int = 0
+    """Snapshots since the last attempt that may be real conflicts."""
+    hits: int = 0
+    """New data manifests since the last attempt of the same partitions."""
+    misses: int = 0
+    """Others since the last attempt that have to be looked into to know."""
+    deletes: int = 0
+    """New delete manifests since the last attempt."""
+    delete_hits: int = 0
+    """Those of the same partitions."""
+
+
+def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> Review:
+    """Look through the snapshots since the start, newest first."""
+    found = Review()
+    unseen = files.length - handle.seen
+    for age, record in enumerate(files.history(handle.start)):
+        kind = record.kind
+        near = record.near(partitions)
+        added, removed = kind & traits.reads_added != 0, (kind & traits.reads_removed != 0) * traits.passes
+        deletes = (kind & traits.reads_deletes != 0) * traits.passes
+        found.lists += added + removed + deletes if traits.lists_each else kind & traits.validates != 0
+        if near or not traits.prunes:
+            found.manifests += record.data * (added + removed) + record.deletes * deletes
+        found.manifests += record.deletes * (kind & traits.reads_vectors != 0)
+        overlaps = near and record.overlaps(partitions)
+        if age < unseen and overlaps and kind & traits.conflicts != 0 and kind & traits.spares == 0:
+            found.conflicting += 1
+        if age < unseen or traits.forgets:
+            found.deletes += record.deletes
+            if overlaps:
+                found.hits += record.data
+                found.delete_hits += record.deletes
+            elif near:
+                found.misses += record.data
+    if files.length > handle.start and files.head is not None:
+        found.head_listed = files.head.kind & traits.validates != 0
+    return found
+
+
+class IcebergLifecycle(Lifecycle):
+    """One transaction on its way through Iceberg's commit protocol."""
+
+    def _commit(self, snapshot: CatalogSnapshot) -> Steps:
+        self.attempt = 0
+        handles = {t: self._handle(snapshot, t) for t in self._written}
+        seen = snapshot
+        while True:
+            current = yield from self._read_catalog()
+            for table_id in self._written:
+                yield from self._prepare(handles[table_id], table_id, seen, current)
+            result = yield from self._attempt(current)
+            if result.success:
+                yield from self._after_commit(current, handles)
+                return
+            seen = current
+            yield from self._lost_attempt()
+
+    def _handle(self, snapshot: CatalogSnapshot, table_id: int) -> Handle:
+        table = snapshot.get_table(table_id)
+        length = files_of(snapshot, table_id).length
+        return Handle(length, table.version, length)
+
+    def _prepare(self, handle: Handle, table_id: int, old: CatalogSnapshot, new: CatalogSnapshot) -> Steps:
+        """Make the new state of a table out of the current one."""
+        files, traits = files_of(new, table_id), self.txn.get_traits()
+        version = new.get_table(table_id).version
+        moved = version != handle.version
+        if handle.prepared and not moved:
+            return
+        if moved:
+            yield from self._metadata(METADATA_READ, files.metadata_size)
+        if traits.kind != NO_SNAPSHOT:
+            found = review(files, handle, traits, self._partitions(table_id))
+            if traits.validates and not files.knows(handle.start):
+                raise AbortError(VALIDATION_EXCEPTION)
+            yield from self._validate(files, found, old, new)
+            yield from self._make_snapshot(handle, files, found)
+        yield from self._metadata(METADATA_WRITE, files.model.metadata_size(files.snapshots + 1))
+        handle.version, handle.seen, handle.prepared = version, files.length, True
+        handle.data_revision, handle.delete_revision, handle.merges = files.data_revision, files.delete_revision, files.merges
+
+    def _validate(self, files: TableFiles, found: Review, old: CatalogSnapshot, new: CatalogSnapshot) -> Steps:
+        """Read what landed since the operation started, as far as it matters, and the current manifest list."""
+        yield from self._batches(LIST_READ, found.lists, CONFLICT_IO, files.list_size, 1)
+        yield from self._batches(FILE_READ, found.manifests, CONFLICT_IO, files.model.manifest_bytes, 1)
+        if found.conflicting and self._is_real_conflict(old, new, found.conflicting):
+            raise self._end_of_conflict()
+        if not found.head_listed:
+            yield from self._batches(LIST_READ, 1, PER_ATTEMPT_IO, files.list_size, 1)
+
+    def _make_snapshot(self, handle: Handle, files: TableFiles, found: Review) -> Steps:
+        """Filter, write and merge manifests, and write the manifest list."""
+        traits, model = self.txn.get_traits(), files.model
+        component = CONFLICT_IO if handle.prepared else PER_ATTEMPT_IO
+        pool = self.policy.max_parallel
+        mean = files.data_bytes // files.data if files.data else model.manifest_bytes
+        hits = 0 if handle.prepared else files.hits(traits)
+        if handle.prepared and traits.hits and files.merges != handle.merges:
+            hits = 1  # what it had found has been merged into another manifest
+        misses = 0 if handle.prepared else traits.misses
+        deletes = found.deletes if handle.prepared else files.deletes
+        delete_hits = 0
+        if traits.matches_new:
+            hits, misses, delete_hits = hits + found.hits, misses + found.misses, found.delete_hits
+        yield from self._batches(FILE_READ, hits + misses, component, mean, pool)
+        if traits.reads_per_hit > 1:
+            yield from self._batches(FILE_READ, hits, component, mean, pool)
+        if traits.filters_deletes:
+            yield from self._batches(FILE_READ, deletes + delete_hits, component, model.manifest_bytes, pool)
+        yield from self._batches(FILE_WRITE, hits + delete_hits, component, mean, pool)
+        if not handle.prepared:
+            yield from self._batches(FILE_WRITE, traits.data + traits.deletes, PER_ATTEMPT_IO, model.manifest_bytes, 1)
+        if traits.merges:
+            if not handle.prepared or files.data_revision != handle.data_revision:
+                yield from self._merge(files.data, files.data_bytes, traits.data, model.target_bytes, files, component)
+            if traits.deletes and (not handle.prepared or files.delete_revision != handle.delete_revision):
+                yield from self._merge(files.deletes, files.delete_bytes, traits.deletes, NEVER, files, component)
+        size = model.list_size(files.manifests + traits.data + traits.deletes)
+        yield from self._batches(LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1)
+        handle.lists_written += 1
+
+    def _merge(self, old: int, old_bytes: int, new: int, target: int, files: TableFiles, component: str) -> Steps:
+        """Merge a group of manifests, if it is time: one after the other into one."""
+        model = files.model
+        new_bytes = new * model.manifest_bytes
+        least, header = model.min_count_to_merge, model.manifest_header_bytes
+        _, _, _, merged = grown_manifests(old, old_bytes, new, new_bytes, least, target, header)
+        if merged:
+            size = old_bytes + (new_bytes if merged > old else 0)
+            yield from self._batches(FILE_READ, merged, component, size // merged, 1)
+            yield from self._batches(FILE_WRITE, 1, component, size - (merged - 1) * header, 1)
+
+    def _after_commit(self, committed: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
+        """What the library reads when it is done, and what it cleans up."""
+        yield from self._read_catalog()
+        for table_id in self._written:
+            files, traits = files_of(committed, table_id), self.txn.get_traits()
+            yield from self._metadata(METADATA_READ, files.model.metadata_size(files.snapshots + 1))
+            if traits.list_after:
+                size = files.model.list_size(files.manifests + traits.data + traits.deletes)
+                yield from self._batches(LIST_READ, 1, PER_ATTEMPT_IO, size, 1)
+            yield from self._batches(LIST_DELETE, handles[table_id].lists_written - 1, PER_ATTEMPT_IO, 0, 1)
+
+    def _metadata(self, access: FileAccess, size: int) -> Steps:
+        if not self.policy.table_metadata_inlined:
+            yield from self._batches(access, 1, PER_ATTEMPT_IO, size, 1)
+
+
+def files_of(snapshot: CatalogSnapshot, table_id: int) -> TableFiles:
+    """The files of a table, of which its catalog has to keep account."""
+    files = snapshot.get_table(table_id).files
+    if files is None:
+        raise ValueError("Iceberg's commit paths need a catalog that keeps account of files: give it a table_model")
+    return files

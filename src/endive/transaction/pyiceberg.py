@@ -1,0 +1,114 @@
+"""The way of a transaction through the commit protocol of PyIceberg (commit path ``pyiceberg``).
+
+What differs from the Java library: the first attempt is made against the snapshot that the operation started from, without a
+refresh; the commit begins with a check of what the catalog holds, and only an attempt that passes it writes metadata and swaps the
+pointer; validation comes with the first retry, and reads manifest lists anew for each question; nothing is kept from one attempt to
+the next; and nothing is read after the commit.
+
+    attempt:  (from the second on: read the catalog and the metadata, and what validation wants); make the manifests and lists;
+              read the catalog and the metadata; if the table is still the same: write the metadata, commit
+    failure:  (give up), back off; attempt again
+    success:  delete the manifest lists of lost attempts
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from endive.catalog.types import CatalogSnapshot
+from endive.table import TableFiles, Traits, pyiceberg_traits_of
+from endive.transaction.iceberg import Handle, IcebergLifecycle, files_of, review
+from endive.transaction.lifecycle import (
+    CONFLICT_IO,
+    FILE_READ,
+    FILE_WRITE,
+    LIST_DELETE,
+    LIST_READ,
+    LIST_WRITE,
+    METADATA_READ,
+    METADATA_WRITE,
+    PER_ATTEMPT_IO,
+    AbortError,
+    Steps,
+)
+from endive.transaction.types import VALIDATION_EXCEPTION
+
+
+class PyIcebergLifecycle(IcebergLifecycle):
+    """One transaction on its way through PyIceberg's commit protocol."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.txn.settings.isolation is None:
+            self.txn.settings = replace(self.txn.settings, isolation="serializable")
+
+    def _snapshots(self) -> tuple[Traits, ...]:
+        return pyiceberg_traits_of(self.txn.operation_type, self.txn.settings)
+
+    def _commit(self, snapshot: CatalogSnapshot) -> Steps:
+        self.attempt = 0
+        handles = {table_id: self._handle(snapshot, table_id) for table_id in self._written}
+        base, lost_lists = snapshot, 0
+        while True:
+            for table_id in self._written:
+                yield from self._make_snapshots(handles[table_id], files_of(base, table_id), table_id)
+            self._emit("check")
+            current = yield from self._read_catalog()
+            for table_id in self._written:
+                yield from self._metadata(METADATA_READ, files_of(current, table_id).metadata_size)
+            if all(files_of(current, t).length == files_of(base, t).length for t in self._written):
+                for table_id in self._written:
+                    files = files_of(current, table_id)
+                    yield from self._metadata(METADATA_WRITE, files.model.metadata_size(files.snapshots + len(self._snapshots())))
+                result = yield from self._attempt(current)
+                if result.success:
+                    yield from self._batches(LIST_DELETE, lost_lists, PER_ATTEMPT_IO, 0, 1)
+                    return
+            else:
+                self._emit("check_failed")
+            lost_lists += len(self._written) * len(self._snapshots())
+            yield from self._lost_attempt()
+            previous, base = base, (yield from self._read_catalog())
+            for table_id in self._written:
+                yield from self._metadata(METADATA_READ, files_of(base, table_id).metadata_size)
+                yield from self._validate_again(handles[table_id], table_id, previous, base)
+
+    def _validate_again(self, handle: Handle, table_id: int, old: CatalogSnapshot, new: CatalogSnapshot) -> Steps:
+        """Read what landed since the operation started, as far as it matters."""
+        files, traits = files_of(new, table_id), self._snapshots()[0]
+        if not traits.validates:
+            return
+        if not files.knows(handle.start):
+            raise AbortError(VALIDATION_EXCEPTION)
+        found = review(files, handle, traits, self._partitions(table_id))
+        yield from self._batches(LIST_READ, found.lists, CONFLICT_IO, files.list_size, 1)
+        yield from self._batches(FILE_READ, found.manifests, CONFLICT_IO, files.model.manifest_bytes, 1)
+        handle.seen = files.length
+        if found.conflicting and self._is_real_conflict(old, new, found.conflicting):
+            raise self._end_of_conflict()
+
+    def _make_snapshots(self, handle: Handle, files: TableFiles, table_id: int) -> Steps:
+        """Make the manifests and the list of each snapshot of the commit, the later ones on top of the earlier."""
+        model = files.model
+        for traits in self._snapshots():
+            if traits.data:
+                yield from self._together(files)
+                if traits.merges:
+                    yield from self._merge(files.data, files.data_bytes, 1, model.target_bytes, files, PER_ATTEMPT_IO)
+            else:
+                found = review(files, handle, traits, self._partitions(table_id))
+                yield from self._batches(LIST_READ, 1, PER_ATTEMPT_IO, files.list_size, 1)
+                looked_into = files.hits(traits) + found.hits + found.misses
+                yield from self._batches(FILE_READ, looked_into, PER_ATTEMPT_IO, model.manifest_bytes, 1)
+                yield from self._batches(FILE_WRITE, 1, PER_ATTEMPT_IO, model.manifest_bytes, 1)
+            yield from self._batches(LIST_WRITE, 1, PER_ATTEMPT_IO, model.list_size(files.manifests + 1), 1)
+
+    def _together(self, files: TableFiles) -> Steps:
+        """The new manifest is written while the manifest list is read."""
+        read = self.storage.slowest_read_ms(LIST_READ.kind, files.list_size, 1)
+        write = self.storage.slowest_write_ms(FILE_WRITE.kind, files.model.manifest_bytes, 1)
+        yield from self._wait(max(read, write), PER_ATTEMPT_IO, "io_together")
+        for access in (LIST_READ, FILE_WRITE):
+            self.counts[access.counter] += 1
+            self._emit("io", access.counter)
