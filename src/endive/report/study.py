@@ -8,31 +8,25 @@ tables of metrics alone: the rows of transactions are for the pipeline.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from endive.pipeline.dataset import Manifest, PipelineError, load_manifest
-from endive.pipeline.metrics import Metrics, MetricsOptions, last_options, load_tables, measure, up_to_date
+from endive.pipeline.consolidate import Sessions
+from endive.pipeline.dataset import Manifest, PipelineError
+from endive.pipeline.local import LocalRun, measure_here
+from endive.pipeline.measure import ALL
+from endive.pipeline.metrics import TABLES, MetricsOptions
 from endive.pipeline.parameters import Value
+from endive.pipeline.refresh import fresh_tables
 from endive.pipeline.tables import saturation_table
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
 from endive.report.errors import ReportError
 from endive.report.places import Place, PlaceKind, RunPlace, find_place
 from endive.report.style import colours
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
-
-    Sessions = Callable[[], AbstractContextManager[SparkSession]]
-
-ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -140,7 +134,7 @@ def load_study(
     place = find_place(Path(path))
     try:
         if place.kind == "sweep":
-            manifest, tables = _of_sweep(place.path, sessions)
+            manifest, tables = fresh_tables(place.path, sessions or _on_this_machine)
         else:
             manifest, tables = _of_runs(place)
         manifest, tables = _of_one_version(place.path, manifest, tables, code_version)
@@ -155,50 +149,20 @@ def load_study(
     return Study(place.path, place.kind, place.name, manifest, **frames, axis=axis, series=series, single_runs=place.runs)
 
 
-def _of_sweep(root: Path, sessions: Sessions | None) -> tuple[Manifest, dict[str, pa.Table]]:
-    """The tables of a directory of experiments, brought up to date first."""
-    from endive.pipeline.consolidate import consolidate, new_runs
+def _on_this_machine() -> Any:
+    """Spark on all cores."""
     from endive.pipeline.session import SparkOptions, spark_session
 
-    make = sessions or (lambda: spark_session(SparkOptions()))
-    manifest, options = load_manifest(root), last_options(root)
-    if manifest is not None and manifest.experiments and not new_runs(root, manifest) and up_to_date(root, manifest, options):
-        return manifest, load_tables(root)
-    with make() as spark:
-        consolidate(root, lambda: _Open(spark))
-        manifest = load_manifest(root)
-        if manifest is None or not manifest.experiments:
-            raise ReportError(f"{root}: none of its runs can be used; `endive experiments verify {root}` says why")
-        measure(spark, root, options)
-    return manifest, load_tables(root)
-
-
-class _Open(AbstractContextManager["SparkSession"]):
-    """A session that is open already, and stays so."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-
-    def __enter__(self) -> SparkSession:
-        return self._spark
-
-    def __exit__(self, *_: object) -> None:
-        """Leave it to its owner."""
+    return spark_session(SparkOptions())
 
 
 def _of_runs(place: Place) -> tuple[Manifest, dict[str, pa.Table]]:
     """The tables of the runs of one configuration."""
-    from endive.pipeline.local import LocalRun, measure_here
-
     runs = [LocalRun(run.seed, run.results, run.provenance_file, run.config) for run in place.runs]
     label = place.runs[0].label
     name = place.path.resolve().name if place.kind == "experiment" else label
     measured, manifest = measure_here(name, label, runs, MetricsOptions())
-    return manifest, _tables(measured)
-
-
-def _tables(measured: Metrics) -> dict[str, pa.Table]:
-    return {name: getattr(measured, name) for name in ("runs", "experiments", "saturation", "distributions", "over_time")}
+    return manifest, {name: getattr(measured, name) for name in TABLES}
 
 
 def _of_one_version(

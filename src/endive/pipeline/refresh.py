@@ -1,0 +1,29 @@
+"""The tables of a directory of experiments as they should be now: consolidated and measured first where that is needed."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pyarrow as pa
+
+from endive.pipeline.consolidate import Sessions, consolidate, new_runs
+from endive.pipeline.dataset import Manifest, PipelineError, load_manifest
+from endive.pipeline.metrics import last_options, load_tables, measure, up_to_date
+
+
+def fresh_tables(root: Path, sessions: Sessions) -> tuple[Manifest, dict[str, pa.Table]]:
+    """The manifest and the tables of metrics, measured with the options of the last time. A session is made only if it is needed.
+
+    Raises PipelineError if no run can be used.
+    """
+    manifest, options = load_manifest(root), last_options(root)
+    if manifest is None or not manifest.experiments or new_runs(root, manifest) or not up_to_date(root, manifest, options):
+        with sessions() as spark:
+            consolidate(root, lambda: nullcontext(spark))
+            manifest = load_manifest(root)
+            if manifest is None or not manifest.experiments:
+                message = f"{root}: none of its runs can be used; `endive experiments verify {root}` says why"
+                raise PipelineError(message, usage=True)
+            measure(spark, root, options)
+    return manifest, load_tables(root)
