@@ -123,15 +123,16 @@ def in_words(question: Question, found: Frontier) -> list[str]:
         return [f"{text} begins above {_load(question, question.search.highest)}, the highest load that was looked at."]
     if found.bound == "at_or_below":
         return [f"{text} holds at {_load(question, question.search.lowest)} already, the lowest load that was looked at."]
+    wider = "More seeds (--max-seeds) or longer runs would narrow it."
+    if found.low is None and found.high is None:
+        lowest, highest = (_load(question, point.load) for point in (found.points[0], found.points[-1]))
+        return [f"Whether {text} holds cannot be told for any load from {lowest} to {highest}. {wider}"]
     low = "below the lowest load" if found.low is None else _load(question, found.low)
     high = "above the highest load" if found.high is None else _load(question, found.high)
     load = "an unknown load" if found.load is None else _load(question, float(f"{found.load:.3g}"))
     told = [f"{text} begins at {load} (95 % interval: {low} to {high})."]
     if not found.narrow:
-        told.append(
-            f"The interval is wider than the {100.0 * question.search.tolerance:g} % that were asked for: "
-            f"more seeds (--max-seeds) or longer runs would narrow it."
-        )
+        told.append(f"The interval is wider than the {100.0 * question.search.tolerance:g} % that were asked for. {wider}")
     return told
 
 

@@ -1,0 +1,202 @@
+"""``endive compare``, as a user calls it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from endive.config import load_document
+from endive.experiment import run_experiment
+from tests.cli import invoke, strict
+
+CONFIG = """
+[simulation]
+duration_ms = 30_000
+engine = "reference"
+
+[experiment]
+label = "mix"
+
+[storage]
+provider = "s3"
+
+[transaction]
+retry = 4
+runtime = { mean = 500, sigma = 0.5 }
+
+[workload.ingest]
+rate = 2
+operation = "fast_append"
+
+[workload.merge]
+rate = 1
+operation = "merge_append"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.toml").write_text(CONFIG)
+    return Path("a.toml")
+
+
+def told(*arguments: str | Path, code: int = 0) -> Any:
+    result = invoke("compare", *map(str, arguments), "--json")
+    assert result.exit_code == code, result.output
+    return strict(result.stdout)
+
+
+def run_seeds(config: Path, root: Path, seeds: range, **overrides: Any) -> Path:
+    """Finished runs; returns the directory of their experiment."""
+    document = load_document(config, {key.replace("__", "."): value for key, value in overrides.items()})
+    for seed in seeds:
+        files = run_experiment(document, root=root, seed=seed).files
+    return files.config.parent
+
+
+def of(found: Any, metric: str, group: str = "all") -> Any:
+    (one,) = [each for each in found["comparisons"] if (each["metric"], each["workload_class"]) == (metric, group)]
+    return one
+
+
+def test_a_faster_store_is_better(config: Path) -> None:
+    found = told(config, config, "--set-b", "storage.provider=s3x", "--seeds", "4")
+    assert (found["paired"], found["seeds"], found["warnings"]) == (True, [0, 1, 2, 3], [])
+    latency = of(found, "commit_latency_p50_ms")
+    assert latency["better"] is True
+    assert latency["difference"] < -latency["half_width"] < 0.0
+    assert "commit latency p50 is" in latency["verdict"]
+    assert latency["verdict"].endswith(" %)")
+    assert found["answer"].startswith("B is better in ")
+    assert {each["workload_class"] for each in found["comparisons"]} == {"all", "ingest", "merge"}
+    assert len({each["metric"] for each in found["comparisons"]}) == 8
+
+
+def test_the_same_on_both_sides_is_equal(config: Path) -> None:
+    found = told(config, config, "--seeds", "3")
+    assert {each["verdict"] for each in found["comparisons"]} == {"A and B are equal"}
+    assert found["answer"] == "No difference between A and B can be told."
+
+
+def test_results_on_disk_are_those_of_the_configuration(config: Path) -> None:
+    a = run_seeds(config, Path("stored"), range(3))
+    b = run_seeds(config, Path("stored"), range(3), storage__provider="s3x")
+    stored = told(a, f"stored#{b.name}")
+    run = told(config, config, "--set-b", "storage.provider=s3x", "--seeds", "3")
+    assert stored["comparisons"] == run["comparisons"]
+
+
+def test_the_interval_is_that_of_paired_seeds(config: Path) -> None:
+    """Seed by seed from single runs, against scipy."""
+    a = run_seeds(config, Path("stored"), range(3))
+    b = run_seeds(config, Path("stored"), range(3), storage__provider="s3x")
+    single = [of(told(a / str(seed), b / str(seed)), "commit_latency_p50_ms") for seed in range(3)]
+    expected = stats.ttest_rel([each["b"] for each in single], [each["a"] for each in single]).confidence_interval(0.95)
+    found = of(told(a, b), "commit_latency_p50_ms")
+    assert found["difference"] == pytest.approx(np.mean([each["b"] - each["a"] for each in single]))
+    assert found["half_width"] == pytest.approx((expected.high - expected.low) / 2.0)
+    assert {each["half_width"] for each in single} == {None}
+
+
+def test_a_configuration_takes_the_seeds_of_what_is_there(config: Path) -> None:
+    a = run_seeds(config, Path("stored"), range(5, 8))
+    found = told(a, config)
+    assert (found["seeds"], found["paired"]) == ([5, 6, 7], True)
+
+
+def test_seeds_that_do_not_pair_are_compared_by_welch(config: Path) -> None:
+    a = run_seeds(config, Path("stored"), range(3))
+    b = run_seeds(config, Path("other"), range(10, 14), storage__provider="s3x")
+    found = told(a, b)
+    assert (found["paired"], found["seeds"]) == (False, None)
+    assert "Welch" in found["warnings"][0]
+    assert (of(found, "overhead")["n_a"], of(found, "overhead")["n_b"]) == (3, 4)
+
+
+def test_what_both_have_is_compared_and_the_rest_named(config: Path) -> None:
+    a = run_seeds(config, Path("stored"), range(4))
+    b = run_seeds(config, Path("other"), range(1, 5))
+    found = told(a, b)
+    assert found["seeds"] == [1, 2, 3]
+    assert found["warnings"] == ["compared by the 3 seeds that both have; left out: 0, 4"]
+
+
+def test_few_seeds_are_warned_of(config: Path) -> None:
+    result = invoke("compare", str(config), str(config), "--seeds", "2")
+    assert "fewer than 3 seeds: the intervals say little" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("condition", "code", "words"),
+    [
+        ("success < 1%", 0, "success < 1%: does not hold, at "),
+        ("success <= 100%", 3, "success <= 100%: holds, at "),
+        ("p99(ingest) > 1ms", 3, "the interval is clear of the threshold"),
+        ("throughput(ingest) < 50% of A", 0, " % of A ("),
+        ("p50 < 90% of A", 3, "p50 < 90% of A: holds, at "),
+        ("retries(merge, merge_append) > 1000", 0, "does not hold"),
+    ],
+)
+def test_conditions_on_b_decide_the_exit_code(config: Path, condition: str, code: int, words: str) -> None:
+    arguments = (config, config, "--set-b", "storage.provider=s3x", "--seeds", "3", "--fail-if", condition)
+    found = told(*arguments, code=code)
+    assert found["conditions"][0]["holds"] is (code == 3)
+    assert words in found["conditions"][0]["verdict"]
+    result = invoke("compare", *map(str, arguments))
+    assert (result.exit_code, found["conditions"][0]["verdict"] in result.stdout) == (code, True)
+
+
+def test_one_condition_of_several_is_enough(config: Path) -> None:
+    found = told(config, config, "--seeds", "3", "--fail-if", "success < 1%", "--fail-if", "throughput < 1000/s", code=3)
+    assert [each["holds"] for each in found["conditions"]] == [False, True]
+
+
+def test_what_cannot_be_measured_does_not_pass(config: Path) -> None:
+    """Of a class that commits nothing there is no latency."""
+    changes = ("--set", "workload.merge.runtime.mean=60000", "--set", "workload.merge.runtime.sigma=0.0")
+    found = told(config, config, *changes, "--seeds", "3", "--fail-if", "p99(merge) > 1s", code=3)
+    assert (found["conditions"][0]["value"], found["conditions"][0]["clear"]) == (None, False)
+    assert "counts as holding" in found["conditions"][0]["verdict"]
+
+
+def test_metrics_can_be_chosen(config: Path) -> None:
+    found = told(config, config, "--seeds", "3", "--metric", "p95", "--metric", "manifest_list_reads")
+    assert {each["metric"] for each in found["comparisons"]} == {"commit_latency_p95_ms", "manifest_list_reads_per_txn"}
+
+
+def test_people_read_a_table_for_each_class(config: Path) -> None:
+    text = invoke("compare", str(config), str(config), "--set-b", "storage.provider=s3x", "--seeds", "3").stdout
+    assert "A: a.toml (3 seeds)" in text
+    assert "B: a.toml storage.provider=s3x (3 seeds)" in text
+    assert all(title in text for title in ("All transactions", "Class ingest", "Class merge", "B / A", "verdict"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a.toml", "nowhere.toml"), "nowhere.toml: there is no such file"),
+        (("a.toml", "nowhere"), "nowhere: there is no such file or directory"),
+        (("a.toml", "a.toml", "--fail-if", "sucess < 99%"), "there is no metric 'sucess'; did you mean 'success'?"),
+        (("a.toml", "a.toml", "--metric", "speed"), "The metrics are"),
+        (("a.toml", "a.toml", "--seeds", "2", "--fail-if", "success(ingst) < 99%"), "B has no ingst; did you mean 'ingest'?"),
+        (("a.toml", "stored", "--set-b", "storage.provider=s3x"), "stored is no configuration"),
+    ],
+)
+def test_wrong_calls_end_with_2(config: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = invoke("compare", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_several_experiments_must_be_told_apart(config: Path) -> None:
+    run_seeds(config, Path("stored"), range(1))
+    run_seeds(config, Path("stored"), range(1), storage__provider="s3x")
+    result = invoke("compare", "stored", "a.toml")
+    assert result.exit_code == 2
+    assert "there are 2 experiments; say which, as stored#NAME: mix-" in result.stderr
+    assert "there is no experiment 'other'" in invoke("compare", "stored#other", "a.toml").stderr

@@ -1,0 +1,88 @@
+"""``endive examples``, as a user calls it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from endive.cli.examples import Example, examples_folder, find_examples
+from endive.config import load_document
+from endive.pipeline.frontier_study import command_line, read_question
+from endive.pipeline.plan import SweepReader
+from tests.cli import files, invoke, strict
+
+EXAMPLES = {example.name: example for example in find_examples()}
+GALLERY = {
+    "load_by_provider",
+    "catalog_latency",
+    "tables",
+    "groups",
+    "backoff",
+    "catalog_designs",
+    "inlining",
+    "uncommittable",
+}
+
+
+def test_all_studies_of_the_gallery_are_listed() -> None:
+    listed = {each["name"]: each for each in strict(invoke("examples", "--json").stdout)}
+    assert listed.keys() >= GALLERY
+    assert listed.keys() == EXAMPLES.keys()
+    assert len(listed) == sum(1 for _ in find_examples()), "two examples have the same name"
+    text = invoke("examples").stdout
+    assert all(f"{name} " in text for name in listed)
+
+
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=lambda example: example.name)
+def test_every_example_says_its_question_and_is_valid(example: Example) -> None:
+    assert 20 < len(example.question) < 140
+    assert example.question[-1] in ".?:"
+    if example.kind == "sweep":
+        for quick in (False, True):
+            assert SweepReader(example.path, quick=quick).plan().runs > 0
+    elif example.kind == "frontier":
+        for quick in (False, True):
+            assert read_question(example.path, command_line({}), {}, quick=quick).search.seeds > 1
+    else:
+        load_document(example.path)
+
+
+@pytest.mark.parametrize("example", [each for each in EXAMPLES.values() if each.kind != "run"], ids=lambda each: each.name)
+def test_every_study_has_a_quick_form(example: Example) -> None:
+    assert example.has_quick_form
+
+
+def test_an_example_can_be_shown() -> None:
+    assert invoke("examples", "show", "backoff").stdout == EXAMPLES["backoff"].path.read_text()
+    assert strict(invoke("examples", "show", "backoff", "--json").stdout)["kind"] == "sweep"
+
+
+@pytest.mark.parametrize("command", ["run", "show"])
+def test_an_unknown_example_ends_with_2(command: str) -> None:
+    result = invoke("examples", command, "bakoff")
+    assert result.exit_code == 2
+    assert "there is no example 'bakoff'; did you mean 'backoff'?" in result.stderr
+
+
+def test_a_configuration_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "short.toml"
+    text = (examples_folder() / "mixed.toml").read_text()
+    path.write_text(text.replace("duration_ms = 1_800_000", 'duration_ms = 30_000\nengine = "reference"'))
+    monkeypatch.setattr("endive.cli.examples.find_examples", lambda: iter([Example("short", "run", path)]))
+    told = strict(invoke("examples", "run", "short", "-o", str(tmp_path / "out"), "--json").stdout)
+    assert told["summary"]["total"]["transactions"] > 0
+    assert Path(told["files"][0]).is_file()
+
+
+def test_a_frontier_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "short.toml"
+    path.write_text(
+        '# Where?\n[frontier]\nvary = "workload.w.rate"\nuntil = "success < 99.9%"\nfrom = 0.5\nto = 1\nseeds = 2\nmax_seeds = 2\n'
+        '[base]\nsimulation = { duration_ms = 5_000, engine = "reference" }\nstorage = { provider = "instant" }\n'
+        'workload.w = { rate = 1.0, operation = "fast_append", runtime = { mean = 100 } }\n'
+    )
+    monkeypatch.setattr("endive.cli.examples.find_examples", lambda: iter([Example("short", "frontier", path)]))
+    told = strict(invoke("examples", "run", "short", "-o", str(tmp_path / "out"), "--json").stdout)
+    assert {point["load"] for point in told["points"]} >= {0.5, 1.0}
+    assert "frontier.json" in files(tmp_path / "out")

@@ -1,0 +1,137 @@
+"""``endive frontier``, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli import files, invoke, strict
+
+CONFIG = """
+[simulation]
+duration_ms = 30_000
+engine = "reference"
+
+[storage]
+provider = "s3"
+
+[transaction]
+retry = 3
+runtime = { mean = 500, sigma = 0.5 }
+
+[workload.ingest]
+rate = 1
+operation = "fast_append"
+"""
+QUESTION = ("--vary", "workload.ingest.rate", "--until", "success < 90%", "--tolerance", "50%", "--seeds", "3", "--max-seeds", "6")
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, str]:
+    """A search that was run once: its directory, what it printed, and what it said on the side."""
+    folder = tmp_path_factory.mktemp("frontier")
+    (folder / "load.toml").write_text(CONFIG)
+    result = invoke("frontier", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"), "--json")
+    assert result.exit_code == 0, result.output
+    return folder, strict(result.stdout), result.stderr
+
+
+def test_the_load_is_found_between_one_that_fails_and_one_that_holds(asked: tuple[Path, Any, str]) -> None:
+    _, told, _ = asked
+    assert told["bound"] == "crossed"
+    assert 1.0 <= told["low"] < told["load"] < told["high"] <= 64.0
+    verdicts = {point["load"]: point["verdict"] for point in told["points"]}
+    assert verdicts[told["low"]] == "fails"
+    assert verdicts[told["high"]] == "holds"
+
+
+def test_every_point_can_be_traced_to_its_seeds(asked: tuple[Path, Any, str]) -> None:
+    folder, told, _ = asked
+    for point in told["points"]:
+        values = [seed["success_rate"] for seed in point["seeds"].values()]
+        assert point["estimate"]["mean"] == pytest.approx(sum(values) / len(values))
+        assert point["estimate"]["n"] == len(values) >= 3
+        for seed in point["seeds"]:
+            kept = json.loads((folder / "out/runs" / point["experiment"] / f"{seed}.json").read_text())
+            assert kept["rows"][0]["success_rate"] == point["seeds"][seed]["success_rate"]
+    assert told["configuration"]["storage"] == {"provider": "s3"}
+    assert told["runs"] == sum(len(point["seeds"]) for point in told["points"])
+
+
+def test_the_answer_and_the_figure_are_written(asked: tuple[Path, Any, str]) -> None:
+    folder, told, _ = asked
+    names = {name for name in files(folder / "out") if not name.startswith("runs/")}
+    assert names == {"frontier.json", "frontier.png", "frontier.svg"}
+    written = json.loads((folder / "out/frontier.json").read_text())
+    assert written == {key: value for key, value in told.items() if key != "files"}
+
+
+def test_each_load_is_told_on_the_side(asked: tuple[Path, Any, str]) -> None:
+    _, told, said = asked
+    assert all(f"{point['load']:.4g}/s: " in said for point in told["points"])
+
+
+def test_a_rerun_runs_nothing_and_says_the_same(asked: tuple[Path, Any, str]) -> None:
+    folder, told, _ = asked
+    again = invoke("frontier", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"), "--json")
+    repeated = strict(again.stdout)
+    assert repeated["runs"] == 0
+    assert {**repeated, "runs": told["runs"], "seconds": told["seconds"]} == told
+
+
+def test_people_read_a_sentence_and_a_table(asked: tuple[Path, Any, str]) -> None:
+    folder, told, _ = asked
+    text = invoke("frontier", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out")).stdout
+    assert text.startswith(told["answer"][0])
+    assert f"success < 90% begins at {told['load']:.3g}/s (95 % interval: {told['low']:.4g}/s to {told['high']:.4g}/s)" in text
+    assert "workload.ingest.rate  success_rate" in text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "bound", "sentence"),
+    [
+        (("--from", "0.5", "--to", "1"), "above", "success < 90% begins above 1/s"),
+        (("--from", "40", "--to", "80"), "at_or_below", "success < 90% holds at 40/s already"),
+    ],
+)
+def test_a_range_without_a_crossing_is_an_answer(
+    asked: tuple[Path, Any, str], bounds: tuple[str, ...], bound: str, sentence: str
+) -> None:
+    folder, _, _ = asked
+    result = invoke("frontier", str(folder / "load.toml"), *QUESTION, *bounds, "-o", str(folder / bound), "--json")
+    told = strict(result.stdout)
+    assert result.exit_code == 0
+    assert (told["bound"], told["load"]) == (bound, None)
+    assert sentence in told["answer"][0]
+
+
+def test_what_the_runs_cannot_tell_is_said(asked: tuple[Path, Any, str]) -> None:
+    """A few transactions a run, all committed: that is no proof of anything."""
+    folder, _, _ = asked
+    bounds = ("--from", "0.1", "--to", "0.2", "--max-seeds", "3")
+    told = strict(invoke("frontier", str(folder / "load.toml"), *QUESTION, *bounds, "-o", str(folder / "few"), "--json").stdout)
+    assert (told["bound"], told["low"], told["high"], told["narrow"]) == ("crossed", None, None, False)
+    assert "cannot be told" in told["answer"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--vary", "workload.ingest.rte", "--from", "1"), "no such key; did you mean 'rate'?"),
+        (("--until", "success(ingst) < 90%"), "there is no class 'ingst'; did you mean 'ingest'?"),
+        (("--until", "sucess < 90%"), "The metrics are"),
+        (("--tolerance", "much"), "'much' is no share such as 5% or 0.05"),
+        (("--warmup", "40000"), "leave nothing of the run"),
+        (("--set", "storage.provider=s4"), "storage.provider"),
+        (("--quick",), "[frontier]"),
+    ],
+)
+def test_wrong_calls_end_with_2_and_write_nothing(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    (tmp_path / "load.toml").write_text(CONFIG)
+    result = invoke("frontier", str(tmp_path / "load.toml"), *QUESTION, *arguments, "-o", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert files(tmp_path) == {"load.toml"}

@@ -1,0 +1,101 @@
+"""Replications: the same metrics as the pipeline, kept by hash and seed, and nothing run twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endive.config import ConfigError, Document, compute_experiment_hash
+from endive.config.load import check_document
+from endive.experiment import run_experiment
+from endive.pipeline.local import LocalRun, measure_here
+from endive.pipeline.measure import RUN_SCHEMA
+from endive.pipeline.metrics import MetricsOptions
+from endive.pipeline.replications import Replications
+
+TREE: dict[str, Any] = {
+    "simulation": {"duration_ms": 20_000.0, "engine": "reference"},
+    "storage": {"provider": "s3x"},
+    "workload": {
+        "ingest": {"rate": 10.0, "operation": "fast_append", "runtime": {"mean": 200.0, "sigma": 0.5}},
+        "maintenance": {
+            "periodic": {"interval_ms": 5_000.0},
+            "operation": "validated_overwrite",
+            "runtime": {"distribution": "fixed", "value": 1_000.0},
+        },
+    },
+}
+
+
+def document(**overrides: Any) -> Document:
+    return check_document(TREE, "test", overrides={key.replace("__", "."): value for key, value in overrides.items()})
+
+
+@pytest.mark.parametrize("options", [MetricsOptions(), MetricsOptions(warmup_ms=2_000.0, cooldown_ms=1_000.0)])
+def test_the_metrics_are_those_of_the_pipeline(tmp_path: Path, options: MetricsOptions) -> None:
+    runs = Replications(tmp_path / "runs", options).measured(document(), [3])
+    files = run_experiment(document(experiment__label="x"), root=tmp_path, seed=3).files
+    expected, _ = measure_here("x", "x", [LocalRun(3, files.results, files.provenance, files.config)], options)
+    rows = [{**row, "experiment": "x"} for row in runs[0].rows]
+    assert [dict(row) for row in rows] == expected.runs.select(RUN_SCHEMA.names).to_pylist()
+    assert len(rows) == 7
+
+
+def test_what_was_run_is_found_again(tmp_path: Path) -> None:
+    told: list[int] = []
+    first = Replications(tmp_path, MetricsOptions(), report=told.append)
+    one = first.measured(document(), [2, 0, 1])
+    assert [run.seed for run in one] == [2, 0, 1]
+    assert (first.runs, sorted(told)) == (3, [0, 1, 2])
+    again = Replications(tmp_path, MetricsOptions())
+    assert again.measured(document(), [0, 1, 2, 3])[:3] == (one[1], one[2], one[0])
+    assert again.runs == 1
+    assert sorted(path.name for path in (tmp_path / compute_experiment_hash(document())).iterdir()) == [
+        f"{seed}.json" for seed in range(4)
+    ]
+
+
+def test_other_parameters_and_other_windows_are_other_runs(tmp_path: Path) -> None:
+    Replications(tmp_path, MetricsOptions()).measured(document(), [0])
+    for options, changes in ((MetricsOptions(), {"workload__ingest__rate": 5.0}), (MetricsOptions(warmup_ms=100.0), {})):
+        replications = Replications(tmp_path, options)
+        replications.measured(document(**changes), [0])
+        assert replications.runs == 1
+
+
+def test_a_damaged_file_is_run_again(tmp_path: Path) -> None:
+    first = Replications(tmp_path, MetricsOptions()).measured(document(), [0])
+    (file,) = tmp_path.rglob("0.json")
+    file.write_text(file.read_text()[:100])
+    again = Replications(tmp_path, MetricsOptions())
+    assert (again.measured(document(), [0]), again.runs) == (first, 1)
+    assert json.loads(file.read_text())["seed"] == 0
+
+
+def test_the_number_of_threads_changes_nothing(tmp_path: Path) -> None:
+    found = [Replications(tmp_path / str(n), MetricsOptions(), workers=n).measured(document(), range(4)) for n in (1, 3)]
+    assert found[0] == found[1]
+
+
+def test_a_class_that_a_run_has_nothing_of_counts_with_zeros(tmp_path: Path) -> None:
+    (run,) = Replications(tmp_path, MetricsOptions()).measured(document(), [0])
+    none = run.of("absent", "all")
+    assert (none["transactions"], none["throughput_per_s"], none["success_rate"]) == (0, 0.0, None)
+
+
+def test_a_run_that_fails_says_so_and_stops_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr("endive.pipeline.replications.measure_sources", fail)
+    with pytest.raises(RuntimeError, match="no such luck"):
+        Replications(tmp_path, MetricsOptions(), workers=2).measured(document(), range(6))
+    assert list(tmp_path.rglob("*.json")) == []
+
+
+def test_a_window_without_length_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="leave nothing of the run"):
+        Replications(tmp_path, MetricsOptions(warmup_ms=15_000.0, cooldown_ms=5_000.0)).measured(document(), [0])
