@@ -1,0 +1,1 @@
+"""Checks of the simulator against what is outside of it: real clients of Apache Iceberg."""
