@@ -24,7 +24,11 @@ _NAME = "report.html"
 def report(
     path: Annotated[
         Path,
-        typer.Argument(metavar="SWEEP_OR_RUN", help="Directory of experiments, of one experiment, or a run.", show_default=False),
+        typer.Argument(
+            metavar="SWEEP_OR_RUN",
+            help="The path of a directory of experiments, of one experiment, or of a run.",
+            show_default=False,
+        ),
     ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help=f"File to write. Default: {_NAME} beside the results.")] = None,
     load: Annotated[

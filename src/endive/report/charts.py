@@ -44,7 +44,8 @@ _CELL = 36
 """Heights in pixels."""
 _MOST_POINTS = 40
 """A curve with more rows than this is drawn without a point for each."""
-_LABEL_LIMIT = 150
+_LABEL_LIMIT = "containerSize()[0] * 0.35"
+"""Names of bars take this much of the width."""
 _REACH = 700
 """Size of the disc around a point in which it answers to the pointer."""
 _WHEEL = "wheel![event.ctrlKey || event.metaKey]"
@@ -112,9 +113,10 @@ def _intervals(figure: Figure, base: alt.Chart, low: str | None, high: str | Non
     start = {"x": alt.X, "y": alt.Y}[along](field=field(low), type="quantitative")
     end = {"x": alt.X2, "y": alt.Y2}[along](field=field(high))
     if figure.band:
-        yield base.mark_area(opacity=0.2, clip=True, orient="vertical" if along == "y" else "horizontal").encode(
-            **{along: start, f"{along}2": end}
-        )
+        several = 1 if figure.series is None else len(names_of(figure, figure.series))
+        yield base.mark_area(
+            opacity=min(0.2, 0.6 / several), clip=True, orient="vertical" if along == "y" else "horizontal"
+        ).encode(**{along: start, f"{along}2": end})
     else:
         yield base.mark_rule(strokeWidth=1.5, opacity=0.7, clip=True).encode(**{along: start, f"{along}2": end})
 
@@ -162,11 +164,14 @@ def _stacked(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]
 def _heatmap(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
     """A cell for each x and y, hatched where ``hatch`` says so."""
     assert figure.value is not None
+    scale: dict[str, Any] = {"type": "log" if figure.value.scale == "log" else "linear"}
+    if shared_columns(figure):
+        scale["domain"] = alt.ExprRef("value_domain")
     shade = alt.Color(
         field=field(figure.value.column),
         type="quantitative",
         title=figure.value.title,
-        scale=alt.Scale(scheme=cast(Any, SEQUENTIAL), type="log" if figure.value.scale == "log" else "linear"),
+        scale=alt.Scale(scheme=cast(Any, SEQUENTIAL), **scale),
         legend=alt.Legend(orient="top", gradientLength=220, format=number_format(figure.value), titleLimit=320),
     )
     across, up = discrete(figure, figure.x, alt.X), discrete(figure, figure.y, alt.Y, down=True)
@@ -174,11 +179,11 @@ def _heatmap(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]
     layers = [base.mark_rect().encode(color=shade)]
     if figure.hatch is not None:
         hatched = base.transform_filter(alt.FieldOneOfPredicate(field=field(figure.hatch), oneOf=list(HATCHES)))
-        scale = alt.Scale(domain=list(HATCHES), range=list(HATCHES.values()))
+        patterns = alt.Scale(domain=list(HATCHES), range=list(HATCHES.values()))
         layers.append(
-            hatched.mark_rect().encode(fill=alt.Fill(field=field(figure.hatch), type="nominal", scale=scale, legend=None))
+            hatched.mark_rect().encode(fill=alt.Fill(field=field(figure.hatch), type="nominal", scale=patterns, legend=None))
         )
-    return alt.layer(*layers).properties(height=alt.Step(_CELL))
+    return alt.layer(*layers).properties(height=alt.Step(_CELL)).add_params(*_domains(figure))
 
 
 def _swimlanes(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
@@ -226,7 +231,7 @@ def _styled(chart: Any) -> Any:
     return (
         chart.configure(font=_FONT)
         .configure_view(stroke=None)
-        .configure_axis(**text, **lines, labelLimit=_LABEL_LIMIT, labelOverlap="greedy", labelSeparation=6)
+        .configure_axis(**text, **lines, labelLimit=alt.ExprRef(_LABEL_LIMIT), labelOverlap="greedy", labelSeparation=6)
         .configure_axisX(labelAngle=0)
         .configure_legend(**text)
     )

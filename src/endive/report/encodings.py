@@ -54,8 +54,10 @@ def is_number(figure: Figure, column: str) -> bool:
 
 def shared_columns(figure: Figure) -> list[tuple[str, str, list[str]]]:
     """For small multiples: the channels on one scale, as name of the parameter, scale and the columns that it has to span."""
-    if figure.facet is None or figure.kind not in ("line", "bars", "stacked"):
+    if figure.facet is None or figure.kind == "swimlanes":
         return []
+    if figure.value is not None:
+        return [("value_domain", "log" if figure.value.scale == "log" else "colour", [figure.value.column])]
     axes = [("x", figure.x), ("y", figure.y)] if figure.kind == "line" else [("y", figure.y)]
     spans = {
         "x": [name for name in (figure.x.column, figure.x_low, figure.x_high) if name is not None],
