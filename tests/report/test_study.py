@@ -19,7 +19,7 @@ from endive.report.configurations import choose_axis, make_series, varying_param
 from endive.report.errors import ReportError
 from endive.report.study import Study
 from endive.report.style import MOST_SERIES
-from tests.pipeline.runs import document
+from tests.pipeline.runs import document, run_all
 from tests.report.studies import measured, one_experiment
 
 
@@ -120,6 +120,17 @@ def test_a_damaged_run_is_said(tmp_path: Path) -> None:
         file.write(b"more")
     with pytest.raises(ReportError, match="corrupt"):
         measured(directory / "0")
+
+
+def test_a_sweep_of_which_no_run_can_be_used(tmp_path: Path) -> None:
+    one_experiment(tmp_path, seeds=1, simulation__duration_ms=500.0)
+    (directory,) = tmp_path.glob("mixed-*")
+    with (directory / "0" / "results.parquet").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(ReportError, match=r"none of its runs can be used \(mixed-.* seed 0: corrupt"):
+        measured(tmp_path)
+    run_all([document(simulation__duration_ms=2_000.0)], tmp_path, [0])
+    assert measured(tmp_path).provenance()["experiments"] == 1
 
 
 def test_versions_are_not_mixed(tmp_path: Path) -> None:

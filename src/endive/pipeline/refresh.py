@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -18,12 +19,17 @@ def fresh_tables(root: Path, sessions: Sessions) -> tuple[Manifest, dict[str, pa
     Raises PipelineError if no run can be used.
     """
     manifest, options = load_manifest(root), last_options(root)
-    if manifest is None or not manifest.experiments or new_runs(root, manifest) or not up_to_date(root, manifest, options):
+    if manifest is None or not any(_used(manifest)) or new_runs(root, manifest) or not up_to_date(root, manifest, options):
         with sessions() as spark:
-            consolidate(root, lambda: nullcontext(spark))
+            done = consolidate(root, lambda: nullcontext(spark))
             manifest = load_manifest(root)
-            if manifest is None or not manifest.experiments:
-                message = f"{root}: none of its runs can be used; `endive experiments verify {root}` says why"
-                raise PipelineError(message, usage=True)
+            if manifest is None or not any(_used(manifest)):
+                why = "; ".join(f"{problem.where}: {problem.message}" for problem in done.problems[:1])
+                raise PipelineError(f"{root}: none of its runs can be used ({why}); `endive sweep` runs them anew", usage=True)
             measure(spark, root, options)
     return manifest, load_tables(root)
+
+
+def _used(manifest: Manifest) -> Iterator[bool]:
+    """For each experiment, whether the dataset holds any run of it."""
+    return (bool(experiment.parts) for experiment in manifest.experiments.values())

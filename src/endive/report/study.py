@@ -171,7 +171,8 @@ def _of_one_version(
     """What one version of the code has made. Raises ReportError if there are several and none was chosen."""
     versions: dict[str, list[str]] = {}
     for name, experiment in manifest.experiments.items():
-        versions.setdefault(experiment.code_version, []).append(name)
+        if experiment.parts:
+            versions.setdefault(experiment.code_version, []).append(name)
     chosen = [version for version in versions if wanted is None or wanted in version]
     told = ", ".join(f"{version} ({len(names)} experiments)" for version, names in sorted(versions.items()))
     if not chosen:
