@@ -89,7 +89,7 @@ def test_no_number_of_seeds_tells_what_is_equal() -> None:
     [
         ("throughput_per_s", 12.14, 0.83, 1.34, "B commits 12.1 +- 0.83 more transactions per second (+34 %)"),
         ("throughput_per_s", -2.0, 0.5, 0.8, "B commits 2 +- 0.5 fewer transactions per second (-20 %)"),
-        ("success_rate", -0.0512, 0.011, 0.95, "of B's transactions 5.12 +- 1.1 percentage points less succeed"),
+        ("success_rate", -0.0512, 0.011, 0.95, "success rate is 5.12 +- 1.1 percentage points lower in B"),
         ("commit_latency_p99_ms", -1234.0, 99.0, 0.6, "commit latency p99 is 1.23 +- 0.099 s shorter in B (-40 %)"),
         ("retries_per_txn", 0.5, 0.1, 1.5, "B retries 0.5 +- 0.1 times more per transaction (+50 %)"),
         ("overhead", 0.02, 0.01, 1.1, "overhead is 2 +- 1 percentage points higher in B"),
@@ -104,7 +104,7 @@ def test_sentences(metric: str, difference: float, half_width: float, ratio: flo
 def test_what_cannot_be_told_is_said_with_the_seeds_that_it_takes() -> None:
     found = Difference(10.0, 10.5, 0.5, 0.9, 1.05, 0.1, 5, 5, paired=True)
     seeds = seeds_to_tell(found)
-    expected = f"no difference can be told: the interval contains 0; about {seeds} seeds would tell a difference of 0.5/s"
+    expected = f"no difference can be told: the interval contains 0; about {seeds} seeds would tell a difference of 0.5"
     assert verdict("throughput_per_s", found) == expected
     one = Difference(10.0, 10.5, 0.5, None, 1.05, None, 1, 1, paired=True)
     assert verdict("throughput_per_s", one).endswith("with one seed, which is too few to tell")

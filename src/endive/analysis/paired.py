@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
 from endive.analysis.intervals import CONFIDENCE
-from endive.analysis.thresholds import kind_of, shown
+from endive.analysis.thresholds import kind_of
 
 MOST_SEEDS = 100_000
 """More seeds than this are not asked for: then there is no difference that anybody would notice."""
@@ -119,7 +119,7 @@ def verdict(metric: str, found: Difference) -> str:
     if found.difference == 0.0 and found.half_width == 0.0:
         return "A and B are equal"
     seeds = seeds_to_tell(found)
-    size = shown(metric, abs(found.difference))
+    size = amount(metric, replace(found, half_width=None))
     needed = "" if seeds is None else f"; about {seeds:,} seeds would tell a difference of {size}"
     return f"no difference can be told: the interval contains 0{needed}"
 
@@ -130,8 +130,6 @@ def _change(metric: str, found: Difference) -> str:
     share = "" if found.ratio is None or kind_of(metric) == "share" else f" ({100.0 * (found.ratio - 1.0):+.3g} %)"
     if metric == "throughput_per_s":
         return f"B commits {size} {'more' if more else 'fewer'} transactions per second{share}"
-    if metric == "success_rate":
-        return f"of B's transactions {size} {'more' if more else 'less'} succeed"
     if metric == "retries_per_txn":
         return f"B retries {size} times {'more' if more else 'less'} per transaction{share}"
     name = metric.removesuffix("_ms").removesuffix("_per_txn").removesuffix("_per_s").replace("_", " ")
