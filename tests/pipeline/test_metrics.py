@@ -37,7 +37,7 @@ ACCESSES = (
     "manifest_list_reads",
     "manifest_list_writes",
     "manifest_list_appends",
-    "manifest_list_deletes",
+    "file_deletes",
     "manifest_file_reads",
     "manifest_file_writes",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 from endive.catalog import InstantCatalog
 from endive.conflict_detector import PartitionOverlapConflictDetector
@@ -16,8 +17,6 @@ from endive.transaction.policy import CommitPath
 from endive.transaction.trace import TraceEvent
 
 PARTITIONS = 10
-Others = Sequence[Transaction]
-"""What one commit of others consists of; each is an operation by itself."""
 
 
 @dataclass(frozen=True)
@@ -31,24 +30,29 @@ class Charged:
 
 
 def play(
-    txn: Transaction, path: CommitPath, model: TableModel, others: Transaction, commits: Sequence[int], late: bool = False
+    txn: Transaction,
+    path: CommitPath,
+    model: TableModel,
+    others: Transaction | Sequence[Transaction],
+    commits: Sequence[int],
+    late: bool = False,
 ) -> Charged:
-    """Run an operation; others commit so many times before its first attempt and before the swap of each attempt.
+    """Run an operation; others commit so many times, in turn, before its first attempt and before the swap of each attempt.
 
     PyIceberg does not look before its first attempt, but checks before it swaps: there others commit before each check, or, if they
     are late, between check and swap.
     """
     catalog = InstantCatalog(1, (PARTITIONS,), table_model=model)
     waiting = list(commits)
+    in_turn = cycle([others] if isinstance(others, Transaction) else others)
     phases: list[Counter[str]] = [Counter()]
 
     def others_commit() -> None:
         for _ in range(waiting.pop(0) if waiting else 0):
+            other = next(in_turn)
             version = catalog.tables[0].version + 1
-            partitions = others.partitions_written
-            snapshots = (
-                pyiceberg_traits_of(others.operation_type, others.settings) if path == "pyiceberg" else (others.get_traits(),)
-            )
+            partitions = other.partitions_written
+            snapshots = pyiceberg_traits_of(other.operation_type, other.settings) if path == "pyiceberg" else (other.get_traits(),)
             changes = tuple(TableChange(traits, None if partitions is None else partitions[0]) for traits in snapshots)
             for _ in catalog.commit(catalog.seq, {0: version}, partitions_written=partitions, changes={0: changes}):
                 pass
@@ -76,7 +80,7 @@ def play(
         catalog,
         create_provider("instant", Stream(0)),
         PartitionOverlapConflictDetector(),
-        max_retries=len(commits) + 1,
+        max_retries=4,
         policy=policy,
         trace=watch,
     )

@@ -38,7 +38,7 @@ _COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("metadata_reads", pa.int64(), "metadata_reads"),
     ("metadata_writes", pa.int64(), "metadata_writes"),
     ("manifest_list_appends", pa.int64(), "manifest_list_appends"),
-    ("manifest_list_deletes", pa.int64(), "manifest_list_deletes"),
+    ("file_deletes", pa.int64(), "file_deletes"),
     ("n_restarts", pa.int64(), "restarts"),
     ("false_conflicts", pa.int64(), "false_conflicts"),
     ("real_conflicts", pa.int64(), "real_conflicts"),

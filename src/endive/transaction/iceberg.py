@@ -8,13 +8,15 @@ on what came between and how (``endive.table``).
               (read the manifest list), (filter manifests, in the pool), (write new manifests, the first time), (merge manifests),
               write the manifest list, write the metadata; commit
     failure:  (give up), back off; attempt again
-    success:  read the catalog, the metadata and the manifest list; delete the manifest lists of lost attempts
+    success:  read the catalog, the metadata and the manifest list; delete the manifest lists of lost attempts, and the manifests
+              that were merged away or that lost attempts had merged
 
 A table that did not move since the last attempt (somebody committed to another table of the group) costs nothing again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from endive.catalog.types import CatalogSnapshot
@@ -23,9 +25,9 @@ from endive.table import NO_SNAPSHOT, TableFiles, Traits
 from endive.table.files import NEVER
 from endive.transaction.lifecycle import (
     CONFLICT_IO,
+    FILE_DELETE,
     FILE_READ,
     FILE_WRITE,
-    LIST_DELETE,
     LIST_READ,
     LIST_WRITE,
     METADATA_READ,
@@ -52,7 +54,12 @@ class Handle:
     data_revision: int = 0
     delete_revision: int = 0
     merges: int = 0
-    lists_written: int = 0
+    lost: int = 0
+    """Lists and merged manifests of lost attempts."""
+    made: int = 0
+    """Manifests that the operation has written, but for merged ones."""
+    merged: bool = False
+    """Whether the last attempt merged what it had made."""
 
 
 @dataclass(slots=True)
@@ -176,19 +183,28 @@ class IcebergLifecycle(Lifecycle):
         if traits.filters_deletes:
             yield from self._batches(FILE_READ, deletes + delete_hits, component, model.manifest_bytes, pool)
         yield from self._batches(FILE_WRITE, hits + delete_hits, component, mean, pool)
+        handle.made += hits
         if not handle.prepared:
+            handle.made += traits.data
             yield from self._batches(FILE_WRITE, traits.data + traits.deletes, PER_ATTEMPT_IO, model.manifest_bytes, 1)
+        if handle.prepared:
+            handle.lost += 1
         if traits.merges:
             if not handle.prepared or files.data_revision != handle.data_revision:
-                yield from self._merge(files.data, files.data_bytes, traits.data, model.target_bytes, files, component)
+                was_merged = handle.merged
+                handle.merged = yield from self._merge(
+                    files.data, files.data_bytes, traits.data, model.target_bytes, files, component
+                )
+                handle.lost += was_merged
             if traits.deletes and (not handle.prepared or files.delete_revision != handle.delete_revision):
                 yield from self._merge(files.deletes, files.delete_bytes, traits.deletes, NEVER, files, component)
         size = model.list_size(files.manifests + traits.data + traits.deletes)
         yield from self._batches(LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1)
-        handle.lists_written += 1
 
-    def _merge(self, old: int, old_bytes: int, new: int, target: int, files: TableFiles, component: str) -> Steps:
-        """Merge a group of manifests, if it is time: one after the other into one."""
+    def _merge(
+        self, old: int, old_bytes: int, new: int, target: int, files: TableFiles, component: str
+    ) -> Generator[float, None, bool]:
+        """Merge a group of manifests, if it is time: one after the other into one. Says whether all were merged."""
         model = files.model
         new_bytes = new * model.manifest_bytes
         least, header = model.min_count_to_merge, model.manifest_header_bytes
@@ -197,6 +213,7 @@ class IcebergLifecycle(Lifecycle):
             size = old_bytes + (new_bytes if merged > old else 0)
             yield from self._batches(FILE_READ, merged, component, size // merged, 1)
             yield from self._batches(FILE_WRITE, 1, component, size - (merged - 1) * header, 1)
+        return 0 < merged == old + new
 
     def _after_commit(self, committed: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
         """What the library reads when it is done, and what it cleans up."""
@@ -207,7 +224,17 @@ class IcebergLifecycle(Lifecycle):
             if traits.list_after:
                 size = files.model.list_size(files.manifests + traits.data + traits.deletes)
                 yield from self._batches(LIST_READ, 1, PER_ATTEMPT_IO, size, 1)
-            yield from self._batches(LIST_DELETE, handles[table_id].lists_written - 1, PER_ATTEMPT_IO, 0, 1)
+            handle = handles[table_id]
+            if traits.kind == NO_SNAPSHOT:
+                yield from self._clean_up(files, traits)
+            yield from self._batches(FILE_DELETE, handle.lost + handle.made * handle.merged, PER_ATTEMPT_IO, 0, 1)
+
+    def _clean_up(self, files: TableFiles, traits: Traits) -> Steps:
+        """What an expiry looks through to find files that nobody needs any more: a list and a manifest for each snapshot."""
+        pool = self.policy.max_parallel
+        yield from self._batches(LIST_READ, files.snapshots, PER_ATTEMPT_IO, files.list_size, pool)
+        yield from self._batches(FILE_READ, files.snapshots, PER_ATTEMPT_IO, files.model.manifest_bytes, pool)
+        yield from self._batches(FILE_DELETE, max(files.snapshots - traits.retain, 0), PER_ATTEMPT_IO, 0, pool)
 
     def _metadata(self, access: FileAccess, size: int) -> Steps:
         if not self.policy.table_metadata_inlined:

@@ -56,9 +56,9 @@ LIST_READ = FileAccess(True, MANIFEST_LIST, "manifest_list_bytes", "manifest_lis
 LIST_WRITE = FileAccess(False, MANIFEST_LIST, "manifest_list_bytes", "manifest_list_writes")
 FILE_READ = FileAccess(True, MANIFEST_FILE, "manifest_file_bytes", "manifest_file_reads")
 FILE_WRITE = FileAccess(False, MANIFEST_FILE, "manifest_file_bytes", "manifest_file_writes")
-LIST_DELETE = FileAccess(False, MANIFEST_LIST, "", "manifest_list_deletes")
+FILE_DELETE = FileAccess(False, MANIFEST_FILE, "", "file_deletes")
 LIST_APPENDS = "manifest_list_appends"
-_ACCESSES = (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, LIST_DELETE)
+_ACCESSES = (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE)
 COUNTERS = (*(access.counter for access in _ACCESSES), LIST_APPENDS)
 
 CATALOG_READ = "catalog_read_ms"

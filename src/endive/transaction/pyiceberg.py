@@ -8,7 +8,7 @@ the next; and nothing is read after the commit.
     attempt:  (from the second on: read the catalog and the metadata, and what validation wants); make the manifests and lists;
               read the catalog and the metadata; if the table is still the same: write the metadata, commit
     failure:  (give up), back off; attempt again
-    success:  delete the manifest lists of lost attempts
+    success:  delete the manifests and manifest lists of lost attempts
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from endive.table import TableFiles, Traits, pyiceberg_traits_of
 from endive.transaction.iceberg import Handle, IcebergLifecycle, files_of, review
 from endive.transaction.lifecycle import (
     CONFLICT_IO,
+    FILE_DELETE,
     FILE_READ,
     FILE_WRITE,
-    LIST_DELETE,
     LIST_READ,
     LIST_WRITE,
     METADATA_READ,
@@ -49,8 +49,9 @@ class PyIcebergLifecycle(IcebergLifecycle):
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
         self.attempt = 0
         handles = {table_id: self._handle(snapshot, table_id) for table_id in self._written}
-        base, lost_lists = snapshot, 0
+        base, lost = snapshot, 0
         while True:
+            written = self.counts[FILE_WRITE.counter] + self.counts[LIST_WRITE.counter]
             for table_id in self._written:
                 yield from self._make_snapshots(handles[table_id], files_of(base, table_id), table_id)
             self._emit("check")
@@ -63,11 +64,11 @@ class PyIcebergLifecycle(IcebergLifecycle):
                     yield from self._metadata(METADATA_WRITE, files.model.metadata_size(files.snapshots + len(self._snapshots())))
                 result = yield from self._attempt(current)
                 if result.success:
-                    yield from self._batches(LIST_DELETE, lost_lists, PER_ATTEMPT_IO, 0, 1)
+                    yield from self._batches(FILE_DELETE, lost, PER_ATTEMPT_IO, 0, 1)
                     return
             else:
                 self._emit("check_failed")
-            lost_lists += len(self._written) * len(self._snapshots())
+            lost += self.counts[FILE_WRITE.counter] + self.counts[LIST_WRITE.counter] - written
             yield from self._lost_attempt()
             previous, base = base, (yield from self._read_catalog())
             for table_id in self._written:

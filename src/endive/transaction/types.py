@@ -67,8 +67,8 @@ class TransactionResult:
     metadata_reads: int = 0
     metadata_writes: int = 0
     manifest_list_appends: int = 0
-    manifest_list_deletes: int = 0
-    """Of attempts that were lost: cleaned up after the commit, on Iceberg's path."""
+    file_deletes: int = 0
+    """Manifests and lists that are of no use after the commit, on Iceberg's paths."""
     event_count: int = 0
     """Latency-bearing steps: a batch of parallel accesses is one, a commit is one for each round trip."""
     restarts: int = 0

@@ -15,9 +15,9 @@ from endive.simulation.compiled.files import hits_of, list_size, metadata_size, 
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
     CONFLICT_IO,
+    FILE_DELETE,
     FILE_READ,
     FILE_WRITE,
-    LIST_DELETE,
     LIST_READ,
     LIST_WRITE,
     METADATA_READ,
@@ -86,7 +86,10 @@ def take_handles(run: Any, txn: Any, slot: int) -> None:
         mine.seen = table.length
         mine.prepared_version = table.version
         mine.prepared = 0
-        mine.lists_written = 0
+        mine.lost = 0
+        mine.made = 0
+        mine.merged = 0
+    txn.lost_files = 0
 
 
 @jit
@@ -168,20 +171,30 @@ def _make_snapshot(
         return False
     if not sized_access(run, txn, FILE_WRITE, hits + delete_hits, component, mean, pool):
         return False
+    mine.made += hits if mine.prepared else hits + traits.data
+    if mine.prepared:
+        mine.lost += 1
     new = traits.data + traits.deletes
     if not mine.prepared and not sized_access(run, txn, FILE_WRITE, new, PER_ATTEMPT_IO, run.manifest_bytes, 1):
         return False
-    merges_data = traits.merges and (not mine.prepared or table.data_revision != mine.data_revision)
-    if merges_data and not merge_manifests(run, txn, table.data, table.data_bytes, traits.data, run.target_bytes, component):
-        return False
+    if traits.merges and (not mine.prepared or table.data_revision != mine.data_revision):
+        if not merge_manifests(run, txn, table.data, table.data_bytes, traits.data, run.target_bytes, component):
+            return False
+        mine.lost += mine.merged
+        merged = merged_count(run, table.data, table.data_bytes, traits.data, run.target_bytes)
+        mine.merged = 1 if 0 < merged == table.data + traits.data else 0
     merges_deletes = traits.deletes and (not mine.prepared or table.delete_revision != mine.delete_revision)
     if merges_deletes and not merge_manifests(run, txn, table.deletes, table.delete_bytes, traits.deletes, NEVER, component):
         return False
     size = list_size(run, table.data + table.full + table.deletes + new)
-    if not sized_access(run, txn, LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1):
-        return False
-    mine.lists_written += 1
-    return True
+    return sized_access(run, txn, LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1)
+
+
+@jit
+def merged_count(run: Any, old: int, old_bytes: int, new: int, target: int) -> int:
+    """How many manifests of a group are merged when new ones are added."""
+    new_bytes = new * run.manifest_bytes
+    return grown_manifests(old, old_bytes, new, new_bytes, run.min_count_to_merge, target, run.manifest_header_bytes)[3]
 
 
 @jit
@@ -189,7 +202,7 @@ def merge_manifests(run: Any, txn: Any, old: int, old_bytes: int, new: int, targ
     """Merge a group of manifests, if it is time: one after the other into one."""
     new_bytes = new * run.manifest_bytes
     header = run.manifest_header_bytes
-    merged = grown_manifests(old, old_bytes, new, new_bytes, run.min_count_to_merge, target, header)[3]
+    merged = merged_count(run, old, old_bytes, new, target)
     if merged == 0:
         return True
     size = old_bytes + (new_bytes if merged > old else 0)
@@ -210,6 +223,20 @@ def after_commit(run: Any, txn: Any, slot: int) -> bool:
             size = list_size(run, mine.manifests + traits.data + traits.deletes)
             if not sized_access(run, txn, LIST_READ, 1, PER_ATTEMPT_IO, size, 1):
                 return False
-        if not sized_access(run, txn, LIST_DELETE, mine.lists_written - 1, PER_ATTEMPT_IO, 0, 1):
+        if traits.kind == NO_SNAPSHOT and not _clean_up(run, txn, mine, traits.retain):
+            return False
+        if not sized_access(run, txn, FILE_DELETE, mine.lost + mine.made * mine.merged, PER_ATTEMPT_IO, 0, 1):
             return False
     return True
+
+
+@jit
+def _clean_up(run: Any, txn: Any, mine: Any, retain: int) -> bool:
+    """What an expiry looks through to find files that nobody needs any more: a list and a manifest for each snapshot."""
+    pool = class_at(run, txn.cls).max_parallel
+    size = list_size(run, mine.manifests)
+    return (
+        sized_access(run, txn, LIST_READ, mine.snapshots, PER_ATTEMPT_IO, size, pool)
+        and sized_access(run, txn, FILE_READ, mine.snapshots, PER_ATTEMPT_IO, run.manifest_bytes, pool)
+        and sized_access(run, txn, FILE_DELETE, max(mine.snapshots - retain, 0), PER_ATTEMPT_IO, 0, pool)
+    )

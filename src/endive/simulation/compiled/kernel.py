@@ -57,6 +57,7 @@ from endive.simulation.compiled.layout import (
     FAILED_APPEND,
     FAILED_COMMIT,
     FAILED_COMPACTION,
+    FILE_WRITE,
     ICEBERG,
     LIST_APPEND,
     LIST_APPENDS,
@@ -573,6 +574,7 @@ def _end_commit(run: Any, txn: Any, slot: int, success: bool, effect_at: float) 
 def _lost_attempt(run: Any, txn: Any, slot: int) -> None:
     """Give up, or wait and read the catalog again."""
     cls = class_at(run, txn.cls)
+    txn.lost_files += txn.counts[FILE_WRITE] + txn.counts[LIST_WRITE] - txn.written_before
     if txn.attempt >= cls.max_retries:
         _abort(run, txn, slot, MAX_RETRIES)
     elif txn.attempt >= cls.timeout_from_retry and txn.now_ms - txn.commit_started_ms > cls.timeout_ms:

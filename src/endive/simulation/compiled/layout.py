@@ -15,8 +15,8 @@ from endive.table import Traits
 
 # Where time goes: indices of Txn.times, in the order of lifecycle.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, CATALOG_COMMIT, BACKOFF = range(6)
-# Accesses to files: indices of Txn.counts and, up to LIST_DELETE, of Class.access and Class.sized.
-METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, LIST_DELETE, LIST_APPENDS = range(8)
+# Accesses to files: indices of Txn.counts and, up to FILE_DELETE, of Class.access and Class.sized.
+METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE, LIST_APPENDS = range(8)
 NUM_COUNTS = 8
 # Distributions of the catalog: indices of Run.catalog.
 READ, COMMIT, FAILED_COMMIT, APPEND, FAILED_APPEND, COMPACTION, FAILED_COMPACTION, LOG_ENTRY = range(8)
@@ -247,6 +247,8 @@ TXN = np.dtype(
         ("times", "f8", (6,)),
         ("counts", "i8", (NUM_COUNTS,)),
         ("history_start", "i8"),
+        ("written_before", "i8"),
+        ("lost_files", "i8"),
     ]
 )
 
@@ -293,7 +295,9 @@ TOUCHED = np.dtype(
         ("data_revision", "i8"),
         ("delete_revision", "i8"),
         ("merges", "i8"),
-        ("lists_written", "i8"),
+        ("lost", "i8"),
+        ("made", "i8"),
+        ("merged", "i8"),
         ("snapshots", "i8"),
         ("manifests", "i8"),
     ]

@@ -76,7 +76,7 @@ _BY_SIZE = (
     (MANIFEST_LIST, True),
     (MANIFEST_FILE, False),
     (MANIFEST_FILE, True),
-    (MANIFEST_LIST, True),
+    (MANIFEST_FILE, True),
 )
 """Objects, and whether they are written, in the order of ``layout.METADATA_READ`` and so on."""
 _TABLE_SETTINGS = (
@@ -280,7 +280,7 @@ class _Lowering:
             profile.write_parameters(MANIFEST_LIST, sizes.manifest_list_bytes),
             profile.read_parameters(MANIFEST_FILE, sizes.manifest_file_bytes),
             profile.write_parameters(MANIFEST_FILE, sizes.manifest_file_bytes),
-            profile.write_parameters(MANIFEST_LIST, 0),
+            profile.write_parameters(MANIFEST_FILE, 0),
         )
         for kind, (distribution, write) in enumerate(_BY_SIZE):
             found = profile.distribution(distribution, write=write)

@@ -21,9 +21,9 @@ from endive.simulation.compiled.iceberg import (
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
     CONFLICT_IO,
+    FILE_DELETE,
     FILE_READ,
     FILE_WRITE,
-    LIST_DELETE,
     LIST_READ,
     LIST_WRITE,
     METADATA_READ,
@@ -97,6 +97,7 @@ def validate_again(run: Any, txn: Any, slot: int, t: int) -> int:
 @jit
 def make_snapshots(run: Any, txn: Any, slot: int) -> bool:
     """Make the manifests and lists of an attempt against the tables as they are now."""
+    txn.written_before = txn.counts[FILE_WRITE] + txn.counts[LIST_WRITE]
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         mine.base = table_at(run, mine.table).length
@@ -150,6 +151,5 @@ def _latency(run: Any, txn: Any, kind: int, size: int) -> float:
 
 @jit
 def clean_up(run: Any, txn: Any) -> bool:
-    """Delete the manifest lists of lost attempts."""
-    lost = txn.attempt * txn.written * snapshots_made(run, txn)
-    return sized_access(run, txn, LIST_DELETE, lost, PER_ATTEMPT_IO, 0, 1)
+    """Delete the manifests and manifest lists of lost attempts."""
+    return sized_access(run, txn, FILE_DELETE, txn.lost_files, PER_ATTEMPT_IO, 0, 1)

@@ -45,7 +45,7 @@ def to_batch(txns: layout.Array, tables: layout.Ints, class_names: Sequence[str]
         "metadata_reads": _plain(counts[:, layout.METADATA_READ]),
         "metadata_writes": _plain(counts[:, layout.METADATA_WRITE]),
         "manifest_list_appends": _plain(counts[:, layout.LIST_APPENDS]),
-        "manifest_list_deletes": _plain(counts[:, layout.LIST_DELETE]),
+        "file_deletes": _plain(counts[:, layout.FILE_DELETE]),
         "n_restarts": _plain(txns["restarts"]),
         "false_conflicts": _plain(txns["false_conflicts"]),
         "real_conflicts": _plain(txns["real_conflicts"]),
