@@ -90,6 +90,7 @@ def _sides(
     out: Path,
 ) -> tuple[Side, Side]:
     """Both sides; what is a configuration is run, with the seeds of the other if that is there already."""
+    from endive.cli.run import announce_compilation
     from endive.config.identity import code_version
     from endive.pipeline.replications import Replications
     from endive.report.comparison import Side, stored_side
@@ -108,6 +109,7 @@ def _sides(
         if document is None:
             found.append(stored[place])
             continue
+        announce_compilation(output, document)
         before = replications.runs
         runs = replications.measured(document, wanted)
         output.note(f"{name}: {len(runs)} seeds, {replications.runs - before} run now")

@@ -65,12 +65,14 @@ def frontier(
 def answer(output: Output, question: Question, folder: Path, warmup: float | None = None) -> None:
     """Search, tell and write."""
     from endive.analysis.frontier import find_frontier
+    from endive.cli.run import announce_compilation
     from endive.pipeline.frontier_study import Evaluator
     from endive.pipeline.metrics import MetricsOptions
     from endive.pipeline.replications import Replications
 
     started = time.perf_counter()
     replications = Replications(folder / "runs", MetricsOptions(warmup_ms=warmup))
+    announce_compilation(output, question.document(question.search.start))
     output.note(f"{question.condition.text} over {question.vary}, from {question.search.start:g} to {question.search.highest:g}")
     found = find_frontier(
         Evaluator(question, replications),

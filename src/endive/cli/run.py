@@ -49,7 +49,7 @@ def run(
             overrides["simulation.engine"] = engine
         document = load_document(config, overrides)
         root = out or (_DEFAULT_ROOT if document.experiment.label else Path())
-        _announce_compilation(output, document, trace)
+        announce_compilation(output, document, trace)
         with _progress(output, document.simulation.duration_ms) as progress:
             finished = run_experiment(document, root=root, seed=seed, trace=trace, progress=progress)
         output.result(
@@ -65,7 +65,7 @@ def run(
         output.text(f"{finished.rows} rows in {finished.files.results}")
 
 
-def _announce_compilation(output: Output, document: Document, trace: bool) -> None:
+def announce_compilation(output: Output, document: Document, trace: bool = False) -> None:
     """The first run of a version compiles the engine; say so, since nothing is to be seen meanwhile."""
     if trace or document.simulation.engine == "reference":
         return
