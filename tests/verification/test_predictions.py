@@ -12,7 +12,8 @@ from verification.iceberg.predict import left_out, predict_counts
 from verification.iceberg.python_cases import PythonCase
 
 MEASURED = golden.load(golden.JAVA) | golden.load(golden.PYTHON)
-CASES: dict[str, JavaCase | PythonCase] = {golden.case_name(case): case for case in (*java_cases.CASES, *python_cases.CASES)}
+ALL: list[JavaCase | PythonCase] = [*java_cases.CASES, *python_cases.CASES]
+CASES = {golden.case_name(case): case for case in ALL}
 FOLLOWED = {name: case for name, case in CASES.items() if left_out(case) is None}
 
 

@@ -1,0 +1,111 @@
+"""Modes two and three in the simulator: the same writers, latencies and retries, without a real client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endive.config import build_simulation_config
+from endive.config.load import check_document
+from endive.simulation.compiled.engine import CompiledEngine
+from verification.iceberg.victims import VictimCase
+from verification.iceberg.writers import WritersCase
+
+WRITERS_SECONDS = 400.0
+WRITERS_SEEDS = range(5)
+VICTIM_SEEDS = range(200)
+_LATENCIES = ("T_METADATA_ROOT", "T_TABLE_METADATA", "T_MANIFEST_LIST", "T_MANIFEST_FILE")
+_POOL = 64
+_NEVER_MERGE = 1_000_000_000
+
+OPERATIONS: dict[str, dict[str, Any]] = {
+    "fast_append": {"operation": "fast_append"},
+    "merge_append": {"operation": "merge_append"},
+    "overwrite_serializable": {"operation": "overwrite", "isolation": "serializable"},
+    "rewrite_files": {"operation": "rewrite_files"},
+    "replace_partitions": {"operation": "replace_partitions"},
+}
+PATHS = {"java": "iceberg", "pyiceberg": "pyiceberg"}
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What the simulator says will come of it."""
+
+    attempts_per_commit: float
+    attempts_per_operation: float
+    success: float
+    commits_per_second: float
+
+
+def predict_writers(case: WritersCase) -> Predicted:
+    """Writers in a closed loop, each on a partition of its own."""
+    low, high = case.runtime_ms
+    own = {
+        **OPERATIONS[case.operation],
+        "closed": {"clients": 1},
+        "runtime": {"distribution": "uniform", "min": low, "max": high},
+    }
+    document = _document(case.access_ms, 1000.0 * WRITERS_SECONDS, PATHS[case.client], max(case.writers, 2))
+    document["table"] = {"manifests": case.writers, "snapshots": 1, "min_count_to_merge": _NEVER_MERGE}
+    document["workload"] = {f"writer-{i}": own | {"partition_range": [i, i + 1]} for i in range(case.writers)}
+    rows = pa.concat_tables([_run(document, seed) for seed in WRITERS_SEEDS])
+    return _predicted(rows, WRITERS_SECONDS * len(WRITERS_SEEDS))
+
+
+def predict_victim(case: VictimCase) -> Predicted:
+    """One long operation beside appends, many times."""
+    settle_ms = 1_000.0
+    document = _document(case.access_ms, settle_ms + 20.0 * case.runtime_ms, "iceberg", 2)
+    document["table"] = {"manifests": 1 + case.manifests(), "snapshots": 1}
+    document["workload"] = {
+        "appends": {
+            "operation": "fast_append",
+            "rate": case.appends_per_second,
+            "runtime": {"distribution": "fixed", "value": 0.0},
+            "partition_range": [1, 2],
+        },
+        "victim": {
+            **OPERATIONS[case.operation],
+            "periodic": {"interval_ms": 1e12, "phase_ms": settle_ms},
+            "runtime": {"distribution": "fixed", "value": case.runtime_ms},
+            "partition_range": [0, 1],
+        },
+    }
+    rows = pa.concat_tables([_run(document, seed) for seed in VICTIM_SEEDS])
+    return _predicted(rows.filter(pc.equal(rows["workload_class"], "victim")), len(VICTIM_SEEDS) * case.runtime_ms / 1000.0)
+
+
+def _document(access_ms: float, duration_ms: float, path: str, partitions: int) -> dict[str, Any]:
+    latency = {"mean": access_ms, "stddev": 0.0}
+    return {
+        "simulation": {"duration_ms": duration_ms, "drain": True},
+        "storage": {
+            "max_parallel": _POOL,
+            "T_CAS": latency,
+            **{key: {"read": latency, "write": latency} for key in _LATENCIES},
+        },
+        "catalog": {"table_metadata_inlined": False, "partitions": {"num_partitions": partitions}},
+        "transaction": {"commit_path": path, "retry_policy": "iceberg", "partitions_per_txn": 1},
+    }
+
+
+def _run(document: dict[str, Any], seed: int) -> pa.Table:
+    batches: list[pa.RecordBatch] = []
+    config = build_simulation_config(check_document(document, "verification"), seed_override=seed)
+    CompiledEngine(config, batches.append).run()
+    return pa.Table.from_batches(batches)
+
+
+def _predicted(rows: pa.Table, seconds: float) -> Predicted:
+    committed = pc.sum(pc.equal(rows["status"], "committed")).as_py()
+    attempts = pc.sum(rows["n_retries"]).as_py() + rows.num_rows
+    return Predicted(
+        attempts / committed if committed else float("inf"),
+        attempts / rows.num_rows,
+        committed / rows.num_rows,
+        committed / seconds,
+    )
