@@ -41,11 +41,10 @@ class Case:
             "storage": {"provider": self.provider, "max_parallel": 4},
             "catalog": self.catalog,
             "transaction": {
-                "retry": 10,
                 "runtime": {"distribution": "lognormal", "mean": 180_000.0, "sigma": 1.5},
                 "inter_arrival": {"distribution": "exponential", "scale": self.inter_arrival_ms},
                 "operation_types": self.operations,
-                **self.transaction,
+                **(self.transaction if "retry_policy" in self.transaction else {"retry": 10, **self.transaction}),
             },
         }
         config = build_simulation_config(check_document(tree, f"benchmark {self.name}"))
@@ -71,7 +70,31 @@ PARTITIONED = Case(
     catalog={"num_tables": 50, "partitions": {"num_partitions": 100}},
     transaction={"partitions_per_txn": 3, "partition_selection": {"distribution": "zipf", "alpha": 1.5}},
 )
-COMPARED = (APPENDS, SATURATED, MIXED, MIXED_CONVOLVED, PARTITIONED)
+ICEBERG = Case(
+    "iceberg",
+    "70/20/10 fast/merge/serializable overwrite, 1 table, every 100 ms, path iceberg",
+    100.0,
+    operations={"fast_append": 0.7, "merge_append": 0.2, "overwrite": 0.1},
+    catalog={"num_tables": 1, "table_metadata_inlined": False},
+    transaction={"commit_path": "iceberg", "retry_policy": "iceberg"},
+    compared_ms=25.0 * MINUTE_MS,
+)
+ICEBERG_PARTITIONED = Case(
+    "iceberg-partitioned",
+    "90/10 fast/compaction, 50 tables x 100 partitions, 3 by Zipf(1.5), every 100 ms, path iceberg",
+    100.0,
+    operations={"fast_append": 0.9, "rewrite_files": 0.1},
+    catalog=PARTITIONED.catalog,
+    transaction={**PARTITIONED.transaction, "commit_path": "iceberg", "retry_policy": "iceberg"},
+)
+PYICEBERG = dataclasses.replace(
+    ICEBERG,
+    name="pyiceberg",
+    what="70/20/10 fast/merge/serializable overwrite, 1 table, every 100 ms, path pyiceberg",
+    transaction={"commit_path": "pyiceberg", "retry_policy": "iceberg"},
+)
+REAL_PATHS = (ICEBERG, ICEBERG_PARTITIONED, PYICEBERG)
+COMPARED = (APPENDS, SATURATED, MIXED, MIXED_CONVOLVED, PARTITIONED, *REAL_PATHS)
 
 ONE_PARTITION = Case(
     "one-partition", "appends, 1 table x 1 partition, every 1000 ms", 1000.0, transaction={"partitions_per_txn": 1}
