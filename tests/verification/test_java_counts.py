@@ -56,11 +56,11 @@ def reads(name: str, kind: str) -> list[int]:
 @pytest.mark.parametrize(
     ("name", "kind", "expected"),
     [
-        ("overwrite_serializable", "manifest_list_reads", [4, 7, 12]),
-        ("rewrite_files", "manifest_list_reads", [1, 1, 1]),
-        ("rewrite_files intervening=equality_delete", "manifest_list_reads", [4, 7, 12]),
-        ("rewrite_files intervening=equality_delete", "manifest_file_reads", [10, 10, 17]),
-        ("overwrite_serializable other_manifests=148", "manifest_file_reads", [157, 158, 163]),
+        ("java overwrite_serializable", "manifest_list_reads", [4, 7, 12]),
+        ("java rewrite_files", "manifest_list_reads", [1, 1, 1]),
+        ("java rewrite_files intervening=equality_delete", "manifest_list_reads", [4, 7, 12]),
+        ("java rewrite_files intervening=equality_delete", "manifest_file_reads", [10, 10, 17]),
+        ("java overwrite_serializable other_manifests=148", "manifest_file_reads", [157, 158, 163]),
     ],
 )
 def test_the_figures_that_conclusions_rest_on(name: str, kind: str, expected: list[int]) -> None:

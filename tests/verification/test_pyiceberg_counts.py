@@ -34,7 +34,7 @@ def test_every_case_has_golden_counts() -> None:
 
 @pytest.mark.parametrize("commits", [1, 3, 5])
 def test_a_serializable_overwrite_reads_a_list_and_a_manifest_for_each_append(commits: int) -> None:
-    attempts = GOLDEN[f"overwrite_serializable commits={commits}"]["attempts"]
+    attempts = GOLDEN[f"pyiceberg overwrite_serializable commits={commits}"]["attempts"]
     assert attempts["manifest_list_reads"] == [2, commits + 2]
     assert attempts["manifest_file_reads"] == [2, commits + 2]
     assert attempts["metadata_writes"] == [0, 1]

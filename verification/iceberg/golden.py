@@ -40,7 +40,8 @@ def case_document(case: Case) -> dict[str, Any]:
 def case_name(case: Case) -> str:
     """A case in one line."""
     document = case_document(case)
-    return " ".join([document.pop("operation"), *(f"{key}={_short(value)}" for key, value in document.items())])
+    client = "java" if isinstance(case, JavaCase) else "pyiceberg"
+    return " ".join([client, document.pop("operation"), *(f"{key}={_short(value)}" for key, value in document.items())])
 
 
 def _short(value: object) -> str:

@@ -1,0 +1,144 @@
+"""Real clients that write to one table at the same time, under injected latencies.
+
+A client loads the table, works for a while (its runtime), and commits with its library's own retries at Iceberg's defaults. Both
+libraries look alike here, so that modes two and three are written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyiceberg.exceptions import CommitFailedException, ValidationException
+
+from verification.iceberg import java_operations, python_cases
+from verification.iceberg.accesses import Accesses, Delays
+from verification.iceberg.java import JavaTable
+from verification.iceberg.java_operations import Prepared
+from verification.iceberg.python import NAME, CountingCatalog, append_manifests, make_table
+
+WORKER_THREADS = 64
+"""Workers of a client library's pool. In life each client is a process with a pool of its own; here they share one."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """An operation of a client on a partition."""
+
+    operation: str
+    partition: int
+    runtime_ms: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an operation ended."""
+
+    committed: bool
+    attempts: int
+    conflict: bool = False
+    """Whether it was given up because of a conflict, not of lost swaps."""
+
+
+class Client(Protocol):
+    """One writer."""
+
+    def run(self, work: Work) -> Outcome:
+        """Load the table, work, commit."""
+
+
+class SharedTable(Protocol):
+    """A table that many clients write to."""
+
+    def client(self, delays: Delays) -> AbstractContextManager[Client]:
+        """A new client with a catalog of its own."""
+
+
+@dataclass
+class JavaClient:
+    """A client of Iceberg Java."""
+
+    table: JavaTable
+    delays: Delays
+
+    def run(self, work: Work) -> Outcome:
+        from py4j.protocol import Py4JJavaError
+
+        accesses = Accesses(self.delays)
+        files = [] if work.operation.endswith("append") else self.table.scanned(work.partition)
+        prepared = Prepared(self.table, files, work.partition)
+        operation = java_operations.OPERATIONS[work.operation](prepared, self.table.handle(accesses))
+        accesses.work(work.runtime_ms)
+        try:
+            operation.commit()
+        except Py4JJavaError as raised:
+            error = raised.java_exception.getClass().getSimpleName()
+            if error not in ("CommitFailedException", "ValidationException"):
+                raise
+            return Outcome(False, accesses.attempts(), conflict=error == "ValidationException")
+        return Outcome(True, accesses.attempts())
+
+
+@dataclass
+class SharedJavaTable:
+    """A table of Iceberg Java with one manifest for each of its partitions and some more in the last."""
+
+    gateway: Any
+    partitions: int
+    more_manifests: int = 0
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._table = JavaTable(self.gateway, self.properties)
+        self._table.add_manifests(_members(self.partitions, self.more_manifests))
+
+    @contextmanager
+    def client(self, delays: Delays) -> Iterator[JavaClient]:
+        yield JavaClient(self._table, delays)
+
+
+def _members(partitions: int, more: int) -> list[list[int]]:
+    return [[partition] for partition in range(partitions)] + [[partitions - 1]] * more
+
+
+@dataclass
+class PythonClient:
+    """A client of PyIceberg."""
+
+    catalog: CountingCatalog
+    delays: Delays
+
+    def run(self, work: Work) -> Outcome:
+        accesses = Accesses(self.delays)
+        self.catalog.count_into(accesses)
+        transaction = self.catalog.load_table(NAME).transaction()
+        accesses.work(work.runtime_ms)
+        python_cases.OPERATIONS[work.operation].stage(transaction, work.partition)
+        try:
+            transaction.commit_transaction()
+        except (CommitFailedException, ValidationException) as raised:
+            return Outcome(False, accesses.attempts(), conflict=isinstance(raised, ValidationException))
+        return Outcome(True, accesses.attempts())
+
+
+@dataclass
+class SharedPythonTable:
+    """A table of PyIceberg with one manifest for each of its partitions and some more in the last."""
+
+    folder: Path
+    partitions: int
+    more_manifests: int = 0
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        make_table(self.folder, self.properties)
+        with CountingCatalog(self.folder).opened() as catalog, catalog.load_table(NAME).transaction() as transaction:
+            append_manifests(transaction, [member for [member] in _members(self.partitions, self.more_manifests)])
+
+    @contextmanager
+    def client(self, delays: Delays) -> Iterator[PythonClient]:
+        with CountingCatalog(self.folder).opened() as catalog:
+            yield PythonClient(catalog, delays)

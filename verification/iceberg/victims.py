@@ -1,0 +1,100 @@
+"""Third mode: one long operation beside appends at a given rate, on one table; does it get through?"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from verification.iceberg.accesses import Delays
+from verification.iceberg.clients import Outcome, SharedJavaTable, SharedTable, Work
+
+VICTIM = 0
+APPENDS = 1
+MANY_MANIFESTS = 120
+"""More than the 100 from which on Iceberg merges manifests."""
+SETTLE_MS = 1_000.0
+"""Appends begin that much before the victim, so that it finds them under way."""
+
+
+@dataclass(frozen=True)
+class VictimCase:
+    """A long operation, and how often others append meanwhile."""
+
+    operation: str
+    appends_per_second: float
+    access_ms: float = 50.0
+    """What each access to the catalog or to a file takes."""
+    runtime_ms: float = 3_000.0
+    """How long the operation works between loading the table and committing."""
+    repetitions: int = 12
+
+    def manifests(self) -> int:
+        """Manifests of the table that hold nothing of the victim's."""
+        return MANY_MANIFESTS if self.operation == "merge_append" else 1
+
+    def delays(self) -> Delays:
+        return Delays(self.access_ms, self.access_ms, self.access_ms, self.access_ms)
+
+
+@dataclass(frozen=True)
+class VictimResult:
+    """How often the operation got through, and after how many attempts it did or gave up."""
+
+    commits: int
+    repetitions: int
+    attempts: int
+
+    @property
+    def success(self) -> float:
+        return self.commits / self.repetitions
+
+    @property
+    def attempts_per_operation(self) -> float:
+        return self.attempts / self.repetitions
+
+
+OPERATIONS = ("overwrite_serializable", "rewrite_files", "merge_append", "replace_partitions")
+CASES = tuple(VictimCase(operation, rate) for operation in OPERATIONS for rate in (0.5, 1.0, 2.0))
+AT_ONCE = 4
+"""Repetitions that run at the same time, each on a table of its own."""
+
+
+def measure(gateway: Any, case: VictimCase) -> VictimResult:
+    """Run the victim as often as the case says."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        outcomes = list(pool.map(lambda number: _repetition(gateway, case, number), range(case.repetitions)))
+    commits = sum(outcome.committed for outcome in outcomes)
+    return VictimResult(commits, case.repetitions, sum(outcome.attempts for outcome in outcomes))
+
+
+def _repetition(gateway: Any, case: VictimCase, number: int) -> Outcome:
+    table = SharedJavaTable(gateway, 2, case.manifests() - 1)
+    over = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        appending = pool.submit(_append_until, over, table, case, random.Random(f"{case.operation} {number}"))
+        time.sleep(SETTLE_MS / 1000.0)
+        try:
+            with table.client(case.delays()) as client:
+                return client.run(Work(case.operation, VICTIM, case.runtime_ms))
+        finally:
+            over.set()
+            appending.result()
+
+
+def _append_until(over: threading.Event, table: SharedTable, case: VictimCase, draws: random.Random) -> None:
+    """Begin appends at random moments, whether or not earlier ones have ended."""
+
+    def append() -> None:
+        with table.client(case.delays()) as client:
+            client.run(Work("fast_append", APPENDS, 0.0))
+
+    with ThreadPoolExecutor(64) as pool:
+        running = []
+        while not over.wait(draws.expovariate(case.appends_per_second)):
+            running.append(pool.submit(append))
+        for append_done in running:
+            append_done.result()
