@@ -30,6 +30,7 @@ def page_of(study: Study, figures: Sequence[Figure]) -> Page:
     """The report of a study."""
     records = {name: list(_records(study, name)) for name in study.manifest.experiments}
     every = [record for of_experiment in records.values() for record in of_experiment]
+    apart = study.varying
     return Page(
         title=study.name,
         about=about(study),
@@ -38,10 +39,10 @@ def page_of(study: Study, figures: Sequence[Figure]) -> Page:
         figures=figures,
         colours=study.colours,
         configuration=common_configuration(study, every),
-        varied=varied(study, every),
+        varied=varied(study, [of_experiment[0] for of_experiment in records.values() if of_experiment]),
         provenance=provenance(study, every),
         commands=commands(study, every),
-        runs=[_experiment(study, name, of_experiment) for name, of_experiment in records.items()],
+        runs=[_experiment(study, name, of_experiment, apart) for name, of_experiment in records.items()],
         dimensions=dimensions(study),
         titles={} if study.axis is None else {"x": study.axis.title},
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -194,10 +195,10 @@ def _relative(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def _experiment(study: Study, name: str, records: Sequence[Record]) -> dict[str, str]:
+def _experiment(study: Study, name: str, records: Sequence[Record], apart: Sequence[str]) -> dict[str, str]:
     """A row about an experiment: what it is, its seeds, and what tells its results from others."""
     described = study.manifest.experiments[name]
-    own = {column.removeprefix("param_").replace("_", " "): _value(described.parameters.get(column)) for column in study.varying}
+    own = {column.removeprefix("param_").replace("_", " "): _value(described.parameters.get(column)) for column in apart}
     digests = [str(record.get("results_sha256", ""))[:_DIGEST] for record in records]
     return {
         "experiment": name,
