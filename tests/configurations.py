@@ -109,6 +109,7 @@ def tables(draw: st.DrawFn) -> Tree:
         "snapshots": draw(st.sampled_from([1, 3, 100])),
         "min_count_to_merge": draw(st.sampled_from([2, 5, 100])),
         "target_bytes": draw(st.sampled_from([20_000, 8_000_000])),
+        "merge_manifests": draw(st.sampled_from([True, True, True, False])),
     }
 
 

@@ -54,21 +54,25 @@ def sized_median_ms(base_ms: float, per_mib_ms: float, size_bytes: int) -> float
     return base_ms + per_mib_ms * size_bytes / BYTES_PER_MIB
 
 
-def grown_manifests(
-    old: int, old_bytes: int, new: int, new_bytes: int, least: int, target_bytes: int, header_bytes: int
-) -> tuple[int, int, int, int]:
-    """A group of manifests to which new ones are added, merged where that is due.
+def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int, int]:
+    """How a group of so many manifests, with the new ones, is merged: full bins, manifests in each, manifests of the newest bin.
 
-    Returns how many there are then, their bytes, how many were set aside as full, and how many had to be read to merge them.
-    Manifests are merged once there are ``least`` of them, the new ones included; a group that outgrows ``target_bytes`` is merged
-    without the new ones, and left alone from then on.
+    Manifests are packed from the oldest on into bins of ``target`` bytes. Full bins are merged; the newest, which is not full, is
+    merged if it has ``least`` manifests (otherwise its number is 0). Manifests are taken to be all of their mean size.
     """
-    count, size = old + new, old_bytes + new_bytes
-    if new > 0 and old > 0 and size > target_bytes:
-        return new, new_bytes, 1, old if old > 1 else 0
-    if count >= least and count > 1:
-        return 1, size - (count - 1) * header_bytes, 0, count
-    return count, size, 0, 0
+    if count < 2:
+        return 0, 1, 0
+    per_bin = target // max(size // count, 1)
+    if per_bin < 2:
+        return 0, 1, 0
+    bins = (count - 1) // per_bin
+    newest = count - bins * per_bin
+    return bins, per_bin, newest if newest >= least and newest > 1 else 0
+
+
+def merged_away(bins: int, per_bin: int, newest: int) -> int:
+    """How many manifests fewer there are when bins were merged."""
+    return bins * (per_bin - 1) + (newest - 1 if newest > 0 else 0)
 
 
 def lower_bound(cumulative: object, n: int, x: float) -> int:

@@ -38,6 +38,7 @@ VALUES: dict[str, tuple[Any, dict[str, Any]]] = {
     "transaction.commit.retry.total-timeout-ms": (7.0, {}),
     "table.commit.manifest.min-count-to-merge": (7, {"transaction.commit_path": "iceberg"}),
     "table.commit.manifest.target-size-bytes": (7, {"transaction.commit_path": "iceberg"}),
+    "table.commit.manifest-merge.enabled": (False, {"transaction.commit_path": "iceberg"}),
 }
 THREE_TABLES = "[catalog]\nnum_tables = 3"
 

@@ -42,12 +42,16 @@ def test_small_manifests_accumulate_until_a_merge() -> None:
     assert after(files, "merge_append").data == 2
 
 
-def test_a_manifest_that_has_reached_its_size_is_left_alone() -> None:
-    model = TableModel(manifests=0, min_count_to_merge=100, manifest_bytes=1000, manifest_header_bytes=0, target_bytes=3000)
-    files = after(TableFiles.initial(model), "merge_append", "merge_append", "merge_append")
-    assert (files.data, files.full) == (3, 0)
-    files = after(files, "merge_append")
-    assert (files.data, files.data_bytes, files.full) == (1, 1000, 1)
+def test_bins_that_are_full_are_merged_whatever_their_number() -> None:
+    model = TableModel(manifests=13, manifest_bytes=1000, manifest_header_bytes=900, target_bytes=5500)
+    files = after(TableFiles.initial(model), "merge_append")
+    assert files.data == 2 + 4  # two bins of five became one manifest each; the newest four are left
+    assert files.data_bytes == 14 * 1000 - 8 * 900
+
+
+def test_a_table_may_be_told_not_to_merge() -> None:
+    files = TableFiles.initial(TableModel(manifests=500, merge_manifests=False))
+    assert after(files, "merge_append", "overwrite").data == 502
 
 
 def test_delete_manifests_are_merged_only_by_those_who_add_one() -> None:
@@ -60,7 +64,7 @@ def test_compaction_of_the_whole_table_leaves_one_manifest_and_no_deletes() -> N
     files = TableFiles.initial(TableModel(manifests=50, delete_manifests=7))
     whole = OperationSettings(manifests_hit=ALL_MANIFESTS)
     compacted = files.after(change("rewrite_files", settings=whole))
-    assert (compacted.data, compacted.full, compacted.deletes) == (1, 0, 0)
+    assert (compacted.data, compacted.deletes) == (1, 0)
     assert compacted.head is not None
     assert (compacted.head.kind, compacted.head.data) == (REPLACE, 51)
 
@@ -141,7 +145,7 @@ def test_no_state_makes_no_sense(model: TableModel, commits: list[tuple[str, Ope
         assert later.length == files.length + makes_snapshot
         assert len(list(later.history(0))) == later.length
         assert later.snapshots >= 1
-        assert min(later.data, later.full, later.deletes) >= 0
+        assert min(later.data, later.deletes) >= 0
         assert (later.data_bytes > 0) is (later.data > 0)
         assert (later.delete_bytes > 0) is (later.deletes > 0)
         assert later.data_bytes >= later.data * (model.manifest_bytes - model.manifest_header_bytes)

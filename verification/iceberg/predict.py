@@ -110,8 +110,6 @@ def left_out(case: JavaCase | PythonCase) -> str | None:
         return "files that are named without a scan; engines scan"
     if case.intervening == "equality_delete" and case.other_manifests == 0:
         return "deletes that apply to no data any more are dropped"
-    if "commit.manifest.target-size-bytes" in case.properties:
-        return "a target size that the manifests at the start exceed many times: several bins"
     if case.operation == "rewrite_files" and case.intervening == "equality_delete" and case.place == "own":
         return "deletes by equality without rows; the simulator takes them for deletes by position, which conflict"
     if case.operation == "rewrite_files_new_sequence" and case.intervening == "upsert" and case.place == "own":

@@ -34,6 +34,7 @@ _RETRY = {
 _MANIFEST = {
     "commit.manifest.min-count-to-merge": "min_count_to_merge",
     "commit.manifest.target-size-bytes": "target_bytes",
+    "commit.manifest-merge.enabled": "merge_manifests",
 }
 ALIASES |= {f"transaction.{old}": f"transaction.{new}" for old, new in _RETRY.items()}
 ALIASES |= {f"table.{old}": f"table.{new}" for old, new in _MANIFEST.items()}

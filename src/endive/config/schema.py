@@ -328,6 +328,7 @@ class TableSection(Section):
     manifest_header_bytes: Count = Field(6_900, description="The part of it that a merge saves.")
     min_count_to_merge: Annotated[int, Field(ge=2)] = Field(100, description="So many manifests, the new one included, are merged.")
     target_bytes: AtLeastOne = Field(8 * 1024 * 1024, description="Merged manifests do not grow beyond this.")
+    merge_manifests: bool = Field(True, description="False: no operation merges manifests.")
 
     @model_validator(mode="after")
     def _check(self) -> TableSection:

@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from endive.costs import grown_manifests
+from endive.costs import merge_bins, merged_away
 from endive.table.traits import ALL_MANIFESTS, NO_SNAPSHOT, Traits
-
-NEVER = 2**62
-"""More manifests, or bytes of them, than any table has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +31,13 @@ class TableModel:
     min_count_to_merge: int = 100
     target_bytes: int = 8 * 1024 * 1024
     """Merged manifests do not grow beyond it."""
+    merge_manifests: bool = True
+
+    def bins(self, manifests: int, size: int) -> tuple[int, int, int]:
+        """How a group of manifests is merged (``costs.merge_bins``)."""
+        if not self.merge_manifests:
+            return 0, 1, 0
+        return merge_bins(manifests, size, self.min_count_to_merge, self.target_bytes)
 
     def metadata_size(self, snapshots: int) -> int:
         """Bytes of table metadata that lists so many snapshots."""
@@ -78,8 +82,8 @@ class SnapshotRecord:
 class TableFiles:
     """A table at one moment.
 
-    ``data`` manifests of together ``data_bytes`` are still to be merged, ``full`` ones are too large for that. The revisions
-    count the commits that changed the data manifests, changed the delete manifests, and merged data manifests.
+    ``data`` manifests have together ``data_bytes``, and ``deletes`` have ``delete_bytes``. The revisions count the commits that
+    changed the data manifests, changed the delete manifests, and merged data manifests.
     """
 
     model: TableModel
@@ -88,7 +92,6 @@ class TableFiles:
     deletes: int
     delete_bytes: int
     snapshots: int
-    full: int = 0
     length: int = 0
     """Snapshots since the beginning."""
     head: SnapshotRecord | None = None
@@ -111,7 +114,7 @@ class TableFiles:
     @property
     def manifests(self) -> int:
         """All manifests that the manifest list names."""
-        return self.data + self.full + self.deletes
+        return self.data + self.deletes
 
     @property
     def metadata_size(self) -> int:
@@ -137,8 +140,7 @@ class TableFiles:
 
     def hits(self, traits: Traits) -> int:
         """How many data manifests hold files that an operation removes."""
-        manifests = self.data + self.full
-        return manifests if traits.hits == ALL_MANIFESTS else min(traits.hits, manifests)
+        return self.data if traits.hits == ALL_MANIFESTS else min(traits.hits, self.data)
 
     def after(self, change: TableChange) -> TableFiles:
         """The table with a commit on top."""
@@ -146,26 +148,23 @@ class TableFiles:
         if traits.kind == NO_SNAPSHOT:
             return replace(self, snapshots=min(self.snapshots, traits.retain))
         whole = traits.hits == ALL_MANIFESTS
-        data, data_bytes, full, deletes, delete_bytes = (
-            (0, 0, 0, 0, 0) if whole else (self.data, self.data_bytes, self.full, self.deletes, self.delete_bytes)
+        data, data_bytes, deletes, delete_bytes = (
+            (0, 0, 0, 0) if whole else (self.data, self.data_bytes, self.deletes, self.delete_bytes)
         )
-        least = model.min_count_to_merge if traits.merges else NEVER
-        target = model.target_bytes if traits.merges else NEVER
-        data, data_bytes, filled, merged = grown_manifests(
-            data, data_bytes, traits.data, traits.data * model.manifest_bytes, least, target, model.manifest_header_bytes
-        )
-        least = least if traits.deletes else NEVER
-        deletes, delete_bytes, _, _ = grown_manifests(
-            deletes, delete_bytes, traits.deletes, traits.deletes * model.manifest_bytes, least, NEVER, model.manifest_header_bytes
-        )
+        data, data_bytes = data + traits.data, data_bytes + traits.data * model.manifest_bytes
+        deletes, delete_bytes = deletes + traits.deletes, delete_bytes + traits.deletes * model.manifest_bytes
+        merged = deletes_merged = 0
+        if traits.merges:
+            merged = merged_away(*model.bins(data, data_bytes))
+        if traits.merges and traits.deletes:
+            deletes_merged = merged_away(*model.bins(deletes, delete_bytes))
         hits = self.hits(traits)
         return replace(
             self,
-            data=data,
-            data_bytes=data_bytes,
-            full=full + filled,
-            deletes=deletes,
-            delete_bytes=delete_bytes,
+            data=data - merged,
+            data_bytes=data_bytes - merged * model.manifest_header_bytes,
+            deletes=deletes - deletes_merged,
+            delete_bytes=delete_bytes - deletes_merged * model.manifest_header_bytes,
             snapshots=self.snapshots + 1,
             length=self.length + 1,
             head=SnapshotRecord(self.head, traits.kind, traits.data + hits, traits.deletes, change.partitions),

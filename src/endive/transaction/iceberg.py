@@ -20,9 +20,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from endive.catalog.types import CatalogSnapshot
-from endive.costs import grown_manifests
-from endive.table import NO_SNAPSHOT, TableFiles, Traits
-from endive.table.files import NEVER
+from endive.table import NO_SNAPSHOT, TableFiles, TableModel, Traits
 from endive.transaction.lifecycle import (
     CONFLICT_IO,
     FILE_DELETE,
@@ -60,6 +58,8 @@ class Handle:
     """Manifests that the operation has written, but for merged ones."""
     merged: bool = False
     """Whether the last attempt merged what it had made."""
+    bins: int = 0
+    """Full bins that were merged already."""
 
 
 @dataclass(slots=True)
@@ -189,31 +189,37 @@ class IcebergLifecycle(Lifecycle):
             yield from self._batches(FILE_WRITE, traits.data + traits.deletes, PER_ATTEMPT_IO, model.manifest_bytes, 1)
         if handle.prepared:
             handle.lost += 1
-        if traits.merges:
-            if not handle.prepared or files.data_revision != handle.data_revision:
-                was_merged = handle.merged
-                handle.merged = yield from self._merge(
-                    files.data, files.data_bytes, traits.data, model.target_bytes, files, component
-                )
-                handle.lost += was_merged
-            if traits.deletes and (not handle.prepared or files.delete_revision != handle.delete_revision):
-                yield from self._merge(files.deletes, files.delete_bytes, traits.deletes, NEVER, files, component)
+        if traits.merges and (not handle.prepared or files.data_revision != handle.data_revision):
+            handle.lost += handle.merged
+            size = files.data_bytes + traits.data * model.manifest_bytes
+            cached = handle.bins if files.merges == handle.merges else 0
+            handle.bins, handle.merged = yield from self._merge(files.data + traits.data, size, model, component, cached)
+        if traits.deletes and (not handle.prepared or files.delete_revision != handle.delete_revision):
+            size = files.delete_bytes + traits.deletes * model.manifest_bytes
+            yield from self._merge(files.deletes + traits.deletes, size, model, component)
         size = model.list_size(files.manifests + traits.data + traits.deletes)
         yield from self._batches(LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1)
 
     def _merge(
-        self, old: int, old_bytes: int, new: int, target: int, files: TableFiles, component: str
-    ) -> Generator[float, None, bool]:
-        """Merge a group of manifests, if it is time: one after the other into one. Says whether all were merged."""
-        model = files.model
-        new_bytes = new * model.manifest_bytes
-        least, header = model.min_count_to_merge, model.manifest_header_bytes
-        _, _, _, merged = grown_manifests(old, old_bytes, new, new_bytes, least, target, header)
-        if merged:
-            size = old_bytes + (new_bytes if merged > old else 0)
-            yield from self._batches(FILE_READ, merged, component, size // merged, 1)
-            yield from self._batches(FILE_WRITE, 1, component, size - (merged - 1) * header, 1)
-        return 0 < merged == old + new
+        self, manifests: int, size: int, model: TableModel, component: str, cached: int = 0
+    ) -> Generator[float, None, tuple[int, bool]]:
+        """Merge a group of manifests, where it is time: bins in parallel, the manifests of a bin one after the other.
+
+        Bins that an earlier attempt has merged are there already. Returns how many full bins there are, and whether the newest
+        manifests were merged too.
+        """
+        bins, per_bin, newest = model.bins(manifests, size)
+        mean = size // max(manifests, 1)
+        left = bins - cached
+        while left > 0:
+            at_once = min(left, self.policy.max_parallel)
+            yield from self._batches(FILE_READ, at_once * per_bin, component, mean, at_once)
+            yield from self._batches(FILE_WRITE, at_once, component, _merged_size(mean, per_bin, model), at_once)
+            left -= at_once
+        if newest:
+            yield from self._batches(FILE_READ, newest, component, mean, 1)
+            yield from self._batches(FILE_WRITE, 1, component, _merged_size(mean, newest, model), 1)
+        return bins, newest > 0
 
     def _after_commit(self, committed: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
         """What the library reads when it is done, and what it cleans up."""
@@ -239,6 +245,10 @@ class IcebergLifecycle(Lifecycle):
     def _metadata(self, access: FileAccess, size: int) -> Steps:
         if not self.policy.table_metadata_inlined:
             yield from self._batches(access, 1, PER_ATTEMPT_IO, size, 1)
+
+
+def _merged_size(mean: int, manifests: int, model: TableModel) -> int:
+    return manifests * mean - (manifests - 1) * model.manifest_header_bytes
 
 
 def files_of(snapshot: CatalogSnapshot, table_id: int) -> TableFiles:

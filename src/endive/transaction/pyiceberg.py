@@ -96,7 +96,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
             if traits.data:
                 yield from self._together(files)
                 if traits.merges:
-                    yield from self._merge(files.data, files.data_bytes, 1, model.target_bytes, files, PER_ATTEMPT_IO)
+                    yield from self._merge(files.data + 1, files.data_bytes + model.manifest_bytes, model, PER_ATTEMPT_IO)
             else:
                 found = review(files, handle, traits, self._partitions(table_id))
                 yield from self._batches(LIST_READ, 1, PER_ATTEMPT_IO, files.list_size, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.costs import grown_manifests
+from endive.costs import merge_bins, merged_away
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import (
     history_at,
@@ -15,7 +15,6 @@ from endive.simulation.compiled.memory import (
     traits_at,
 )
 from endive.table import ALL_MANIFESTS, NO_SNAPSHOT
-from endive.table.files import NEVER
 
 
 @jit
@@ -33,8 +32,15 @@ def list_size(run: Any, manifests: int) -> int:
 @jit
 def hits_of(table: Any, traits: Any) -> int:
     """How many data manifests hold files that an operation removes."""
-    manifests = table.data + table.full
-    return manifests if traits.hits == ALL_MANIFESTS else min(traits.hits, manifests)  # type: ignore[no-any-return]
+    return table.data if traits.hits == ALL_MANIFESTS else min(traits.hits, table.data)  # type: ignore[no-any-return]
+
+
+@jit
+def bins_of(run: Any, manifests: int, size: int) -> Any:
+    """How a group of manifests is merged."""
+    if not run.merge_manifests:
+        return 0, 1, 0
+    return merge_bins(manifests, size, run.min_count_to_merge, run.target_bytes)
 
 
 @jit
@@ -49,29 +55,23 @@ def change_files(run: Any, txn: Any, slot: int, t: int, traits: Any) -> None:
     if whole:
         table.data = 0
         table.data_bytes = 0
-        table.full = 0
         table.deletes = 0
         table.delete_bytes = 0
-    least, target = NEVER, NEVER
+    table.data += traits.data
+    table.data_bytes += traits.data * run.manifest_bytes
+    table.deletes += traits.deletes
+    table.delete_bytes += traits.deletes * run.manifest_bytes
+    merged = 0
     if traits.merges:
-        least, target = run.min_count_to_merge, run.target_bytes
-    data, data_bytes, filled, merged = grown_manifests(
-        table.data, table.data_bytes, traits.data, traits.data * run.manifest_bytes, least, target, run.manifest_header_bytes
-    )
-    deletes, delete_bytes, _, _ = grown_manifests(
-        table.deletes,
-        table.delete_bytes,
-        traits.deletes,
-        traits.deletes * run.manifest_bytes,
-        least if traits.deletes else NEVER,
-        NEVER,
-        run.manifest_header_bytes,
-    )
-    table.data = data
-    table.data_bytes = data_bytes
-    table.full += filled
-    table.deletes = deletes
-    table.delete_bytes = delete_bytes
+        bins, per_bin, newest = bins_of(run, table.data, table.data_bytes)
+        merged = merged_away(bins, per_bin, newest)
+        table.data -= merged
+        table.data_bytes -= merged * run.manifest_header_bytes
+    if traits.merges and traits.deletes:
+        bins, per_bin, newest = bins_of(run, table.deletes, table.delete_bytes)
+        deletes_merged = merged_away(bins, per_bin, newest)
+        table.deletes -= deletes_merged
+        table.delete_bytes -= deletes_merged * run.manifest_header_bytes
     table.snapshots += 1
     table.length += 1
     table.data_revision += 1 if traits.data + hits > 0 else 0

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from endive.costs import grown_manifests, sized_median_ms
+from endive.costs import sized_median_ms
 from endive.randomness import LOGNORMAL, quantile
 from endive.simulation.compiled.draws import conflict_uniform, largest_storage_uniform, value
-from endive.simulation.compiled.files import hits_of, list_size, metadata_size, review
+from endive.simulation.compiled.files import bins_of, hits_of, list_size, metadata_size, review
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
     CONFLICT_IO,
@@ -28,7 +28,6 @@ from endive.simulation.compiled.layout import (
 from endive.simulation.compiled.memory import class_at, floats_at, table_at, touched_at, traits_at
 from endive.simulation.compiled.steps import step
 from endive.table import NO_SNAPSHOT
-from endive.table.files import NEVER
 
 NOT_SIZED = -math.inf
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
@@ -89,6 +88,7 @@ def take_handles(run: Any, txn: Any, slot: int) -> None:
         mine.lost = 0
         mine.made = 0
         mine.merged = 0
+        mine.bins = 0
     txn.lost_files = 0
 
 
@@ -121,7 +121,7 @@ def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
         lists, manifests, head_listed, conflicting = found[0], found[1], found[2], found[3]
         if traits.validates and table.length - mine.start >= table.snapshots:
             return EXPIRED
-        size = list_size(run, table.data + table.full + table.deletes)
+        size = list_size(run, table.data + table.deletes)
         if not sized_access(run, txn, LIST_READ, lists, CONFLICT_IO, size, 1):
             return CUT_OFF
         if not sized_access(run, txn, FILE_READ, manifests, CONFLICT_IO, run.manifest_bytes, 1):
@@ -141,7 +141,7 @@ def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
     mine.delete_revision = table.delete_revision
     mine.merges = table.merges
     mine.snapshots = table.snapshots
-    mine.manifests = table.data + table.full + table.deletes
+    mine.manifests = table.data + table.deletes
     return PREPARED
 
 
@@ -178,37 +178,46 @@ def _make_snapshot(
     if not mine.prepared and not sized_access(run, txn, FILE_WRITE, new, PER_ATTEMPT_IO, run.manifest_bytes, 1):
         return False
     if traits.merges and (not mine.prepared or table.data_revision != mine.data_revision):
-        if not merge_manifests(run, txn, table.data, table.data_bytes, traits.data, run.target_bytes, component):
-            return False
         mine.lost += mine.merged
-        merged = merged_count(run, table.data, table.data_bytes, traits.data, run.target_bytes)
-        mine.merged = 1 if 0 < merged == table.data + traits.data else 0
-    merges_deletes = traits.deletes and (not mine.prepared or table.delete_revision != mine.delete_revision)
-    if merges_deletes and not merge_manifests(run, txn, table.deletes, table.delete_bytes, traits.deletes, NEVER, component):
-        return False
-    size = list_size(run, table.data + table.full + table.deletes + new)
+        manifests, size = table.data + traits.data, table.data_bytes + traits.data * run.manifest_bytes
+        cached = mine.bins if table.merges == mine.merges else 0
+        if not merge_manifests(run, txn, manifests, size, component, cached):
+            return False
+        found = bins_of(run, manifests, size)
+        mine.bins = found[0]
+        mine.merged = 1 if found[2] > 0 else 0
+    if traits.deletes and (not mine.prepared or table.delete_revision != mine.delete_revision):
+        manifests, size = table.deletes + traits.deletes, table.delete_bytes + traits.deletes * run.manifest_bytes
+        if not merge_manifests(run, txn, manifests, size, component, 0):
+            return False
+    size = list_size(run, table.data + table.deletes + new)
     return sized_access(run, txn, LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1)
 
 
 @jit
-def merged_count(run: Any, old: int, old_bytes: int, new: int, target: int) -> int:
-    """How many manifests of a group are merged when new ones are added."""
-    new_bytes = new * run.manifest_bytes
-    return grown_manifests(old, old_bytes, new, new_bytes, run.min_count_to_merge, target, run.manifest_header_bytes)[3]
+def merge_manifests(run: Any, txn: Any, manifests: int, size: int, component: int, cached: int) -> bool:
+    """Merge a group of manifests, where it is time: bins in parallel, the manifests of a bin one after the other."""
+    bins, per_bin, newest = bins_of(run, manifests, size)
+    pool = class_at(run, txn.cls).max_parallel
+    mean = size // max(manifests, 1)
+    left = bins - cached
+    while left > 0:
+        at_once = min(left, pool)
+        if not sized_access(run, txn, FILE_READ, at_once * per_bin, component, mean, at_once):
+            return False
+        if not sized_access(run, txn, FILE_WRITE, at_once, component, _merged_size(run, mean, per_bin), at_once):
+            return False
+        left -= at_once
+    if newest == 0:
+        return True
+    return sized_access(run, txn, FILE_READ, newest, component, mean, 1) and sized_access(
+        run, txn, FILE_WRITE, 1, component, _merged_size(run, mean, newest), 1
+    )
 
 
 @jit
-def merge_manifests(run: Any, txn: Any, old: int, old_bytes: int, new: int, target: int, component: int) -> bool:
-    """Merge a group of manifests, if it is time: one after the other into one."""
-    new_bytes = new * run.manifest_bytes
-    header = run.manifest_header_bytes
-    merged = merged_count(run, old, old_bytes, new, target)
-    if merged == 0:
-        return True
-    size = old_bytes + (new_bytes if merged > old else 0)
-    return sized_access(run, txn, FILE_READ, merged, component, size // merged, 1) and sized_access(
-        run, txn, FILE_WRITE, 1, component, size - (merged - 1) * header, 1
-    )
+def _merged_size(run: Any, mean: int, manifests: int) -> int:
+    return manifests * mean - (manifests - 1) * run.manifest_header_bytes  # type: ignore[no-any-return]
 
 
 @jit

@@ -49,7 +49,8 @@ for _function in (
     costs.moment_of_effect_ms,
     costs.failed_answer_ms,
     costs.sized_median_ms,
-    costs.grown_manifests,
+    costs.merge_bins,
+    costs.merged_away,
     costs.lower_bound,
     costs.pick,
 ):

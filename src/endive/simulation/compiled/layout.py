@@ -122,6 +122,7 @@ RUN = np.dtype(
         ("manifest_header_bytes", "i8"),
         ("min_count_to_merge", "i8"),
         ("target_bytes", "i8"),
+        ("merge_manifests", "i8"),
         # the configuration of the catalog
         ("catalog_kind", "i8"),
         ("linearization", "f8"),
@@ -267,7 +268,6 @@ TABLE = np.dtype(
         # its files
         ("data", "i8"),
         ("data_bytes", "i8"),
-        ("full", "i8"),
         ("deletes", "i8"),
         ("delete_bytes", "i8"),
         ("snapshots", "i8"),
@@ -298,6 +298,7 @@ TOUCHED = np.dtype(
         ("lost", "i8"),
         ("made", "i8"),
         ("merged", "i8"),
+        ("bins", "i8"),
         ("snapshots", "i8"),
         ("manifests", "i8"),
     ]

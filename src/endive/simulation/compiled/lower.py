@@ -88,6 +88,7 @@ _TABLE_SETTINGS = (
     "manifest_header_bytes",
     "min_count_to_merge",
     "target_bytes",
+    "merge_manifests",
 )
 _NOTHING: Parameters = (0, 0.0, 0.0, 0.0)
 

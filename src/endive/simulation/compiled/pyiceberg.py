@@ -85,7 +85,7 @@ def validate_again(run: Any, txn: Any, slot: int, t: int) -> int:
     if table.length - mine.start >= table.snapshots:
         return EXPIRED
     found = review(run, txn, slot, t)
-    size = list_size(run, table.data + table.full + table.deletes)
+    size = list_size(run, table.data + table.deletes)
     if not sized_access(run, txn, LIST_READ, found[0], CONFLICT_IO, size, 1):
         return CUT_OFF
     if not sized_access(run, txn, FILE_READ, found[1], CONFLICT_IO, run.manifest_bytes, 1):
@@ -113,11 +113,12 @@ def make_snapshots(run: Any, txn: Any, slot: int) -> bool:
 def _make_snapshot(run: Any, txn: Any, slot: int, t: int, traits: Any) -> bool:
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
-    manifests = table.data + table.full + table.deletes
+    manifests = table.data + table.deletes
     if traits.data:
         if not _together(run, txn, list_size(run, manifests)):
             return False
-        if traits.merges and not merge_manifests(run, txn, table.data, table.data_bytes, 1, run.target_bytes, PER_ATTEMPT_IO):
+        size = table.data_bytes + run.manifest_bytes
+        if traits.merges and not merge_manifests(run, txn, table.data + 1, size, PER_ATTEMPT_IO, 0):
             return False
     else:
         found = review(run, txn, slot, t)
