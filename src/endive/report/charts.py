@@ -172,7 +172,9 @@ def _heatmap(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]
         type="quantitative",
         title=figure.value.title,
         scale=alt.Scale(scheme=cast(Any, SEQUENTIAL), **scale),
-        legend=alt.Legend(orient="top", gradientLength=220, format=number_format(figure.value), titleLimit=320),
+        legend=alt.Legend(
+            orient="top", gradientLength=220 if figure.facet is None else 130, format=number_format(figure.value), titleLimit=320
+        ),
     )
     across, up = discrete(figure, figure.x, alt.X), discrete(figure, figure.y, alt.Y, down=True)
     base = alt.Chart(alt.NamedData(ROWS)).encode(x=across, y=up, tooltip=told)

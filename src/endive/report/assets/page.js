@@ -36,14 +36,15 @@
     (spec.layer ?? []).forEach(withoutZoom);
   }
 
-  // What bars of parts come to: the sums of their rows.
-  function sums(rows, by, column) {
+  // How far bars of parts reach: the sums of their rows, and the longest interval beyond.
+  function reaches(rows, by, [column, , high]) {
     const found = new Map();
     for (const row of rows) {
       const key = JSON.stringify(by.map((name) => row[name]));
-      found.set(key, (found.get(key) ?? 0) + (row[column] ?? 0));
+      const [sum, beyond] = found.get(key) ?? [0, 0];
+      found.set(key, [sum + (row[column] ?? 0), Math.max(beyond, (row[high] ?? 0) - (row[column] ?? 0))]);
     }
-    return [...found.values()].map((sum) => ({ [column]: sum }));
+    return [...found.values()].map(([sum, beyond]) => ({ [column]: sum + beyond }));
   }
 
   function domain(rows, columns, scale) {
@@ -61,7 +62,7 @@
       const own = inFacet(figure, rows, facet);
       panel.hidden = facet !== null && !own.length;
       for (const [name, scale, columns] of figure.shared) {
-        const spanned = figure.stacked ? sums(rows, figure.stacked, columns[0]) : rows;
+        const spanned = figure.stacked ? reaches(rows, figure.stacked, columns) : rows;
         view.signal(name, domain(spanned, figure.stacked ? [columns[0]] : columns, scale));
       }
       await view.data("rows", own).runAsync();
