@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check browser bench fuzz-engines soak setup clean
+.PHONY: help run test check browser bench verify fuzz-engines soak setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,9 @@ test: check browser  ## Check and run the tests
 
 bench: $(STAMP)  ## Measure both engines and print tables (minutes)
 	$(BIN)/python -m benchmarks
+
+verify: $(STAMP)  ## Run real Iceberg clients and compare them with the simulator (20 minutes)
+	$(BIN)/python -m verification
 
 fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines
 	$(BIN)/python -m tests.fuzz_engines --examples 10000

@@ -10,6 +10,7 @@ from verification.iceberg import golden, java_cases, python_cases
 from verification.iceberg.java_cases import JavaCase
 from verification.iceberg.predict import left_out, predict_counts
 from verification.iceberg.python_cases import PythonCase
+from verification.iceberg.rows import ERRORS, in_the_simulators_words
 
 MEASURED = golden.load(golden.JAVA) | golden.load(golden.PYTHON)
 ALL: list[JavaCase | PythonCase] = [*java_cases.CASES, *python_cases.CASES]
@@ -18,12 +19,7 @@ FOLLOWED = {name: case for name, case in CASES.items() if left_out(case) is None
 
 
 def measured(name: str) -> dict[str, Any]:
-    """A measured case in the simulator's words: it does not tell deletes of manifests and of lists apart, nor write data."""
-    document = MEASURED[name]
-    attempts = {kind: counts for kind, counts in document["attempts"].items() if kind not in ("other_writes", "other_reads")}
-    after = dict(document["after"])
-    deletes = after.pop("manifest_file_deletes", 0) + after.pop("manifest_list_deletes", 0)
-    return {"attempts": attempts, "after": after | ({"file_deletes": deletes} if deletes else {})}
+    return in_the_simulators_words(MEASURED[name])
 
 
 def charged(name: str) -> dict[str, Any]:
@@ -46,8 +42,8 @@ def test_the_counts_of_a_case_are_those_of_the_real_client(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FOLLOWED if MEASURED[name]["error"] is not None])
 def test_a_case_that_ends_in_an_error_ends_so_in_the_simulator(name: str) -> None:
-    reason = "validation_exception" if "Validation" in MEASURED[name]["error"] else "max_retries_exceeded"
-    assert predict_counts(CASES[name]).result.abort_reason == reason
+    error = MEASURED[name]["error"].partition(":")[0]
+    assert predict_counts(CASES[name]).result.abort_reason == ERRORS[error]
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(FOLLOWED)))

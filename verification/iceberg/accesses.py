@@ -30,9 +30,10 @@ class Delays:
     catalog_swap_ms: float = 0.0
     read_ms: float = 0.0
     write_ms: float = 0.0
+    """Of a file that is written or deleted."""
 
     def of(self, access: str) -> float:
-        """The delay of an access; data files are part of the runtime, and deletes are not waited for."""
+        """The delay of an access; that of data files is part of the runtime."""
         if access.startswith("other"):
             return 0.0
         if access == CATALOG_READS:
@@ -41,7 +42,7 @@ class Delays:
             return self.catalog_swap_ms
         if access.endswith("_reads"):
             return self.read_ms
-        return self.write_ms if access.endswith(("_writes", "_deletes")) else 0.0
+        return self.write_ms
 
 
 NO_DELAYS = Delays()

@@ -22,6 +22,8 @@ from verification.iceberg.python import NAME, CountingCatalog, append_manifests,
 
 WORKER_THREADS = 64
 """Workers of a client library's pool. In life each client is a process with a pool of its own; here they share one."""
+PYICEBERG_POOL = "PYICEBERG_MAX_WORKERS"
+"""The environment variable that sets it for PyIceberg, before its first use."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class VictimCase:
     """What each access to the catalog or to a file takes."""
     runtime_ms: float = 3_000.0
     """How long the operation works between loading the table and committing."""
-    repetitions: int = 12
+    repetitions: int = 24
 
     def manifests(self) -> int:
         """Manifests of the table that hold nothing of the victim's."""
@@ -57,9 +57,15 @@ class VictimResult:
         return self.attempts / self.repetitions
 
 
-OPERATIONS = ("overwrite_serializable", "rewrite_files", "merge_append", "replace_partitions")
-CASES = tuple(VictimCase(operation, rate) for operation in OPERATIONS for rate in (0.5, 1.0, 2.0))
-AT_ONCE = 4
+CASES = (
+    *(
+        VictimCase(operation, rate)
+        for operation in ("overwrite_serializable", "rewrite_files", "replace_partitions")
+        for rate in (0.5, 1.0, 2.0)
+    ),
+    *(VictimCase("merge_append", rate, access_ms=20.0) for rate in (0.2, 0.5, 1.0)),
+)
+AT_ONCE = 6
 """Repetitions that run at the same time, each on a table of its own."""
 
 

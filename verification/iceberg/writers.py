@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from verification.iceberg.clients import Outcome, SharedJavaTable, SharedPythonT
 
 NO_MERGES = {"commit.manifest-merge.enabled": "false"}
 WRITERS = (1, 2, 4, 8, 16)
+AT_ONCE = 16
+"""Writers, of all cases together, that run at the same time."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class WritersCase:
     """What each access to the catalog or to a file takes."""
     runtime_ms: tuple[float, float] = (100.0, 500.0)
     """How long a writer works between loading the table and committing: uniform between these."""
-    duration_ms: float = 40_000.0
+    duration_ms: float = 45_000.0
     """For how long operations are begun; those under way then are finished."""
 
     def delays(self) -> Delays:
@@ -43,12 +46,14 @@ class WritersResult:
     operations: int
     commits: int
     attempts: int
-    elapsed_ms: float
-    """Until the last operation ended."""
+    commits_in_time: int
+    """Those that ended while operations were still begun."""
+    seconds: float
+    """For how long operations were begun."""
 
     @property
     def attempts_per_commit(self) -> float:
-        """Swaps tried, those of operations that gave up included, for each commit."""
+        """Attempts, those of operations that gave up included, for each commit."""
         return self.attempts / self.commits if self.commits else float("inf")
 
     @property
@@ -58,50 +63,75 @@ class WritersResult:
 
     @property
     def commits_per_second(self) -> float:
-        return 1000.0 * self.commits / self.elapsed_ms
+        return self.commits_in_time / self.seconds
 
 
+ACCESS_MS = {"java": 50.0, "pyiceberg": 100.0}
+"""Long enough for the computing of sixteen clients to fit in; PyIceberg's are threads of one Python."""
 CASES = tuple(
-    WritersCase(client, operation, writers)
-    for client in ("java", "pyiceberg")
+    WritersCase(client, operation, writers, access_ms)
+    for client, access_ms in ACCESS_MS.items()
     for operation in ("fast_append", "overwrite_serializable")
     for writers in WRITERS
 )
 
 
 @contextmanager
-def shared_table(client: str, gateway: Any, partitions: int, more: int = 0) -> Iterator[SharedTable]:
-    """A table for the clients of a library."""
-    if client == "java":
-        yield SharedJavaTable(gateway, partitions, more, NO_MERGES)
+def _shared_table(case: WritersCase, gateway: Any) -> Iterator[SharedTable]:
+    if case.client == "java":
+        yield SharedJavaTable(gateway, case.writers, properties=NO_MERGES)
         return
     with TemporaryDirectory() as folder:
-        yield SharedPythonTable(Path(folder), partitions, more)
+        yield SharedPythonTable(Path(folder), case.writers)
 
 
-def measure(gateway: Any, case: WritersCase, seed: int = 0) -> WritersResult:
+def measure(gateway: Any, case: WritersCase) -> WritersResult:
     """Run the writers of a case."""
-    outcomes: list[Outcome] = []
-    with shared_table(case.client, gateway, case.writers) as table:
-        began = time.monotonic()
-        deadline = began + case.duration_ms / 1000.0
+    ended: list[tuple[float, Outcome]] = []
+    with _shared_table(case, gateway) as table:
+        deadline = time.monotonic() + case.duration_ms / 1000.0
 
         def write(number: int) -> None:
-            draws = random.Random(f"{seed} {number}")
+            draws = random.Random(number)
             with table.client(case.delays()) as client:
                 while time.monotonic() < deadline:
-                    outcomes.append(client.run(Work(case.operation, number, draws.uniform(*case.runtime_ms))))
+                    outcome = client.run(Work(case.operation, number, draws.uniform(*case.runtime_ms)))
+                    ended.append((time.monotonic(), outcome))
 
-        run_all(write, case.writers)
-        elapsed_ms = 1000.0 * (time.monotonic() - began)
-    commits = sum(outcome.committed for outcome in outcomes)
-    return WritersResult(len(outcomes), commits, sum(outcome.attempts for outcome in outcomes), elapsed_ms)
+        _call_in_threads(write, range(case.writers))
+    return WritersResult(
+        operations=len(ended),
+        commits=sum(outcome.committed for _, outcome in ended),
+        attempts=sum(outcome.attempts for _, outcome in ended),
+        commits_in_time=sum(outcome.committed for moment, outcome in ended if moment < deadline),
+        seconds=case.duration_ms / 1000.0,
+    )
 
 
-def run_all(work: Any, count: int) -> None:
-    """Call a function with 0, 1, ... count - 1, each in a thread, and raise what any of them raised."""
-    from concurrent.futures import ThreadPoolExecutor
+def measure_all(gateway: Any, cases: Sequence[WritersCase]) -> Iterator[tuple[WritersCase, WritersResult]]:
+    """Run cases, small ones at the same time, each on a table of its own."""
+    for batch in _batches(cases):
+        results: dict[int, WritersResult] = {}
 
-    with ThreadPoolExecutor(count) as pool:
-        for _ in pool.map(work, range(count)):
-            pass
+        def run(number: int, batch: Sequence[WritersCase] = batch, results: dict[int, WritersResult] = results) -> None:
+            results[number] = measure(gateway, batch[number])
+
+        _call_in_threads(run, range(len(batch)))
+        for number, case in enumerate(batch):
+            yield case, results[number]
+
+
+def _batches(cases: Sequence[WritersCase]) -> Iterator[list[WritersCase]]:
+    batch: list[WritersCase] = []
+    for case in cases:
+        if batch and sum(member.writers for member in batch) + case.writers > AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(case)
+    yield batch
+
+
+def _call_in_threads(call: Callable[[int], None], numbers: Sequence[int]) -> None:
+    """Call a function with each number in a thread of its own; raise what any of them raised."""
+    with ThreadPoolExecutor(len(numbers)) as pool:
+        list(pool.map(call, numbers))

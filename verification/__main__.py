@@ -1,0 +1,128 @@
+"""``python -m verification``: real Iceberg clients against the simulator, to ``verification/results/iceberg.json``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from endive.pipeline.java import NoJavaError
+from endive.utils import get_git_sha
+from verification.iceberg import golden, java_cases, python_cases, victims, writers
+from verification.iceberg.clients import PYICEBERG_POOL, WORKER_THREADS
+from verification.iceberg.gateway import NoIcebergError, iceberg_gateway
+from verification.iceberg.rows import Row, counts_row, victim_row, writers_row
+from verification.tables import print_rows
+
+_ROOT = Path(__file__).parent
+_RESULTS = _ROOT / "results" / "iceberg.json"
+_QUICK_RESULTS = _ROOT.parent / "build" / "verification" / "iceberg.json"
+"""Figures of a smoke test are no results: they go where git does not look."""
+_QUICK = 8
+_WIDTH = 150
+"""Of tables that go to a file."""
+_WARM_UP = writers.WritersCase("java", "fast_append", 4, access_ms=5.0, duration_ms=3_000.0)
+
+
+def _counts(_: bool) -> Iterator[Row]:
+    cases = {golden.case_name(case): case for case in python_cases.CASES}
+    for name, counts in golden.measure_python(cases.values()).items():
+        yield counts_row(cases[name], counts)
+    with iceberg_gateway() as gateway:
+        java = {golden.case_name(case): case for case in java_cases.CASES}
+        for name, counts in golden.measure_java(gateway, java.values()).items():
+            yield counts_row(java[name], counts)
+
+
+def _writers(quick: bool) -> Iterator[Row]:
+    with iceberg_gateway(WORKER_THREADS) as gateway:
+        writers.measure(gateway, _WARM_UP)
+        cases = [replace(case, duration_ms=case.duration_ms / _QUICK) if quick else case for case in writers.CASES]
+        for case, result in writers.measure_all(gateway, cases):
+            yield writers_row(case, result)
+
+
+def _victims(quick: bool) -> Iterator[Row]:
+    with iceberg_gateway(WORKER_THREADS) as gateway:
+        writers.measure(gateway, _WARM_UP)
+        for case in victims.CASES:
+            case = replace(case, repetitions=case.repetitions // _QUICK) if quick else case
+            yield victim_row(case, victims.measure(gateway, case))
+
+
+MODES: dict[str, Callable[[bool], Iterator[Row]]] = {"counts": _counts, "writers": _writers, "victims": _victims}
+
+
+def main() -> int:
+    """Run what was asked for; 1 if a prediction is off and no remark says why."""
+    options = _options()
+    os.environ.setdefault(PYICEBERG_POOL, str(WORKER_THREADS))
+    logging.getLogger("pyiceberg").setLevel(logging.ERROR)
+    talk = Console(stderr=True)
+    path: Path = options.output or (_QUICK_RESULTS if options.quick else _RESULTS)
+    off = 0
+    for mode in options.only or MODES:
+        talk.print(f"running {mode} ...", style="dim")
+        circumstances = _circumstances(options.quick)
+        try:
+            rows = list(MODES[mode](options.quick))
+        except (NoIcebergError, NoJavaError) as missing:
+            talk.print(f"cannot run the real Iceberg: {missing}", style="red")
+            return 2
+        _write(path, mode, circumstances, rows)
+        off += sum(row.unexplained() for row in rows)
+        if options.json:
+            print(json.dumps([asdict(row) for row in rows]))
+        else:
+            print_rows(Console(width=None if sys.stdout.isatty() else _WIDTH), mode, rows)
+    return 1 if off else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="an eighth of all durations: a smoke test, not a verification")
+    parser.add_argument("--only", nargs="+", choices=tuple(MODES), metavar="MODE", help=f"some of {', '.join(MODES)}")
+    parser.add_argument("--output", type=Path, help="the JSON file to write")
+    parser.add_argument("--json", action="store_true", help="the rows of each mode as a line of JSON on stdout")
+    return parser.parse_args()
+
+
+def _circumstances(quick: bool) -> dict[str, Any]:
+    """What figures of another day have to be compared with."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": get_git_sha(),
+        "quick": quick,
+        "cores": os.cpu_count(),
+        "load_average_before": os.getloadavg(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("endive", "pyiceberg", "snowpark-connect-deps-iceberg")},
+    }
+
+
+def _write(path: Path, mode: str, circumstances: dict[str, Any], rows: list[Row]) -> None:
+    """Replace what is said of a mode, leaving what is said of the others."""
+    before = json.loads(path.read_text()) if path.exists() else {"circumstances": {}, "rows": []}
+    kept = [row for row in before["rows"] if row["mode"] != mode]
+    every = [*kept, *map(asdict, rows)]
+    every.sort(key=lambda row: list(MODES).index(row["mode"]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {"circumstances": before["circumstances"] | {mode: circumstances}, "rows": every}
+    lines = ",\n".join(f"    {json.dumps(row)}" for row in document["rows"])
+    head = json.dumps(document["circumstances"], indent=2).replace("\n", "\n  ")
+    path.write_text(f'{{\n  "circumstances": {head},\n  "rows": [\n{lines}\n  ]\n}}\n')
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""Measured beside predicted: the rows of the table that `make verify` writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.stats import binomtest
+
+from verification.iceberg.counts import Counts
+from verification.iceberg.golden import Case, case_name
+from verification.iceberg.java_cases import JavaCase
+from verification.iceberg.predict import left_out, predict_counts
+from verification.iceberg.simulated import predict_victim, predict_writers
+from verification.iceberg.victims import VictimCase, VictimResult
+from verification.iceberg.writers import WritersCase, WritersResult
+
+ATTEMPTS_BAR = 0.15
+SUCCESS_BAR = 0.10
+CONFIDENCE = 0.95
+ERRORS = {"ValidationException": "validation_exception", "CommitFailedException": "max_retries_exceeded"}
+"""Errors of both client libraries, and the simulator's words for them."""
+ONE_LOOK_MORE = "after the success, release 1.10 looks at the pointer once more than the code that was modelled"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case of a mode, as it was measured and as it was predicted."""
+
+    mode: str
+    client: str
+    operation: str
+    case: str
+    measured: dict[str, Any]
+    predicted: dict[str, Any]
+    difference: dict[str, Any]
+    within: bool
+    remark: str = ""
+
+    def unexplained(self) -> bool:
+        """Whether it is off without a word of why."""
+        return not self.within and not self.remark
+
+
+def in_the_simulators_words(counts: dict[str, Any]) -> dict[str, Any]:
+    """Counts of a real client as the simulator keeps them: one kind of deletes, no data files."""
+    attempts = {kind: numbers for kind, numbers in counts["attempts"].items() if not kind.startswith("other_")}
+    after = {kind: number for kind, number in counts["after"].items() if not kind.endswith("_deletes")}
+    deletes = sum(number for kind, number in counts["after"].items() if kind in ("manifest_file_deletes", "manifest_list_deletes"))
+    return {"attempts": attempts, "after": after | ({"file_deletes": deletes} if deletes else {})}
+
+
+def counts_row(case: Case, counts: Counts) -> Row:
+    """First mode: the accesses of each attempt and after it; of an operation that fails, that it does."""
+    charged = predict_counts(case)
+    real: dict[str, Any] = {"error": None if counts.error is None else counts.error.partition(":")[0]}
+    simulated: dict[str, Any] = {"error": charged.result.abort_reason}
+    if real["error"] is None and simulated["error"] is None:
+        real |= in_the_simulators_words(counts.document())
+        attempts = Counts(charged.start, charged.attempts, charged.after).document()["attempts"]
+        simulated |= {"attempts": attempts, "after": charged.after}
+        difference = _difference(real, simulated)
+    else:
+        same = ERRORS.get(real["error"]) == simulated["error"]
+        difference = {} if same else {"error": [real["error"], simulated["error"]]}
+    looks_more = difference.pop("after.catalog_reads", None) == [2, 1]
+    remark = left_out(case) or (ONE_LOOK_MORE if looks_more else "")
+    client = "java" if isinstance(case, JavaCase) else "pyiceberg"
+    return Row("counts", client, case.operation, case_name(case), real, simulated, difference, not difference, remark)
+
+
+def _difference(real: dict[str, Any], simulated: dict[str, Any]) -> dict[str, Any]:
+    different = {}
+    for part in ("attempts", "after"):
+        for kind in sorted(real[part].keys() | simulated[part].keys()):
+            pair = [real[part].get(kind, 0), simulated[part].get(kind, 0)]
+            if pair[0] != pair[1]:
+                different[f"{part}.{kind}"] = pair
+    return different
+
+
+def writers_row(case: WritersCase, result: WritersResult) -> Row:
+    """Second mode: attempts for each commit within 15 %, success within 10 percentage points."""
+    predicted = predict_writers(case)
+    difference = {
+        "attempts_per_commit": predicted.attempts_per_commit / result.attempts_per_commit - 1.0,
+        "success": predicted.success - result.success,
+        "commits_per_second": predicted.commits_per_second / result.commits_per_second - 1.0,
+    }
+    measured = {
+        "operations": result.operations,
+        "commits": result.commits,
+        "attempts_per_commit": result.attempts_per_commit,
+        "success": result.success,
+        "commits_per_second": result.commits_per_second,
+    }
+    within = abs(difference["attempts_per_commit"]) <= ATTEMPTS_BAR and abs(difference["success"]) <= SUCCESS_BAR
+    return Row(
+        "writers",
+        case.client,
+        case.operation,
+        f"{case.writers} writers, {case.access_ms:g} ms for each access",
+        measured,
+        {key: getattr(predicted, key) for key in difference},
+        difference,
+        within,
+    )
+
+
+def victim_row(case: VictimCase, result: VictimResult) -> Row:
+    """Third mode: the predicted success lies in the interval that so few repetitions leave open."""
+    predicted = predict_victim(case)
+    interval = binomtest(result.commits, result.repetitions).proportion_ci(CONFIDENCE)
+    measured = {
+        "repetitions": result.repetitions,
+        "success": result.success,
+        "success_interval": [float(interval.low), float(interval.high)],
+        "attempts_per_operation": result.attempts_per_operation,
+    }
+    difference = {
+        "success": predicted.success - result.success,
+        "attempts_per_operation": predicted.attempts_per_operation / result.attempts_per_operation - 1.0,
+    }
+    return Row(
+        "victims",
+        "java",
+        case.operation,
+        f"{case.appends_per_second:g} appends/s, {case.access_ms:g} ms for each access",
+        measured,
+        {key: getattr(predicted, key) for key in difference},
+        difference,
+        bool(interval.low <= predicted.success <= interval.high),
+    )

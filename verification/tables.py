@@ -1,0 +1,38 @@
+"""Rows of the verification as tables on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from verification.iceberg.rows import Row
+
+_MARKS = {True: "[green]yes[/]", False: "[red]no[/]"}
+
+
+def print_rows(console: Console, mode: str, rows: Sequence[Row]) -> None:
+    """A mode: each of its figures, predicted against measured; of counts, those that differ."""
+    within = sum(row.within for row in rows)
+    title = f"{mode}: {within} of {len(rows)} within their bars"
+    console.print(_counts_table(title, rows) if mode == "counts" else _figures_table(title, rows))
+
+
+def _counts_table(title: str, rows: Sequence[Row]) -> Table:
+    table = Table("case", "differs (measured, predicted)", "remark", title=title, title_justify="left")
+    for row in rows:
+        if row.difference:
+            differences = "\n".join(f"{kind} {pair[0]} {pair[1]}" for kind, pair in row.difference.items())
+            table.add_row(row.case, differences, row.remark)
+    return table
+
+
+def _figures_table(title: str, rows: Sequence[Row]) -> Table:
+    figures = list(rows[0].difference)
+    table = Table("client", "operation", "case", *figures, "within", "remark", title=title, title_justify="left")
+    for row in rows:
+        pairs = [f"{row.measured[figure]:.3g} / {row.predicted[figure]:.3g}" for figure in figures]
+        table.add_row(row.client, row.operation, row.case, *pairs, _MARKS[row.within], row.remark)
+    table.caption = "measured / predicted"
+    return table
