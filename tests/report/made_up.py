@@ -67,6 +67,8 @@ def _row(place: int, point: Point, by_load: bool) -> Point:
         "commit_latency_p50_ms": 100.0,
         "commit_latency_p99_ms": 400.0,
         "retries_per_txn": 0.5,
+        "manifest_list_reads_per_txn": 1.0,
+        "manifest_file_reads_per_txn": 1.0,
         **{f"mean_{name}": 10.0 for name in TIME_PARTS},
     }
     row = {**defaults, **point}

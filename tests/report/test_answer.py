@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from endive.report.answer import answer_of, warnings_of
@@ -171,3 +173,17 @@ def test_small_words() -> None:
         "",
     ]
     assert listed(["a", "b", "c"]) == "a, b and c"
+
+
+def test_a_class_that_commits_in_one_configuration_and_not_in_another_and_why() -> None:
+    points: list[dict[str, Any]] = [{"series": series} for series in ("compaction", "overwrite", "merging")]
+    points += [
+        {"workload_class": "upkeep", "series": "compaction"},
+        {"workload_class": "upkeep", "series": "overwrite", "success_rate": 0.0, "manifest_list_reads_per_txn": 9000.0},
+        {"workload_class": "upkeep", "series": "merging", "success_rate": 0.3, "manifest_file_reads_per_txn": 500.0},
+    ]
+    points += [{"workload_class": "ingest", "series": series} for series in ("compaction", "overwrite", "merging")]
+    assert (
+        "Upkeep commits with compaction, but only 0 % with overwrite and 30 % with merging. What holds it up is what each of its "
+        "transactions reads: 9,000 manifest lists with overwrite (against 1) and 500 manifests with merging (against 1)."
+    ) in answer_of(made_up(points, by_load=False))

@@ -21,6 +21,8 @@ _ALIKE = 1.05
 _CANNOT = 0.05
 """A class of which fewer commit than this cannot commit."""
 _MANY_IN_FLIGHT = 0.05
+_FAR_MORE = 10.0
+_READS = {"manifest_list_reads_per_txn": "manifest lists", "manifest_file_reads_per_txn": "manifests"}
 _MOST, _MUCH = f"{100 * LEAST_SUCCESS:g} %", f"{100 * LEAST_THROUGHPUT:g} %"
 _PARTS = {**words.TIME_PARTS, "catalog_commit_ms": "commits at the catalog"}
 
@@ -30,7 +32,7 @@ def answer_of(study: Study) -> list[str]:
     totals = _totals(study)
     if len(totals) == 1:
         return [*_of_one(totals[0]), *_time(study, totals), *_classes(study)]
-    if study.axis is not None and study.axis.load is not None and not study.saturation.empty:
+    if _has_load(study) and not study.saturation.empty:
         return _of_loads(study, totals)
     return [*_of_configurations(study, totals), *_classes(study)]
 
@@ -202,11 +204,28 @@ def _classes(study: Study) -> Iterator[str]:
             failing.append((0.0, f"None of the transactions of {name} has finished."))
         elif lowest["success_rate"] >= LEAST_SUCCESS:
             fine.append(name)
+        elif not _has_load(study) and any(row["success_rate"] >= LEAST_SUCCESS for row in rows):
+            failing.append((lowest["success_rate"], _here_and_not_there(study, name, rows)))
         else:
             failing.append((lowest["success_rate"], _failing(study, name, rows, lowest)))
     yield from (sentence for _, sentence in sorted(failing))
     if fine and failing:
         yield f"Of {listed(fine)}, {_MOST} or more commit{'' if len(_totals(study)) == 1 else ' everywhere'}."
+
+
+def _here_and_not_there(study: Study, name: str, rows: list[Row]) -> str:
+    """A class that commits in some configurations and not in others, and what the difference is."""
+    through = [row for row in rows if row["success_rate"] >= LEAST_SUCCESS]
+    held_up = sorted((row for row in rows if row["success_rate"] < LEAST_SUCCESS), key=lambda row: row["success_rate"])
+    fails = listed([f"{percent(row['success_rate'])} with {_point(study, row)}" for row in held_up])
+    told = f"{_sentence(name)} commits with {listed([_point(study, row) for row in through])}, but only {fails}."
+    base = {kind: max(row[kind] for row in through) for kind in _READS}
+    causes = []
+    for row in held_up:
+        kind = max(_READS, key=lambda kind: row[kind] - base[kind])
+        if row[kind] > _FAR_MORE * (base[kind] + 1.0):
+            causes.append(f"{short(row[kind])} {_READS[kind]} with {_point(study, row)} (against {short(base[kind])})")
+    return f"{told} What holds it up is what each of its transactions reads: {listed(causes)}." if causes else told
 
 
 def _failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
@@ -215,7 +234,7 @@ def _failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
     told = f"Of {name}, only {percent(success)} commit{where}"
     if success < _CANNOT:
         told = f"{_sentence(name)} cannot commit{where}: {percent(success)} of its transactions get through"
-    if study.axis is None or study.axis.load is None:
+    if not _has_load(study):
         return f"{told}."
     own = sorted((row for row in rows if row["series"] == lowest["series"]), key=lambda row: row["x"])
     found = crossing([row["x"] for row in own], [row["success_rate"] for row in own], LEAST_SUCCESS)
@@ -265,6 +284,10 @@ def _rows(study: Study, workload_class: str) -> list[Row]:
 
 def _nearest(rows: list[Row], load: float) -> Row:
     return min(rows, key=lambda row: abs(row["x"] - load))
+
+
+def _has_load(study: Study) -> bool:
+    return study.axis is not None and study.axis.load is not None
 
 
 def _load(study: Study, load: float) -> str:
