@@ -186,6 +186,30 @@ def test_a_mix_of_operations_is_told_whole() -> None:
     assert labels_of(manifest_of(*rates)) == ["100 % fast append", "75 % fast append + 25 % merge append"]
 
 
+def test_commit_paths_and_operations_of_a_class_are_told_in_words() -> None:
+    operation, path = "param_workload_maintenance_operation", "param_workload_maintenance_commit_path"
+    merged, partitions = "param_table_merge_manifests", "param_workload_maintenance_partitions_per_txn"
+    points: list[dict[str, Value]] = [
+        {merged: False, path: "endive", operation: "validated_overwrite", partitions: 1000},
+        {merged: False, path: "iceberg", operation: "validated_overwrite", partitions: 1},
+        {merged: False, path: "iceberg", operation: "rewrite_files", partitions: 1},
+        {merged: True, path: "iceberg", operation: "rewrite_files", partitions: 1},
+    ]
+    assert set(labels_of(manifest_of(*points))) == {
+        "validated overwrite, endive path, manifests not merged",
+        "validated overwrite, iceberg path, manifests not merged",
+        "compaction, iceberg path, manifests not merged",
+        "compaction, iceberg path, manifests merged",
+    }
+
+
+def test_every_operation_has_a_name() -> None:
+    from endive.report.words import OPERATIONS
+    from endive.transaction import OPERATIONS as MODELLED
+
+    assert set(OPERATIONS) == set(MODELLED)
+
+
 def test_times_between_arrivals_become_rates() -> None:
     points: list[dict[str, Value]] = [{"param_transaction_inter_arrival_scale": scale} for scale in (500.0, 2000.0)]
     axis = choose_axis(manifest_of(*points), None)

@@ -23,6 +23,8 @@ from endive.report.style import MOST_SERIES
 _DURATION = f"{PREFIX}simulation_duration_ms"
 _FIRST = ("storage_provider", "catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined")
 """Parameters that labels begin with."""
+_NEXT = ("_operation", "_commit_path")
+"""Endings of the parameters that come next: what is done, and how it commits."""
 Parameters = Mapping[str, Value | None]
 
 
@@ -61,6 +63,7 @@ def varying_parameters(manifest: Manifest) -> list[str]:
     """The parameters that tell experiments apart; what only follows another one is left out."""
     found = varying(manifest.parameters)
     first = [f"{PREFIX}{name}" for name in _FIRST if f"{PREFIX}{name}" in found]
+    first += [name for ending in _NEXT for name in found if name.endswith(ending)]
     others = [name for name in found if name not in first and name != _DURATION]
     return _needed(manifest, [*first, *others, *(name for name in found if name == _DURATION)])
 

@@ -38,9 +38,21 @@ _PARAMETERS = {
     "transaction_operation_types_merge_append": ("merge appends", "share"),
     "transaction_operation_types_validated_overwrite": ("validated overwrites", "share"),
     "transaction_operation_types_read_only": ("readers", "share"),
+    "transaction_operation": ("operation", ""),
+    "transaction_commit_path": ("commit path", ""),
+    "transaction_retry_policy": ("retry policy", ""),
+    "transaction_isolation": ("isolation", ""),
+    "transaction_partition_range": ("range of partitions", ""),
+    "transaction_manifests_hit": ("manifests rewritten", ""),
+    "transaction_total_timeout_ms": ("time limit", "ms"),
+    "table_manifests": ("manifests", ""),
+    "table_delete_manifests": ("delete manifests", ""),
+    "table_snapshots": ("snapshots", ""),
+    "table_merge_manifests": ("merging of manifests", ""),
+    "table_min_count_to_merge": ("manifests that are merged", ""),
     "simulation_duration_ms": ("duration", "ms"),
 }
-"""Word and unit of a parameter, by its column without the prefix."""
+"""Word and unit of a parameter, by its column without the prefix. Classes share the words of ``[transaction]``."""
 
 _VALUES: dict[tuple[str, Any], str] = {
     **{("catalog_type", kind): name for kind, name in (("cas", "CAS"), ("append", "append log"), ("instant", "instant catalog"))},
@@ -51,6 +63,14 @@ _VALUES: dict[tuple[str, Any], str] = {
     ("catalog_table_metadata_inlined", False): "not inlined",
     ("transaction_retry_backoff_enabled", True): "backoff",
     ("transaction_retry_backoff_enabled", False): "no backoff",
+    **{("transaction_commit_path", name): f"{name} path" for name in ("endive", "iceberg")},
+    ("transaction_retry_policy", None): "retries as configured",
+    ("transaction_retry_policy", "iceberg"): "Iceberg's retries",
+    ("transaction_isolation", "serializable"): "serializable",
+    ("transaction_isolation", "snapshot"): "snapshot isolation",
+    ("transaction_isolation", "none"): "not isolated",
+    ("table_merge_manifests", True): "manifests merged",
+    ("table_merge_manifests", False): "manifests not merged",
     **{
         (f"{where}_provider", name): words
         for where in ("storage", "catalog")
@@ -70,12 +90,12 @@ _OF_CLASS = {
     "rate": ("rate", "transactions/s"),
     "periodic_interval_ms": ("interval", "ms"),
     "closed_clients": ("clients", ""),
-    "runtime_mean": ("mean runtime", "ms"),
     "runtime_value": ("runtime", "ms"),
-    "retry": ("retries allowed", ""),
 }
 _CLASS = re.compile(
-    r"^workload_(?P<name>.+?)_(?P<key>rate|periodic_.+|closed_.+|inter_arrival_.+|runtime_.+|retry|retry_backoff_.+)$"
+    r"^workload_(?P<name>.+?)_(?P<key>rate|periodic_.+|closed_.+|inter_arrival_.+|runtime_.+|retry|retry_backoff_.+|retry_policy"
+    r"|operation|operation_types_.+|commit_path|isolation|partitions_per_txn|partition_range|partition_selection_.+|manifests_hit"
+    r"|tables_per_txn|table_selection_.+|manifest_list_mode|real_conflict_probability|total_timeout_ms)$"
 )
 _BETWEEN_ARRIVALS = re.compile(r"_?inter_arrival_(scale|mean|value)$")
 _UNITS = (("_ms", "ms"), ("_bytes", "bytes"))
@@ -85,6 +105,12 @@ OPERATIONS = {
     "merge_append": "merge append",
     "validated_overwrite": "validated overwrite",
     "read_only": "read only",
+    "overwrite": "overwrite",
+    "row_delta": "row delta",
+    "rewrite_files": "compaction (rewrite_files)",
+    "replace_partitions": "replace partitions",
+    "delete": "delete",
+    "expire_snapshots": "expire snapshots",
 }
 TIME_PARTS = {
     "catalog_read_ms": "catalog reads",
@@ -104,7 +130,8 @@ def parameter(column: str) -> tuple[str, str]:
         return _PARAMETERS[key]
     of_class = _CLASS.match(key)
     if of_class:
-        word, unit = _OF_CLASS.get(of_class["key"]) or _plain(of_class["key"])
+        own = of_class["key"]
+        word, unit = _OF_CLASS.get(own) or _PARAMETERS.get(f"transaction_{own}") or _plain(own)
         return f"{of_class['name'].replace('_', ' ')} {word}", unit
     return _plain(key.removeprefix("transaction_"))
 
@@ -145,9 +172,11 @@ def number(value: float) -> str:
 
 def value(column: str, of: Any) -> str:
     """A value that stands for itself, or ``word = value``."""
-    key = (column.removeprefix(PREFIX), of)
+    key = _value_key(column, of)
     if key in _VALUES:
         return _VALUES[key]
+    if key[0] == "transaction_operation" and of is not None:
+        return operation(of).partition(" (")[0]
     word, unit = parameter(column)
     if of is None:
         return f"{word} not set"
@@ -158,9 +187,16 @@ def value(column: str, of: Any) -> str:
     return str(of) if "provider" in column else f"{word} {of}"
 
 
+def _value_key(column: str, of: Any) -> tuple[str, Any]:
+    """What a value is looked up by: a key of a class as the same key of ``[transaction]``."""
+    key = column.removeprefix(PREFIX)
+    of_class = _CLASS.match(key)
+    return (f"transaction_{of_class['key']}" if of_class else key, of)
+
+
 def rank(column: str, of: Any) -> tuple[int, float, str]:
     """Where a value stands among others: those that speak for themselves in the order given here, numbers by size, text."""
-    key = (column.removeprefix(PREFIX), of)
+    key = _value_key(column, of)
     if key in _VALUES:
         return (0, float(list(_VALUES).index(key)), "")
     return (1, float(of), "") if isinstance(of, int | float) else (2, 0.0, str(of or ""))
