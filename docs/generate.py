@@ -1,6 +1,6 @@
-"""Write ``docs/reference/configuration.md``: every key of a configuration, as the schema knows it.
+"""Write ``docs/reference/configuration.md`` and ``docs/reference/cli.md``: every key of a configuration, every command and option.
 
-Run ``python docs/generate.py`` after a change of ``endive.config.schema``; a test fails while the page is behind.
+Run ``python docs/generate.py`` after a change of ``endive.config.schema`` or ``endive.cli``; a test fails while a page is behind.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import typer
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from endive.config import schema
 from endive.config.aliases import ALIASES
+from endive.main import app
 
 PAGE = Path(__file__).parent / "reference" / "configuration.md"
+CLI_PAGE = PAGE.with_name("cli.md")
 
 TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[simulation]", schema.SimulationSection),
@@ -88,9 +91,18 @@ off; otherwise that table sets `transaction.partitions_per_txn` to 1, unless it 
 |---|---|
 """
 
+CLI_HEAD = """\
+# Command line: all commands
+
+<!-- Made by docs/generate.py from endive.cli. Do not edit. -->
+
+Every command takes `--help` and `--json`. Results go to stdout, everything else to stderr. Exit codes: 0 done, 2 wrong usage or
+input, 1 any other failure, 3 a condition of `compare --fail-if` holds, 130 interrupted, 143 terminated.
+"""
+
 
 def page() -> str:
-    """The whole page."""
+    """The page of keys."""
     parts = [HEAD]
     for title, model in TABLES:
         parts.append(_section(f"`{title}`", model))
@@ -199,5 +211,59 @@ def _anchor(title: str) -> str:
     return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
 
 
+def cli_page() -> str:
+    """The page of commands."""
+    found = sorted(_commands("endive", typer.main.get_command(app)))
+    index = ["| command | |", "|---|---|"]
+    index += [f"| [`{name}`](#{_anchor(name)}) | {_paragraphs(command.help)[0]} |" for name, command in found]
+    return "\n".join([CLI_HEAD, *index, "", *(_command(name, command) for name, command in found)])
+
+
+def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Commands that can be called, by their whole names."""
+    within = getattr(command, "commands", {})
+    if not within or command.invoke_without_command:
+        yield name, command
+    for each, subcommand in within.items():
+        yield from _commands(f"{name} {each}", subcommand)
+
+
+def _command(name: str, command: Any) -> str:
+    shown = [each for each in command.params if not each.hidden and each.name not in ("json", "help")]
+    arguments = [each for each in shown if each.param_type_name == "argument"]
+    options = [each for each in shown if each not in arguments]
+    usage = " ".join([name, *(_placeholder(each) if each.required else f"[{_placeholder(each)}]" for each in arguments)])
+    lines = [f"## `{name}`", "", "```console", f"$ {usage}{' [OPTIONS]' if options else ''}", "```", ""]
+    lines += [line for text in _paragraphs(command.help) for line in (text, "")]
+    for title, given in (("argument", arguments), ("option", options)):
+        if given:
+            lines += [f"| {title} | meaning | default |", "|---|---|---|", *(_row(each) for each in given), ""]
+    return "\n".join(lines)
+
+
+def _paragraphs(text: str | None) -> list[str]:
+    """The paragraphs of a help text, each on one line."""
+    return [" ".join(part.split()) for part in inspect.cleandoc(text or "").split("\n\n")]
+
+
+def _placeholder(parameter: Any) -> str:
+    return str(parameter.metavar or parameter.name.rstrip("_").upper())
+
+
+def _row(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        names = f"`{_placeholder(parameter)}`"
+    else:
+        given = [*parameter.opts, *parameter.secondary_opts]
+        names = ", ".join(f"`{each}`" for each in given) + ("" if parameter.is_flag else f" `{_placeholder(parameter)}`")
+    text, stated, default = (parameter.help or "").partition(" Default: ")
+    if not stated and not parameter.is_flag and parameter.default not in (None, [], ()):
+        default = f"`{parameter.default}`"
+    again = " May be repeated." if parameter.multiple and "may be" not in text else ""
+    cells = (names, text + again, default.removesuffix("."))
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |".replace("|  |", "| |")
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    CLI_PAGE.write_text(cli_page(), encoding="utf-8")

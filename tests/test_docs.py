@@ -111,9 +111,16 @@ def test_reference_of_keys_is_up_to_date() -> None:
     assert committed == generate["page"](), "run python docs/generate.py"
 
 
-def test_links_within_the_reference_of_keys_lead_to_its_headings() -> None:
+def test_reference_of_commands_is_up_to_date() -> None:
     generate = runpy.run_path(str(ROOT / "docs/generate.py"))
-    text = generate["page"]()
+    committed = generate["CLI_PAGE"].read_text(encoding="utf-8")
+    assert committed == generate["cli_page"](), "run python docs/generate.py"
+
+
+@pytest.mark.parametrize("name", ["page", "cli_page"])
+def test_links_within_a_reference_lead_to_its_headings(name: str) -> None:
+    generate = runpy.run_path(str(ROOT / "docs/generate.py"))
+    text = generate[name]()
     headings = {generate["_anchor"](line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}
     assert {target[1:] for target in _LINK.findall(text) if target.startswith("#")} <= headings
 
