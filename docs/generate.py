@@ -257,7 +257,7 @@ def _row(parameter: Any) -> str:
         given = [*parameter.opts, *parameter.secondary_opts]
         names = ", ".join(f"`{each}`" for each in given) + ("" if parameter.is_flag else f" `{_placeholder(parameter)}`")
     text, stated, default = (parameter.help or "").partition(" Default: ")
-    if not stated and not parameter.is_flag and parameter.default not in (None, [], ()):
+    if not stated and parameter.default is not False and parameter.default not in (None, [], ()):
         default = f"`{parameter.default}`"
     again = " May be repeated." if parameter.multiple and "may be" not in text else ""
     cells = (names, text + again, default.removesuffix("."))
