@@ -17,8 +17,8 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup: $(STAMP)  ## Make the virtual environment
 
-run: $(STAMP)  ## Run an example and print what comes of it
-	$(BIN)/endive run examples/mixed.toml
+run: $(STAMP)  ## Run a small study from end to end: sweep, metrics, report, and its answer in words
+	$(BIN)/endive examples run load_by_provider --out experiments/load_by_provider
 
 check: $(STAMP)  ## Format, lint and types
 	$(BIN)/ruff format --check .

@@ -153,6 +153,7 @@ def _studied(output: Output, plan: Plan, folder: Path, options: SparkOptions) ->
     """Run what is missing, measure, and write the report and the figures, all in one session of Spark."""
     from contextlib import nullcontext
 
+    from endive.config.identity import code_version
     from endive.pipeline.session import spark_session
     from endive.pipeline.sweep import estimate, look, run_sweep
     from endive.report.contents import page_of
@@ -169,7 +170,7 @@ def _studied(output: Output, plan: Plan, folder: Path, options: SparkOptions) ->
             output.error(f"{outcome.experiment} seed {outcome.seed}: {outcome.error}")
         if failed:
             raise typer.Exit(EXIT_FAILED)
-        study = load_study(folder, sessions=lambda: nullcontext(spark))
+        study = load_study(folder, code_version=code_version(), sessions=lambda: nullcontext(spark))
     figures = figures_of(study)
     page = page_of(study, figures)
     report = folder / "report.html"

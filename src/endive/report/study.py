@@ -180,7 +180,7 @@ def _of_one_version(
     if len(chosen) > 1:
         raise ReportError(
             f"{path}: results of several versions of the code do not belong in one figure: {told}; "
-            "--code-version VERSION chooses one, and `endive experiments clean --old` removes what is not of this version"
+            "--code-version VERSION chooses one, and `endive experiments remove --old` removes what is not of this version"
         )
     names = versions[chosen[0]]
     kept = Manifest({name: manifest.experiments[name] for name in names})
