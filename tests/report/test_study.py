@@ -203,6 +203,15 @@ def test_commit_paths_and_operations_of_a_class_are_told_in_words() -> None:
     }
 
 
+def test_without_backoff_nothing_else_is_said_of_it() -> None:
+    enabled, first = "param_transaction_retry_backoff_enabled", "param_transaction_retry_backoff_base_ms"
+    points: list[dict[str, Value]] = [
+        {enabled: on, first: ms, "param_workload_w_rate": 1.0} for on, ms in ((False, 100.0), (True, 100.0), (True, 1000.0))
+    ]
+    labels = labels_of(manifest_of(*points, *({**each, "param_workload_w_rate": 2.0} for each in points)))
+    assert set(labels) == {"no backoff", "backoff, first backoff = 100 ms", "backoff, first backoff = 1,000 ms"}
+
+
 def test_every_operation_has_a_name() -> None:
     from endive.report.words import OPERATIONS
     from endive.transaction import OPERATIONS as MODELLED

@@ -203,9 +203,15 @@ def rank(column: str, of: Any) -> tuple[int, float, str]:
 
 
 def label(parameters: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> str:
-    """A configuration by the values that tell it from others. The mix of operations, from ``every`` parameter, is told whole."""
+    """A configuration by the values that tell it from others. The mix of operations, from ``every`` parameter, is told whole.
+
+    Where there is no backoff, nothing else is said of it.
+    """
     told: dict[str, None] = {}
     for column, of in parameters.items():
+        group, is_backoff, key = column.partition("retry_backoff_")
+        if is_backoff and key != "enabled" and parameters.get(f"{group}{is_backoff}enabled") is False:
+            continue
         prefix, is_mix, _ = column.partition("operation_types_")
         told[_mix(f"{prefix}{is_mix}", every) if is_mix and every else value(column, of)] = None
     return ", ".join(told)

@@ -52,13 +52,14 @@ def draw_lines(axes: Axes, figure: Figure, data: pd.DataFrame) -> None:
         line = axes.axhline if threshold.along == "y" else axes.axvline
         line(threshold.value, color="#666666", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
         if threshold.along == "y":
-            where, anchor = (1.0, threshold.value), ("right", "bottom")
             axes.annotate(
                 threshold.label,
-                where,
+                (1.0, threshold.value),
                 xycoords=axes.get_yaxis_transform(),
-                ha=anchor[0],
-                va=anchor[1],
+                xytext=(3, 0),
+                textcoords="offset points",
+                ha="left",
+                va="center",
                 fontsize=7.5,
                 color="#555555",
             )
