@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from endive.cli.examples import Example, examples_folder, find_examples
 from endive.config import load_document
+from endive.config.identity import code_version
 from endive.pipeline.frontier_study import command_line, read_question
 from endive.pipeline.plan import SweepReader
+from endive.report.errors import ReportError
 from tests.cli import files, invoke, strict
 
 EXAMPLES = {example.name: example for example in find_examples()}
@@ -21,7 +25,11 @@ GALLERY = {
     "backoff",
     "catalog_designs",
     "inlining",
+    "merge_append_starvation",
+    "maintenance",
+    "maintenance_paths",
     "uncommittable",
+    "uncommittable_iceberg",
 }
 
 
@@ -86,3 +94,23 @@ def test_a_frontier_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     told = strict(invoke("examples", "run", "short", "-o", str(tmp_path / "out"), "--json").stdout)
     assert {point["load"] for point in told["points"]} >= {0.5, 1.0}
     assert "frontier.json" in files(tmp_path / "out")
+
+
+def test_results_of_older_code_in_the_folder_do_not_stand_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "short.toml"
+    path.write_text(
+        '# When?\n[sweep]\nseeds = [0]\n[base]\nsimulation = { duration_ms = 5_000, engine = "reference" }\nstorage = { provider = "instant" }\n'
+        'workload.w = { rate = 1.0, operation = "fast_append", runtime = { mean = 100 } }\n[axes]\n"workload.w.rate" = [1, 2]\n'
+    )
+    asked: dict[str, Any] = {}
+
+    def load_study(folder: Path, **options: Any) -> None:
+        asked.update(options)
+        raise ReportError("far enough")
+
+    monkeypatch.setattr("endive.cli.examples.find_examples", lambda: iter([Example("short", "sweep", path)]))
+    monkeypatch.setattr("endive.pipeline.session.spark_session", lambda options: nullcontext())
+    monkeypatch.setattr("endive.pipeline.sweep.run_sweep", lambda *arguments: ())
+    monkeypatch.setattr("endive.report.study.load_study", load_study)
+    assert "far enough" in invoke("examples", "run", "short", "-o", str(tmp_path / "out")).stderr
+    assert asked["code_version"] == code_version()
