@@ -92,7 +92,7 @@ def frontier(study: Study) -> Figure:
         raise NotInStudyError("no transaction of the other classes ended")
     return Figure(
         name="frontier",
-        title=f"Who can still commit: success of {', '.join(others)} against {axis_word(study)}",
+        title=f"Who can still commit: {', '.join(others)}, by {axis_word(study)}",
         definition=f"Success of {', '.join(others)} (committed / (committed + aborted)) against the {axis_word(study)}. "
         f"Below 95 % a class counts as un-committable. {INTERVAL}",
         kind="line",
