@@ -89,7 +89,7 @@ STUDIES = (
         "Merge appends that starve",
         "frontier",
         "A writer that merges manifests gets through as long as there are few of them. When there are hundreds, a stream of one "
-        "append per second leaves it no gap.",
+        "append per second leaves it no gap; a faster stream makes hundreds by itself.",
     ),
     Study(
         "maintenance",
@@ -155,7 +155,7 @@ def page(answers: dict[str, Any]) -> str:
     parts += [f"- [{study.title}](#{study.title.lower().replace(' ', '-').replace(',', '')})" for study in STUDIES]
     for study in STUDIES:
         parts += ["", f"## {study.title}", "", study.shows, "", f"![{study.title}]({study.name}.png)", ""]
-        parts += [f"> {sentence}" for sentence in answers[study.name]["answer"][:4]]
+        parts += [f"> - {sentence}" for sentence in answers[study.name]["answer"]]
         parts += [
             "",
             f"`endive examples run {study.name}` runs [{study.name}.toml](../../examples/{study.kind}/{study.name}.toml).",

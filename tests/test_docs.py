@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
+import shlex
 import shutil
 import tomllib
 from collections.abc import Iterator
@@ -11,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from endive.catalog import CatalogCounters
 from endive.config import load_document
 from endive.config.load import check_document
 from endive.experiment import run_experiment
+from endive.main import app
+from endive.pipeline.plan import SweepReader
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, RunCounters, Summary
 from endive.storage.profiles import parse_profile
 from endive.transaction import ManifestListCounters
@@ -73,10 +78,14 @@ def completed(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("text", toml_blocks())
-def test_configurations_are_valid(text: str) -> None:
+def test_configurations_are_valid(text: str, tmp_path: Path) -> None:
     tree = tomllib.loads(text)
     if "read" in tree:
         parse_profile(tree, "documentation")
+    elif "sweep" in tree:
+        shutil.copytree(ROOT / "examples", tmp_path / "examples")
+        (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+        assert SweepReader(tmp_path / "study.toml").plan().runs > 0
     else:
         check_document(completed(tree), "documentation")
 
@@ -88,6 +97,30 @@ def test_the_error_message_shown_is_the_one_given() -> None:
     with pytest.raises(ValueError, match="no such key") as error:
         check_document(tree, "wrong.toml")
     assert shown.strip() == str(error.value)
+
+
+def calls(page: Path) -> Iterator[list[str]]:
+    """The words of every call of ``endive`` that a page shows."""
+    for _, text in blocks(page, "console"):
+        for line in text.replace("\\\n", " ").splitlines():
+            words = shlex.split(line.removeprefix("$ "), comments=True) if line.startswith("$ ") else []
+            words = [word for word in words if not re.fullmatch(r"[A-Z_]+=.*", word)]
+            if words[:1] == ["endive"]:
+                yield words[1:]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(calls(page))], ids=name_of)
+def test_commands_that_pages_show_exist(page: Path) -> None:
+    for words in calls(page):
+        command: Any = typer.main.get_command(app)
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)} | {"--help", "[OPTIONS]"}
+        assert {word for word in words if re.match("-{1,2}[a-z]", word)} <= known, words
+        if getattr(command, "commands", {}):
+            assert not words or words[0].startswith("-"), f"no such command: {words}"
+        for word in words:
+            assert not word.startswith("examples/") or (ROOT / word).exists(), word
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -123,6 +156,15 @@ def test_links_within_a_reference_lead_to_its_headings(name: str) -> None:
     text = generate[name]()
     headings = {generate["_anchor"](line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}
     assert {target[1:] for target in _LINK.findall(text) if target.startswith("#")} <= headings
+
+
+def test_every_study_is_in_the_gallery_with_a_figure() -> None:
+    gallery = runpy.run_path(str(ROOT / "docs/make_gallery.py"))
+    text = (ROOT / "docs/gallery/README.md").read_text(encoding="utf-8")
+    assert text == gallery["page"](json.loads(gallery["ANSWERS"].read_text(encoding="utf-8"))), "run python docs/make_gallery.py"
+    for study in gallery["STUDIES"]:
+        assert (ROOT / "examples" / study.kind / f"{study.name}.toml").exists()
+        assert 1_000 < (ROOT / "docs/gallery" / f"{study.name}.png").stat().st_size < 120_000
 
 
 def summary_keys() -> set[str]:
