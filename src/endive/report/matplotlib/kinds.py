@@ -51,18 +51,18 @@ def draw_lines(axes: Axes, figure: Figure, data: pd.DataFrame) -> None:
     for threshold in figure.thresholds:
         line = axes.axhline if threshold.along == "y" else axes.axvline
         line(threshold.value, color="#666666", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-        if threshold.along == "y":
-            axes.annotate(
-                threshold.label,
-                (1.0, threshold.value),
-                xycoords=axes.get_yaxis_transform(),
-                xytext=(3, 0),
-                textcoords="offset points",
-                ha="left",
-                va="center",
-                fontsize=7.5,
-                color="#555555",
-            )
+        of_y = threshold.along == "y"
+        axes.annotate(
+            threshold.label,
+            (1.0, threshold.value) if of_y else (threshold.value, 1.0),
+            xycoords=axes.get_yaxis_transform() if of_y else axes.get_xaxis_transform(),
+            xytext=(3, 0) if of_y else (0, 3),
+            textcoords="offset points",
+            ha="left" if of_y else "center",
+            va="center" if of_y else "bottom",
+            fontsize=7.5,
+            color="#555555",
+        )
     measured_x = figure.x_low is not None
     set_axis(axes, "x", figure.x, list(figure.data[figure.x.column]), exact=not (figure.band or measured_x))
     set_axis(axes, "y", figure.y, _drawn(data, figure))
