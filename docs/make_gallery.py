@@ -31,6 +31,11 @@ class Study:
     shows: str
 
     @property
+    def anchor(self) -> str:
+        """The anchor that GitHub gives its heading."""
+        return "".join(c for c in self.title.lower().replace(" ", "-") if c.isalnum() or c == "-")
+
+    @property
     def kind(self) -> str:
         """The folder of ``examples`` that it is in."""
         return "frontier" if self.figure == "answer" else "sweeps"
@@ -123,7 +128,7 @@ HEAD = """\
 <!-- Made by docs/make_gallery.py. Do not edit. -->
 
 Studies that run in about a minute each, with the question, the figure that tells most, and the answer that the study gives by
-itself. Each command below writes a report with all figures. `endive examples` lists the studies; `--full` in place of the quick
+itself. Each command below writes all figures, and of a sweep a report. `endive examples` lists the studies; `--full` in place of the quick
 form gives more loads, more seeds and longer runs.
 """
 
@@ -151,7 +156,7 @@ def endive(*arguments: str) -> str:
 def page(answers: dict[str, list[str]]) -> str:
     """The index of the gallery."""
     parts = [HEAD]
-    parts += [f"- [{study.title}](#{study.title.lower().replace(' ', '-').replace(',', '')})" for study in STUDIES]
+    parts += [f"- [{study.title}](#{study.anchor})" for study in STUDIES]
     for study in STUDIES:
         parts += ["", f"## {study.title}", "", study.shows, "", f"![{study.title}]({study.name}.png)", ""]
         parts += [f"> - {sentence}" for sentence in answers[study.name]]
