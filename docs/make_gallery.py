@@ -128,8 +128,8 @@ HEAD = """\
 <!-- Made by docs/make_gallery.py. Do not edit. -->
 
 Studies that run in about a minute each, with the question, the figure that tells most, and the answer that the study gives by
-itself. Each command below writes all figures, and of a sweep a report. `endive examples` lists the studies; `--full` in place of the
-quick form gives more loads, more seeds and longer runs.
+itself. Each command below writes all figures, and of a sweep a report. `endive examples` lists the studies; `--full` in place of
+the quick form gives more loads, more seeds and longer runs.
 """
 
 

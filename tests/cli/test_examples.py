@@ -99,7 +99,8 @@ def test_a_frontier_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_results_of_older_code_in_the_folder_do_not_stand_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "short.toml"
     path.write_text(
-        '# When?\n[sweep]\nseeds = [0]\n[base]\nsimulation = { duration_ms = 5_000, engine = "reference" }\nstorage = { provider = "instant" }\n'
+        '# When?\n[sweep]\nseeds = [0]\n[base]\nsimulation = { duration_ms = 5_000, engine = "reference" }\n'
+        'storage = { provider = "instant" }\n'
         'workload.w = { rate = 1.0, operation = "fast_append", runtime = { mean = 100 } }\n[axes]\n"workload.w.rate" = [1, 2]\n'
     )
     asked: dict[str, Any] = {}
