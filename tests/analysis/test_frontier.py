@@ -51,6 +51,19 @@ def test_a_curve_without_noise_is_found_to_the_tolerance(start: float) -> None:
     assert found.load == pytest.approx(64.0, rel=0.005)
 
 
+def test_a_start_that_turns_out_to_hold_is_searched_below() -> None:
+    """With few seeds the start looks open, so that the search goes up first."""
+
+    def evaluate(load: float, seeds: int) -> Estimate:
+        doubt = 0.1 if load == 100.0 and seeds == 5 else 0.0
+        return Estimate(falling(load), falling(load) - doubt, falling(load) + doubt, seeds)
+
+    found = find_frontier(evaluate, BELOW_95, Search(100.0, 1.0, 1000.0, tolerance=0.1))
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= 64.0 <= found.high <= found.low * 1.1
+
+
 def test_a_metric_that_rises_is_found_as_well() -> None:
     found = find_frontier(exact(lambda load: 10.0 * load**2), ABOVE_2S, Search(1.0, 1.0, 100.0, tolerance=0.02))
     assert found.load == pytest.approx(math.sqrt(200.0), rel=0.02)

@@ -148,8 +148,9 @@ class _Searcher:
             self._more(min(undecided, key=lambda point: (point.seeds, point.load)))
             return True
         loads = sorted(point.load for point in inner)
-        if low is None and loads and loads[0] > self._search.lowest:
-            self._look(self._tidy(loads[0] / 2.0), self._search.seeds)
+        least = min(self._points)
+        if low is None and least > self._search.lowest:
+            self._look(self._tidy(least / 2.0), self._search.seeds)
             return True
         known = [*([] if low is None else [low]), *loads, *([] if high is None else [high])]
         gaps = [(upper / lower, lower, upper) for lower, upper in pairwise(known) if {low, high} & {lower, upper}]
