@@ -55,7 +55,7 @@ def test_a_start_that_turns_out_to_hold_is_searched_below() -> None:
     """With few seeds the start looks open, so that the search goes up first."""
 
     def evaluate(load: float, seeds: int) -> Estimate:
-        doubt = 0.1 if load == 100.0 and seeds == 5 else 0.0
+        doubt = 0.2 if load == 100.0 and seeds == 5 else 0.0
         return Estimate(falling(load), falling(load) - doubt, falling(load) + doubt, seeds)
 
     found = find_frontier(evaluate, BELOW_95, Search(100.0, 1.0, 1000.0, tolerance=0.1))
