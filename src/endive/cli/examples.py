@@ -116,7 +116,7 @@ def run(
     full: Annotated[
         bool, typer.Option("--full/--quick", help="The whole study, or its short form of less than a minute. Default: --quick.")
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help=f"Directory for results. Default: {_OUT}/NAME.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help=f"Directory for results. Default: {_OUT}/NAME, or NAME-full.")] = None,
     master: MasterOption = None,
     json: JsonFlag = False,
 ) -> None:
@@ -124,8 +124,8 @@ def run(
     output = output_for(json)
     with exit_codes(output), pipeline_errors(output), report_errors(output):
         example = find_example(name)
-        folder = out or _OUT / example.name
         quick = example.has_quick_form and not full
+        folder = out or _OUT / (f"{example.name}-full" if example.has_quick_form and full else example.name)
         output.note(f"{example.question} ({example.path})")
         if example.kind == "sweep":
             _run_sweep(output, example, folder, quick, master)
