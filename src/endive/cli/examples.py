@@ -116,7 +116,9 @@ def run(
     full: Annotated[
         bool, typer.Option("--full/--quick", help="The whole study, or its short form of less than a minute. Default: --quick.")
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help=f"Directory for results. Default: {_OUT}/NAME, or NAME-full.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help=f"Directory for results. Default: {_OUT}/NAME, or NAME-full.")
+    ] = None,
     master: MasterOption = None,
     json: JsonFlag = False,
 ) -> None:
