@@ -62,7 +62,9 @@ class Accesses:
 
     delays: Delays = NO_DELAYS
     phases: list[Counter[str]] = field(default_factory=lambda: [Counter()])
-    _last_end: float | None = field(default_factory=time.monotonic)
+    last_end: float = field(default_factory=time.monotonic)
+    """When the last access ended, on the clock of `time.monotonic`."""
+    _waits: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def happened(self, access: str) -> None:
@@ -82,8 +84,7 @@ class Accesses:
         """What follows belongs to the next attempt, before which the client waits, or to what comes after the last."""
         with self._lock:
             self.phases.append(Counter())
-            if waits:
-                self._last_end = None
+            self._waits = waits
 
     def attempts(self) -> int:
         """How many attempts have ended."""
@@ -97,7 +98,8 @@ class Accesses:
     def _sleep(self, delay_ms: float) -> None:
         with self._lock:
             now = time.monotonic()
-            end = max(now, (now if self._last_end is None else self._last_end) + delay_ms / 1000.0)
+            end = max(now, (now if self._waits else self.last_end) + delay_ms / 1000.0)
+            self._waits = False
         time.sleep(end - now)
         with self._lock:
-            self._last_end = end
+            self.last_end = end

@@ -45,6 +45,18 @@ class Outcome:
     """Whether it was given up because of a conflict, not of lost swaps."""
 
 
+@dataclass
+class Clock:
+    """Makes a client's next operation begin where its last one ended, so that what it computes in between takes no time."""
+
+    _last: Accesses | None = None
+
+    def accesses(self, delays: Delays) -> Accesses:
+        """Where to count the next operation."""
+        self._last = Accesses(delays) if self._last is None else Accesses(delays, last_end=self._last.last_end)
+        return self._last
+
+
 class Client(Protocol):
     """One writer."""
 
@@ -65,11 +77,12 @@ class JavaClient:
 
     table: JavaTable
     delays: Delays
+    _clock: Clock = field(default_factory=Clock)
 
     def run(self, work: Work) -> Outcome:
         from py4j.protocol import Py4JJavaError
 
-        accesses = Accesses(self.delays)
+        accesses = self._clock.accesses(self.delays)
         files = [] if work.operation.endswith("append") else self.table.scanned(work.partition)
         prepared = Prepared(self.table, files, work.partition)
         operation = java_operations.OPERATIONS[work.operation](prepared, self.table.handle(accesses))
@@ -112,9 +125,10 @@ class PythonClient:
 
     catalog: CountingCatalog
     delays: Delays
+    _clock: Clock = field(default_factory=Clock)
 
     def run(self, work: Work) -> Outcome:
-        accesses = Accesses(self.delays)
+        accesses = self._clock.accesses(self.delays)
         self.catalog.count_into(accesses)
         transaction = self.catalog.load_table(NAME).transaction()
         accesses.work(work.runtime_ms)

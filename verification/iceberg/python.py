@@ -84,6 +84,10 @@ def _nothing() -> None:
     pass
 
 
+def _do_not_wait_for_the_disk(connection: Any, _record: Any) -> None:
+    connection.execute("PRAGMA synchronous = OFF")
+
+
 class CountingCatalog(SqlCatalog):
     """A SQLite catalog that counts reads and swaps of the pointer, and lets others act before a commit and before its swap."""
 
@@ -99,6 +103,7 @@ class CountingCatalog(SqlCatalog):
         self.count_into(accesses or Accesses())
         self._before_commit = before_commit
         self._before_swap = before_swap
+        event.listen(self.engine, "connect", _do_not_wait_for_the_disk)
         event.listen(self.engine, "before_cursor_execute", self._statement)
 
     def count_into(self, accesses: Accesses) -> None:

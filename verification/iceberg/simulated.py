@@ -14,8 +14,7 @@ from endive.simulation.compiled.engine import CompiledEngine
 from verification.iceberg.victims import VictimCase
 from verification.iceberg.writers import WritersCase
 
-WRITERS_SECONDS = 400.0
-WRITERS_SEEDS = range(5)
+WRITERS_SEEDS = range(40)
 VICTIM_SEEDS = range(200)
 _LATENCIES = ("T_METADATA_ROOT", "T_TABLE_METADATA", "T_MANIFEST_LIST", "T_MANIFEST_FILE")
 _POOL = 64
@@ -49,17 +48,18 @@ def predict_writers(case: WritersCase) -> Predicted:
         "closed": {"clients": 1},
         "runtime": {"distribution": "uniform", "min": low, "max": high},
     }
-    document = _document(case.access_ms, 1000.0 * WRITERS_SECONDS, PATHS[case.client], max(case.writers, 2))
+    document = _document(case.access_ms, case.duration_ms, PATHS[case.client], max(case.writers, 2))
     document["table"] = {"manifests": case.writers, "snapshots": 1, "min_count_to_merge": _NEVER_MERGE}
     document["workload"] = {f"writer-{i}": own | {"partition_range": [i, i + 1]} for i in range(case.writers)}
     rows = pa.concat_tables([_run(document, seed) for seed in WRITERS_SEEDS])
-    return _predicted(rows, WRITERS_SECONDS * len(WRITERS_SEEDS))
+    return _predicted(rows, case.duration_ms, len(WRITERS_SEEDS))
 
 
 def predict_victim(case: VictimCase) -> Predicted:
     """One long operation beside appends, many times."""
     settle_ms = 1_000.0
-    document = _document(case.access_ms, settle_ms + 20.0 * case.runtime_ms, "iceberg", 2)
+    duration_ms = settle_ms + 20.0 * case.runtime_ms
+    document = _document(case.access_ms, duration_ms, "iceberg", 2)
     document["table"] = {"manifests": 1 + case.manifests(), "snapshots": 1}
     document["workload"] = {
         "appends": {
@@ -76,7 +76,7 @@ def predict_victim(case: VictimCase) -> Predicted:
         },
     }
     rows = pa.concat_tables([_run(document, seed) for seed in VICTIM_SEEDS])
-    return _predicted(rows.filter(pc.equal(rows["workload_class"], "victim")), len(VICTIM_SEEDS) * case.runtime_ms / 1000.0)
+    return _predicted(rows.filter(pc.equal(rows["workload_class"], "victim")), duration_ms, len(VICTIM_SEEDS))
 
 
 def _document(access_ms: float, duration_ms: float, path: str, partitions: int) -> dict[str, Any]:
@@ -100,12 +100,13 @@ def _run(document: dict[str, Any], seed: int) -> pa.Table:
     return pa.Table.from_batches(batches)
 
 
-def _predicted(rows: pa.Table, seconds: float) -> Predicted:
-    committed = pc.sum(pc.equal(rows["status"], "committed")).as_py()
+def _predicted(rows: pa.Table, duration_ms: float, runs: int) -> Predicted:
+    commits = rows.filter(pc.equal(rows["status"], "committed"))
     attempts = pc.sum(rows["n_retries"]).as_py() + rows.num_rows
+    in_time = pc.sum(pc.less(commits["t_commit"], duration_ms)).as_py() or 0
     return Predicted(
-        attempts / committed if committed else float("inf"),
+        attempts / commits.num_rows if commits.num_rows else float("inf"),
         attempts / rows.num_rows,
-        committed / rows.num_rows,
-        committed / seconds,
+        commits.num_rows / rows.num_rows,
+        1000.0 * in_time / (duration_ms * runs),
     )
