@@ -10,6 +10,7 @@ on what came between and how (``endive.table``).
     failure:  (give up), back off; attempt again
     success:  read the catalog, the metadata and the manifest list; delete the manifest lists of lost attempts, and the manifests
               that were merged away or that lost attempts had merged
+    the end without success: delete all that was written
 
 A table that did not move since the last attempt (somebody committed to another table of the group) costs nothing again.
 """
@@ -34,6 +35,7 @@ from endive.transaction.lifecycle import (
     AbortError,
     FileAccess,
     Lifecycle,
+    RestartError,
     Steps,
 )
 from endive.transaction.types import VALIDATION_EXCEPTION
@@ -52,6 +54,8 @@ class Handle:
     data_revision: int = 0
     delete_revision: int = 0
     merges: int = 0
+    made_list: bool = False
+    """Whether it has written a manifest list."""
     lost: int = 0
     """Lists and merged manifests of lost attempts."""
     made: int = 0
@@ -116,8 +120,19 @@ class IcebergLifecycle(Lifecycle):
     """One transaction on its way through Iceberg's commit protocol."""
 
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
-        self.attempt = 0
         handles = {t: self._handle(snapshot, t) for t in self._written}
+        try:
+            yield from self._attempts(snapshot, handles)
+        except (AbortError, RestartError):
+            deletes = self.txn.get_traits().deletes
+            for handle in handles.values():
+                written = handle.lost + 1 + handle.merged + handle.made + deletes if handle.made_list else 0
+                yield from self._batches(FILE_DELETE, written, PER_ATTEMPT_IO, 0, 1)
+            raise
+
+    def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
+        """Attempts until one succeeds; otherwise it raises what ended them."""
+        self.attempt = 0
         seen = snapshot
         while True:
             current = yield from self._read_catalog()
@@ -199,6 +214,7 @@ class IcebergLifecycle(Lifecycle):
             yield from self._merge(files.deletes + traits.deletes, size, model, component)
         size = model.list_size(files.manifests + traits.data + traits.deletes)
         yield from self._batches(LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1)
+        handle.made_list = True
 
     def _merge(
         self, manifests: int, size: int, model: TableModel, component: str, cached: int = 0

@@ -8,7 +8,7 @@ the next; and nothing is read after the commit.
     attempt:  (from the second on: read the catalog and the metadata, and what validation wants); make the manifests and lists;
               read the catalog and the metadata; if the table is still the same: write the metadata, commit
     failure:  (give up), back off; attempt again
-    success:  delete the manifests and manifest lists of lost attempts
+    the end, successful or not: delete the manifests and manifest lists of lost attempts
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from endive.transaction.lifecycle import (
     METADATA_WRITE,
     PER_ATTEMPT_IO,
     AbortError,
+    RestartError,
     Steps,
 )
 from endive.transaction.types import VALIDATION_EXCEPTION
@@ -47,9 +48,20 @@ class PyIcebergLifecycle(IcebergLifecycle):
         return pyiceberg_traits_of(self.txn.operation_type, self.txn.settings)
 
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
-        self.attempt = 0
         handles = {table_id: self._handle(snapshot, table_id) for table_id in self._written}
-        base, lost = snapshot, 0
+        self._lost_files = 0
+        ended: Exception | None = None
+        try:
+            yield from self._attempts(snapshot, handles)
+        except (AbortError, RestartError) as error:
+            ended = error
+        yield from self._batches(FILE_DELETE, self._lost_files, PER_ATTEMPT_IO, 0, 1)
+        if ended is not None:
+            raise ended
+
+    def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
+        self.attempt = 0
+        base = snapshot
         while True:
             written = self.counts[FILE_WRITE.counter] + self.counts[LIST_WRITE.counter]
             for table_id in self._written:
@@ -64,11 +76,10 @@ class PyIcebergLifecycle(IcebergLifecycle):
                     yield from self._metadata(METADATA_WRITE, files.model.metadata_size(files.snapshots + len(self._snapshots())))
                 result = yield from self._attempt(current)
                 if result.success:
-                    yield from self._batches(FILE_DELETE, lost, PER_ATTEMPT_IO, 0, 1)
                     return
             else:
                 self._emit("check_failed")
-            lost += self.counts[FILE_WRITE.counter] + self.counts[LIST_WRITE.counter] - written
+            self._lost_files += self.counts[FILE_WRITE.counter] + self.counts[LIST_WRITE.counter] - written
             yield from self._lost_attempt()
             previous, base = base, (yield from self._read_catalog())
             for table_id in self._written:

@@ -87,6 +87,7 @@ def take_handles(run: Any, txn: Any, slot: int) -> None:
         mine.prepared = 0
         mine.lost = 0
         mine.made = 0
+        mine.made_list = 0
         mine.merged = 0
         mine.bins = 0
     txn.lost_files = 0
@@ -191,7 +192,10 @@ def _make_snapshot(
         if not merge_manifests(run, txn, manifests, size, component, 0):
             return False
     size = list_size(run, table.data + table.deletes + new)
-    return sized_access(run, txn, LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1)
+    if not sized_access(run, txn, LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1):
+        return False
+    mine.made_list = 1
+    return True
 
 
 @jit
@@ -218,6 +222,18 @@ def merge_manifests(run: Any, txn: Any, manifests: int, size: int, component: in
 @jit
 def _merged_size(run: Any, mean: int, manifests: int) -> int:
     return manifests * mean - (manifests - 1) * run.manifest_header_bytes  # type: ignore[no-any-return]
+
+
+@jit
+def delete_all(run: Any, txn: Any, slot: int) -> bool:
+    """Delete all that an operation has written that gives up."""
+    deletes = traits_at(run, txn.cls, txn.operation).deletes
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        written = mine.lost + 1 + mine.merged + mine.made + deletes if mine.made_list else 0
+        if not sized_access(run, txn, FILE_DELETE, written, PER_ATTEMPT_IO, 0, 1):
+            return False
+    return True
 
 
 @jit

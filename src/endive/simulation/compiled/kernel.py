@@ -28,6 +28,7 @@ from endive.simulation.compiled.iceberg import (
     PREPARED,
     REAL_CONFLICT,
     after_commit,
+    delete_all,
     is_real_conflict,
     prepare,
     take_handles,
@@ -345,6 +346,8 @@ def _checked(run: Any, txn: Any, slot: int) -> None:
 def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
     """Start the operation again, if the conflict and its class allow it; otherwise give up."""
     cls = class_at(run, txn.cls)
+    if not _clean_up(run, txn, slot):
+        return
     if may_restart and cls.on_real_conflict == RESTART and txn.restarts < cls.max_restarts:
         txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
         txn.restarts += 1
@@ -576,14 +579,25 @@ def _lost_attempt(run: Any, txn: Any, slot: int) -> None:
     cls = class_at(run, txn.cls)
     txn.lost_files += txn.counts[FILE_WRITE] + txn.counts[LIST_WRITE] - txn.written_before
     if txn.attempt >= cls.max_retries:
-        _abort(run, txn, slot, MAX_RETRIES)
+        if _clean_up(run, txn, slot):
+            _abort(run, txn, slot, MAX_RETRIES)
     elif txn.attempt >= cls.timeout_from_retry and txn.now_ms - txn.commit_started_ms > cls.timeout_ms:
-        _abort(run, txn, slot, TIMEOUT)
+        if _clean_up(run, txn, slot):
+            _abort(run, txn, slot, TIMEOUT)
     else:
         txn.attempt += 1
         txn.retries += 1
         if back_off(run, txn, cls):
             _request_read(run, txn, slot, _FIRST_OF_RETRY[cls.commit_path])
+
+
+@jit
+def _clean_up(run: Any, txn: Any, slot: int) -> bool:
+    """What is deleted when an operation ends without success."""
+    path = class_at(run, txn.cls).commit_path
+    if path == ICEBERG:
+        return delete_all(run, txn, slot)
+    return path != PYICEBERG or clean_up(run, txn)
 
 
 @jit

@@ -297,6 +297,7 @@ TOUCHED = np.dtype(
         ("merges", "i8"),
         ("lost", "i8"),
         ("made", "i8"),
+        ("made_list", "i8"),
         ("merged", "i8"),
         ("bins", "i8"),
         ("snapshots", "i8"),
