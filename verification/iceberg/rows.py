@@ -22,17 +22,6 @@ ERRORS = {"ValidationException": "validation_exception", "CommitFailedException"
 """Errors of both client libraries, and the simulator's words for them."""
 ONE_LOOK_MORE = "after the success, release 1.10 looks at the pointer once more than the code that was modelled"
 
-GIVING_UP = (
-    "PyIceberg deletes all it wrote when it gives up, before its next operation; the simulator does not charge that. With these "
-    "deletes made free, two runs of this case were {} off"
-)
-WRITERS_REMARKS = {
-    ("pyiceberg", "fast_append", 16): GIVING_UP.format("-0.5 % and +9.4 %"),
-    ("pyiceberg", "overwrite_serializable", 8): GIVING_UP.format("+0.5 % and +2.9 %"),
-    ("pyiceberg", "overwrite_serializable", 16): GIVING_UP.format("+2.9 % and -4.1 %"),
-}
-"""Only where the cause was tried out; what is off elsewhere stays without a word until somebody has looked."""
-
 
 @dataclass(frozen=True)
 class Row:
@@ -115,7 +104,6 @@ def writers_row(case: WritersCase, result: WritersResult) -> Row:
         {key: getattr(predicted, key) for key in difference},
         difference,
         within,
-        WRITERS_REMARKS.get((case.client, case.operation, case.writers), ""),
     )
 
 
