@@ -183,7 +183,9 @@ def test_a_class_that_commits_in_one_configuration_and_not_in_another_and_why() 
         {"workload_class": "upkeep", "series": "merging", "success_rate": 0.3, "manifest_file_reads_per_txn": 500.0},
     ]
     points += [{"workload_class": "ingest", "series": series} for series in ("compaction", "overwrite", "merging")]
-    assert (
-        "Upkeep commits with compaction, but only 0 % with overwrite and 30 % with merging. What holds it up is what each of its "
-        "transactions reads: 9,000 manifest lists with overwrite (against 1) and 500 manifests with merging (against 1)."
-    ) in answer_of(made_up(points, by_load=False))
+    answer = answer_of(made_up(points, by_load=False))
+    assert answer[:2] == [
+        "Upkeep commits with compaction, but only 0 % with overwrite and 30 % with merging.",
+        "What holds it up is what each of its transactions reads: 9,000 manifest lists with overwrite (against 1) and 500 "
+        "manifests with merging (against 1).",
+    ]

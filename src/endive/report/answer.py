@@ -34,7 +34,7 @@ def answer_of(study: Study) -> list[str]:
         return [*_of_one(totals[0]), *_time(study, totals), *_classes(study)]
     if _has_load(study) and not study.saturation.empty:
         return _of_loads(study, totals)
-    return [*_of_configurations(study, totals), *_classes(study)]
+    return [*_classes(study), *_of_configurations(study, totals)]
 
 
 def _of_one(row: Row) -> Iterator[str]:
@@ -196,24 +196,25 @@ def _classes(study: Study) -> Iterator[str]:
     if len(study.classes) < 2:
         return
     fine: list[str] = []
-    failing: list[tuple[float, str]] = []
+    failing: list[tuple[float, list[str]]] = []
     for name in study.classes:
         rows = [row for row in _rows(study, name) if known(row["success_rate"])]
         lowest = min(rows, key=lambda row: row["success_rate"], default=None)
         if lowest is None:
-            failing.append((0.0, f"None of the transactions of {name} has finished."))
+            failing.append((0.0, [f"None of the transactions of {name} has finished."]))
         elif lowest["success_rate"] >= LEAST_SUCCESS:
             fine.append(name)
         elif not _has_load(study) and any(row["success_rate"] >= LEAST_SUCCESS for row in rows):
             failing.append((lowest["success_rate"], _here_and_not_there(study, name, rows)))
         else:
-            failing.append((lowest["success_rate"], _failing(study, name, rows, lowest)))
-    yield from (sentence for _, sentence in sorted(failing))
+            failing.append((lowest["success_rate"], [_failing(study, name, rows, lowest)]))
+    for _, sentences in sorted(failing):
+        yield from sentences
     if fine and failing:
         yield f"Of {listed(fine)}, {_MOST} or more commit{'' if len(_totals(study)) == 1 else ' everywhere'}."
 
 
-def _here_and_not_there(study: Study, name: str, rows: list[Row]) -> str:
+def _here_and_not_there(study: Study, name: str, rows: list[Row]) -> list[str]:
     """A class that commits in some configurations and not in others, and what the difference is."""
     through = [row for row in rows if row["success_rate"] >= LEAST_SUCCESS]
     held_up = sorted((row for row in rows if row["success_rate"] < LEAST_SUCCESS), key=lambda row: row["success_rate"])
@@ -225,7 +226,7 @@ def _here_and_not_there(study: Study, name: str, rows: list[Row]) -> str:
         kind = max(_READS, key=lambda kind: row[kind] - base[kind])
         if row[kind] > _FAR_MORE * (base[kind] + 1.0):
             causes.append(f"{short(row[kind])} {_READS[kind]} with {_point(study, row)} (against {short(base[kind])})")
-    return f"{told} What holds it up is what each of its transactions reads: {listed(causes)}." if causes else told
+    return [told, f"What holds it up is what each of its transactions reads: {listed(causes)}."] if causes else [told]
 
 
 def _failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
