@@ -53,7 +53,7 @@ def test_metrics_are_the_same_on_one_machine_and_on_a_cluster(cluster: Cluster, 
             command = [sys.executable, "-m", "endive", *arguments, "--master", master, "--json"]
             subprocess.run(command, check=True, capture_output=True, timeout=240)
         tables.append({path.name: path.read_text() for path in sorted((root / "metrics").glob("*.csv"))})
-    assert set(tables[0]) == {"by_experiment.csv", "by_run.csv", "saturation.csv"}
+    assert set(tables[0]) == {"by_experiment.csv", "by_run.csv", "distributions.csv", "over_time.csv", "saturation.csv"}
     assert tables[0] == tables[1]
 
 

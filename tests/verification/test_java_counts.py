@@ -30,7 +30,7 @@ def _is_quick(case: JavaCase) -> bool:
 QUICK = {name: case for name, case in NAMED.items() if _is_quick(case)}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def measured() -> Iterator[Mapping[str, Counts]]:
     try:
         with iceberg_gateway() as gateway:
