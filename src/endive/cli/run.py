@@ -72,7 +72,7 @@ def announce_compilation(output: Output, document: Document, trace: bool = False
     from endive.simulation.compiled.jit import is_cached
 
     if not is_cached():
-        output.note("compiling the engine; this is done once for each version and takes some 15 seconds")
+        output.note("compiling the engine; this is done once for each version and takes some 30 seconds")
 
 
 @contextmanager
