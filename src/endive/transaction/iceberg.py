@@ -89,8 +89,10 @@ class Review:
 
 
 def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> Review:
-    """Look through the snapshots since the start, newest first."""
+    """Look through the snapshots since the start, newest first; an operation that cares for none of them does not look."""
     found = Review()
+    if not (traits.validates or traits.matches_new or traits.filters_deletes or traits.forgets):
+        return found
     unseen = files.length - handle.seen
     for age, record in enumerate(files.history(handle.start)):
         kind = record.kind

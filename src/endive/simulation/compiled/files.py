@@ -132,6 +132,8 @@ def review(run: Any, txn: Any, slot: int, t: int) -> Any:
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
     lists, manifests, conflicting, hits, misses, deletes, delete_hits = 0, 0, 0, 0, 0, 0, 0
+    if not (traits.validates or traits.matches_new or traits.filters_deletes or traits.forgets):
+        return lists, manifests, False, conflicting, hits, misses, deletes, delete_hits
     unseen = table.length - mine.seen
     index = table.head
     for age in range(table.length - mine.start):

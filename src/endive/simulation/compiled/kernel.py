@@ -53,6 +53,7 @@ from endive.simulation.compiled.layout import (
     COMPACTION_EFFECT,
     DISCOVERY,
     DONE,
+    ENDIVE,
     EXECUTING,
     EXPIRE_SNAPSHOTS,
     FAILED_APPEND,
@@ -75,7 +76,6 @@ from endive.simulation.compiled.layout import (
     READ,
     READ_ONLY,
     REFRESH,
-    REFRESH_PYTHON,
     RESTART,
     RETRY_READ,
     START_READ,
@@ -113,8 +113,6 @@ from endive.simulation.compiled.steps import (
     write_metadata,
 )
 
-_FIRST_OF_RETRY = (RETRY_READ, REFRESH, REFRESH_PYTHON)
-"""What a retry begins with, by commit path."""
 FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED = range(5)
 
 
@@ -203,8 +201,6 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
         _refreshed(run, txn, slot)
     elif event == AFTER_COMMIT:
         _committed(run, txn, slot)
-    elif event == REFRESH_PYTHON:
-        _refreshed_python(run, txn, slot)
     elif event == CHECK:
         _checked(run, txn, slot)
     elif event == DONE:
@@ -285,18 +281,22 @@ def _start(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _refreshed(run: Any, txn: Any, slot: int) -> None:
-    """The state at the beginning of an attempt on Iceberg's path: validate against it, and prepare the commit."""
+    """The state at the beginning of an attempt on Iceberg's paths (PyIceberg: of a retry): validate, and prepare the commit."""
+    python = class_at(run, txn.cls).commit_path == PYICEBERG
     see(run, txn, slot)
     if not _end_read(run, txn):
         return
     for t in range(txn.written):
-        outcome = prepare(run, txn, slot, t)
+        outcome = validate_again(run, txn, slot, t) if python else prepare(run, txn, slot, t)
         if outcome == CUT_OFF:
             return
         if outcome != PREPARED:
             _end_by_conflict(run, txn, slot, outcome == REAL_CONFLICT)
             return
-    _begin_commit(run, txn, slot)
+    if python:
+        _stage(run, txn, slot)
+    else:
+        _begin_commit(run, txn, slot)
 
 
 @inlined
@@ -312,22 +312,6 @@ def _stage(run: Any, txn: Any, slot: int) -> None:
     """Make what an attempt on PyIceberg's path commits, and look whether the table is still the same."""
     if make_snapshots(run, txn, slot):
         _request_read(run, txn, slot, CHECK)
-
-
-@inlined
-def _refreshed_python(run: Any, txn: Any, slot: int) -> None:
-    """The state at the beginning of a retry on PyIceberg's path."""
-    see(run, txn, slot)
-    if not _end_read(run, txn):
-        return
-    for t in range(txn.written):
-        outcome = validate_again(run, txn, slot, t)
-        if outcome == CUT_OFF:
-            return
-        if outcome != PREPARED:
-            _end_by_conflict(run, txn, slot, outcome == REAL_CONFLICT)
-            return
-    _stage(run, txn, slot)
 
 
 @inlined
@@ -588,7 +572,7 @@ def _lost_attempt(run: Any, txn: Any, slot: int) -> None:
         txn.attempt += 1
         txn.retries += 1
         if back_off(run, txn, cls):
-            _request_read(run, txn, slot, _FIRST_OF_RETRY[cls.commit_path])
+            _request_read(run, txn, slot, RETRY_READ if cls.commit_path == ENDIVE else REFRESH)
 
 
 @jit

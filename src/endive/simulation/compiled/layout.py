@@ -56,10 +56,9 @@ CAS, LOG = range(2)
     LIST_REWRITE,
     REFRESH,
     AFTER_COMMIT,
-    REFRESH_PYTHON,
     CHECK,
     DONE,
-) = range(15)
+) = range(14)
 
 ARRIVALS = 2**62
 """Places of arrivals among the events of a moment begin here, after those of all transactions."""
