@@ -10,7 +10,6 @@ from verification.iceberg import golden, java_cases, python_cases
 from verification.iceberg.java_cases import JavaCase
 from verification.iceberg.predict import left_out, predict_counts
 from verification.iceberg.python_cases import PythonCase
-from verification.iceberg.rows import in_the_simulators_words
 from verification.iceberg.rows import ERRORS, in_the_simulators_words
 
 MEASURED = golden.load(golden.JAVA) | golden.load(golden.PYTHON)
