@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from endive.config import schema
 from endive.config.aliases import ALIASES
+from endive.config.durations import DURATION
 from endive.main import app
 
 PAGE = Path(__file__).parent / "reference" / "configuration.md"
@@ -77,8 +78,9 @@ HEAD = """\
 
 <!-- Made by docs/generate.py from endive.config.schema. Do not edit. -->
 
-[The guide](../guides/configuration.md) explains how they go together. Times are in milliseconds, sizes in bytes. Unknown keys are
-errors. Every number must be finite; a whole number may be given where a number is wanted.
+[The guide](../guides/configuration.md) explains how they go together. Times are in milliseconds, or durations such as `"250ms"`,
+`"90s"`, `"4min"`, `"1.5h"`, `"2d"`; sizes are in bytes. Unknown keys are errors. Every number must be finite; a whole number may be
+given where a number is wanted.
 """
 
 ALIAS_HEAD = """\
@@ -184,7 +186,7 @@ def type_text(hint: Any) -> str:
         title = TITLES[hint]
         return f"[{title.strip('[]') if title.startswith('[') else title.lower()}](#{_anchor(title)})"
     words = {bool: "true or false", int: "integer", float: "number", str: "string"}
-    return words[hint] + _range(bounds)
+    return words[hint] + _range(bounds) + (" or duration" if DURATION in bounds else "")
 
 
 def _constraints(extras: list[Any]) -> Iterator[Any]:

@@ -45,7 +45,7 @@ def test_an_unknown_key_brings_the_nearest_spelling(key: str, value: Any, hint: 
         ("transaction.retry", 1.5, "should be a valid integer (is 1.5)"),
         ("transaction.retry", True, "should be a valid integer (is True)"),
         ("transaction.retry", -1, "should be greater than or equal to 0 (is -1)"),
-        ("simulation.duration_ms", "1h", "should be a valid number (is '1h')"),
+        ("simulation.duration_ms", "1 hour", '"4min", "1h"; did you mean "1h"? (is \'1 hour\')'),
         ("simulation.duration_ms", 0, "should be greater than 0 (is 0)"),
         ("simulation.duration_ms", -5.0, "should be greater than 0 (is -5.0)"),
         ("simulation.duration_ms", float("nan"), "should be a finite number (is nan)"),

@@ -191,3 +191,15 @@ def test_shipped_studies_are_right_and_have_a_quick_form(path: Path) -> None:
     whole, quick = SweepReader(path).plan(), SweepReader(path, quick=True).plan()
     assert 0 < quick.runs < whole.runs
     assert len(quick.seeds) >= 3
+
+
+def test_durations_on_axes_are_numbers(tmp_path: Path) -> None:
+    text = f"""{BASE}
+[sweep]
+[axes]
+"simulation.duration_ms" = ["1s", "1min", 90_000]
+"transaction.runtime.mean" = {{ from = "10ms", to = "1s", points = 3, scale = "log" }}
+"""
+    points = planned(tmp_path, text).points
+    assert sorted({point.values["simulation.duration_ms"] for point in points}) == [1_000, 60_000, 90_000]
+    assert sorted({point.values["transaction.runtime.mean"] for point in points}) == [10, 100, 1_000]

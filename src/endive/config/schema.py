@@ -1,6 +1,7 @@
 """The schema of a configuration file: every key, its type, its default and what it means.
 
-Times are in milliseconds. Keys that the sources of the model spell differently are translated before they get here (``aliases``).
+Times are in milliseconds, or durations such as ``"90s"``. Keys that the sources of the model spell differently are translated
+before they get here (``aliases``).
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from endive.config.durations import MOST_MS, NonNegativeMs, PositiveMs
 from endive.table.traits import Isolation
 from endive.transaction import OPERATIONS
 from endive.transaction.policy import CommitPath
 
-_MOST = 1e15  # 30,000 years in milliseconds: beyond that, exponentials overflow
-NonNegative = Annotated[float, Field(ge=0, le=_MOST)]
-Positive = Annotated[float, Field(gt=0, le=_MOST)]
+NonNegative = Annotated[float, Field(ge=0, le=MOST_MS)]
+Positive = Annotated[float, Field(gt=0, le=MOST_MS)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 MAX_SEED = 2**63 - 1
 Count = Annotated[int, Field(ge=0)]
@@ -43,14 +44,14 @@ class Distribution(Section):
     distribution: Literal["exponential", "lognormal", "normal", "uniform", "fixed"] | None = Field(
         None, description="Its kind; runtimes are lognormal and intervals exponential unless this says otherwise."
     )
-    scale: Positive | None = Field(None, description="Mean of an exponential.")
-    mean: Positive | None = Field(None, description="Mean, before the floor.")
-    median: Positive | None = Field(None, description="Median of a lognormal, in place of its mean.")
+    scale: PositiveMs | None = Field(None, description="Mean of an exponential.")
+    mean: PositiveMs | None = Field(None, description="Mean, before the floor.")
+    median: PositiveMs | None = Field(None, description="Median of a lognormal, in place of its mean.")
     sigma: Annotated[float, Field(ge=0, le=10)] | None = Field(None, description="Sigma of a lognormal.")
-    stddev: NonNegative | None = Field(None, description="Standard deviation of a normal.")
-    value: NonNegative | None = Field(None, description="The value of fixed.")
-    min: NonNegative | None = Field(None, description="Floor; of uniform the lower bound.")
-    max: NonNegative | None = Field(None, description="Upper bound of uniform.")
+    stddev: NonNegativeMs | None = Field(None, description="Standard deviation of a normal.")
+    value: NonNegativeMs | None = Field(None, description="The value of fixed.")
+    min: NonNegativeMs | None = Field(None, description="Floor; of uniform the lower bound.")
+    max: NonNegativeMs | None = Field(None, description="Upper bound of uniform.")
 
     def checked(self, default: str) -> Distribution:
         """With its kind filled in; raises ValueError if the keys do not fit the kind."""
@@ -126,9 +127,9 @@ class RetryBackoff(Section):
     """Waiting before a retry: min(base x multiplier^(retry - 1), max) x (1 +- jitter)."""
 
     enabled: bool = Field(False, description="Whether there is any wait.")
-    base_ms: NonNegative = Field(10.0, description="Wait before the first retry.")
+    base_ms: NonNegativeMs = Field(10.0, description="Wait before the first retry.")
     multiplier: Annotated[float, Field(ge=1)] = Field(2.0, description="Growth from one retry to the next.")
-    max_ms: NonNegative = Field(5000.0, description="No wait is longer, but for the jitter.")
+    max_ms: NonNegativeMs = Field(5000.0, description="No wait is longer, but for the jitter.")
     jitter: Probability = Field(0.1, description="Each wait is moved at random by at most this part of it.")
 
     @model_validator(mode="after")
@@ -162,8 +163,8 @@ class OperationTypes(Section):
 class Periodic(Section):
     """One transaction at phase, phase + interval, ..."""
 
-    interval_ms: Positive
-    phase_ms: NonNegative = 0.0
+    interval_ms: PositiveMs
+    phase_ms: NonNegativeMs = 0.0
 
 
 class Closed(Section):
@@ -214,7 +215,7 @@ class Transactions(Section):
     )
     max_restarts: Count = Field(3, description="With restart: how often the application starts again.")
     conflicting_manifests: ManifestCounts | None = Field(None, description="With merge: how many manifests a conflict takes.")
-    total_timeout_ms: NonNegative | None = Field(None, description="Budget of the commit, checked after a failed attempt.")
+    total_timeout_ms: NonNegativeMs | None = Field(None, description="Budget of the commit, checked after a failed attempt.")
     retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Waiting before a retry.")
     commit_path: CommitPath = Field(
         "endive", description="Whose way a commit goes: the simple model's, that of Iceberg's Java library, or PyIceberg's."
@@ -260,7 +261,7 @@ class ClassSection(Section):
     on_real_conflict: Literal["abort", "merge", "restart"] | None = None
     max_restarts: Count | None = None
     conflicting_manifests: ManifestCounts | None = None
-    total_timeout_ms: NonNegative | None = None
+    total_timeout_ms: NonNegativeMs | None = None
     retry_backoff: RetryBackoff | None = None
     commit_path: CommitPath | None = None
     retry_policy: Literal["iceberg"] | None = None
@@ -305,7 +306,7 @@ class CatalogSection(Section):
     group_sizes: Literal["uniform", "longtail"] = Field("uniform", description="longtail: sizes in proportion to 1/rank.")
     partitions: Partitions = Field(default_factory=Partitions, description="How many partitions tables have.")
     provider: str | None = Field(None, description="A store of its own for the catalog. Default: that of [storage].")
-    latency_ms: Positive = Field(1.0, description="With type instant: the latency of reads and commits.")
+    latency_ms: PositiveMs = Field(1.0, description="With type instant: the latency of reads and commits.")
     linearization: Probability = Field(1.0, description="When, within its latency, a read or commit takes effect.")
     size_bytes: Count = Field(4096, description="Size of the catalog object, for latencies that depend on it.")
     table_metadata_inlined: bool = Field(True, description="False: table metadata is read and written apart.")
@@ -342,8 +343,8 @@ class TableSection(Section):
 class Normal(Section):
     """A normal latency, cut at the provider's floor."""
 
-    mean: Positive
-    stddev: NonNegative = 0.0
+    mean: PositiveMs
+    stddev: NonNegativeMs = 0.0
 
 
 class ReadWrite(Section):
@@ -367,7 +368,7 @@ class StorageSection(Section):
     provider: str | None = Field(None, description="A built-in provider, or the path of a profile of your own (*.toml).")
     profile: Literal["2025-06", "2025-12"] = Field("2025-06", description="The set of built-in profiles.")
     max_parallel: AtLeastOne = Field(4, description="So many like accesses go at once.")
-    min_latency_ms: NonNegative | None = Field(None, description="Floor under every latency, in place of the profile's.")
+    min_latency_ms: NonNegativeMs | None = Field(None, description="Floor under every latency, in place of the profile's.")
     sizes: Sizes = Field(default_factory=Sizes, description="Sizes of metadata objects.")
     T_CAS: Normal | None = Field(None, description="Compare-and-swap of the catalog's pointer.")
     T_METADATA_ROOT: ReadWrite | None = Field(None, description="The catalog object; table metadata too, unless given apart.")
@@ -382,7 +383,7 @@ class StorageSection(Section):
 class SimulationSection(Section):
     """``[simulation]``: the run."""
 
-    duration_ms: Positive = Field(description="No arrivals after this.")
+    duration_ms: PositiveMs = Field(description="No arrivals after this.")
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] | None = Field(
         None, description="Left out: a fresh one, which the results tell."
     )

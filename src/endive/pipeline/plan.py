@@ -37,6 +37,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from endive.config import ConfigError, Document, Problem, compute_experiment_hash
 from endive.config.build import build_simulation_config
+from endive.config.durations import Ms, plain_value
 from endive.config.load import check_document, read_toml
 from endive.workload import ClosedArrivals, OpenArrivals, PeriodicArrivals
 
@@ -51,10 +52,10 @@ class _Part(BaseModel):
 class Range(_Part):
     """Values from one number to another: so many ``points``, evenly or in equal ratios, or every ``step``."""
 
-    first: float = Field(alias="from")
-    last: float = Field(alias="to")
+    first: Ms = Field(alias="from")
+    last: Ms = Field(alias="to")
     points: Annotated[int, Field(ge=1)] | None = None
-    step: Annotated[float, Field(gt=0)] | None = None
+    step: Annotated[Ms, Field(gt=0)] | None = None
     scale: Literal["linear", "log"] = "linear"
 
     @model_validator(mode="after")
@@ -224,7 +225,7 @@ class SweepReader:
             if not (axis if isinstance(axis, list) else axis.values())
         ]
         for number, group in enumerate(self._file.zip):
-            lengths = {len(_values(axis)) for axis in group.values()}
+            lengths = {len(_values(key, axis)) for key, axis in group.items()}
             if len(lengths) > 1 or lengths <= {0}:
                 problems.append(Problem(f"zip[{number}]", "needs lists of one length, and at least one value"))
         if (self._file.sweep.base is None) == (self._file.base is None):
@@ -250,9 +251,9 @@ class SweepReader:
 
     def _choices(self) -> list[list[Tree]]:
         """For each axis and each group of zipped keys, what it may be."""
-        single = [[{key: value} for value in _values(axis)] for key, axis in self._axes.items()]
+        single = [[{key: value} for value in _values(key, axis)] for key, axis in self._axes.items()]
         zipped = [
-            [dict(zip(group, values, strict=True)) for values in zip(*(_values(axis) for axis in group.values()), strict=True)]
+            [dict(zip(group, values, strict=True)) for values in zip(*itertools.starmap(_values, group.items()), strict=True)]
             for group in self._file.zip
         ]
         return [*single, *zipped]
@@ -266,8 +267,9 @@ class SweepReader:
                 yield values
 
 
-def _values(axis: list[Any] | Range) -> list[Any]:
-    return axis if isinstance(axis, list) else axis.values()
+def _values(key: str, axis: list[Any] | Range) -> list[Any]:
+    """The values of an axis; durations as numbers, so that figures can be drawn over them."""
+    return [plain_value(key, value) for value in (axis if isinstance(axis, list) else axis.values())]
 
 
 def _matches(values: Tree, excluded: Tree) -> bool:

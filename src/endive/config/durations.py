@@ -1,0 +1,85 @@
+"""Durations in configurations: a number of milliseconds, or text such as ``"90s"``."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
+MOST_MS = 1e15
+"""30,000 years in milliseconds: beyond that, exponentials overflow."""
+
+UNITS_MS = {"ms": 1.0, "s": 1_000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
+"""Milliseconds of each unit that a duration may have."""
+
+_OTHER_UNITS = {
+    "": "ms",
+    "msec": "ms",
+    "msecs": "ms",
+    "millis": "ms",
+    "millisecond": "ms",
+    "milliseconds": "ms",
+    "sec": "s",
+    "secs": "s",
+    "second": "s",
+    "seconds": "s",
+    "m": "min",
+    "mins": "min",
+    "minute": "min",
+    "minutes": "min",
+    "hr": "h",
+    "hrs": "h",
+    "hour": "h",
+    "hours": "h",
+    "day": "d",
+    "days": "d",
+}
+_TIMES = {"every", "start", "end", "scale", "mean", "median", "stddev", "value", "min", "max"}
+_NUMBER = r"\d+(?:\.\d+)?|\.\d+"
+_DURATION = re.compile(rf"({_NUMBER})({'|'.join(UNITS_MS)})")
+_NEARLY = re.compile(rf"({_NUMBER})\s*([a-z]*)")
+_ALLOWED = 'should be a number of milliseconds or a duration such as "250ms", "90s", "4min", "1h"'
+
+
+def duration_ms(value: Any) -> Any:
+    """Turn text like ``"90s"`` into milliseconds; anything but text is handed on as it is.
+
+    Raises:
+        ValueError: The text is no duration; the message names the nearest valid form.
+    """
+    if not isinstance(value, str):
+        return value
+    match = _DURATION.fullmatch(value)
+    if match is None:
+        raise ValueError(_ALLOWED + _nearest_form(value))
+    return float(match[1]) * UNITS_MS[match[2]]
+
+
+def plain_value(key: str, value: Any) -> Any:
+    """The value of a dotted key as a plain number of milliseconds, where the key is a time and the value a valid duration."""
+    last = key.rpartition(".")[2]
+    if isinstance(value, str) and (last.endswith("_ms") or last in _TIMES) and _DURATION.fullmatch(value):
+        return duration_ms(value)
+    return value
+
+
+def _nearest_form(text: str) -> str:
+    match = _NEARLY.fullmatch(text.strip().lower().replace(",", "").replace("_", ""))
+    unit = match and (match[2] if match[2] in UNITS_MS else _OTHER_UNITS.get(match[2]))
+    return f'; did you mean "{match[1]}{unit}"?' if match and unit else ""
+
+
+class _OrText:
+    """Lets the JSON schema of a number accept the text of a duration too."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"type": "string", "pattern": f"^{_DURATION.pattern}$"}]}
+
+
+DURATION = _OrText()
+"""Marks the types below, for those who describe them."""
+Ms = Annotated[float, BeforeValidator(duration_ms), DURATION]
+NonNegativeMs = Annotated[float, Field(ge=0, le=MOST_MS), BeforeValidator(duration_ms), DURATION]
+PositiveMs = Annotated[float, Field(gt=0, le=MOST_MS), BeforeValidator(duration_ms), DURATION]
