@@ -48,6 +48,7 @@ def duration_ms(value: Any) -> Any:
 
     Raises:
         ValueError: The text is no duration; the message names the nearest valid form.
+
     """
     if not isinstance(value, str):
         return value
