@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from benchmarks.cases import APPENDS, COMPARED, HOUR_MS, MINUTE_MS, WARM_UP_MS, Case
 from benchmarks.measure import Engine, Row, Timed, probe, steady_run, timed_run, timed_table
 from endive.simulation import RESULT_SCHEMA
+from endive.simulation.columns import IO_COLUMNS
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
-from endive.simulation.summary import IO_COLUMNS
 
 _TOLERANCE = 1e-12
 """Relative; the engines may differ in the order of a sum (SPEC.md, section 5)."""

@@ -1,6 +1,7 @@
-"""Write ``docs/reference/configuration.md`` and ``docs/reference/cli.md``: every key of a configuration, every command and option.
+"""Write ``docs/reference``: every key of a configuration, every command and option, every column of results.
 
-Run ``python docs/generate.py`` after a change of ``endive.config.schema`` or ``endive.cli``; a test fails while a page is behind.
+Run ``python docs/generate.py`` after a change of ``endive.config.schema``, ``endive.cli`` or ``endive.simulation.columns``; a test
+fails while a page is behind.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from endive.config import schema
 from endive.config.aliases import ALIASES
 from endive.config.durations import DURATION
 from endive.main import app
+from endive.simulation.columns import COLUMNS
 
 PAGE = Path(__file__).parent / "reference" / "configuration.md"
 CLI_PAGE = PAGE.with_name("cli.md")
+COLUMNS_PAGE = PAGE.with_name("columns.md")
+COLUMNS_BEGIN, COLUMNS_END = "<!-- columns: made by docs/generate.py -->\n", "<!-- end of columns -->\n"
 
 TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[simulation]", schema.SimulationSection),
@@ -70,6 +74,8 @@ MEANINGS = {
 }
 """What keys mean whose schema does not say it."""
 
+COLUMN_TYPES = {"id": "int64", "count": "int64", "text": "string", "tables": "list of int64"}
+
 UNBOUNDED = 1e15
 """Upper bounds from here on guard against overflow and are not worth telling."""
 
@@ -113,6 +119,14 @@ def page() -> str:
         parts.append(_section(title, model, level=3))
     parts.append(ALIAS_HEAD + "".join(f"| `{old}` | `{new}` |\n" for old, new in ALIASES.items()))
     return "\n".join(parts)
+
+
+def columns_page() -> str:
+    """The page of columns: what is written by hand, with the table of the columns of results in its place."""
+    before, _, rest = COLUMNS_PAGE.read_text(encoding="utf-8").partition(COLUMNS_BEGIN)
+    rows = [f"| `{each.name}` | {COLUMN_TYPES.get(each.kind, each.kind)} | {each.meaning} |\n" for each in COLUMNS]
+    table = "".join(["| column | type | meaning |\n", "|---|---|---|\n", *rows])
+    return before + COLUMNS_BEGIN + table + COLUMNS_END + rest.partition(COLUMNS_END)[2]
 
 
 def _section(title: str, model: type[BaseModel], level: int = 2) -> str:
@@ -269,3 +283,4 @@ def _row(parameter: Any) -> str:
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     CLI_PAGE.write_text(cli_page(), encoding="utf-8")
+    COLUMNS_PAGE.write_text(columns_page(), encoding="utf-8")

@@ -150,6 +150,12 @@ def test_reference_of_commands_is_up_to_date() -> None:
     assert committed == generate["cli_page"](), "run python docs/generate.py"
 
 
+def test_the_columns_on_their_page_are_up_to_date() -> None:
+    generate = runpy.run_path(str(ROOT / "docs/generate.py"))
+    committed = (ROOT / "docs/reference/columns.md").read_text(encoding="utf-8")
+    assert committed == generate["columns_page"](), "run python docs/generate.py"
+
+
 @pytest.mark.parametrize("name", ["page", "cli_page"])
 def test_links_within_a_reference_lead_to_its_headings(name: str) -> None:
     generate = runpy.run_path(str(ROOT / "docs/generate.py"))

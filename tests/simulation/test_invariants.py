@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from endive.simulation import SimulationConfig
-from endive.simulation.summary import TIME_COLUMNS
+from endive.simulation.columns import TIME_COLUMNS
 from endive.transaction import OPERATIONS
 from tests.configurations import documents
 from tests.simulation.runs import config_of, watched

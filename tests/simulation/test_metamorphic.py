@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from endive.simulation.summary import TIME_COLUMNS
+from endive.simulation.columns import TIME_COLUMNS
 from tests.simulation.runs import ENGINES, Engine, frame_of
 
 TIMES = ["t_submit", "commit_latency", "total_latency", *TIME_COLUMNS]

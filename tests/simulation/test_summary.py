@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from endive.simulation import RunCounters, Simulation, Statistics, Summary
-from endive.simulation.summary import IO_COLUMNS, PERCENTILES, TIME_COLUMNS, LatencyHistogram
+from endive.simulation.columns import IO_COLUMNS, TIME_COLUMNS
+from endive.simulation.summary import PERCENTILES, LatencyHistogram
 from tests.config import built
 
 MIXED = """

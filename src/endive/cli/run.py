@@ -18,15 +18,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_ROOT = Path("experiments")
 
-_TIMES = {
-    "catalog_read_ms": "catalog reads",
-    "t_runtime": "the work itself",
-    "per_attempt_io_ms": "I/O of attempts",
-    "conflict_io_ms": "I/O of conflicts",
-    "t_backoff": "backoff",
-    "catalog_commit_ms": "commits",
-}
-
 
 @app.command()
 def run(
@@ -97,10 +88,12 @@ def show_summary(output: Output, summary: dict[str, Any]) -> None:
     output.table("Outcome", outcome, [(name, *_outcome(group)) for name, group in named])
     latency = ("", "commit p50", "p95", "p99", "total p50", "p95", "p99")
     output.table("\nLatency of committed transactions", latency, [(name, *_latencies(group)) for name, group in named])
-    all_time = sum(total[name] for name in _TIMES) or 1.0
-    shares = [(label, f"{100 * total[name] / all_time:.1f} %", _ms(total[name])) for name, label in _TIMES.items()]
+    from endive.simulation.columns import IO_COLUMNS, TIME_WORDS
+
+    all_time = sum(total[name] for name in TIME_WORDS) or 1.0
+    shares = [(label, f"{100 * total[name] / all_time:.1f} %", _ms(total[name])) for name, label in TIME_WORDS.items()]
     output.table("\nWhere the time went", ("", "share", "sum"), shares)
-    _show_counts(output, "Accesses to files", {name: total[name] for name in _io_names()})
+    _show_counts(output, "Accesses to files", {name: total[name] for name in IO_COLUMNS})
     _show_counts(output, "Aborts", total["abort_reasons"])
     _show_counts(output, "At the catalog", summary["counters"])
 
@@ -109,12 +102,6 @@ def _show_counts(output: Output, title: str, counts: dict[str, float]) -> None:
     rows = [(name.replace("_", " "), f"{int(count):,}") for name, count in counts.items() if count]
     if rows:
         output.table(f"\n{title}", ("", "count"), rows)
-
-
-def _io_names() -> tuple[str, ...]:
-    from endive.simulation.summary import IO_COLUMNS
-
-    return IO_COLUMNS
 
 
 def _outcome(group: dict[str, Any]) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from endive.config import ConfigError, Document, Problem, build_simulation_config
 from endive.config.errors import nearest
 from endive.config.load import check_document, parse_assignment, read_toml
+from endive.pipeline.ddl import ddl
 from endive.pipeline.plan import parse_seeds
 from endive.simulation import RESULT_SCHEMA, Simulation, SimulationConfig
 
@@ -45,7 +46,6 @@ FORMAT = "endive"
 DEFAULT_SEED = 0
 """Not a fresh one: Spark may compute rows again, and they must be the same."""
 SCHEMA = RESULT_SCHEMA.append(pa.field("seed", pa.int64()))
-_SQL_TYPES = {pa.int64(): "bigint", pa.float64(): "double", pa.string(): "string", pa.list_(pa.int64()): "array<bigint>"}
 _SET = "set."
 _OPTIONS = ("config", "path", "toml", "seeds", "set", "partitions")
 
@@ -83,7 +83,7 @@ class EndiveDataSource(DataSource):
     def schema(self) -> str:
         """The columns of results, and the seed. Options are checked here, where ``load`` is called, and not when rows are read."""
         _ = self.request
-        return ", ".join(f"{field.name} {_SQL_TYPES[field.type]}" for field in SCHEMA)
+        return ddl(SCHEMA)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What reads the rows."""

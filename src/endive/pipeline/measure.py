@@ -21,13 +21,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from endive.analysis.warmup import Warmup, run_warmup
+from endive.pipeline.ddl import ddl
 from endive.pipeline.jobs import Spec, specs_of
-from endive.simulation.summary import IO_COLUMNS, PERCENTILES, TIME_COLUMNS
+from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS
+from endive.simulation.summary import PERCENTILES
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 
 ALL = "all"
 ABORT_REASONS = (MAX_RETRIES_EXCEEDED, COMMIT_TIMEOUT, VALIDATION_EXCEPTION)
-SUM_COLUMNS = ("n_retries", "n_restarts", "false_conflicts", "real_conflicts", "event_count", *IO_COLUMNS)
+SUM_COLUMNS = (*COUNT_COLUMNS, *IO_COLUMNS)
 LATENCIES = ("commit_latency", "total_latency")
 
 KEYS = (("experiment", pa.string()), ("seed", pa.int64()), ("workload_class", pa.string()), ("operation_type", pa.string()))
@@ -66,9 +68,7 @@ TASK_SCHEMA = pa.schema(
     [*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in CURVES.values()), (COMMITS_OVER_TIME, pa.list_(pa.int64()))]
 )
 
-_SPARK_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean"}
-_SPARK_TYPES |= {pa.list_(each): f"array<{name}>" for each, name in _SPARK_TYPES.items()}
-TASK_DDL = ", ".join(f"{each.name} {_SPARK_TYPES[each.type]}" for each in TASK_SCHEMA)
+TASK_DDL = ddl(TASK_SCHEMA)
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from endive.pipeline.dataset import ROW_SCHEMA, Manifest, PipelineError, dataset_folder
+from endive.pipeline.ddl import ddl
 from endive.pipeline.jobs import arrow_of, reason, watched, without_pandas_warning
 from endive.pipeline.metrics import FOLDER, TABLES
 from endive.pipeline.parameters import column_types, spark_type
@@ -19,14 +20,11 @@ from endive.pipeline.parameters import column_types, spark_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TYPES = {pa.int64(): "bigint", pa.float64(): "double", pa.string(): "string", pa.list_(pa.int64()): "array<bigint>"}
-
 
 def transactions(spark: SparkSession, root: Path, manifest: Manifest) -> DataFrame:
     """The dataset as a frame, with the columns of all experiments; experiments that lack a parameter have null there."""
-    own = [f"{field.name} {_TYPES[field.type]}" for field in ROW_SCHEMA]
     parameters = [f"`{name}` {spark_type(kind)}" for name, kind in _agreed(manifest).items()]
-    schema = ", ".join([*own, *parameters, "experiment string", "operation_type string"])
+    schema = ", ".join([ddl(ROW_SCHEMA), *parameters, "experiment string", "operation_type string"])
     return spark.read.schema(schema).parquet(str(dataset_folder(root).resolve()))
 
 

@@ -30,8 +30,8 @@ from endive.config.identity import code_version
 from endive.pipeline.measure import LATENCIES, RUN_SCHEMA, SUM_COLUMNS, Leaf, OperationRows, Window, group_metrics, measure_sources
 from endive.pipeline.metrics import MetricsOptions
 from endive.simulation import RESULT_SCHEMA, Simulation
+from endive.simulation.columns import TIME_COLUMNS
 from endive.simulation.output import write_text
-from endive.simulation.summary import TIME_COLUMNS
 
 _TEXTS = ["status", "workload_class", "abort_reason", "operation_type"]
 _SCHEMA = pa.schema(

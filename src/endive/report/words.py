@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from endive.pipeline.parameters import PREFIX
+from endive.simulation.columns import TIME_WORDS
 
 _PARAMETERS = {
     "storage_provider": ("store", ""),
@@ -112,14 +113,7 @@ OPERATIONS = {
     "delete": "delete",
     "expire_snapshots": "expire snapshots",
 }
-TIME_PARTS = {
-    "catalog_read_ms": "catalog reads",
-    "t_runtime": "runtime",
-    "per_attempt_io_ms": "I/O of attempts",
-    "conflict_io_ms": "I/O of conflicts",
-    "t_backoff": "backoff",
-    "catalog_commit_ms": "commits",
-}
+TIME_PARTS = TIME_WORDS
 """Where the time of a transaction goes, in the order in which it is spent."""
 
 

@@ -17,27 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endive.catalog import CatalogCounters
+from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS
 from endive.transaction import ManifestListCounters
 
-IO_COLUMNS = (
-    "metadata_reads",
-    "metadata_writes",
-    "manifest_list_reads",
-    "manifest_list_writes",
-    "manifest_list_appends",
-    "file_deletes",
-    "manifest_file_reads",
-    "manifest_file_writes",
-)
-TIME_COLUMNS = (
-    "catalog_read_ms",
-    "t_runtime",
-    "per_attempt_io_ms",
-    "conflict_io_ms",
-    "t_backoff",
-    "catalog_commit_ms",
-)
-_SUMS = ("n_retries", "n_restarts", "false_conflicts", "real_conflicts", "event_count", *IO_COLUMNS, *TIME_COLUMNS)
+_SUMS = (*COUNT_COLUMNS, *IO_COLUMNS, *TIME_COLUMNS)
 PERCENTILES = (50, 95, 99)
 
 _BINS_PER_DOUBLING = 512

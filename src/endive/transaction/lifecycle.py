@@ -67,7 +67,7 @@ PER_ATTEMPT_IO = "per_attempt_io_ms"
 CONFLICT_IO = "conflict_io_ms"
 CATALOG_COMMIT = "catalog_commit_ms"
 BACKOFF = "backoff_ms"
-TIMES = (CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, CATALOG_COMMIT, BACKOFF)
+TIMES = (CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT)
 """Where the time of a transaction goes; together they are its total latency."""
 
 
@@ -134,6 +134,8 @@ class Lifecycle:
         self.event_count = 0
         self.commit_latency_ms = 0.0
         self.commit_started_ms = 0.0
+        """When the commit began that is under way, or was last; a restart begins another."""
+        self.entered_ms = -1.0
         self.times = dict.fromkeys(TIMES, 0.0)
         self.counts = dict.fromkeys(COUNTERS, 0)
 
@@ -167,6 +169,8 @@ class Lifecycle:
                 return self._finish(TransactionStatus.COMMITTED)
             self.status = TransactionStatus.COMMITTING
             self.commit_started_ms = self.now_ms
+            if self.entered_ms < 0.0:
+                self.entered_ms = self.now_ms
             try:
                 yield from self._commit(snapshot)
             except RestartError:
@@ -415,6 +419,7 @@ class Lifecycle:
             abort_reason=reason,
             total_retries=self.retries,
             commit_latency_ms=commit_latency,
+            commit_start_ms=self.entered_ms,
             total_latency_ms=now_ms - txn.submit_time_ms,
             operation_type=txn.operation_type,
             event_count=self.event_count,

@@ -78,3 +78,5 @@ class TransactionResult:
     submit_time_ms: float = 0.0
     workload_class: str = "default"
     tables_written: tuple[int, ...] = ()
+    commit_start_ms: float = -1.0
+    """When it began to commit, for the first time if it was restarted; -1 before, and of read-only ones."""

@@ -80,6 +80,7 @@ def _clear(txn: Any) -> None:
     txn.event_count = 0
     txn.commit_latency_ms = 0.0
     txn.commit_started_ms = 0.0
+    txn.entered_ms = -1.0
     for i in range(6):
         txn.times[i] = 0.0
     for i in range(NUM_COUNTS):

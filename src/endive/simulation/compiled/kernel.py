@@ -269,6 +269,8 @@ def _start(run: Any, txn: Any, slot: int) -> None:
         return
     txn.status = COMMITTING
     txn.commit_started_ms = txn.now_ms
+    if txn.entered_ms < 0.0:
+        txn.entered_ms = txn.now_ms
     txn.attempt = 0
     txn.append_due = 1
     if cls.commit_path == ICEBERG:

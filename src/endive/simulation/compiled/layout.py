@@ -14,8 +14,8 @@ import numpy.typing as npt
 from endive.table import Traits
 
 # Where time goes: indices of Txn.times, in the order of lifecycle.TIMES.
-CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, CATALOG_COMMIT, BACKOFF = range(6)
-# Accesses to files: indices of Txn.counts and, up to FILE_DELETE, of Class.access and Class.sized.
+CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)
+# Accesses to files: indices of Txn.counts, in the order of lifecycle.COUNTERS; but for the last also of Class.access, Class.sized.
 METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE, LIST_APPENDS = range(8)
 NUM_COUNTS = 8
 # Distributions of the catalog: indices of Run.catalog.
@@ -243,6 +243,7 @@ TXN = np.dtype(
         ("failure_ms", "f8"),
         ("elapsed_ms", "f8"),
         ("commit_started_ms", "f8"),
+        ("entered_ms", "f8"),
         ("commit_latency_ms", "f8"),
         ("times", "f8", (6,)),
         ("counts", "i8", (NUM_COUNTS,)),

@@ -2,56 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from endive.simulation.columns import COLUMNS, Column
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.lower import OPERATION_ORDER
 from endive.simulation.rows import RESULT_SCHEMA
+from endive.transaction.lifecycle import COUNTERS, TIMES
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 
 _STATUS = {layout.COMMITTED: "committed", layout.ABORTED: "aborted", layout.IN_FLIGHT: "in_flight"}
 _REASONS = (MAX_RETRIES_EXCEEDED, COMMIT_TIMEOUT, VALIDATION_EXCEPTION)
 
 
+class _Finished(NamedTuple):
+    """Records of transactions, the tables that each has written, and the names of classes."""
+
+    txns: layout.Array
+    tables: layout.Ints
+    class_names: Sequence[str]
+
+
+_COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
+    "t_commit": lambda done: _plain(np.where(done.txns["status"] == layout.COMMITTED, done.txns["now_ms"], -1.0)),
+    "total_latency": lambda done: _plain(done.txns["now_ms"] - done.txns["submit_ms"]),
+    "status": lambda done: _named(done.txns["status"], [_STATUS.get(code, "") for code in range(len(_STATUS) + 2)]),
+    "operation_type": lambda done: _named(done.txns["operation"], [each.operation_type for each in OPERATION_ORDER]),
+    "abort_reason": lambda done: _named(done.txns["reason"], _REASONS),
+    "workload_class": lambda done: _named(done.txns["cls"], done.class_names),
+    "tables_written": lambda done: _lists(done.txns["written"], done.tables),
+}
+"""Columns that are not in a record as they are."""
+
+
 def to_batch(txns: layout.Array, tables: layout.Ints, class_names: Sequence[str]) -> pa.RecordBatch:
-    """Rows for records; ``tables`` holds the written tables of each."""
-    status, times, counts = txns["status"], txns["times"], txns["counts"]
-    columns: dict[str, pa.Array] = {
-        "txn_id": _plain(txns["txn_id"]),
-        "t_submit": _plain(txns["submit_ms"]),
-        "t_runtime": _plain(times[:, layout.RUNTIME]),
-        "t_commit": _plain(np.where(status == layout.COMMITTED, txns["now_ms"], -1.0)),
-        "commit_latency": _plain(txns["commit_latency_ms"]),
-        "total_latency": _plain(txns["now_ms"] - txns["submit_ms"]),
-        "n_retries": _plain(txns["retries"]),
-        "status": _named(status, [_STATUS.get(code, "") for code in range(len(_STATUS) + 2)]),
-        "operation_type": _named(txns["operation"], [operation.operation_type for operation in OPERATION_ORDER]),
-        "abort_reason": _named(txns["reason"], _REASONS),
-        "manifest_list_reads": _plain(counts[:, layout.LIST_READ]),
-        "manifest_list_writes": _plain(counts[:, layout.LIST_WRITE]),
-        "manifest_file_reads": _plain(counts[:, layout.FILE_READ]),
-        "manifest_file_writes": _plain(counts[:, layout.FILE_WRITE]),
-        "catalog_read_ms": _plain(times[:, layout.CATALOG_READ]),
-        "per_attempt_io_ms": _plain(times[:, layout.PER_ATTEMPT_IO]),
-        "conflict_io_ms": _plain(times[:, layout.CONFLICT_IO]),
-        "catalog_commit_ms": _plain(times[:, layout.CATALOG_COMMIT]),
-        "workload_class": _named(txns["cls"], class_names),
-        "tables_written": _lists(txns["written"], tables),
-        "t_backoff": _plain(times[:, layout.BACKOFF]),
-        "metadata_reads": _plain(counts[:, layout.METADATA_READ]),
-        "metadata_writes": _plain(counts[:, layout.METADATA_WRITE]),
-        "manifest_list_appends": _plain(counts[:, layout.LIST_APPENDS]),
-        "file_deletes": _plain(counts[:, layout.FILE_DELETE]),
-        "n_restarts": _plain(txns["restarts"]),
-        "false_conflicts": _plain(txns["false_conflicts"]),
-        "real_conflicts": _plain(txns["real_conflicts"]),
-        "event_count": _plain(txns["event_count"]),
-    }
-    return pa.RecordBatch.from_arrays([columns[name] for name in RESULT_SCHEMA.names], schema=RESULT_SCHEMA)
+    """Make rows of records; ``tables`` holds the written tables of each."""
+    done = _Finished(txns, tables, class_names)
+    return pa.RecordBatch.from_arrays([_array(column, done) for column in COLUMNS], schema=RESULT_SCHEMA)
+
+
+def _array(column: Column, done: _Finished) -> pa.Array:
+    if column.attribute in TIMES:
+        return _plain(done.txns["times"][:, TIMES.index(column.attribute)])
+    if column.attribute in COUNTERS:
+        return _plain(done.txns["counts"][:, COUNTERS.index(column.attribute)])
+    return _plain(done.txns[column.kernel]) if column.kernel else _COMPUTED[column.name](done)
 
 
 def _plain(values: npt.NDArray[np.generic]) -> pa.Array:

@@ -1,0 +1,106 @@
+"""One table describes the columns; what is derived from it agrees with the records of both engines."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from endive.simulation.columns import COLUMNS, COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS, TIME_WORDS
+from endive.simulation.compiled import layout, rows
+from endive.simulation.compiled.engine import CompiledEngine
+from endive.simulation.reference import ReferenceEngine
+from endive.transaction import TransactionResult
+from endive.transaction.lifecycle import COUNTERS, TIMES
+from tests.simulation.runs import ENGINES, Engine, frame_of
+
+
+def test_every_attribute_of_a_result_but_the_time_of_an_abort_is_a_column() -> None:
+    attributes = {field.name for field in dataclasses.fields(TransactionResult)}
+    assert {column.attribute for column in COLUMNS} == attributes - {"abort_time_ms"}
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
+def test_the_kernel_has_every_column_exactly_once(column: Any) -> None:
+    sources = [
+        column.attribute in TIMES,
+        column.attribute in COUNTERS,
+        column.kernel in (layout.TXN.names or ()),
+        column.name in rows._COMPUTED,
+    ]
+    assert sources.count(True) == 1
+
+
+def test_indices_of_the_kernel_are_in_the_order_of_the_model() -> None:
+    assert [
+        TIMES.index(f"{name}_ms")
+        for name in ("catalog_read", "runtime", "per_attempt_io", "conflict_io", "backoff", "catalog_commit")
+    ] == [
+        layout.CATALOG_READ,
+        layout.RUNTIME,
+        layout.PER_ATTEMPT_IO,
+        layout.CONFLICT_IO,
+        layout.BACKOFF,
+        layout.CATALOG_COMMIT,
+    ]
+    assert COUNTERS[layout.METADATA_READ] == "metadata_reads"
+    assert COUNTERS[layout.METADATA_WRITE] == "metadata_writes"
+    assert COUNTERS[layout.LIST_READ] == "manifest_list_reads"
+    assert COUNTERS[layout.LIST_WRITE] == "manifest_list_writes"
+    assert COUNTERS[layout.FILE_READ] == "manifest_file_reads"
+    assert COUNTERS[layout.FILE_WRITE] == "manifest_file_writes"
+    assert COUNTERS[layout.FILE_DELETE] == "file_deletes"
+    assert COUNTERS[layout.LIST_APPENDS] == "manifest_list_appends"
+    assert len(COUNTERS) == layout.NUM_COUNTS
+
+
+def test_lists_of_columns() -> None:
+    assert set(TIME_COLUMNS) | set(IO_COLUMNS) | set(COUNT_COLUMNS) <= {column.name for column in COLUMNS}
+    assert set(COUNT_COLUMNS) == {"n_retries", "n_restarts", "false_conflicts", "real_conflicts", "event_count"}
+    assert all(TIME_WORDS[name] for name in TIME_COLUMNS)
+
+
+def _tree(**transaction: Any) -> dict[str, Any]:
+    return {
+        "simulation": {"duration_ms": 2_000.0, "seed": 5},
+        "storage": {"provider": "instant", "profile": "2025-06"},
+        "transaction": {
+            "runtime": {"distribution": "fixed", "value": 50.0},
+            "inter_arrival": {"distribution": "exponential", "scale": 10.0},
+            **transaction,
+        },
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_start_of_the_commit_is_the_end_of_the_work(engine: Engine) -> None:
+    frame = frame_of(engine, _tree(operation_types={"fast_append": 1.0, "read_only": 1.0}))
+    readers = frame[frame["operation_type"] == "read_only"]
+    assert len(readers) > 20
+    assert (readers["t_commit_start"] == -1.0).all()
+    writers = frame[frame["operation_type"] == "fast_append"]
+    done = writers[writers["status"] == "committed"]
+    assert len(done) > 20
+    assert (done["t_commit"] - done["t_commit_start"]).to_list() == pytest.approx(done["commit_latency"].to_list())
+    waiting = writers[(writers["status"] == "in_flight") & (writers["t_runtime"] == 0.0)]
+    assert len(waiting) > 0
+    assert (waiting["t_commit_start"] == -1.0).all()
+
+
+@pytest.mark.parametrize("engine", [ReferenceEngine, CompiledEngine])
+def test_a_restart_does_not_move_the_start_of_the_commit(engine: Engine) -> None:
+    frame = frame_of(
+        engine,
+        _tree(
+            operation_types={"validated_overwrite": 1.0},
+            conflict_detector="partition_overlap",
+            on_real_conflict="restart",
+            max_restarts=2,
+        ),
+    )
+    restarted = frame[frame["n_restarts"] > 0]
+    assert len(restarted) > 0
+    assert (restarted["t_commit_start"] - restarted["t_submit"] < 2 * 50.0).all()
+    once = frame[(frame["n_restarts"] == 0) & (frame["t_commit_start"] >= 0.0)]
+    assert (once["t_commit_start"] >= once["t_submit"] + 50.0).all()
