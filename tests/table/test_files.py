@@ -82,9 +82,9 @@ def test_an_expiry_makes_no_snapshot_and_forgets_old_ones() -> None:
     files = after(TableFiles.initial(TableModel(snapshots=10)), "fast_append", "fast_append")
     expired = files.after(change("expire_snapshots", settings=OperationSettings(retain_snapshots=3)))
     assert (expired.snapshots, expired.length) == (3, 2)
-    assert expired.knows(2)
-    assert expired.knows(0)
-    assert not after(expired, "fast_append").after(change("expire_snapshots")).knows(2)
+    assert expired.retains(2)
+    assert expired.retains(0)
+    assert not after(expired, "fast_append").after(change("expire_snapshots")).retains(2)
 
 
 def test_history_is_read_newest_first_and_old_states_keep_theirs() -> None:
@@ -113,7 +113,7 @@ def test_ranges_of_partitions_tell_less_than_partitions(
     record = TableFiles.initial(TableModel()).after(change("fast_append", written)).head
     assert record is not None
     partitions = None if mine is None else frozenset(mine)
-    assert record.near(partitions) is near
+    assert record.range_has(partitions) is near
     assert record.overlaps(partitions) is overlaps
 
 
@@ -150,5 +150,5 @@ def test_no_state_makes_no_sense(model: TableModel, commits: list[tuple[str, Ope
         assert (later.delete_bytes > 0) is (later.deletes > 0)
         assert later.data_bytes >= later.data * (model.manifest_bytes - model.manifest_header_bytes)
         assert later.manifests <= files.manifests + 2
-        assert later.knows(later.length)
+        assert later.retains(later.length)
         files = later

@@ -60,7 +60,7 @@ def test_an_entry_lands_at_the_end_that_was_expected() -> None:
     lists = ManifestLists(2)
     assert lists.append(1, 0, ENTRY)
     assert lists.append(1, ENTRY, ENTRY)
-    assert (lists.look(0), lists.look(1)) == ((0, False), (2 * ENTRY, False))
+    assert (lists.end_of(0), lists.end_of(1)) == ((0, False), (2 * ENTRY, False))
     assert lists.counters == ManifestListCounters(manifest_append_physical_success=2)
 
 
@@ -69,13 +69,13 @@ def test_an_entry_that_expects_another_end_is_refused(offset: int) -> None:
     lists = ManifestLists(1)
     lists.append(0, 0, ENTRY)
     assert not lists.append(0, offset, ENTRY)
-    assert lists.look(0) == (ENTRY, False)
+    assert lists.end_of(0) == (ENTRY, False)
     assert lists.counters.manifest_append_physical_failure == 1
 
 
 def test_a_list_is_sealed_once_it_is_longer_than_the_threshold_and_takes_no_more() -> None:
     lists = ManifestLists(1, seal_threshold_bytes=2 * ENTRY)
-    seals = [(lists.append(0, i * ENTRY, ENTRY), lists.look(0)[1]) for i in range(4)]
+    seals = [(lists.append(0, i * ENTRY, ENTRY), lists.end_of(0)[1]) for i in range(4)]
     assert seals == [(True, False), (True, False), (True, True), (False, True)]
 
 
@@ -83,17 +83,17 @@ def test_a_threshold_of_zero_never_seals() -> None:
     lists = ManifestLists(1)
     for i in range(100):
         assert lists.append(0, i * ENTRY, ENTRY)
-    assert lists.look(0) == (100 * ENTRY, False)
+    assert lists.end_of(0) == (100 * ENTRY, False)
 
 
 def test_only_the_first_rewrite_replaces_a_sealed_list() -> None:
     lists = ManifestLists(1, seal_threshold_bytes=1)
     lists.append(0, 0, ENTRY)
     lists.replace_sealed(0)
-    assert lists.look(0) == (ENTRY, False)
+    assert lists.end_of(0) == (ENTRY, False)
     lists.append(0, ENTRY, 1)
     lists.replace_sealed(0)
-    assert lists.look(0) == (ENTRY + 1, False)
+    assert lists.end_of(0) == (ENTRY + 1, False)
     assert lists.counters.manifest_append_sealed_rewrite == 1
 
 
@@ -105,7 +105,7 @@ def test_the_append_is_paid_in_place_of_the_write() -> None:
     result = run_transaction(fast_append(), cas_catalog(), ml_append_mode=True, manifest_lists=lists)
     assert result.per_attempt_io_ms == LIST_READ + FILE_WRITE + APPEND
     assert (result.manifest_list_reads, result.manifest_list_writes, result.manifest_list_appends) == (1, 0, 1)
-    assert lists.look(0) == (ENTRY, False)
+    assert lists.end_of(0) == (ENTRY, False)
 
 
 def test_without_ml_plus_nothing_is_appended() -> None:
@@ -120,14 +120,14 @@ def test_each_written_table_gets_an_entry_one_after_the_other() -> None:
     result = run_transaction(fast_append(0, 2), cas_catalog(3), ml_append_mode=True, manifest_lists=lists)
     assert result.manifest_list_appends == 2
     assert result.per_attempt_io_ms == LIST_READ + FILE_WRITE + 2 * APPEND
-    assert [lists.look(t)[0] for t in range(3)] == [ENTRY, 0, ENTRY]
+    assert [lists.end_of(t)[0] for t in range(3)] == [ENTRY, 0, ENTRY]
 
 
 def test_the_size_of_an_entry_is_the_policy_s() -> None:
     lists = ManifestLists(1)
     policy = CommitPolicy(manifest_list_entry_bytes=7)
     run_transaction(fast_append(), cas_catalog(), ml_append_mode=True, manifest_lists=lists, policy=policy)
-    assert lists.look(0) == (7, False)
+    assert lists.end_of(0) == (7, False)
 
 
 def test_an_append_by_another_since_the_list_was_read_is_a_physical_failure() -> None:
@@ -142,7 +142,7 @@ def test_an_append_by_another_since_the_list_was_read_is_a_physical_failure() ->
     assert result.per_attempt_io_ms == LIST_READ + FILE_WRITE + FAILED_APPEND + APPEND
     assert lists.counters == ManifestListCounters(manifest_append_physical_success=2, manifest_append_physical_failure=1)
     assert (result.manifest_list_appends, result.total_retries) == (2, 0)
-    assert lists.look(0) == (2 * ENTRY, False)
+    assert lists.end_of(0) == (2 * ENTRY, False)
 
 
 def test_an_append_by_another_before_the_list_was_read_is_none() -> None:
@@ -180,7 +180,7 @@ def test_the_entry_lands_at_the_linearization_of_the_append() -> None:
         policy=CommitPolicy(linearization=0.5),
         manifest_lists=lists,
     )
-    interleave([steps], after_each=lambda now_ms, _: seen.append((now_ms, lists.look(0)[0])))
+    interleave([steps], after_each=lambda now_ms, _: seen.append((now_ms, lists.end_of(0)[0])))
     assert next(now_ms for now_ms, offset in seen if offset == ENTRY) == APPEND_STARTS + APPEND / 2.0
     assert (APPEND_STARTS + APPEND, ENTRY) in seen
 
@@ -202,7 +202,7 @@ def test_a_list_that_was_seen_sealed_is_rewritten_before_the_append() -> None:
     assert result.per_attempt_io_ms == LIST_READ + FILE_WRITE + LIST_READ + LIST_WRITE + APPEND
     assert (result.manifest_list_reads, result.manifest_list_writes, result.manifest_list_appends) == (2, 1, 1)
     assert lists.counters == ManifestListCounters(manifest_append_physical_success=3, manifest_append_sealed_rewrite=1)
-    assert lists.look(0) == (3 * ENTRY, False)
+    assert lists.end_of(0) == (3 * ENTRY, False)
 
 
 def test_a_list_sealed_since_it_was_read_refuses_the_entry_and_is_then_rewritten() -> None:
@@ -257,7 +257,7 @@ def test_a_false_conflict_leaves_the_entry_valid(txn: Transaction) -> None:
     assert (result.false_conflicts, result.total_retries) == (1, 1)
     assert (result.manifest_list_appends, result.manifest_list_writes, result.manifest_file_writes) == (1, 0, 2)
     assert result.per_attempt_io_ms == LIST_READ + FILE_WRITE + APPEND + LIST_READ + FILE_WRITE
-    assert lists.look(0) == (ENTRY, False)
+    assert lists.end_of(0) == (ENTRY, False)
 
 
 def test_a_real_conflict_that_is_merged_appends_again() -> None:
@@ -275,7 +275,7 @@ def test_a_real_conflict_that_is_merged_appends_again() -> None:
     assert (result.real_conflicts, result.manifest_list_appends, result.manifest_list_writes) == (1, 2, 0)
     assert result.per_attempt_io_ms == 2 * (LIST_READ + FILE_WRITE + APPEND)
     assert result.conflict_io_ms == LIST_READ + LIST_READ + FILE_READ + FILE_WRITE
-    assert lists.look(0) == (2 * ENTRY, False)
+    assert lists.end_of(0) == (2 * ENTRY, False)
 
 
 def test_a_restarted_transaction_appends_again() -> None:
@@ -290,7 +290,7 @@ def test_a_restarted_transaction_appends_again() -> None:
         meanwhile={50.0: lambda: commit_to(catalog, 0)},
     )
     assert (result.status, result.restarts) == (TransactionStatus.COMMITTED, 1)
-    assert (result.manifest_list_appends, lists.look(0)) == (2, (2 * ENTRY, False))
+    assert (result.manifest_list_appends, lists.end_of(0)) == (2, (2 * ENTRY, False))
 
 
 def test_an_aborted_transaction_leaves_its_entry_where_it_is() -> None:
@@ -304,7 +304,7 @@ def test_an_aborted_transaction_leaves_its_entry_where_it_is() -> None:
         meanwhile={50.0: lambda: commit_to(catalog, 0)},
     )
     assert (result.status, result.abort_reason) == (TransactionStatus.ABORTED, "validation_exception")
-    assert lists.look(0) == (ENTRY, False)
+    assert lists.end_of(0) == (ENTRY, False)
 
 
 def test_a_retry_without_an_overlap_neither_appends_nor_reads() -> None:
@@ -340,8 +340,8 @@ def test_transactions_share_the_lists_that_they_are_given() -> None:
 def test_a_rewritten_list_is_not_taken_for_the_one_before() -> None:
     """Whoever saw the first list's beginning must not land in the second list by chance."""
     lists = ManifestLists(1, seal_threshold_bytes=1)
-    seen_at_first, _ = lists.look(0)
+    seen_at_first, _ = lists.end_of(0)
     lists.append(0, seen_at_first, ENTRY)
     lists.replace_sealed(0)
     assert not lists.append(0, seen_at_first, ENTRY)
-    assert lists.append(0, lists.look(0)[0], ENTRY)
+    assert lists.append(0, lists.end_of(0)[0], ENTRY)

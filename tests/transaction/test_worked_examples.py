@@ -142,7 +142,7 @@ def test_with_a_log_an_entry_for_another_partition_stays_valid_through_a_logical
     first, second = run_both(*on_partitions(P1, P2), catalog, lists)
     assert (first.status, second.status) == (TransactionStatus.COMMITTED, TransactionStatus.COMMITTED)
     assert lists.counters == ManifestListCounters(manifest_append_physical_success=2)
-    assert lists.look(A) == (100, False)
+    assert lists.end_of(A) == (100, False)
     assert manifest_io(first) == manifest_io(second) == ONE_APPENDED
     # the second aims at the end of the log that it saw at its start, so its record lands one failed append later
     assert catalog.counters == counters(
@@ -187,7 +187,7 @@ def test_with_a_log_a_real_conflict_is_merged_and_its_entry_appended_anew() -> N
     first, second = run_both(*on_partitions(P1, P1), catalog, lists, MERGING)
     assert (first.status, second.status) == (TransactionStatus.COMMITTED, TransactionStatus.COMMITTED)
     assert lists.counters == ManifestListCounters(manifest_append_physical_success=3)
-    assert lists.look(A) == (150, False)
+    assert lists.end_of(A) == (150, False)
     assert manifest_io(first) == ONE_APPENDED
     assert manifest_io(second) == MERGED
     assert (second.total_retries, second.false_conflicts, second.real_conflicts) == (1, 0, 1)
@@ -213,5 +213,5 @@ def test_a_real_conflict_that_may_not_merge_aborts_and_leaves_its_entry_behind(
     catalog, lists = make_catalog(), ManifestLists(2)
     _, second = run_both(*on_partitions(P1, P1), catalog, lists)
     assert (second.status, second.abort_reason) == (TransactionStatus.ABORTED, "validation_exception")
-    assert (second.manifest_list_appends, lists.look(A)) == (1, (100, False))
+    assert (second.manifest_list_appends, lists.end_of(A)) == (1, (100, False))
     assert catalog.tables[A].version == 1

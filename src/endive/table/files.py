@@ -66,7 +66,7 @@ class SnapshotRecord:
     deletes: int
     partitions: frozenset[int] | None
 
-    def near(self, partitions: frozenset[int] | None) -> bool:
+    def range_has(self, partitions: frozenset[int] | None) -> bool:
         """Whether one of these partitions lies within the range of those it wrote: all that a manifest list tells."""
         if not partitions or not self.partitions:
             return partitions is None or self.partitions is None
@@ -134,7 +134,7 @@ class TableFiles:
             yield record
             record = record.parent
 
-    def knows(self, start: int) -> bool:
+    def retains(self, start: int) -> bool:
         """Whether the snapshot that was current then has not been expired."""
         return self.length - start < self.snapshots
 

@@ -58,7 +58,7 @@ class Traits:
     """1: validation reads only manifests whose range of partitions has one that it writes."""
     conflicts: int = 0
     """Kinds that can be a real conflict, where partitions overlap."""
-    spares: int = 0
+    exempt_marks: int = 0
     """Marks that make a snapshot no conflict."""
     data: int = 0
     """New data manifests that it writes."""
@@ -83,7 +83,7 @@ class Traits:
     """How often validation goes through removed files and through deletes."""
     lists_each: int = 0
     """1: each pass reads the manifest lists anew."""
-    forgets: int = 0
+    keeps_nothing: int = 0
     """1: nothing that an attempt found or wrote is kept for the next one."""
 
 
@@ -135,7 +135,7 @@ def _rewrite_files(settings: OperationSettings) -> Traits:
     """Appends cost it nothing; new deletes are looked at wherever they are. Deletes by equality apply to its new files as well."""
     traits = _validated("snapshot", changed=_ROWS_DELETED, deletes=_ROWS_DELETED)
     traits = _removing(traits, settings, by_filter=False)
-    return replace(traits, kind=REPLACE, data=1, prunes=0, conflicts=_CHANGED, spares=EQUALITY)
+    return replace(traits, kind=REPLACE, data=1, prunes=0, conflicts=_CHANGED, exempt_marks=EQUALITY)
 
 
 def _replace_partitions(settings: OperationSettings) -> Traits:
@@ -187,13 +187,13 @@ def _removing(traits: Traits, settings: OperationSettings, *, by_filter: bool) -
 def pyiceberg_traits_of(operation: str, settings: OperationSettings) -> tuple[Traits, ...]:
     """The snapshots that an operation of PyIceberg makes in one commit: an overwrite is a delete and an append."""
     if operation in ("fast_append", "merge_append"):
-        return (Traits(APPEND, data=1, merges=int(operation == "merge_append"), forgets=1),)
+        return (Traits(APPEND, data=1, merges=int(operation == "merge_append"), keeps_nothing=1),)
     validated = _validated(settings.isolation or "serializable", changed=_CHANGED, removed=_CHANGED, deletes=_ROWS_DELETED)
-    removal = replace(validated, kind=DELETE, hits=settings.manifests_hit, prunes=0, passes=2, lists_each=1, forgets=1)
+    removal = replace(validated, kind=DELETE, hits=settings.manifests_hit, prunes=0, passes=2, lists_each=1, keeps_nothing=1)
     if operation == "delete":
         return (removal,)
     if operation in ("overwrite", "validated_overwrite"):
-        return removal, Traits(APPEND, data=1, forgets=1)
+        return removal, Traits(APPEND, data=1, keeps_nothing=1)
     raise ValueError(f"PyIceberg has no operation {operation!r}; there are {', '.join(sorted(PYICEBERG_OPERATIONS))}")
 
 

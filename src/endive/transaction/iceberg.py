@@ -91,12 +91,12 @@ class Review:
 def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> Review:
     """Look through the snapshots since the start, newest first; an operation that cares for none of them does not look."""
     found = Review()
-    if not (traits.validates or traits.matches_new or traits.filters_deletes or traits.forgets):
+    if not (traits.validates or traits.matches_new or traits.filters_deletes or traits.keeps_nothing):
         return found
     unseen = files.length - handle.seen
     for age, record in enumerate(files.history(handle.start)):
         kind = record.kind
-        near = record.near(partitions)
+        near = record.range_has(partitions)
         added, removed = kind & traits.reads_added != 0, (kind & traits.reads_removed != 0) * traits.passes
         deletes = (kind & traits.reads_deletes != 0) * traits.passes
         found.lists += added + removed + deletes if traits.lists_each else kind & traits.validates != 0
@@ -104,9 +104,9 @@ def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozen
             found.manifests += record.data * (added + removed) + record.deletes * deletes
         found.manifests += record.deletes * (kind & traits.reads_vectors != 0)
         overlaps = near and record.overlaps(partitions)
-        if age < unseen and overlaps and kind & traits.conflicts != 0 and kind & traits.spares == 0:
+        if age < unseen and overlaps and kind & traits.conflicts != 0 and kind & traits.exempt_marks == 0:
             found.conflicting += 1
-        if age < unseen or traits.forgets:
+        if age < unseen or traits.keeps_nothing:
             found.deletes += record.deletes
             if overlaps:
                 found.hits += record.data
@@ -163,7 +163,7 @@ class IcebergLifecycle(Lifecycle):
             yield from self._metadata(METADATA_READ, files.metadata_size)
         if traits.kind != NO_SNAPSHOT:
             found = review(files, handle, traits, self._partitions(table_id))
-            if traits.validates and not files.knows(handle.start):
+            if traits.validates and not files.retains(handle.start):
                 raise AbortError(VALIDATION_EXCEPTION)
             yield from self._validate(files, found, old, new)
             yield from self._make_snapshot(handle, files, found)

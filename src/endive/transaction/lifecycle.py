@@ -296,7 +296,9 @@ class Lifecycle:
         cost = txn.get_per_attempt_cost(self.ml_append_mode)
         reads, writes = _in_order(cost)
         yield from self._pay(reads, PER_ATTEMPT_IO)
-        ends = [(t, *lists.look(t)) for t in self._written] if self.ml_append_mode and append and cost.manifest_file_writes else []
+        ends = (
+            [(t, *lists.end_of(t)) for t in self._written] if self.ml_append_mode and append and cost.manifest_file_writes else []
+        )
         yield from self._pay(writes, PER_ATTEMPT_IO)
         for table_id, offset, sealed in ends:
             yield from self._append_entry(table_id, offset, sealed)
@@ -312,13 +314,13 @@ class Lifecycle:
                 yield from self._access(LIST_READ, 1, PER_ATTEMPT_IO)
                 yield from self._access(LIST_WRITE, 1, PER_ATTEMPT_IO)
                 lists.replace_sealed(table_id)
-                offset, sealed = lists.look(table_id)
+                offset, sealed = lists.end_of(table_id)
             request = self.storage.append_ms(MANIFEST_LIST, offset, entry_bytes)
             effect = moment_of_effect_ms(request.success_ms, self.policy.linearization)
             yield effect
             self.now_ms += effect
             landed = lists.append(table_id, offset, entry_bytes)
-            offset, sealed = lists.look(table_id)
+            offset, sealed = lists.end_of(table_id)
             rest = (request.success_ms if landed else failed_answer_ms(effect, request.failure_ms)) - effect
             if rest > 0.0:
                 yield rest

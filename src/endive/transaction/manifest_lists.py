@@ -31,7 +31,7 @@ class ManifestLists:
         self.seal_threshold_bytes = seal_threshold_bytes
         self.counters = ManifestListCounters()
 
-    def look(self, table_id: int) -> tuple[int, bool]:
+    def end_of(self, table_id: int) -> tuple[int, bool]:
         """What a reader of the list learns: where it ends, and whether it is sealed."""
         return self._offsets[table_id], self._sealed[table_id]
 

@@ -91,7 +91,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
         files, traits = files_of(new, table_id), self._snapshots()[0]
         if not traits.validates:
             return
-        if not files.knows(handle.start):
+        if not files.retains(handle.start):
             raise AbortError(VALIDATION_EXCEPTION)
         found = review(files, handle, traits, self._partitions(table_id))
         yield from self._batches(LIST_READ, found.lists, CONFLICT_IO, files.list_size, 1)

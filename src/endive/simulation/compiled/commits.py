@@ -18,7 +18,7 @@ from endive.simulation.compiled.memory import (
 
 
 @jit
-def see(run: Any, txn: Any, slot: int) -> None:
+def take_snapshot(run: Any, txn: Any, slot: int) -> None:
     """Take a snapshot: remember the versions of all that the transaction touches."""
     group = group_at(run, txn.group)
     txn.seq = group.seq
@@ -116,7 +116,7 @@ def compact(run: Any, txn: Any) -> bool:
 
 
 @jit
-def look_at_list(run: Any, mine: Any) -> None:
+def read_list_end(run: Any, mine: Any) -> None:
     """Learn where a manifest list ends and whether it is sealed."""
     table = table_at(run, mine.table)
     mine.list_offset = table.list_offset

@@ -102,7 +102,7 @@ def _remember(run: Any, txn: Any, slot: int, t: int, table: Any, traits: Any, hi
 
 
 @jit
-def near(run: Any, txn: Any, slot: int, t: int, record: Any) -> bool:
+def range_has(run: Any, txn: Any, slot: int, t: int, record: Any) -> bool:
     """Whether one of the transaction's partitions lies within the range of those that a snapshot wrote."""
     if not txn.tracks_partitions or record.partitions < 0:
         return True
@@ -132,7 +132,7 @@ def review(run: Any, txn: Any, slot: int, t: int) -> Any:
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
     lists, manifests, conflicting, hits, misses, deletes, delete_hits = 0, 0, 0, 0, 0, 0, 0
-    if not (traits.validates or traits.matches_new or traits.filters_deletes or traits.forgets):
+    if not (traits.validates or traits.matches_new or traits.filters_deletes or traits.keeps_nothing):
         return lists, manifests, False, conflicting, hits, misses, deletes, delete_hits
     unseen = table.length - mine.seen
     index = table.head
@@ -140,7 +140,7 @@ def review(run: Any, txn: Any, slot: int, t: int) -> Any:
         place = index - run.history_first
         record = history_at(run, place)
         kind = record.kind
-        close = near(run, txn, slot, t, record)
+        close = range_has(run, txn, slot, t, record)
         added = 1 if kind & traits.reads_added else 0
         removed = traits.passes if kind & traits.reads_removed else 0
         marked = traits.passes if kind & traits.reads_deletes else 0
@@ -153,7 +153,7 @@ def review(run: Any, txn: Any, slot: int, t: int) -> Any:
         if kind & traits.reads_vectors:
             manifests += record.deletes
         new = age < unseen
-        if not new and not traits.forgets:
+        if not new and not traits.keeps_nothing:
             index = record.parent
             continue
         deletes += record.deletes
@@ -161,7 +161,7 @@ def review(run: Any, txn: Any, slot: int, t: int) -> Any:
             if overlaps(run, txn, slot, t, record, place):
                 hits += record.data
                 delete_hits += record.deletes
-                if new and kind & traits.conflicts and not kind & traits.spares:
+                if new and kind & traits.conflicts and not kind & traits.exempt_marks:
                     conflicting += 1
             else:
                 misses += record.data

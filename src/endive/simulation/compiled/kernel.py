@@ -16,10 +16,10 @@ from endive.simulation.compiled.commits import (
     append_to_list,
     compact,
     install,
-    look_at_list,
+    read_list_end,
     replace_sealed_list,
-    see,
     snapshots_behind,
+    take_snapshot,
 )
 from endive.simulation.compiled.draws import catalog_uniform, storage_uniform, value
 from endive.simulation.compiled.heap import pop, push
@@ -63,10 +63,10 @@ from endive.simulation.compiled.layout import (
     ICEBERG,
     LIST_APPEND,
     LIST_APPENDS,
-    LIST_LOOK,
     LIST_READ,
     LIST_REWRITE,
     LIST_WRITE,
+    LISTS_READ,
     LOG_COMMIT,
     LOG_ENTRY,
     MAX_RETRIES,
@@ -213,8 +213,8 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
         _compaction_effect(run, txn, slot)
     elif event == DISCOVERY:
         _discovered(run, txn, slot)
-    elif event == LIST_LOOK:
-        _look(run, txn, slot)
+    elif event == LISTS_READ:
+        _lists_read(run, txn, slot)
     elif event == LIST_APPEND:
         _list_append_effect(run, txn, slot)
     else:
@@ -259,7 +259,7 @@ def _end_read(run: Any, txn: Any) -> bool:
 def _start(run: Any, txn: Any, slot: int) -> None:
     """The snapshot that the work is based on, and the work."""
     cls = class_at(run, txn.cls)
-    see(run, txn, slot)
+    take_snapshot(run, txn, slot)
     take_handles(run, txn, slot)
     if not _end_read(run, txn) or not read_tables(run, txn, cls):
         return
@@ -285,7 +285,7 @@ def _start(run: Any, txn: Any, slot: int) -> None:
 def _refreshed(run: Any, txn: Any, slot: int) -> None:
     """The state at the beginning of an attempt on Iceberg's paths (PyIceberg: of a retry): validate, and prepare the commit."""
     python = class_at(run, txn.cls).commit_path == PYICEBERG
-    see(run, txn, slot)
+    take_snapshot(run, txn, slot)
     if not _end_read(run, txn):
         return
     for t in range(txn.written):
@@ -319,7 +319,7 @@ def _stage(run: Any, txn: Any, slot: int) -> None:
 @inlined
 def _checked(run: Any, txn: Any, slot: int) -> None:
     """The state just before the commit on PyIceberg's path: if it has changed, the attempt is lost without a commit."""
-    see(run, txn, slot)
+    take_snapshot(run, txn, slot)
     if not _end_read(run, txn) or not read_metadata(run, txn, slot):
         return
     if not is_unchanged(run, txn, slot):
@@ -348,7 +348,7 @@ def _retry(run: Any, txn: Any, slot: int) -> None:
     """The state after a failed commit: is what was prepared still valid, and what does it cost if not?"""
     cls = class_at(run, txn.cls)
     behind = snapshots_behind(run, txn, slot)
-    see(run, txn, slot)
+    take_snapshot(run, txn, slot)
     if not _end_read(run, txn):
         return
     if behind == 0:
@@ -377,7 +377,7 @@ def _make_manifests(run: Any, txn: Any, slot: int) -> None:
     if not read_lists(run, txn, cls):
         return
     if run.ml_append and txn.append_due and txn.operation != EXPIRE_SNAPSHOTS:
-        _await_event(run, txn, slot, LIST_LOOK, 0.0)
+        _await_event(run, txn, slot, LISTS_READ, 0.0)
     elif write_manifests(run, txn, cls):
         _made_manifests(run, txn, slot)
 
@@ -389,10 +389,10 @@ def _made_manifests(run: Any, txn: Any, slot: int) -> None:
 
 
 @inlined
-def _look(run: Any, txn: Any, slot: int) -> None:
+def _lists_read(run: Any, txn: Any, slot: int) -> None:
     """The manifest lists as they were read (ML+)."""
     for t in range(txn.written):
-        look_at_list(run, touched_at(run, slot, t))
+        read_list_end(run, touched_at(run, slot, t))
     if write_manifests(run, txn, class_at(run, txn.cls)):
         txn.table_cursor = 0
         _append_entry(run, txn, slot)
@@ -415,7 +415,7 @@ def _append_entry(run: Any, txn: Any, slot: int) -> None:
 def _list_rewritten(run: Any, txn: Any, slot: int) -> None:
     mine = touched_at(run, slot, txn.table_cursor)
     replace_sealed_list(run, mine)
-    look_at_list(run, mine)
+    read_list_end(run, mine)
     _request_list_append(run, txn, slot)
 
 
@@ -433,7 +433,7 @@ def _request_list_append(run: Any, txn: Any, slot: int) -> None:
 def _list_append_effect(run: Any, txn: Any, slot: int) -> None:
     mine = touched_at(run, slot, txn.table_cursor)
     landed = append_to_list(run, mine, class_at(run, txn.cls).entry_bytes)
-    look_at_list(run, mine)
+    read_list_end(run, mine)
     rest = (txn.success_ms if landed else failed_answer_ms(txn.effect_ms, txn.failure_ms)) - txn.effect_ms
     if rest > 0.0:
         if txn.now_ms + rest >= run.end_ms:
