@@ -21,7 +21,7 @@ MODULES = {
 
 LAYERS = (
     ("utils",),
-    ("randomness", "costs", "storage", "table", "catalog", "transaction", "conflict_detector", "workload"),
+    ("randomness", "costs", "steps", "storage", "table", "catalog", "transaction", "conflict_detector", "workload"),
     ("simulation",),
     ("config",),
     ("experiment", "stored"),

@@ -21,7 +21,7 @@ from endive.catalog import (
     StoredCatalog,
     TableMetadata,
 )
-from tests.interleave import Steps, fixed_provider, interleave, seen_through
+from tests.interleave import Steps, fixed_provider, interleave, latency_of, seen_through
 
 PARTITIONS = 3
 EXAMPLES = settings(derandomize=True, deadline=None, max_examples=150)
@@ -158,7 +158,7 @@ def watch(scenario: Scenario, catalog: StoredCatalog) -> Watched:
         now_ms = float(writer.start_ms)
         for latency in write(index, writer):
             yield latency
-            now_ms += latency
+            now_ms += latency_of(latency)
             clock_ms = now_ms
 
     interleave(

@@ -15,6 +15,7 @@ from typing import Self
 from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableMetadata
 from endive.costs import moment_of_effect_ms
 from endive.randomness import RandomSource
+from endive.steps import Step
 from endive.storage import CATALOG, StorageProvider
 from endive.table import TableChange, TableFiles, TableModel
 
@@ -27,7 +28,7 @@ class Catalog(ABC):
     """What a transaction may ask of a catalog. Subclass it for a catalog of your own."""
 
     @abstractmethod
-    def read(self, timestamp_ms: float = 0.0) -> Generator[float, None, CatalogSnapshot]:
+    def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
         """Learn the current state."""
 
     @abstractmethod
@@ -39,7 +40,7 @@ class Catalog(ABC):
         intention: IntentionRecord | None = None,
         *,
         partitions_written: Mapping[int, frozenset[int]] | None = None,
-    ) -> Generator[float, None, CommitResult]:
+    ) -> Generator[Step, None, CommitResult]:
         """Install new versions of tables (table id to new version), if nothing that they rely on has changed.
 
         ``partitions_written`` says which partitions of each table change; None means all of them. A catalog that keeps account

@@ -10,13 +10,17 @@ a moment by priority, so the priority of an event is its transaction's number.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TypeVar
 
 import simpy
 
+from endive.catalog import AccountedCatalog, Catalog
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import Progress, RowBuffer, Sink, results_to_batch, trace_to_batch
 from endive.simulation.summary import RunCounters
+from endive.steps import FailedAnswer, RequestFailedError, Signal, Step, WaitFor
+from endive.table import TableModel
 from endive.transaction import (
     ManifestLists,
     Transaction,
@@ -31,22 +35,49 @@ _ARRIVALS = 2**62
 _PROGRESS_EVERY = 256
 
 
-def _drive_generator(env: simpy.Environment, steps: Generator[float, None, T], place: int, done: Callable[[T], None]) -> None:
-    """Let a generator of latencies take its time: each becomes a timeout, and ``done`` gets what the generator returns.
+def _drive_generator(env: simpy.Environment, steps: Generator[Step, None, T], place: int, done: Callable[[T], None]) -> None:
+    """Let a generator of steps take its time: a number becomes a timeout, and ``done`` gets what the generator returns.
 
     One event serves all the steps, scheduled anew for each: that is what makes a step cheaper than a ``simpy.Process``.
     """
     event = simpy.Event(env)
     event._ok, event._value = True, None
 
+    def schedule(latency_ms: float, then: Callable[[simpy.Event], None]) -> None:
+        event.callbacks = [then]
+        env.schedule(event, place, latency_ms)  # type: ignore[arg-type]
+
+    def take(step: Step) -> None:
+        if isinstance(step, WaitFor):
+            step.signal.attach(lambda delay_ms: schedule(delay_ms, partial(answered, step.signal)))
+        elif isinstance(step, FailedAnswer):
+            schedule(step.latency_ms, partial(failed, RequestFailedError(step.reason)))
+        else:
+            schedule(step, resume)
+
     def resume(_: simpy.Event) -> None:
         try:
-            latency_ms = next(steps)
+            step = next(steps)
         except StopIteration as stop:
             done(stop.value)
             return
-        event.callbacks = [resume]
-        env.schedule(event, place, latency_ms)  # type: ignore[arg-type]
+        if type(step) is float:
+            event.callbacks = [resume]
+            env.schedule(event, place, step)  # type: ignore[arg-type]
+        else:
+            take(step)
+
+    def answered(signal: Signal, _: simpy.Event) -> None:
+        signal.time_ms = env.now
+        resume(_)
+
+    def failed(error: RequestFailedError, _: simpy.Event) -> None:
+        try:
+            step = steps.throw(error)
+        except StopIteration as stop:
+            done(stop.value)
+        else:
+            take(step)
 
     resume(event)
 
@@ -57,11 +88,13 @@ class ReferenceEngine:
     def __init__(self, config: SimulationConfig, sink: Sink, trace: Sink | None = None, progress: Progress | None = None):
         self._config = config
         self._env = simpy.Environment()
-        self._catalog = config.catalog.fresh()
+        self._catalog: Catalog = config.catalog.fresh()
         workload = config.workload if config.seed is None else config.workload.reseeded(config.seed)
         self._sources = workload.sources()
         self._manifest_lists = ManifestLists(workload.config.num_tables, config.manifest_list_seal_threshold_bytes)
         self._policies = {cls.name: config.policy_of(cls) for cls in workload.config.workload_classes}
+        if any(policy.commit_path != "endive" for policy in self._policies.values()):
+            self._catalog = _with_accounts(self._catalog)
         self._results = RowBuffer(results_to_batch, sink)
         self._trace = None if trace is None else RowBuffer(trace_to_batch, trace)
         self._progress = progress
@@ -119,6 +152,11 @@ class ReferenceEngine:
         if not source.closed:
             self._await_arrival(source)
         _drive_generator(self._env, steps, txn.txn_id + 1, finish)
+
+
+def _with_accounts(catalog: Catalog) -> Catalog:
+    """Iceberg's paths need to know the files of tables, of which a catalog of the user's own need not keep account."""
+    return AccountedCatalog(catalog, TableModel()) if getattr(catalog, "table_model", None) is None else catalog
 
 
 def _in_flight_result(txn: Transaction, now_ms: float) -> TransactionResult:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from endive.randomness import RandomSource, Stream, quantile
+from endive.steps import REQUEST_FAILED, RequestFailedError
 from endive.storage.distributions import Parameters, QuantileDistribution, SizeBasedLatency
 
 CATALOG = "catalog"
@@ -29,7 +30,10 @@ class UnsupportedOperationError(RuntimeError):
 
 @dataclass(frozen=True)
 class StorageResult:
-    """What the store answered. Whether a conditional write met its condition is decided by whoever owns the object."""
+    """What the store answered; ``success`` of false ends the transaction that asked (``request_failed``).
+
+    Whether a conditional write met its condition is decided by whoever owns the object.
+    """
 
     success: bool
     latency_ms: float
@@ -45,8 +49,18 @@ class ConditionalLatency:
 
 
 def total_ms(operation: Generator[float, None, StorageResult]) -> float:
-    """How long an operation takes if nobody else is looked at meanwhile: the sum of what it yields."""
-    return sum(operation)
+    """How long an operation takes if nobody else is looked at meanwhile: the sum of what it yields.
+
+    Raises RequestFailedError if the store answers that it did not do it (``StorageResult.success`` is false).
+    """
+    total = 0.0
+    while True:
+        try:
+            total += next(operation)
+        except StopIteration as stop:
+            if isinstance(stop.value, StorageResult) and not stop.value.success:
+                raise RequestFailedError(REQUEST_FAILED, total) from None
+            return total
 
 
 class StorageProvider(ABC):

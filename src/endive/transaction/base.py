@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+from endive.steps import Step
 from endive.table import ICEBERG_OPERATIONS, OperationSettings, Traits, traits_of
 from endive.transaction.types import ConflictCost, TransactionResult
 
@@ -80,8 +81,8 @@ class Transaction(ABC):
         streams: TransactionStreams | None = None,
         manifest_lists: ManifestLists | None = None,
         trace: Tracer | None = None,
-    ) -> Generator[float, None, TransactionResult]:
-        """Read, work, commit: yields latencies in milliseconds and returns what came of it.
+    ) -> Generator[Step, None, TransactionResult]:
+        """Read, work, commit: yields latencies in milliseconds (or waits, see ``endive.steps``) and returns what came of it.
 
         With ``streams``, catalog, storage and detector draw from the transaction's own streams; without, from what they hold.
         """

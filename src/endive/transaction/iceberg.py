@@ -21,6 +21,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from endive.catalog.types import CatalogSnapshot
+from endive.steps import Step
 from endive.table import NO_SNAPSHOT, TableFiles, TableModel, Traits
 from endive.transaction.lifecycle import (
     CONFLICT_IO,
@@ -220,7 +221,7 @@ class IcebergLifecycle(Lifecycle):
 
     def _merge(
         self, manifests: int, size: int, model: TableModel, component: str, cached: int = 0
-    ) -> Generator[float, None, tuple[int, bool]]:
+    ) -> Generator[Step, None, tuple[int, bool]]:
         """Merge a group of manifests, where it is time: bins in parallel, the manifests of a bin one after the other.
 
         Bins that an earlier attempt has merged are there already. Returns how many full bins there are, and whether the newest

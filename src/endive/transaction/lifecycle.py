@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
 from endive.costs import backoff_ms, failed_answer_ms, moment_of_effect_ms
 from endive.randomness import Purpose, TransactionStreams
+from endive.steps import FailedAnswer, RequestFailedError, Step, WaitFor
 from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
 from endive.table import TableChange, Traits
 from endive.transaction.manifest_lists import ManifestLists
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from endive.storage import StorageProvider
     from endive.transaction.base import ConflictDetector, Transaction
 
-Steps = Generator[float, None, None]
+Steps = Generator[Step, None, None]
 T = TypeVar("T")
 
 
@@ -160,11 +161,15 @@ class Lifecycle:
         written = self.txn.partitions_written
         return None if written is None else written.get(table_id, frozenset())
 
-    def run(self) -> Generator[float, None, TransactionResult]:
+    def run(self) -> Generator[Step, None, TransactionResult]:
         """From submission to commit or abort."""
         self._emit("submit")
         while True:
-            snapshot = yield from self._start()
+            try:
+                snapshot = yield from self._start()
+            except RequestFailedError as error:
+                self._emit("abort", kind=str(error))
+                return self._finish(TransactionStatus.ABORTED, str(error))
             if not self.txn.tables_written:
                 return self._finish(TransactionStatus.COMMITTED)
             self.status = TransactionStatus.COMMITTING
@@ -178,14 +183,14 @@ class Lifecycle:
                 self.restarts += 1
                 self._emit("restart")
                 continue
-            except AbortError as abort:
+            except (AbortError, RequestFailedError) as abort:
                 self._leave_commit()
                 self._emit("abort", kind=str(abort))
                 return self._finish(TransactionStatus.ABORTED, str(abort))
             self._leave_commit()
             return self._finish(TransactionStatus.COMMITTED)
 
-    def _start(self) -> Generator[float, None, CatalogSnapshot]:
+    def _start(self) -> Generator[Step, None, CatalogSnapshot]:
         """Read the state that the work is based on, and work."""
         self.status = TransactionStatus.EXECUTING
         snapshot = yield from self._read_catalog()
@@ -226,7 +231,7 @@ class Lifecycle:
         self.retries += 1
         yield from self._back_off()
 
-    def _attempt(self, snapshot: CatalogSnapshot) -> Generator[float, None, CommitResult]:
+    def _attempt(self, snapshot: CatalogSnapshot) -> Generator[Step, None, CommitResult]:
         """One commit, based on a snapshot."""
         txn = self.txn
         writes = {table_id: snapshot.get_table(table_id).version + 1 for table_id in self._written}
@@ -241,14 +246,15 @@ class Lifecycle:
         result, elapsed = yield from self._clocked(
             self.catalog.commit(
                 snapshot.seq, writes, self.now_ms, intention, partitions_written=txn.partitions_written, **self._changes
-            )
+            ),
+            CATALOG_COMMIT,
         )
         self.times[CATALOG_COMMIT] += elapsed
         self.event_count += result.round_trips
         self._emit("commit" if result.success else "commit_failed", duration_ms=elapsed)
         return result
 
-    def _resolve_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot) -> Generator[float, None, bool]:
+    def _resolve_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot) -> Generator[Step, None, bool]:
         """Pay for an overlap; says whether the entry in the manifest list has to be appended anew (ML+)."""
         txn, policy = self.txn, self.policy
         behind = txn.snapshots_behind(old, new)
@@ -331,8 +337,8 @@ class Lifecycle:
 
     # -- steps ---------------------------------------------------------------------------------------------------------------
 
-    def _read_catalog(self) -> Generator[float, None, CatalogSnapshot]:
-        snapshot, elapsed = yield from self._clocked(self.catalog.read(self.now_ms))
+    def _read_catalog(self) -> Generator[Step, None, CatalogSnapshot]:
+        snapshot, elapsed = yield from self._clocked(self.catalog.read(self.now_ms), CATALOG_READ)
         self._enter(CATALOG_READ, elapsed)
         self._emit("catalog_read", duration_ms=elapsed)
         return snapshot
@@ -367,7 +373,11 @@ class Lifecycle:
         while count > 0:
             batch = count if count < parallel else parallel
             count -= batch
-            slowest = slowest_ms(kind, size, batch)
+            try:
+                slowest = slowest_ms(kind, size, batch)
+            except RequestFailedError as error:
+                yield from self._wait(error.latency_ms, component, "io_failed")
+                raise
             yield slowest
             self.now_ms += slowest
             times[component] += slowest
@@ -376,16 +386,32 @@ class Lifecycle:
             if self.trace is not None:
                 self._emit("io", access.counter, batch, slowest)
 
-    def _clocked(self, steps: Generator[float, None, T]) -> Generator[float, None, tuple[T, float]]:
+    def _clocked(self, steps: Generator[Step, None, T], component: str) -> Generator[Step, None, tuple[T, float]]:
         """Pass on the latencies of others, keeping the clock; returns their value and how long it took."""
         elapsed = 0.0
+        failed: RequestFailedError | None = None
         while True:
             try:
-                latency = next(steps)
+                step = next(steps) if failed is None else steps.throw(failed)
             except StopIteration as stop:
                 return stop.value, elapsed
-            yield latency
-            self.now_ms += latency
+            except RequestFailedError as error:
+                self.times[component] += elapsed
+                yield from self._wait(error.latency_ms, component, "request_failed")
+                raise
+            failed = None
+            before = self.now_ms
+            if isinstance(step, WaitFor):
+                yield step
+                self.now_ms = step.signal.time_ms
+                elapsed += self.now_ms - before
+                continue
+            latency = step.latency_ms if isinstance(step, FailedAnswer) else step
+            try:
+                yield step
+            except RequestFailedError as error:
+                failed = RequestFailedError(error.reason)
+            self.now_ms = before + latency
             elapsed += latency
 
     # -- the account ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,133 @@
+"""What a transaction may yield besides numbers: waits for another party, and answers that are failures."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import simpy
+
+from endive.randomness import RandomSource, Stream
+from endive.simulation.reference import _drive_generator
+from endive.steps import FailedAnswer, RequestFailedError, Signal, Step, WaitFor
+from endive.storage import StorageProvider, StorageResult
+from endive.transaction import CommitPolicy, FastAppendTransaction, TransactionStatus
+from endive.transaction.policy import CommitPath
+from tests.interleave import run_transaction
+from tests.transaction.test_lifecycle import Flaky
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "extending.md"
+
+
+def drive(*generators: Generator[Step, None, Any]) -> list[tuple[float, Any]]:
+    """The moments at which the generators end, and what they return, in order."""
+    env = simpy.Environment()
+    ends: list[tuple[float, Any]] = []
+    for place, steps in enumerate(generators):
+        _drive_generator(env, steps, place + 1, lambda value: ends.append((env.now, value)))
+    env.run()
+    return ends
+
+
+def test_one_waits_until_another_wakes_it() -> None:
+    signal = Signal()
+
+    def waiting() -> Generator[Step, None, float]:
+        yield 1.0
+        yield WaitFor(signal)
+        return signal.time_ms
+
+    def waking(delay_ms: float) -> Generator[Step, None, str]:
+        yield 5.0
+        signal.wake(delay_ms)
+        return "woken"
+
+    assert drive(waiting(), waking(0.0)) == [(5.0, "woken"), (5.0, 5.0)]
+    assert drive(waiting(), waking(2.5)) == [(5.0, "woken"), (7.5, 7.5)]
+
+
+def test_waking_nobody_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="nobody waits"):
+        Signal().wake()
+
+
+def test_a_failed_answer_takes_its_time_and_raises() -> None:
+    def asking() -> Generator[Step, None, str]:
+        yield 1.0
+        try:
+            yield FailedAnswer(4.0, "503")
+        except RequestFailedError as error:
+            yield 2.0
+            return error.reason
+        return "not reached"
+
+    assert drive(asking()) == [(7.0, "503")]
+
+
+class Refusing(StorageProvider):
+    """A store that answers the n-th request with a failure."""
+
+    name = "refusing"
+    min_latency_ms = 1.0
+    supports_cas = supports_append = supports_tail_append = False
+
+    def __init__(self, rng: RandomSource, refused: int) -> None:
+        super().__init__(rng)
+        self.refused = refused
+        self.requests = 0
+
+    def _answer(self, size_bytes: int) -> Generator[float, None, StorageResult]:
+        self.requests += 1
+        yield 3.0
+        return StorageResult(self.requests != self.refused, 3.0, size_bytes)
+
+    def read(self, key: str, expected_size_bytes: int) -> Generator[float, None, StorageResult]:
+        return self._answer(expected_size_bytes)
+
+    def write(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
+        return self._answer(size_bytes)
+
+    def cas(self, key: str, expected_version: int, size_bytes: int) -> Generator[float, None, StorageResult]:
+        return self._answer(size_bytes)
+
+    def append(self, key: str, offset: int, size_bytes: int) -> Generator[float, None, StorageResult]:
+        return self._answer(size_bytes)
+
+    def tail_append(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
+        return self._answer(size_bytes)
+
+
+@pytest.mark.parametrize("refused", [1, 2, 3])
+def test_a_store_that_says_no_ends_the_transaction_when_the_answer_is_there(refused: int) -> None:
+    store = Refusing(Stream(0), refused)
+    result = run_transaction(FastAppendTransaction(1, 0.0, 10.0, frozenset({0})), Flaky(0), storage=store)
+    assert (result.status, result.abort_reason) == (TransactionStatus.ABORTED, "request_failed")
+    assert store.requests == refused
+    assert result.per_attempt_io_ms == 3.0 * refused
+    assert result.total_latency_ms == result.catalog_read_ms + result.runtime_ms + result.per_attempt_io_ms
+
+
+def test_a_store_that_says_yes_is_not_disturbed() -> None:
+    result = run_transaction(FastAppendTransaction(1, 0.0, 10.0, frozenset({0})), Flaky(0), storage=Refusing(Stream(0), 0))
+    assert result.status is TransactionStatus.COMMITTED
+
+
+def guide() -> dict[str, Any]:
+    """The names that the guide's Python defines."""
+    blocks = GUIDE.read_text(encoding="utf-8").split("```python\n")[1:]
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block.split("```")[0], names)
+    return names
+
+
+@pytest.mark.parametrize("path", ["iceberg", "pyiceberg"])
+def test_the_catalog_of_the_guide_works_on_iceberg_s_paths(path: CommitPath) -> None:
+    names = guide()
+    simulate, catalog = names["simulate"], names["QueueCatalog"](2, 4, 50.0)
+    rows = simulate(catalog=catalog, policy=CommitPolicy(commit_path=path), max_retries=20)
+    written = rows[rows.tables_written.str.len() > 0]
+    assert (written.status == "committed").mean() > 0.9
+    assert (written[written.status == "committed"].manifest_list_writes >= 1).all()
