@@ -18,9 +18,9 @@ import typer
 from endive.catalog import CatalogCounters
 from endive.config import load_document
 from endive.config.load import check_document
-from endive.experiment import run_experiment
 from endive.main import app
 from endive.pipeline.plan import SweepReader
+from endive.runs.execute import run_experiment
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, RunCounters, Summary
 from endive.storage.profiles import parse_profile
 from endive.transaction import ManifestListCounters

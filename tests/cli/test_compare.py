@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from endive.config import load_document
-from endive.experiment import run_experiment
+from endive.runs.execute import run_experiment
 from tests.cli import invoke, strict
 
 CONFIG = """

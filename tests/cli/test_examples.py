@@ -10,10 +10,10 @@ import pytest
 
 from endive.cli.examples import Example, examples_folder, find_examples
 from endive.config import load_document
-from endive.config.identity import code_version
 from endive.pipeline.frontier_study import command_line, read_question
 from endive.pipeline.plan import SweepReader
 from endive.report.errors import ReportError
+from endive.runs.identity import code_version
 from tests.cli import files, invoke, strict
 
 EXAMPLES = {example.name: example for example in find_examples()}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from endive.config.load import check_document
-from endive.experiment import run_experiment
+from endive.runs.execute import run_experiment
 from tests.cli import files, invoke, strict
 from tests.pipeline.runs import document
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from endive.config.aliases import ALIASES, canonical, override
-from endive.config.identity import compute_experiment_hash
+from endive.runs.identity import compute_experiment_hash
 from tests.config import checked, problems
 
 VALUES: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -11,7 +11,7 @@ import pytest
 
 from endive.config import build_simulation_config
 from endive.config.load import check_document
-from endive.experiment import RunFiles
+from endive.runs.layout import RunFiles
 from endive.simulation import Simulation, Statistics
 from endive.storage import ExponentialLatency, LognormalLatency, NormalLatency, ProfiledProvider
 from endive.workload import OpenArrivals

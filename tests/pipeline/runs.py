@@ -8,7 +8,7 @@ from typing import Any
 
 from endive.config import Document
 from endive.config.load import check_document
-from endive.experiment import run_experiment
+from endive.runs.execute import run_experiment
 
 DURATION_MS = 20_000.0
 MASTER = "local[2,4]"

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from endive.pipeline.plan import Plan, SweepReader
-from endive.stored import find_experiments
+from endive.runs.stored import find_experiments
 
 TEXT = """
 [sweep]

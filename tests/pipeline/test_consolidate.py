@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from endive.pipeline import dataset
 from endive.pipeline.consolidate import consolidate
-from endive.pipeline.dataset import PipelineError, Source, load_manifest, plan_parts
-from endive.pipeline.parameters import flat_parameters
 from endive.pipeline.query import transactions
+from endive.runs import dataset
+from endive.runs.dataset import PipelineError, Source, load_manifest, plan_parts
+from endive.runs.parameters import flat_parameters
 from endive.simulation import RESULT_SCHEMA
 from tests.cli import environment, invoke, strict
 from tests.pipeline.conftest import Sessions
@@ -184,7 +184,7 @@ def damage(run: Path, how: str) -> None:
     elif how == "columns":
         pq.write_table(pq.read_table(results).drop_columns(["n_retries"]), results)
         provenance = json.loads((run / "provenance.json").read_text())
-        from endive.simulation.output import checksum
+        from endive.files import checksum
 
         (run / "provenance.json").write_text(json.dumps({**provenance, "results_sha256": checksum(results)}))
     else:
@@ -315,7 +315,7 @@ def test_a_full_disk_is_told_and_what_was_there_stays(
         return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pydict({"spec": specs})]))))
 
     with monkeypatch.context() as patch:
-        patch.setattr("endive.pipeline.parts.PartWriter", no_space)
+        patch.setattr("endive.runs.parts.PartWriter", no_space)
         patch.setattr("endive.pipeline.consolidate.run_tasks", in_this_process)
         done = consolidate(experiments, sessions)
     assert "No space left" in done.problems[0].message

@@ -18,11 +18,12 @@ from pyspark.sql import SparkSession
 from scipy import stats
 
 from endive.pipeline.consolidate import consolidate
-from endive.pipeline.dataset import Experiment, Manifest, PipelineError, load_manifest
-from endive.pipeline.metrics import TABLES, Metrics, MetricsOptions, load_tables, measure
-from endive.pipeline.parameters import Value
+from endive.pipeline.metrics import Metrics, MetricsOptions, load_tables, measure
 from endive.pipeline.query import query
 from endive.pipeline.tables import LoadAxis, load_axis, saturation_table
+from endive.runs.dataset import Experiment, Manifest, PipelineError, load_manifest
+from endive.runs.layout import METRICS_TABLES
+from endive.runs.parameters import Value
 from tests.analysis.test_warmup import naive as naive_mser5
 from tests.cli import invoke, strict
 from tests.pipeline.conftest import Sessions
@@ -247,7 +248,7 @@ def test_no_window_is_an_error(spark: SparkSession, dataset: Path) -> None:
 
 
 def equal(left: Metrics, right: Metrics) -> bool:
-    return all(getattr(left, name).equals(getattr(right, name)) for name in TABLES)
+    return all(getattr(left, name).equals(getattr(right, name)) for name in METRICS_TABLES)
 
 
 def test_nothing_depends_on_the_number_of_tasks(spark: SparkSession, dataset: Path) -> None:
@@ -258,7 +259,7 @@ def test_nothing_depends_on_the_number_of_tasks(spark: SparkSession, dataset: Pa
 def test_nothing_depends_on_how_runs_lie_in_parts(
     spark: SparkSession, dataset: Path, experiments: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("endive.pipeline.dataset.PART_ROWS", 1)
+    monkeypatch.setattr("endive.runs.dataset.PART_ROWS", 1)
     consolidate(experiments, sessions)
     assert equal(measure(spark, dataset, MetricsOptions()), measure(spark, experiments, MetricsOptions()))
 
@@ -296,7 +297,7 @@ def test_no_rows_of_transactions_reach_the_driver(spark: SparkSession, dataset: 
 def test_tables_are_written_whole_as_parquet_and_csv(spark: SparkSession, dataset: Path) -> None:
     measured = measure(spark, dataset, MetricsOptions(1_000.0))
     names = {path.name for path in (dataset / "metrics").iterdir()}
-    tables = {f"{name}.{kind}" for name in TABLES.values() for kind in ("parquet", "csv")}
+    tables = {f"{name}.{kind}" for name in METRICS_TABLES.values() for kind in ("parquet", "csv")}
     assert names == {*tables, "_state.json"}
     read = load_tables(dataset)
     assert read["runs"].equals(measured.runs)

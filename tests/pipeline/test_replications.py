@@ -10,11 +10,11 @@ import pytest
 
 from endive.config import ConfigError, Document, compute_experiment_hash
 from endive.config.load import check_document
-from endive.experiment import run_experiment
 from endive.pipeline.local import LocalRun, measure_here
 from endive.pipeline.measure import RUN_SCHEMA
 from endive.pipeline.metrics import MetricsOptions
 from endive.pipeline.replications import Replications
+from endive.runs.execute import run_experiment
 
 TREE: dict[str, Any] = {
     "simulation": {"duration_ms": 20_000.0, "engine": "reference"},

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from endive.pipeline.plan import Point
 from endive.pipeline.sweep import Run, Watch, chunked, directory_of, estimate, look, run_sweep
 from endive.pipeline.tasks import run_one
-from endive.stored import StoredRun
+from endive.runs.stored import StoredRun
 from tests.pipeline.sweeps import POINTS, digests, plan_of, problems, sweep_file
 
 if TYPE_CHECKING:

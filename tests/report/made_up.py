@@ -10,12 +10,12 @@ from typing import Any, cast
 import pandas as pd
 
 from endive.analysis.saturation import LoadPoint, saturation
-from endive.pipeline.dataset import Experiment, Manifest, Part, PartFile
 from endive.pipeline.tables import LoadAxis
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.page import Page
 from endive.report.study import ALL, Series, Study, StudyAxis
 from endive.report.words import TIME_PARTS
+from endive.runs.dataset import Experiment, Manifest, Part, PartFile
 
 RATE = "param_workload_ingest_rate"
 

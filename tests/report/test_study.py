@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 
 from endive.config.load import check_document
-from endive.experiment import run_experiment
-from endive.pipeline.dataset import Experiment, Manifest
 from endive.pipeline.metrics import load_tables
-from endive.pipeline.parameters import Value
 from endive.report.configurations import choose_axis, make_series, varying_parameters
 from endive.report.errors import ReportError
 from endive.report.study import Study
 from endive.report.style import MOST_SERIES
+from endive.runs.dataset import Experiment, Manifest
+from endive.runs.execute import run_experiment
+from endive.runs.parameters import Value
 from tests.pipeline.runs import document, run_all
 from tests.report.studies import measured, one_experiment
 

@@ -11,6 +11,7 @@ from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
 from endive.cli.report import report_errors
+from endive.runs.layout import REPLICATIONS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,9 +92,9 @@ def _sides(
 ) -> tuple[Side, Side]:
     """Both sides; what is a configuration is run, with the seeds of the other if that is there already."""
     from endive.cli.run import announce_compilation
-    from endive.config.identity import code_version
     from endive.pipeline.replications import Replications
     from endive.report.comparison import Side, stored_side
+    from endive.runs.identity import code_version
 
     stored = {
         place: stored_side(source, options)
@@ -103,7 +104,7 @@ def _sides(
     wanted: Sequence[int] = range(_SEEDS if seeds is None else seeds)
     if seeds is None and len(stored) == 1:
         wanted = next(iter(stored.values())).seeds
-    replications = Replications(out / "runs", options)
+    replications = Replications(out / REPLICATIONS_FOLDER, options)
     found = []
     for place, (name, document) in enumerate(zip(names, documents, strict=True)):
         if document is None:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
 from endive.cli.output import Output, output_for
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
+from endive.runs.layout import dataset_folder
 
 if TYPE_CHECKING:
     from endive.pipeline.consolidate import Consolidation
@@ -43,14 +44,14 @@ def consolidate(
 
 
 def _report(output: Output, root: Path, done: Consolidation) -> None:
-    output.result({"dataset": str(root / "consolidated"), **asdict(done)})
+    output.result({"dataset": str(dataset_folder(root)), **asdict(done)})
     for problem in done.problems:
         output.error(f"{problem.where}: {problem.message}")
     if done.unfinished_runs:
         output.note(f"{done.unfinished_runs} runs are not finished and were left out")
     output.text(
         f"{done.rows:,} rows of {done.runs:,} runs of {done.experiments:,} experiments in {done.files:,} files, "
-        f"in {root / 'consolidated'}"
+        f"in {dataset_folder(root)}"
     )
     output.text(
         f"{done.new_runs:,} runs are new, {done.removed_runs:,} gone; {done.parts_written:,} parts written, "
@@ -61,9 +62,9 @@ def _report(output: Output, root: Path, done: Consolidation) -> None:
 @contextmanager
 def pipeline_errors(output: Output) -> Iterator[None]:
     """Turn errors of the pipeline into messages and exit codes."""
-    from endive.pipeline.dataset import PipelineError
     from endive.pipeline.java import NoJavaError
     from endive.pipeline.session import SessionError
+    from endive.runs.dataset import PipelineError
 
     try:
         yield

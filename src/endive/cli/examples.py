@@ -15,6 +15,7 @@ from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
 from endive.cli.report import report_errors
 from endive.cli.spark import MasterOption
+from endive.runs.layout import FIGURES_FOLDER, REPORT
 
 if TYPE_CHECKING:
     from endive.pipeline.plan import Plan
@@ -155,7 +156,7 @@ def _studied(output: Output, plan: Plan, folder: Path, options: SparkOptions) ->
     """Run what is missing, measure, and write the report and the figures, all in one session of Spark."""
     from contextlib import nullcontext
 
-    from endive.config.identity import code_version
+    from endive.files import write_text
     from endive.pipeline.session import spark_session
     from endive.pipeline.sweep import estimate, look, run_sweep
     from endive.report.contents import page_of
@@ -163,7 +164,7 @@ def _studied(output: Output, plan: Plan, folder: Path, options: SparkOptions) ->
     from endive.report.matplotlib import save
     from endive.report.page import html_of
     from endive.report.study import load_study
-    from endive.simulation.output import write_text
+    from endive.runs.identity import code_version
 
     work = estimate(look(plan, folder))
     with spark_session(options) as spark:
@@ -175,9 +176,9 @@ def _studied(output: Output, plan: Plan, folder: Path, options: SparkOptions) ->
         study = load_study(folder, code_version=code_version(), sessions=lambda: nullcontext(spark))
     figures = figures_of(study)
     page = page_of(study, figures)
-    report = folder / "report.html"
+    report = folder / REPORT
     write_text(report, html_of(page))
-    drawn = [file for figure in page.figures for file in save(figure, folder / "figures", ("svg",))]
+    drawn = [file for figure in page.figures for file in save(figure, folder / FIGURES_FOLDER, ("svg",))]
     return list(page.answer), [report, *drawn]
 
 
@@ -191,7 +192,7 @@ def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -
 def _run_once(output: Output, example: Example, folder: Path) -> None:
     from endive.cli.run import show_summary
     from endive.config.load import load_document
-    from endive.experiment import run_experiment
+    from endive.runs.execute import run_experiment
 
     finished = run_experiment(load_document(example.path), root=folder)
     told: dict[str, Any] = {"example": example.name, "runs": 1, "summary": finished.summary, "files": [str(finished.files.results)]}

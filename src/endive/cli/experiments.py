@@ -9,6 +9,7 @@ import typer
 
 from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes
 from endive.cli.output import output_for
+from endive.runs.layout import CONFIG
 
 commands = typer.Typer(help="List, show, verify and remove experiments.", no_args_is_help=True)
 app.add_typer(commands, name="experiments")
@@ -22,7 +23,7 @@ def list_(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
     """List the experiments in a directory."""
     output = output_for(json)
     with exit_codes(output):
-        from endive.stored import find_experiments
+        from endive.runs.stored import find_experiments
 
         found = list(find_experiments(root))
         rows = [
@@ -54,7 +55,7 @@ def show(
     """Show the configuration and the runs of an experiment."""
     output = output_for(json)
     with exit_codes(output):
-        from endive.stored import find_experiments
+        from endive.runs.stored import find_experiments
 
         found = [each for each in find_experiments(root) if each.name.startswith(name)]
         if len(found) != 1:
@@ -62,7 +63,7 @@ def show(
             output.error(f"{root}: no experiment begins with {name!r}" if not found else f"{name!r} may be {names}")
             raise typer.Exit(EXIT_USAGE)
         (experiment,) = found
-        text = (experiment.directory / "cfg.toml").read_text(encoding="utf-8")
+        text = (experiment.directory / CONFIG).read_text(encoding="utf-8")
         output.result({"experiment": experiment.name, "configuration": text, "runs": [run.provenance for run in experiment.runs]})
         output.text(text)
         rows = [
@@ -83,7 +84,7 @@ def verify(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
     """Check that every run is whole: checksums of results, and row counts against summaries."""
     output = output_for(json)
     with exit_codes(output):
-        from endive.stored import find_experiments, row_count_problem
+        from endive.runs.stored import find_experiments, row_count_problem
 
         problems = []
         checked = 0
@@ -112,7 +113,7 @@ def remove(
     """Remove runs that are incomplete or experiments of an old version."""
     output = output_for(json)
     with exit_codes(output):
-        from endive.stored import removable
+        from endive.runs.stored import removable
 
         if not (incomplete or old):
             output.error("say what to remove: --incomplete, --old, or both")

@@ -11,6 +11,7 @@ import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.output import Output, output_for
+from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 
 if TYPE_CHECKING:
     from endive.analysis.frontier import Frontier, Point
@@ -71,7 +72,7 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
     from endive.pipeline.replications import Replications
 
     started = time.perf_counter()
-    replications = Replications(folder / "runs", MetricsOptions(warmup_ms=warmup))
+    replications = Replications(folder / REPLICATIONS_FOLDER, MetricsOptions(warmup_ms=warmup))
     announce_compilation(output, question.document(question.search.start))
     output.note(f"{question.condition.text} over {question.vary}, from {question.search.start:g} to {question.search.highest:g}")
     found = find_frontier(
@@ -167,7 +168,7 @@ def _record(
 
     from endive import __version__
     from endive.config import compute_experiment_hash
-    from endive.config.identity import code_version, parameters
+    from endive.runs.identity import code_version, parameters
     from endive.utils import get_git_sha
 
     points = []
@@ -219,11 +220,11 @@ def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
 def _write(folder: Path, question: Question, found: Frontier, record: dict[str, Any]) -> list[Path]:
     from json import dumps
 
+    from endive.files import write_text
     from endive.report.frontier import frontier_figure
     from endive.report.matplotlib import save
-    from endive.simulation.output import write_text
 
-    files = [folder / "frontier.json"]
+    files = [folder / FRONTIER]
     write_text(files[0], dumps(record, indent=2) + "\n")
     if any(point.estimate is not None for point in found.points):
         files += save(frontier_figure(found, question.vary, question.condition, "frontier"), folder, _FORMATS)

@@ -25,7 +25,7 @@ def init(
 
         if path.exists() and not force:
             raise ConfigError(str(path), [Problem("", "is there already; --force replaces it")])
-        from endive.simulation.output import write_text
+        from endive.files import write_text
 
         write_text(path, resources.files("endive.cli").joinpath("starter.toml").read_text(encoding="utf-8"))
         output.result({"written": str(path)})

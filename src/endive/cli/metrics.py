@@ -13,12 +13,13 @@ from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.consolidate import RootArgument, pipeline_errors, progress
 from endive.cli.output import Output, output_for
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
+from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
 
 if TYPE_CHECKING:
     from pyarrow import Table
 
-    from endive.pipeline.dataset import Manifest
     from endive.pipeline.metrics import Metrics
+    from endive.runs.dataset import Manifest
 
 _SHOWN = 50
 _SUMMARY = {
@@ -81,7 +82,7 @@ def _report(output: Output, root: Path, measured: Metrics) -> None:
     curves = measured.saturation.to_pylist()
     output.result(
         {
-            "directory": str(root / "metrics"),
+            "directory": str(root / METRICS_FOLDER),
             "runs": len({(row["experiment"], row["seed"]) for row in _keys(measured.runs)}),
             "experiments": [_plain(row) for row in totals],
             "saturation": [_plain(row) for row in curves],
@@ -93,14 +94,14 @@ def _report(output: Output, root: Path, measured: Metrics) -> None:
     shown = (*changing, *_SUMMARY)
     output.table("", header, [[row["experiment"], *(_cell(row[name]) for name in shown)] for row in totals[:_SHOWN]])
     if len(totals) > _SHOWN:
-        output.text(f"... and {len(totals) - _SHOWN} more in {root / 'metrics' / 'by_experiment.csv'}")
+        output.text(f"... and {len(totals) - _SHOWN} more in {metrics_table(root, METRICS_TABLES['experiments'], 'csv')}")
     if curves:
         _show_curves(output, curves)
     if measured.remark is not None:
         output.note(measured.remark)
     _warn(output, totals)
     output.text("")
-    output.text(f"by_run, by_experiment and saturation, as Parquet and CSV, in {root / 'metrics'}")
+    output.text(f"{', '.join(METRICS_TABLES.values())}, as Parquet and CSV, in {root / METRICS_FOLDER}")
 
 
 def _show_curves(output: Output, curves: Sequence[dict[str, Any]]) -> None:

@@ -13,11 +13,10 @@ from endive.cli.app import EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
 from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
+from endive.runs.layout import REPORT
 
 if TYPE_CHECKING:
     from endive.report.study import Study
-
-_NAME = "report.html"
 
 
 @app.command()
@@ -30,7 +29,7 @@ def report(
             show_default=False,
         ),
     ],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help=f"File to write. Default: {_NAME} beside the results.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help=f"File to write. Default: {REPORT} beside the results.")] = None,
     load: Annotated[
         str | None, typer.Option(metavar="KEY", help="Parameter that is the load of curves. Default: the rate that varies.")
     ] = None,
@@ -59,13 +58,13 @@ def report(
 
 
 def _write(output: Output, study: Study, out: Path | None) -> None:
+    from endive.files import write_text
     from endive.report.contents import page_of
     from endive.report.figures import figures_of
     from endive.report.page import html_of
-    from endive.simulation.output import write_text
 
     page = page_of(study, figures_of(study))
-    file = out or study.figures_folder.parent / _NAME
+    file = out or study.figures_folder.parent / REPORT
     write_text(file, html_of(page))
     output.result(
         {

@@ -33,7 +33,7 @@ def run(
     output = output_for(json)
     with exit_codes(output):
         from endive.config.load import load_document, parse_assignment
-        from endive.experiment import run_experiment
+        from endive.runs.execute import run_experiment
 
         overrides = dict(parse_assignment(text) for text in set_)
         if engine is not None:

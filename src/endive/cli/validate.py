@@ -21,8 +21,8 @@ def validate(
     output = output_for(json)
     with exit_codes(output):
         from endive.config import compute_experiment_hash
-        from endive.config.identity import parameters
         from endive.config.load import load_document, parse_assignment
+        from endive.runs.identity import parameters
 
         document = load_document(config, dict(parse_assignment(text) for text in set_))
         experiment = compute_experiment_hash(document)

@@ -16,24 +16,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endive.pipeline.dataset import (
+import pyarrow as pa
+
+from endive.pipeline.jobs import Report, Spec, deal, number_of_tasks, run_tasks, specs_of
+from endive.runs.dataset import (
     FORMAT,
-    MANIFEST,
     Experiment,
     Manifest,
     Part,
     PartFile,
     PipelineError,
     Source,
-    dataset_folder,
     load_manifest,
     plan_parts,
     save_manifest,
 )
-from endive.pipeline.jobs import Report, Spec, deal, number_of_tasks, run_tasks
-from endive.pipeline.parameters import flat_parameters
-from endive.pipeline.parts import OUTCOME_SCHEMA, part_metadata, unfitness, write_parts
-from endive.stored import StoredExperiment, StoredRun, find_experiments
+from endive.runs.layout import LOCK, PROVENANCE, dataset_folder, part_files
+from endive.runs.parameters import flat_parameters
+from endive.runs.parts import part_metadata, part_outcome, unfitness
+from endive.runs.stored import StoredExperiment, StoredRun, find_experiments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _ROWS_PER_TASK = 2_000_000
 _ROWS_PER_FILE = 20_000
 """What opening a file costs, in rows."""
+_OUTCOME, _OUTCOME_DDL = pa.schema([("outcome", pa.string())]), "outcome string"
 Sessions = Callable[[], AbstractContextManager["SparkSession"]]
 
 
@@ -111,7 +113,7 @@ def make_plan(root: Path, old: Manifest) -> Plan:
             continue
         experiment = known or _describe(stored, finished)
         if experiment is None:
-            plan.problems.append(Problem(stored.name, "no run of it tells its parameters: provenance.json is missing or damaged"))
+            plan.problems.append(Problem(stored.name, f"no run of it tells its parameters: {PROVENANCE} is missing or damaged"))
             continue
         found = {run.seed: _source(run, None if known is None else known.sources.get(run.seed)) for run in finished}
         intact = () if known is None else _intact(root, stored.name, known)
@@ -179,9 +181,15 @@ def _write(plan: Plan, sessions: Sessions, tasks: int | None, report: Report | N
     """Write the parts on Spark: one row comes back for each."""
     with sessions() as spark:
         wanted = tasks or number_of_tasks(spark, sum(plan.weights), _ROWS_PER_TASK)
-        told = run_tasks(spark, deal(plan.specs, plan.weights, wanted), write_parts, OUTCOME_SCHEMA, report)
+        told = run_tasks(spark, deal(plan.specs, plan.weights, wanted), write_parts, _OUTCOME_DDL, report)
     outcomes = [json.loads(text) for text in told.column("outcome").to_pylist()]
     return sorted(outcomes, key=lambda outcome: (outcome["experiment"], outcome["number"]))
+
+
+def write_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the parts that the rows describe; runs on executors."""
+    for spec in specs_of(batches):
+        yield pa.RecordBatch.from_pylist([{"outcome": json.dumps(part_outcome(spec))}], schema=_OUTCOME)
 
 
 def _enter(plan: Plan, old: Manifest, outcomes: list[dict[str, Any]]) -> None:
@@ -225,7 +233,7 @@ def _remove_leftovers(root: Path, old: Manifest, plan: Plan) -> None:
     dataset = dataset_folder(root)
     listed = {path for path, _ in old.files(dataset)}
     digests = {(spec["experiment"], spec["number"]): spec["digest"] for spec in plan.specs}
-    for path in _files(dataset):
+    for path in part_files(dataset):
         if path in listed:
             continue
         key = (path.parent.parent.name.partition("=")[2], int(path.stem.partition("-")[2]))
@@ -240,7 +248,7 @@ def _remove_unlisted(root: Path, manifest: Manifest) -> None:
     """Remove files that the manifest to be does not list: of removed runs, and of operations that are no more."""
     dataset = dataset_folder(root)
     listed = {path for path, _ in manifest.files(dataset)}
-    for path in _files(dataset):
+    for path in part_files(dataset):
         if path not in listed:
             path.unlink()
     for folder in (*dataset.glob("experiment=*/operation_type=*"), *dataset.glob("experiment=*")):
@@ -248,16 +256,12 @@ def _remove_unlisted(root: Path, manifest: Manifest) -> None:
             folder.rmdir()  # fails unless it is empty
 
 
-def _files(dataset: Path) -> Iterator[Path]:
-    yield from dataset.glob("experiment=*/operation_type=*/part-*.parquet")
-
-
 @contextmanager
 def _lock(root: Path) -> Iterator[None]:
     """One consolidation at a time; the lock goes with the process, however that ends."""
     dataset = dataset_folder(root)
     dataset.mkdir(exist_ok=True)
-    with (dataset / ".lock").open("w") as file:
+    with (dataset / LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -290,6 +294,3 @@ def new_runs(root: Path, manifest: Manifest) -> int:
     plan = make_plan(root, manifest)
     held = {(name, part.number): part.seeds for name, each in manifest.experiments.items() for part in each.parts}
     return sum(len(set(spec["seeds"]) - set(held.get((spec["experiment"], spec["number"]), ()))) for spec in plan.specs)
-
-
-__all__ = ["MANIFEST", "Consolidation", "Problem", "consolidate", "make_plan", "new_runs"]

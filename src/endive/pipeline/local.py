@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from endive.pipeline.dataset import Experiment, Manifest, Part, PartFile, PipelineError, Source
 from endive.pipeline.jobs import Spec
 from endive.pipeline.measure import measured_batch
 from endive.pipeline.metrics import Metrics, MetricsOptions, check_options, specs, tables_of
-from endive.pipeline.parameters import flat_parameters
-from endive.pipeline.parts import write_part
-from endive.stored import StoredExperiment
+from endive.runs.dataset import Experiment, Manifest, Part, PartFile, PipelineError, Source
+from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, own_profiles, run_directory
+from endive.runs.parameters import flat_parameters
+from endive.runs.parts import write_part
+from endive.runs.stored import StoredExperiment
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,13 @@ def _linked(directory: Path, runs: Sequence[LocalRun]) -> StoredExperiment:
     """The directory that an experiment of these runs has, by links."""
     config = runs[0].config
     for run in runs:
-        (directory / str(run.seed)).mkdir(parents=True)
-        (directory / str(run.seed) / "results.parquet").symlink_to(run.results.resolve())
-        (directory / str(run.seed) / "provenance.json").symlink_to(run.provenance.resolve())
-    for own in config.parent.glob("*-provider.toml"):
+        run_directory(directory, run.seed).mkdir(parents=True)
+        (run_directory(directory, run.seed) / RESULTS).symlink_to(run.results.resolve())
+        (run_directory(directory, run.seed) / PROVENANCE).symlink_to(run.provenance.resolve())
+    for own in own_profiles(config.parent):
         (directory / own.name).symlink_to(own.resolve())
     if config.is_file():
-        (directory / "cfg.toml").symlink_to(config.resolve())
+        (directory / CONFIG).symlink_to(config.resolve())
     return StoredExperiment(directory)
 
 

@@ -20,29 +20,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from endive.analysis.warmup import Warmup
+from endive.files import write_text
 from endive.pipeline.curves import distributions_table, over_time_table
-from endive.pipeline.dataset import Manifest, PipelineError, dataset_folder, load_manifest
 from endive.pipeline.jobs import Report, Spec, deal, number_of_tasks, run_tasks
 from endive.pipeline.measure import RUN_SCHEMA, TASK_DDL, TASK_SCHEMA, Window, group_metrics, measure_parts
 from endive.pipeline.tables import LoadAxis, experiments_table, load_axis, saturation_table, write_table
-from endive.simulation.output import write_text
+from endive.runs.dataset import Manifest, PipelineError, load_manifest
+from endive.runs.layout import METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, dataset_folder, metrics_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FOLDER = "metrics"
-TABLES = {
-    "runs": "by_run",
-    "experiments": "by_experiment",
-    "saturation": "saturation",
-    "distributions": "distributions",
-    "over_time": "over_time",
-}
-"""Their files, by the name of their view."""
 _FORMAT = 2
 _ROWS_PER_TASK = 4_000_000
 _ROWS_PER_PART = 50_000
-_STATE = "_state.json"
 
 
 @dataclass(frozen=True)
@@ -94,11 +85,11 @@ def measure(
     manifest = open_dataset(root)
     check_options(manifest, options)
     measured = tables_of(measured_rows(spark, root, manifest, options, tasks, report), manifest, options)
-    folder = root / FOLDER
-    (folder / _STATE).unlink(missing_ok=True)  # until all are of one measurement
-    for view, name in TABLES.items():
+    folder = root / METRICS_FOLDER
+    (folder / METRICS_STATE).unlink(missing_ok=True)  # until all are of one measurement
+    for view, name in METRICS_TABLES.items():
         write_table(getattr(measured, view), folder, name)
-    write_text(folder / _STATE, _state(manifest, options) + "\n")
+    write_text(folder / METRICS_STATE, _state(manifest, options) + "\n")
     return measured
 
 
@@ -126,7 +117,7 @@ def tables_of(rows: pa.Table, manifest: Manifest, options: MetricsOptions) -> Me
 def up_to_date(root: Path, manifest: Manifest, options: MetricsOptions) -> bool:
     """Whether the tables are there and are of this dataset and these options."""
     try:
-        return (root / FOLDER / _STATE).read_text(encoding="utf-8").strip() == _state(manifest, options)
+        return (root / METRICS_FOLDER / METRICS_STATE).read_text(encoding="utf-8").strip() == _state(manifest, options)
     except OSError:
         return False
 
@@ -134,7 +125,7 @@ def up_to_date(root: Path, manifest: Manifest, options: MetricsOptions) -> bool:
 def last_options(root: Path) -> MetricsOptions:
     """The options that the tables were last made with; the defaults if there are none."""
     try:
-        return MetricsOptions(**json.loads((root / FOLDER / _STATE).read_text(encoding="utf-8"))["options"])
+        return MetricsOptions(**json.loads((root / METRICS_FOLDER / METRICS_STATE).read_text(encoding="utf-8"))["options"])
     except (OSError, ValueError, KeyError, TypeError):
         return MetricsOptions()
 
@@ -197,4 +188,4 @@ def _missing(rows: pa.Table) -> pa.Table:
 
 def load_tables(root: Path) -> dict[str, pa.Table]:
     """The tables as they were written, by the name of their view."""
-    return {view: pq.read_table(root / FOLDER / f"{name}.parquet") for view, name in TABLES.items()}
+    return {view: pq.read_table(metrics_table(root, name, "parquet")) for view, name in METRICS_TABLES.items()}

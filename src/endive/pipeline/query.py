@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from endive.pipeline.dataset import ROW_SCHEMA, Manifest, PipelineError, dataset_folder
 from endive.pipeline.ddl import ddl
 from endive.pipeline.jobs import arrow_of, reason, watched, without_pandas_warning
-from endive.pipeline.metrics import FOLDER, TABLES
-from endive.pipeline.parameters import column_types, spark_type
+from endive.runs.dataset import ROW_SCHEMA, Manifest, PipelineError
+from endive.runs.layout import METRICS_TABLES, dataset_folder, metrics_table
+from endive.runs.parameters import column_types, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,8 +41,8 @@ def _names(manifest: Manifest) -> set[str]:
 def open_views(spark: SparkSession, root: Path, manifest: Manifest) -> None:
     """Make the views that queries name."""
     transactions(spark, root, manifest).createOrReplaceTempView("transactions")
-    for view, name in TABLES.items():
-        spark.read.parquet(str((root / FOLDER / f"{name}.parquet").resolve())).createOrReplaceTempView(view)
+    for view, name in METRICS_TABLES.items():
+        spark.read.parquet(str(metrics_table(root, name, "parquet").resolve())).createOrReplaceTempView(view)
 
 
 def query(spark: SparkSession, root: Path, manifest: Manifest, sql: str, limit: int) -> tuple[pa.Table, bool]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from endive.pipeline.consolidate import Sessions, consolidate, new_runs
-from endive.pipeline.dataset import Manifest, PipelineError, load_manifest
 from endive.pipeline.metrics import last_options, load_tables, measure, up_to_date
+from endive.runs.dataset import Manifest, PipelineError, load_manifest
 
 
 def fresh_tables(root: Path, sessions: Sessions) -> tuple[Manifest, dict[str, pa.Table]]:

@@ -26,12 +26,12 @@ import pyarrow.parquet as pq
 
 from endive.analysis.warmup import Warmup
 from endive.config import ConfigError, Document, Problem, build_simulation_config, compute_experiment_hash
-from endive.config.identity import code_version
+from endive.files import write_text
 from endive.pipeline.measure import LATENCIES, RUN_SCHEMA, SUM_COLUMNS, Leaf, OperationRows, Window, group_metrics, measure_sources
 from endive.pipeline.metrics import MetricsOptions
+from endive.runs.identity import code_version
 from endive.simulation import RESULT_SCHEMA, Simulation
 from endive.simulation.columns import TIME_COLUMNS
-from endive.simulation.output import write_text
 
 _TEXTS = ["status", "workload_class", "abort_reason", "operation_type"]
 _SCHEMA = pa.schema(

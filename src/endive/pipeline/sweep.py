@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from endive.config.build import build_simulation_config
-from endive.config.identity import experiment_directory
 from endive.pipeline.jobs import cores, watched, without_pandas_warning
 from endive.pipeline.plan import Plan, Point
 from endive.pipeline.tasks import OUTCOME_SCHEMA, SPEC_SCHEMA, run_tasks
+from endive.runs.layout import experiment_directory, run_directory
+from endive.runs.stored import StoredRun
 from endive.simulation import Simulation
-from endive.stored import StoredRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ class Outcome:
 
 def directory_of(point: Point, seed: int, root: Path) -> Path:
     """Where a run is written."""
-    return experiment_directory(point.document, root) / str(seed)
+    return run_directory(experiment_directory(point.document, root), seed)
 
 
 def look(plan: Plan, root: Path) -> Work:

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 
 from endive.analysis.intervals import FEWEST_SEEDS, half_widths
 from endive.analysis.saturation import LoadPoint, saturation
-from endive.pipeline.dataset import Manifest, PipelineError
+from endive.files import whole_file
 from endive.pipeline.measure import ALL, METRICS, RUN_SCHEMA
-from endive.pipeline.parameters import Value, column_name, column_types, parameter_array, varying
-from endive.simulation.output import whole_file
+from endive.runs.dataset import Manifest, PipelineError
+from endive.runs.parameters import Value, column_name, column_types, parameter_array, varying
 
 _GROUP = ["experiment", "workload_class", "operation_type"]
 _OVER_SEEDS = (*METRICS, "warmup_ms")

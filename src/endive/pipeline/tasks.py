@@ -44,9 +44,10 @@ def run_one(document_json: str, seed: int, root: Path, experiment: str) -> dict[
     ``experiment`` is the hash that the driver gave it; an executor with other code would write other results elsewhere.
     """
     from endive.config import Document
-    from endive.config.identity import code_version, compute_experiment_hash, experiment_directory
-    from endive.experiment import run_experiment
-    from endive.stored import StoredRun
+    from endive.runs.execute import run_experiment
+    from endive.runs.identity import code_version, compute_experiment_hash
+    from endive.runs.layout import experiment_directory, run_directory
+    from endive.runs.stored import StoredRun
 
     started = time.perf_counter()
     document = Document.model_validate(json.loads(document_json))
@@ -54,7 +55,7 @@ def run_one(document_json: str, seed: int, root: Path, experiment: str) -> dict[
     if compute_experiment_hash(document) != experiment:
         error = f"the executor has other code ({code_version()}) than the driver; --ship-code sends it along"
         return {**outcome, "state": "failed", "seconds": 0.0, "error": error}
-    stored = StoredRun(experiment_directory(document, root) / str(seed))
+    stored = StoredRun(run_directory(experiment_directory(document, root), seed))
     if stored.problem() is None:
         return {**outcome, "state": "found", "rows": stored.provenance["rows"], "seconds": 0.0}
     try:

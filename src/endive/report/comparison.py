@@ -22,7 +22,7 @@ from endive.pipeline.local import LocalRun, measure_here
 from endive.pipeline.metrics import MetricsOptions
 from endive.pipeline.replications import RunMetrics
 from endive.report.places import RunPlace, find_place
-from endive.stored import find_experiments
+from endive.runs.stored import find_experiments
 
 METRICS = (
     "throughput_per_s",

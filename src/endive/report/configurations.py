@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from endive.pipeline.dataset import Manifest
 from endive.pipeline.measure import ALL
-from endive.pipeline.parameters import PREFIX, Value, column_types, varying
 from endive.pipeline.tables import LoadAxis, load_axis
 from endive.report import words
 from endive.report.figure import Scale
 from endive.report.style import MOST_SERIES
+from endive.runs.dataset import Manifest
+from endive.runs.parameters import PREFIX, Value, column_types, varying
 
 _DURATION = f"{PREFIX}simulation_duration_ms"
 _FIRST = ("storage_provider", "catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined")

@@ -13,13 +13,14 @@ from typing import Any
 
 import tomli_w
 
-from endive.pipeline.parameters import column_name, varying
 from endive.report import words
 from endive.report.answer import answer_of, warnings_of
 from endive.report.figure import Figure
 from endive.report.page import Page
 from endive.report.phrases import count, number
 from endive.report.study import Study
+from endive.runs.layout import CONFIG, PROVENANCE, run_directory
+from endive.runs.parameters import column_name, varying
 
 Record = Mapping[str, Any]
 _MOST_VALUES = 16
@@ -74,7 +75,7 @@ def _records(study: Study, experiment: str) -> Iterator[Record]:
         return
     for seed in sorted(seed for part in study.manifest.experiments[experiment].parts for seed in part.seeds):
         try:
-            found = json.loads((study.path / experiment / str(seed) / "provenance.json").read_text(encoding="utf-8"))
+            found = json.loads((run_directory(study.path / experiment, seed) / PROVENANCE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
         if isinstance(found, dict):
@@ -186,7 +187,7 @@ def commands(study: Study, records: Sequence[Record]) -> str:
         return "\n".join([*lines, f"endive report {study.path}"])
     first = next(iter(study.manifest.experiments))
     seeds = [seed for part in study.manifest.experiments[first].parts for seed in part.seeds]
-    lines.append(f"endive run {study.path / first / 'cfg.toml'} --seed {min(seeds)}   # one of {study.provenance()['runs']:,} runs")
+    lines.append(f"endive run {study.path / first / CONFIG} --seed {min(seeds)}   # one of {study.provenance()['runs']:,} runs")
     return "\n".join([*lines, f"endive consolidate {study.path}", f"endive metrics {study.path}", f"endive report {study.path}"])
 
 

@@ -6,9 +6,9 @@ import pandas as pd
 
 from endive.analysis.frontier import Frontier
 from endive.analysis.thresholds import Condition, kind_of, shown
-from endive.pipeline.parameters import column_name
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.words import load_title, number
+from endive.runs.parameters import column_name
 
 _UNITS = {"time": " (ms)", "rate": " (transactions/s)", "share": " (%)", "number": ""}
 

@@ -1,7 +1,7 @@
 """What lies at a path: a directory of experiments, one experiment, or one run.
 
 What flows in: a path that a user gave. What flows out: a ``Place``, the runs in it. Runs without a label lie beside each other
-under names of their own (``results.parquet``, ``results.provenance.json``); they are told by their provenance.
+under names of their own; they are told by their provenance.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from endive.report.errors import ReportError
-from endive.stored import find_experiments
+from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, RunFiles, is_experiment, label_of
+from endive.runs.stored import find_experiments
 
 PlaceKind = Literal["sweep", "experiment", "run"]
 _RUN_THIS = "`endive run CONFIG` or `endive sweep SWEEP` makes some"
@@ -46,10 +47,10 @@ def find_place(path: Path) -> Place:
         raise ReportError(f"{path}: there is no such file or directory")
     if path.is_file():
         return _of_file(path)
-    if (path / "cfg.toml").is_file():
+    if is_experiment(path):
         return _of_experiment(path)
-    if (path / "results.parquet").is_file():
-        return _of_file(path / "results.parquet")
+    if (path / RESULTS).is_file():
+        return _of_file(path / RESULTS)
     stored = list(find_experiments(path))
     if not stored:
         raise ReportError(f"{path}: there is no finished run here; {_RUN_THIS}")
@@ -61,27 +62,26 @@ def find_place(path: Path) -> Place:
 def _of_file(path: Path) -> Place:
     if path.suffix != ".parquet":
         raise ReportError(f"{path}: results are a .parquet file, or the directory that they lie in")
-    run = _labelled(path) if (path.parent / "provenance.json").is_file() else _unlabelled(path)
+    run = _labelled(path) if (path.parent / PROVENANCE).is_file() else _unlabelled(path)
     return Place("run", path, f"{run.label}, seed {run.seed}", (run,))
 
 
 def _of_experiment(path: Path) -> Place:
-    seeds = [entry for entry in path.iterdir() if entry.name.isdigit() and (entry / "results.parquet").is_file()]
+    seeds = [entry for entry in path.iterdir() if entry.name.isdigit() and (entry / RESULTS).is_file()]
     if not seeds:
-        raise ReportError(f"{path}: this experiment has no finished run; `endive run {path / 'cfg.toml'} --seed 0` makes one")
-    runs = tuple(_labelled(entry / "results.parquet") for entry in sorted(seeds, key=lambda entry: int(entry.name)))
+        raise ReportError(f"{path}: this experiment has no finished run; `endive run {path / CONFIG} --seed 0` makes one")
+    runs = tuple(_labelled(entry / RESULTS) for entry in sorted(seeds, key=lambda entry: int(entry.name)))
     return Place("experiment", path, path.resolve().name, runs)
 
 
 def _labelled(results: Path) -> RunPlace:
-    experiment = results.resolve().parent.parent
-    label = experiment.name.rpartition("-")[0] or experiment.name
-    return _run(results, results.with_name("provenance.json"), experiment / "cfg.toml", label)
+    files = RunFiles.in_directory(results.resolve().parent)
+    return _run(results, results.with_name(PROVENANCE), files.config, label_of(files.config.parent))
 
 
 def _unlabelled(results: Path) -> RunPlace:
-    stem = results.stem
-    return _run(results, results.with_name(f"{stem}.provenance.json"), results.with_name(f"{stem}.cfg.toml"), stem)
+    files = RunFiles.beside(results)
+    return _run(results, files.provenance, files.config, results.stem)
 
 
 def _run(results: Path, provenance: Path, config: Path, label: str) -> RunPlace:

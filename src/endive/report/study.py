@@ -16,17 +16,18 @@ import pandas as pd
 import pyarrow as pa
 
 from endive.pipeline.consolidate import Sessions
-from endive.pipeline.dataset import Manifest, PipelineError
 from endive.pipeline.local import LocalRun, measure_here
 from endive.pipeline.measure import ALL
-from endive.pipeline.metrics import TABLES, MetricsOptions
-from endive.pipeline.parameters import Value
+from endive.pipeline.metrics import MetricsOptions
 from endive.pipeline.refresh import fresh_tables
 from endive.pipeline.tables import saturation_table
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
 from endive.report.errors import ReportError
 from endive.report.places import Place, PlaceKind, RunPlace, find_place
 from endive.report.style import colours
+from endive.runs.dataset import Manifest, PipelineError
+from endive.runs.layout import FIGURES_FOLDER, METRICS_TABLES
+from endive.runs.parameters import Value
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ class Study:
     def figures_folder(self) -> Path:
         """Where figures go unless told otherwise."""
         if self.kind == "run":
-            return self.path.parent / "figures"
-        return self.path / "figures"
+            return self.path.parent / FIGURES_FOLDER
+        return self.path / FIGURES_FOLDER
 
     def totals(self, workload_class: str = ALL, operation: str = ALL) -> pd.DataFrame:
         """The rows of experiments for a class and an operation, those of drawn configurations only."""
@@ -162,7 +163,7 @@ def _of_runs(place: Place) -> tuple[Manifest, dict[str, pa.Table]]:
     label = place.runs[0].label
     name = place.path.resolve().name if place.kind == "experiment" else label
     measured, manifest = measure_here(name, label, runs, MetricsOptions())
-    return manifest, {name: getattr(measured, name) for name in TABLES}
+    return manifest, {name: getattr(measured, name) for name in METRICS_TABLES}
 
 
 def _of_one_version(

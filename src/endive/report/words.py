@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from endive.pipeline.parameters import PREFIX
+from endive.runs.parameters import PREFIX
 from endive.simulation.columns import TIME_WORDS
 
 _PARAMETERS = {

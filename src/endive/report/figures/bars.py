@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 
-from endive.pipeline.parameters import PREFIX
 from endive.report import words
 from endive.report.figure import Axis, Figure
 from endive.report.figures.common import INTERVAL, axis_word, chosen_places, notes, place_label, tidy, with_interval
 from endive.report.figures.missing import NotInStudyError
 from endive.report.study import Study
 from endive.report.style import PART_COLOURS
+from endive.runs.parameters import PREFIX
 
 DESIGN = tuple(f"{PREFIX}{name}" for name in ("catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined"))
 """The parameters of the factorial design of catalogs."""

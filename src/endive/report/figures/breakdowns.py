@@ -5,12 +5,12 @@ from __future__ import annotations
 import pandas as pd
 
 from endive.analysis.saturation import crossing
-from endive.pipeline.parameters import column_name
 from endive.report import words
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.figures.common import INTERVAL, axis_word, notes, place_label, study_axis, tidy, with_interval
 from endive.report.figures.missing import NotInStudyError
 from endive.report.study import Study
+from endive.runs.parameters import column_name
 
 COMMITTABLE = 0.95
 """A class of which less is committed is counted as un-committable."""

@@ -13,10 +13,10 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 
+from endive.files import whole_file
 from endive.report.figure import Figure
 from endive.report.matplotlib.layout import draw
 from endive.report.matplotlib.rc import RC
-from endive.simulation.output import whole_file
 
 FORMATS = ("png", "svg", "pdf")
 _METADATA: dict[str, dict[str, str | None]] = {

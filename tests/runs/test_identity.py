@@ -13,7 +13,8 @@ import pytest
 
 import endive
 from endive.config import compute_experiment_hash
-from endive.config.identity import code_version, experiment_directory, parameters
+from endive.runs.identity import code_version, parameters
+from endive.runs.layout import experiment_directory
 from tests.config import BASE, checked
 
 RICH = """

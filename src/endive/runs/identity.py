@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
 from endive import __version__
@@ -56,8 +55,3 @@ def compute_experiment_hash(document: Document) -> str:
     """The name of the experiment: the same for the same parameters and code, whatever the seed."""
     payload = json.dumps({"parameters": parameters(document), "code": code_version()}, sort_keys=True)
     return hashlib.sha256(payload.encode()).hexdigest()[:HASH_LENGTH]
-
-
-def experiment_directory(document: Document, root: Path) -> Path:
-    """Where the runs of a labelled experiment go."""
-    return root / f"{document.experiment.label}-{compute_experiment_hash(document)}"

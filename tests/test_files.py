@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from endive.files import whole_file, write_text
+from endive.runs.results import ParquetSink
 from endive.simulation import RESULT_SCHEMA, Simulation, Statistics
-from endive.simulation.output import ParquetSink, whole_file, write_text
 from endive.simulation.rows import BATCH_ROWS, RowBuffer, batch_to_results, results_to_batch
 from tests.config import built
 

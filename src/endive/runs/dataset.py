@@ -1,7 +1,4 @@
-"""The consolidated dataset: its layout, its manifest, and the plan of what has to be written.
-
-    ROOT/consolidated/_manifest.json
-    ROOT/consolidated/experiment=NAME/operation_type=OPERATION/part-00000.parquet
+"""The consolidated dataset: its parts, its manifest, and the plan of what has to be written.
 
 A part holds whole seeds of one experiment, up to about a million rows; a seed stays in its part for good, so a part that is written
 anew takes the place of the old one and no reader ever sees a row twice. The manifest says which sources are in which part. It is
@@ -19,14 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from endive.pipeline.parameters import Value
-from endive.simulation.output import write_text
+from endive.files import write_text
+from endive.runs.layout import MANIFEST, dataset_folder, part_file
+from endive.runs.parameters import Value
 from endive.simulation.rows import RESULT_SCHEMA
 
 FORMAT = 1
 PART_ROWS = 1_000_000
 """A part takes further seeds until it has so many rows."""
-FOLDER, MANIFEST = "consolidated", "_manifest.json"
 ROW_SCHEMA = pa.schema([pa.field("seed", pa.int64()), *(field for field in RESULT_SCHEMA if field.name != "operation_type")])
 """Columns of a file before the parameters; experiment and operation are in its path."""
 
@@ -71,7 +68,7 @@ class Part:
 
     def path(self, dataset: Path, experiment: str, operation: str) -> Path:
         """Where the rows of an operation are."""
-        return operation_folder(dataset, experiment, operation) / f"part-{self.number:05d}.parquet"
+        return part_file(dataset, experiment, operation, self.number)
 
 
 @dataclass
@@ -117,16 +114,6 @@ class Manifest:
     def to_json(self) -> str:
         """As it is written."""
         return json.dumps({"format": FORMAT, "experiments": {name: asdict(each) for name, each in self.experiments.items()}})
-
-
-def operation_folder(dataset: Path, experiment: str, operation: str) -> Path:
-    """The folder of an operation of an experiment."""
-    return dataset / f"experiment={experiment}" / f"operation_type={operation}"
-
-
-def dataset_folder(root: Path) -> Path:
-    """Where the dataset of a directory of experiments is."""
-    return root / FOLDER
 
 
 def load_manifest(root: Path) -> Manifest | None:

@@ -15,6 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from endive.runs.layout import CONFIG
+
 PREFIX = "param_"
 Value = bool | int | float | str
 _TYPES: dict[type, tuple[pa.DataType, str]] = {
@@ -57,7 +59,7 @@ def _leaves(node: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
 def _with_provider_names(parameters: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """The sections of storage and catalog, with a name in place of the latencies that the provider was resolved to."""
     try:
-        config = tomllib.loads((directory / "cfg.toml").read_text(encoding="utf-8"))
+        config = tomllib.loads((directory / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         config = {}
     named: dict[str, Any] = {}

@@ -1,7 +1,6 @@
-"""Experiments on disk: find them, check them, remove what is of no use.
+"""Experiments on disk: find them, check them, list what is of no use.
 
-What flows in: a directory that ``run`` and ``sweep`` have written to. What flows out: what is there and whether it is whole. A run
-is whole if its results have the checksum that its provenance records; everything else is to be run again.
+A run is whole if its results have the checksum that its provenance records; everything else is to be run again.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from endive.config.identity import code_version
-from endive.simulation.output import checksum
+from endive.files import checksum
+from endive.runs.identity import code_version
+from endive.runs.layout import PROVENANCE, RESULTS, SUMMARY, is_experiment
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class StoredRun:
     @property
     def results(self) -> Path:
         """The rows."""
-        return self.directory / "results.parquet"
+        return self.directory / RESULTS
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
         """What the run says of itself; empty if it cannot be read."""
         try:
-            found = json.loads((self.directory / "provenance.json").read_text(encoding="utf-8"))
+            found = json.loads((self.directory / PROVENANCE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
@@ -92,14 +92,14 @@ def find_experiments(root: Path) -> Iterator[StoredExperiment]:
     """The experiments in a directory, by name."""
     if root.is_dir():
         for entry in sorted(root.iterdir()):
-            if (entry / "cfg.toml").is_file():
+            if is_experiment(entry):
                 yield StoredExperiment(entry)
 
 
 def row_count_problem(run: StoredRun) -> str | None:
     """Whether the results have other rows than the run's summary counts; None if they agree."""
     try:
-        summary = json.loads((run.directory / "summary.json").read_text(encoding="utf-8"))
+        summary = json.loads((run.directory / SUMMARY).read_text(encoding="utf-8"))
         counted = summary["total"]["transactions"]
         rows = pq.read_metadata(run.results).num_rows
     except (OSError, ValueError, KeyError, pa.ArrowInvalid) as error:

@@ -1,8 +1,7 @@
-"""What runs on executors for consolidation: read the runs of a part, write one file for each of its operations.
+"""Write the parts of the dataset: read the runs of a part, write one file for each of its operations.
 
-What flows in: specifications of parts. What flows out: a row for each, saying which files there are and which runs were unfit. Rows
-of transactions go from file to file here; they never pass through Spark. A part that an interrupted consolidation has finished is
-recognised by what its files say of themselves, and not written again.
+Rows of transactions go from file to file here. A part that an interrupted consolidation has finished is recognised by what its
+files say of themselves, and not written again.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from endive.pipeline.dataset import ROW_SCHEMA, Part, operation_folder
-from endive.pipeline.jobs import Spec, specs_of
-from endive.pipeline.parameters import Value, arrow_type
-from endive.simulation.output import whole_file
+from endive.files import whole_file
+from endive.runs.dataset import ROW_SCHEMA, Part
+from endive.runs.layout import part_file, run_directory
+from endive.runs.parameters import Value, arrow_type
+from endive.runs.stored import StoredRun
 from endive.simulation.rows import RESULT_SCHEMA
-from endive.stored import StoredRun
 
-OUTCOME_SCHEMA = "outcome string"
 ROW_GROUP_ROWS = 131_072
-_OUTCOME = pa.schema([("outcome", pa.string())])
+Spec = dict[str, Any]
+"""What has to be known to write a part, in values that JSON has."""
 _PART_KEY = b"endive.part"
 
 
@@ -38,14 +37,8 @@ class UnfitRunError(Exception):
         self.seed = seed
 
 
-def write_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the parts that the rows describe."""
-    for spec in specs_of(batches):
-        yield pa.RecordBatch.from_pylist([{"outcome": json.dumps(_outcome(spec))}], schema=_OUTCOME)
-
-
-def _outcome(spec: Spec) -> dict[str, Any]:
-    """One part; an error of writing is told and stops no other part."""
+def part_outcome(spec: Spec) -> dict[str, Any]:
+    """Write a part, unless it is there, and tell its files and the runs that were unfit; an error of writing is told, too."""
     told: dict[str, Any] = {"experiment": spec["experiment"], "number": spec["number"]}
     try:
         written = _finished_before(spec)
@@ -71,7 +64,7 @@ def _write(spec: Spec, unfit: dict[str, str]) -> dict[str, Any]:
         for seed in part.seeds:
             if str(seed) in unfit:
                 continue
-            for operation, rows in read_run(StoredRun(Path(spec["directory"]) / str(seed))):
+            for operation, rows in read_run(StoredRun(run_directory(Path(spec["directory"]), seed))):
                 if operation not in writers:
                     temporary = stack.enter_context(whole_file(part.path(dataset, spec["experiment"], operation)))
                     writers[operation] = stack.enter_context(PartWriter(temporary, spec["parameters"]))
@@ -91,9 +84,9 @@ def _files(spec: Spec, rows: dict[str, int]) -> dict[str, Any]:
 def _finished_before(spec: Spec) -> dict[str, Any] | None:
     """What an earlier, interrupted consolidation has written of this very part; None if it did not get so far."""
     part = Part(spec["number"], spec["seeds"])
-    folder = operation_folder(Path(spec["dataset"]), spec["experiment"], "*")
-    found = [path for path in folder.parent.glob(folder.name) if (path / f"part-{part.number:05d}.parquet").is_file()]
-    told = {path.name.partition("=")[2]: part_metadata(path / f"part-{part.number:05d}.parquet") for path in found}
+    own = part_file(Path(spec["dataset"]), spec["experiment"], "*", part.number)
+    found = [path for path in own.parent.parent.glob(f"*/{own.name}") if path.is_file()]
+    told = {path.parent.name.partition("=")[2]: part_metadata(path) for path in found}
     first = next(iter(told.values()), None)
     if first is None or first["digest"] != spec["digest"] or set(first["rows"]) != set(told):
         return None

@@ -1,0 +1,58 @@
+"""Files that appear whole or not at all.
+
+What is written goes to a temporary file beside its place, which is renamed when it is complete. The name of a temporary file tells
+its writer, so that files of writers that died can be told from those that are being written.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; what is written there takes its place when the block ends well, or else vanishes.
+
+    Raises OSError, which names ``path``, if it cannot be written.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield temporary
+        with errors_naming(path):
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file, whole or not at all."""
+    with whole_file(path) as temporary, errors_naming(path):
+        temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def errors_naming(path: Path) -> Iterator[None]:
+    """Let errors of writing name the file that was to be: by themselves they name a temporary one, or none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+
+
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

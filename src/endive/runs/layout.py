@@ -1,0 +1,129 @@
+"""Where files lie and what they are named. No other module spells these names.
+
+    ROOT/LABEL-HASH/cfg.toml  version.txt                                   an experiment
+    ROOT/LABEL-HASH/SEED/results.parquet  summary.json  provenance.json     a run (with --trace also trace.parquet)
+    ROOT/consolidated/experiment=NAME/operation_type=OPERATION/part-00000.parquet
+    ROOT/metrics/by_run.parquet  by_run.csv  ...
+    ROOT/report.html  ROOT/figures/
+
+A run without a label lies beside its ``output_path``: ``out.parquet``, ``out.summary.json``, ``out.provenance.json`` and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from endive.config.schema import Document
+
+RESULTS, SUMMARY, PROVENANCE, TRACE = "results.parquet", "summary.json", "provenance.json", "trace.parquet"
+CONFIG, VERSION = "cfg.toml", "version.txt"
+DATASET_FOLDER, MANIFEST, LOCK = "consolidated", "_manifest.json", ".lock"
+METRICS_FOLDER, METRICS_STATE = "metrics", "_state.json"
+METRICS_TABLES = {
+    "runs": "by_run",
+    "experiments": "by_experiment",
+    "saturation": "saturation",
+    "distributions": "distributions",
+    "over_time": "over_time",
+}
+"""The names of the tables of metrics, without ending, by the name of their view."""
+REPORT, FIGURES_FOLDER = "report.html", "figures"
+FRONTIER = "frontier.json"
+REPLICATIONS_FOLDER = "runs"
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """Where a run is written."""
+
+    results: Path
+    summary: Path
+    provenance: Path
+    trace: Path
+    config: Path
+    version: Path
+
+    @classmethod
+    def of(cls, document: Document, seed: int, root: Path) -> RunFiles:
+        """Return the files in the experiment's directory if it has a label, and otherwise those beside ``output_path``."""
+        if document.experiment.label is None:
+            return cls.beside(root / document.simulation.output_path)
+        return cls.in_directory(run_directory(experiment_directory(document, root), seed))
+
+    @classmethod
+    def in_directory(cls, run: Path) -> RunFiles:
+        """Return the files of a run of a labelled experiment, by its directory."""
+        experiment = run.parent
+        return cls(run / RESULTS, run / SUMMARY, run / PROVENANCE, run / TRACE, experiment / CONFIG, experiment / VERSION)
+
+    @classmethod
+    def beside(cls, results: Path) -> RunFiles:
+        """Return the files of a run without a label, by its results."""
+
+        def named(name: str) -> Path:
+            return results.with_name(f"{results.stem}.{name}")
+
+        return cls(results, named(SUMMARY), named(PROVENANCE), named(TRACE), named(CONFIG), named(VERSION))
+
+    def own_profile(self, section: str) -> Path:
+        """Return where a profile of the user's own is kept, beside the configuration that names it in a section."""
+        return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{section}{_OWN_PROFILE}")
+
+
+_OWN_PROFILE = "-provider.toml"
+
+
+def own_profiles(directory: Path) -> Iterator[Path]:
+    """Yield the profiles of the user's own that lie in an experiment's directory."""
+    yield from directory.glob(f"*{_OWN_PROFILE}")
+
+
+def experiment_directory(document: Document, root: Path) -> Path:
+    """Return where the runs of a labelled experiment go."""
+    from endive.runs.identity import compute_experiment_hash
+
+    return root / f"{document.experiment.label}-{compute_experiment_hash(document)}"
+
+
+def label_of(experiment: Path) -> str:
+    """Return the label in the name of an experiment's directory."""
+    return experiment.name.rpartition("-")[0] or experiment.name
+
+
+def run_directory(experiment: Path, seed: int) -> Path:
+    """Return the directory of a run of an experiment."""
+    return experiment / str(seed)
+
+
+def is_experiment(directory: Path) -> bool:
+    """Tell whether a directory holds an experiment."""
+    return (directory / CONFIG).is_file()
+
+
+def dataset_folder(root: Path) -> Path:
+    """Return where the dataset of a directory of experiments is."""
+    return root / DATASET_FOLDER
+
+
+def operation_folder(dataset: Path, experiment: str, operation: str) -> Path:
+    """Return the folder of an operation of an experiment in a dataset."""
+    return dataset / f"experiment={experiment}" / f"operation_type={operation}"
+
+
+def part_file(dataset: Path, experiment: str, operation: str, number: int) -> Path:
+    """Return the file of an operation of a part."""
+    return operation_folder(dataset, experiment, operation) / f"part-{number:05d}.parquet"
+
+
+def part_files(dataset: Path) -> Iterator[Path]:
+    """Yield all files of parts that there are."""
+    yield from dataset.glob("experiment=*/operation_type=*/part-*.parquet")
+
+
+def metrics_table(root: Path, name: str, ending: str) -> Path:
+    """Return the file of a table of metrics; ``ending`` is parquet or csv."""
+    return root / METRICS_FOLDER / f"{name}.{ending}"
