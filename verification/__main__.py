@@ -1,4 +1,8 @@
-"""``python -m verification``: real Iceberg clients against the simulator, to ``verification/results/iceberg.json``."""
+"""``python -m verification``: the simulator against real Iceberg clients and against theory.
+
+Each mode belongs to a file of ``verification/results``: counts, writers and victims to ``iceberg.json``; renewal, loops, idle
+and little to ``theory.json``.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,13 @@ from verification.iceberg import golden, java_cases, python_cases, victims, writ
 from verification.iceberg.clients import PYICEBERG_POOL, WORKER_THREADS
 from verification.iceberg.gateway import NoIcebergError, iceberg_gateway
 from verification.iceberg.rows import Row, counts_row, victim_row, writers_row
-from verification.tables import print_rows
+from verification.tables import print_rows, print_theory
+from verification.theory import idle, little, loops, renewal
+from verification.theory.rows import TheoryRow
 
 _ROOT = Path(__file__).parent
-_RESULTS = _ROOT / "results" / "iceberg.json"
-_QUICK_RESULTS = _ROOT.parent / "build" / "verification" / "iceberg.json"
+_RESULTS = _ROOT / "results"
+_QUICK_RESULTS = _ROOT.parent / "build" / "verification"
 """Figures of a smoke test are no results: they go where git does not look."""
 _QUICK = 8
 _WIDTH = 150
@@ -61,7 +67,14 @@ def _victims(quick: bool) -> Iterator[Row]:
             yield victim_row(case, victims.measure(gateway, case))
 
 
-MODES: dict[str, Callable[[bool], Iterator[Row]]] = {"counts": _counts, "writers": _writers, "victims": _victims}
+CLIENT_MODES: dict[str, Callable[[bool], Iterator[Row]]] = {"counts": _counts, "writers": _writers, "victims": _victims}
+THEORY_MODES: dict[str, Callable[[bool], Iterator[TheoryRow]]] = {
+    "renewal": renewal.compare,
+    "loops": loops.compare,
+    "idle": idle.compare,
+    "little": little.compare,
+}
+MODES = (*THEORY_MODES, *CLIENT_MODES)
 
 
 def main() -> int:
@@ -70,29 +83,55 @@ def main() -> int:
     os.environ.setdefault(PYICEBERG_POOL, str(WORKER_THREADS))
     logging.getLogger("pyiceberg").setLevel(logging.ERROR)
     talk = Console(stderr=True)
-    path: Path = options.output or (_QUICK_RESULTS if options.quick else _RESULTS)
     off = 0
     for mode in options.only or MODES:
         talk.print(f"running {mode} ...", style="dim")
-        circumstances = _circumstances(options.quick)
         try:
-            rows = list(MODES[mode](options.quick))
+            off += _run_theory(mode, options) if mode in THEORY_MODES else _run_clients(mode, options)
         except (NoIcebergError, NoJavaError) as missing:
             talk.print(f"cannot run the real Iceberg: {missing}", style="red")
             return 2
-        _write(path, mode, circumstances, rows)
-        off += sum(row.unexplained() for row in rows)
-        if options.json:
-            print(json.dumps([asdict(row) for row in rows]))
-        else:
-            print_rows(Console(width=None if sys.stdout.isatty() else _WIDTH), mode, rows)
     return 1 if off else 0
+
+
+def _run_clients(mode: str, options: argparse.Namespace) -> int:
+    """Run a mode with real clients, write its rows, and return how many are off without a word of why."""
+    circumstances = _circumstances(options.quick)
+    rows = list(CLIENT_MODES[mode](options.quick))
+    _write(_path(options, "iceberg"), mode, circumstances, [asdict(row) for row in rows])
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows]))
+    else:
+        print_rows(_console(), mode, rows)
+    return sum(row.unexplained() for row in rows)
+
+
+def _run_theory(mode: str, options: argparse.Namespace) -> int:
+    """Run a mode without clients, write its rows, and return how many are outside their bars."""
+    circumstances = _circumstances(options.quick)
+    rows = list(THEORY_MODES[mode](options.quick))
+    documents = [row.document() for row in rows]
+    _write(_path(options, "theory"), mode, circumstances, documents)
+    if options.json:
+        print(json.dumps(documents))
+    else:
+        print_theory(_console(), mode, rows)
+    return sum(not row.within for row in rows)
+
+
+def _path(options: argparse.Namespace, name: str) -> Path:
+    chosen: Path | None = options.output
+    return chosen or (_QUICK_RESULTS if options.quick else _RESULTS) / f"{name}.json"
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else _WIDTH)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="an eighth of all durations: a smoke test, not a verification")
-    parser.add_argument("--only", nargs="+", choices=tuple(MODES), metavar="MODE", help=f"some of {', '.join(MODES)}")
+    parser.add_argument("--only", nargs="+", choices=MODES, metavar="MODE", help=f"some of {', '.join(MODES)}")
     parser.add_argument("--output", type=Path, help="the JSON file to write")
     parser.add_argument("--json", action="store_true", help="the rows of each mode as a line of JSON on stdout")
     return parser.parse_args()
@@ -111,12 +150,12 @@ def _circumstances(quick: bool) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, mode: str, circumstances: dict[str, Any], rows: list[Row]) -> None:
+def _write(path: Path, mode: str, circumstances: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     """Replace what is said of a mode, leaving what is said of the others."""
     before = json.loads(path.read_text()) if path.exists() else {"circumstances": {}, "rows": []}
     kept = [row for row in before["rows"] if row["mode"] != mode]
-    every = [*kept, *map(asdict, rows)]
-    every.sort(key=lambda row: list(MODES).index(row["mode"]))
+    every = [*kept, *rows]
+    every.sort(key=lambda row: MODES.index(row["mode"]))
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {"circumstances": before["circumstances"] | {mode: circumstances}, "rows": every}
     lines = ",\n".join(f"    {json.dumps(row)}" for row in document["rows"])

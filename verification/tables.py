@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from verification.iceberg.rows import Row
+from verification.theory.rows import TheoryRow
 
 _MARKS = {True: "[green]yes[/]", False: "[red]no[/]"}
 
@@ -36,3 +37,13 @@ def _figures_table(title: str, rows: Sequence[Row]) -> Table:
         table.add_row(row.client, row.operation, row.case, *pairs, _MARKS[row.within], row.remark)
     table.caption = "measured / predicted"
     return table
+
+
+def print_theory(console: Console, mode: str, rows: Sequence[TheoryRow]) -> None:
+    """A mode: what theory says beside what the simulator gave."""
+    title = f"{mode}: {sum(row.within for row in rows)} of {len(rows)} within their bars"
+    table = Table("case", "quantity", "theory", "simulated", "difference", "bar", "within", title=title, title_justify="left")
+    for row in rows:
+        figures = (f"{row.theory:.4g}", f"{row.simulated:.4g}", f"{100.0 * row.difference:+.2f} %", f"{100.0 * row.bar:.2g} %")
+        table.add_row(row.case, row.quantity, *figures, _MARKS[row.within])
+    console.print(table)

@@ -1,0 +1,147 @@
+"""Predict optimistic retries without simulating them: the renewal approximation.
+
+After a commit, every attempt that had read before it is lost, so only attempts that read afterwards ("fresh" ones) can make the
+next commit. If fresh attempts of kind i begin as a Poisson process with rate ``v_i`` and take a window with distribution
+``F_i`` from their read to their swap, those that are done after a time t are Poisson with mean ``sum v_i * integral of F_i over
+[0, t]``, and the time T to the next commit has
+
+    P(T > t) = exp(-sum_i v_i * integral from 0 to t of F_i)
+    throughput = 1 / E[T]
+    share of attempts of kind i that succeed = integral of F_i P(T > t) dt / E[T]
+
+Which attempts begin follows from the load, the shares that succeed and the limit of attempts: a fixed point. Inputs are samples
+of windows in milliseconds; nothing here draws, reads files or holds state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+
+Floats = npt.NDArray[np.float64]
+
+_HORIZON = 40.0
+"""The time axis ends where P(T > t) = exp(-40)."""
+_NEAR, _FAR = 2_000, 3_000
+"""Points of the time axis up to the longest window, and beyond it."""
+_ROUNDS = 30
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """Windows between the read that an attempt is based on and the effect of its swap, in milliseconds.
+
+    ``first_ms`` are those of first attempts, ``retry_ms`` of later ones. Where a first attempt reads the table again before it
+    swaps, ``unmoved_ms`` are its windows when nobody has committed during the work, and ``work_ms`` how long the work takes.
+    """
+
+    first_ms: Floats
+    retry_ms: Floats
+    unmoved_ms: Floats | None = None
+    work_ms: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the approximation says of one pointer under a load."""
+
+    throughput_per_s: float
+    success: float
+    """Share of transactions that commit."""
+    attempts_per_transaction: float
+
+
+class _Windows:
+    """The distribution of a sample of windows, and its integral."""
+
+    def __init__(self, windows_ms: Floats) -> None:
+        self._sorted = np.sort(np.asarray(windows_ms, np.float64)) / 1000.0
+        self._sums = np.concatenate(([0.0], np.cumsum(self._sorted)))
+        self.longest_s = float(self._sorted[-1])
+
+    def share(self, t_s: Floats) -> Floats:
+        """F(t)."""
+        return np.asarray(np.searchsorted(self._sorted, t_s, side="right") / len(self._sorted))
+
+    def integral(self, t_s: Floats) -> Floats:
+        """The integral of F from 0 to t, which is the mean of max(t - window, 0)."""
+        below = np.searchsorted(self._sorted, t_s, side="right")
+        return np.asarray((below * t_s - self._sums[below]) / len(self._sorted))
+
+
+@dataclass(frozen=True)
+class _Renewal:
+    """The time between commits, and the share of attempts of each kind that succeed."""
+
+    times_s: Floats
+    survival: Floats
+    mean_s: float
+    success: tuple[float, ...]
+
+    def unmoved(self, work_s: Floats) -> float:
+        """The share of pieces of work during which nobody commits: the equilibrium distribution of the time to the next commit."""
+        steps = np.diff(self.times_s) * (self.survival[1:] + self.survival[:-1]) / 2.0
+        beyond = np.concatenate((np.cumsum(steps[::-1])[::-1], [0.0])) / self.mean_s
+        return float(np.interp(work_s, self.times_s, np.minimum(beyond, 1.0)).mean())
+
+
+def _renewal(kinds: tuple[_Windows, ...], rates_per_s: tuple[float, ...]) -> _Renewal:
+    near = max(kind.longest_s for kind in kinds)
+
+    def hazard(t_s: Floats) -> Floats:
+        return sum((rate * kind.integral(t_s) for kind, rate in zip(kinds, rates_per_s, strict=True)), np.zeros_like(t_s))
+
+    far = max(2.0 * near, 1e-9)
+    while hazard(np.array([far]))[0] < _HORIZON:
+        far *= 2.0
+    times = np.concatenate((np.linspace(0.0, near, _NEAR, endpoint=False), np.geomspace(max(near, far * 1e-9), far, _FAR)))
+    survival = np.exp(-hazard(times))
+    mean = float(np.trapezoid(survival, times))
+    success = tuple(float(np.trapezoid(kind.share(times) * survival, times)) / mean for kind in kinds)
+    return _Renewal(times, survival, mean, success)
+
+
+def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> Prediction:
+    """Predict one pointer to which ``rate_per_s`` transactions arrive as a Poisson process, each with ``max_retries`` retries.
+
+    Raises ValueError if the rate is not positive or there are no windows.
+    """
+    if not rate_per_s > 0.0:
+        raise ValueError(f"the rate is {rate_per_s}, but must be greater than 0")
+    unmoved = attempts.first_ms if attempts.unmoved_ms is None else attempts.unmoved_ms
+    if not (len(attempts.first_ms) and len(attempts.retry_ms) and len(unmoved)):
+        raise ValueError("there are no windows to predict from")
+    kinds = (_Windows(unmoved), _Windows(attempts.first_ms), _Windows(attempts.retry_ms))
+    work_s = None if attempts.work_ms is None else np.asarray(attempts.work_ms, np.float64) / 1000.0
+
+    def at(retries_per_s: float) -> tuple[_Renewal, float]:
+        """The renewal process with so many retries a second, and the share of first attempts that are lost."""
+        share = 0.0
+        found = _renewal(kinds, (0.0, rate_per_s, retries_per_s))
+        for _ in range(_ROUNDS if work_s is not None else 0):
+            before, share = share, found.unmoved(work_s)  # type: ignore[arg-type]
+            found = _renewal(kinds, (share * rate_per_s, (1.0 - share) * rate_per_s, retries_per_s))
+            if abs(share - before) < 1e-6:
+                break
+        return found, 1.0 - share * found.success[0] - (1.0 - share) * found.success[1]
+
+    def missing(retries_per_s: float) -> float:
+        found, lost = at(retries_per_s)
+        return rate_per_s * lost * _mean_attempts(found.success[2], max_retries) - retries_per_s
+
+    most = rate_per_s * max_retries
+    retries = 0.0
+    if max_retries > 0 and missing(0.0) > 0.0:
+        retries = most if missing(most) >= 0.0 else float(brentq(missing, 0.0, most, xtol=1e-9 * most, rtol=1e-9))
+    found, lost = at(retries)
+    throughput = min(1.0 / found.mean_s, rate_per_s)
+    success = 1.0 - lost * (1.0 - found.success[2]) ** max_retries
+    return Prediction(throughput, success, 1.0 + retries / rate_per_s)
+
+
+def _mean_attempts(success: float, limit: int) -> float:
+    """The mean number of attempts of which each succeeds with this probability, when the ``limit``-th is the last."""
+    return float(limit) if success < 1e-12 else (1.0 - (1.0 - success) ** limit) / success

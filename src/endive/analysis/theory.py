@@ -1,0 +1,146 @@
+"""Say what theory knows of a configuration, without simulating it.
+
+``predict`` draws samples of the windows of attempts from the latencies of the configuration, with a fixed key, and asks the
+renewal approximation (``renewal``). It covers fast appends of one open class with Poisson arrivals, where one pointer is
+swapped for each table or one table alone: what else there is has no prediction, and ``NotPredictableError`` says why.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from endive.analysis.renewal import Attempts, Floats, Prediction, predict_commits
+from endive.catalog import CASCatalog, InstantCatalog, StoredCatalog
+from endive.randomness import Stream
+from endive.simulation import SimulationConfig
+from endive.storage import CATALOG, MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA, ExponentialLatency
+from endive.table import TableFiles
+from endive.transaction import CommitPolicy, FastAppendTransaction
+from endive.workload import OpenArrivals, UniformTableSelector, WorkloadClass
+
+SAMPLES = 4_000
+"""Windows that are drawn of each kind."""
+_KEY = 0x5EED
+
+
+class NotPredictableError(ValueError):
+    """Theory has nothing to say of this configuration; the message says why."""
+
+
+def predict(config: SimulationConfig) -> Prediction:
+    """Predict throughput, success and attempts of a configuration at its own load. Raises NotPredictableError."""
+    cls = _only_class(config)
+    pointers = _pointers(config, cls)
+    found = predict_commits(rate_of(cls) / pointers, _attempts(config, cls), config.max_retries_of(cls))
+    return Prediction(found.throughput_per_s * pointers, found.success, found.attempts_per_transaction)
+
+
+def rate_of(cls: WorkloadClass) -> float:
+    """Transactions per second of a class with Poisson arrivals. Raises NotPredictableError for others."""
+    inter_arrival = cls.arrivals.inter_arrival if isinstance(cls.arrivals, OpenArrivals) else None
+    if type(inter_arrival) is not ExponentialLatency:
+        raise NotPredictableError("arrivals are not a Poisson process")
+    return 1000.0 / inter_arrival.scale_ms
+
+
+def _only_class(config: SimulationConfig) -> WorkloadClass:
+    classes = config.workload.config.workload_classes
+    if len(classes) != 1:
+        raise NotPredictableError("several classes share the load")
+    cls = classes[0]
+    policy = config.policy_of(cls)
+    rate_of(cls)
+    if set(cls.operations) != {FastAppendTransaction}:
+        raise NotPredictableError("there are other operations than fast appends")
+    if policy.commit_path not in ("endive", "iceberg"):
+        raise NotPredictableError(f"commit path {policy.commit_path} has no prediction")
+    if config.ml_append_mode or (policy.total_timeout_ms is not None and policy.total_timeout_ms < 600_000.0):
+        raise NotPredictableError("manifest lists are appended to, or time is limited")
+    return cls
+
+
+def _pointers(config: SimulationConfig, cls: WorkloadClass) -> int:
+    """How many pointers share the load evenly, each of one table."""
+    catalog, workload = config.catalog, config.workload.config
+    if type(catalog) not in (CASCatalog, InstantCatalog):
+        raise NotPredictableError("the catalog is no pointer that is swapped")
+    tables = workload.num_tables if cls.tables is None else len(cls.tables)
+    if tables == 1:
+        return 1
+    if len(set(workload.groups)) != workload.num_tables or type(cls.table_selector) is not UniformTableSelector:
+        raise NotPredictableError("tables share a pointer, or are not chosen evenly")
+    if cls.tables_per_txn != 1:
+        raise NotPredictableError("transactions write to several tables")
+    return tables
+
+
+def _attempts(config: SimulationConfig, cls: WorkloadClass) -> Attempts:
+    if cls.partitions_per_txn is not None and config.policy_of(cls).commit_path == "endive":
+        raise NotPredictableError("partitions make some retries free")
+    draw = _Draws(config, cls)
+    work = draw.runtimes()
+    if config.policy_of(cls).commit_path == "endive":
+        return Attempts(first_ms=work + draw.endive_window(), retry_ms=draw.endive_window())
+    first = draw.iceberg_window(moved=True, manifest=True)
+    unmoved = draw.iceberg_window(moved=False, manifest=True)
+    return Attempts(first, draw.iceberg_window(moved=True, manifest=False), unmoved, work)
+
+
+class _Draws:
+    """Samples of what the steps of an attempt take, in milliseconds."""
+
+    def __init__(self, config: SimulationConfig, cls: WorkloadClass) -> None:
+        stream = Stream(_KEY)
+        self._stream = stream
+        self._store = config.storage_provider.bind(stream)
+        self._cls = cls
+        self._policy: CommitPolicy = config.policy_of(cls)
+        assert isinstance(config.catalog, StoredCatalog)
+        self._catalog = config.catalog
+        self._pointer = config.catalog.storage.bind(stream)
+
+    def runtimes(self) -> Floats:
+        return np.array([self._cls.runtime.sample(self._stream) for _ in range(SAMPLES)])
+
+    def endive_window(self) -> Floats:
+        """Manifest list read, manifest and list written, (metadata written), the pointer swapped."""
+        sizes = self._policy.sizes
+        window = self._rest_of_read() + self._reads(MANIFEST_LIST, sizes.manifest_list_bytes)
+        window += self._writes(MANIFEST_FILE, sizes.manifest_file_bytes) + self._writes(MANIFEST_LIST, sizes.manifest_list_bytes)
+        if not self._policy.table_metadata_inlined:
+            window += self._writes(TABLE_METADATA, sizes.table_metadata_bytes)
+        return window + self._swaps()
+
+    def iceberg_window(self, *, moved: bool, manifest: bool) -> Floats:
+        """(Metadata read), list read, (manifest written), list and metadata written, the pointer swapped."""
+        model = self._catalog.table_model
+        if model is None:
+            raise NotPredictableError("the catalog keeps no account of files")
+        files = TableFiles.initial(model)
+        window = self._rest_of_read() + self._reads(MANIFEST_LIST, files.list_size)
+        window += self._writes(MANIFEST_LIST, files.list_size)
+        if manifest:
+            window += self._writes(MANIFEST_FILE, model.manifest_bytes)
+        if not self._policy.table_metadata_inlined:
+            window += self._writes(TABLE_METADATA, files.metadata_size)
+            if moved:
+                window += self._reads(TABLE_METADATA, files.metadata_size)
+        return window + self._swaps()
+
+    def _reads(self, kind: str, size: int) -> Floats:
+        return np.array([self._store.read_ms(kind, size) for _ in range(SAMPLES)])
+
+    def _writes(self, kind: str, size: int) -> Floats:
+        return np.array([self._store.write_ms(kind, size) for _ in range(SAMPLES)])
+
+    def _swaps(self) -> Floats:
+        """From the request of a swap to its effect."""
+        swaps = [self._pointer.cas_ms(CATALOG, 0, self._catalog.size_bytes).success_ms for _ in range(SAMPLES)]
+        return np.array(swaps) * self._catalog.linearization
+
+    def _rest_of_read(self) -> Floats:
+        """From the effect of a read of the pointer to its answer."""
+        if self._catalog.linearization == 1.0:
+            return np.zeros(SAMPLES)
+        reads = [self._pointer.read_ms(CATALOG, self._catalog.size_bytes) for _ in range(SAMPLES)]
+        return np.array(reads) * (1.0 - self._catalog.linearization)

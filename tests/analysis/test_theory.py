@@ -1,0 +1,63 @@
+"""What theory says of a configuration, against the simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from endive.analysis.theory import NotPredictableError, predict
+from endive.config import Document, build_simulation_config
+from endive.simulation import Simulation, SimulationConfig
+from verification.theory.renewal import configuration, simulated_throughput
+
+
+def document(**sections: Any) -> SimulationConfig:
+    tree: dict[str, Any] = {
+        "simulation": {"duration_ms": 600_000, "seed": 1},
+        "storage": {"provider": "s3x", "profile": "2025-06"},
+        "transaction": {"retry": 10, "runtime": {"mean": 5_000, "sigma": 0.5}},
+        "workload": {"writers": {"rate": 3.0, "operation": "fast_append"}},
+    }
+    for name, section in sections.items():
+        tree[name] = tree.get(name, {}) | section
+    return build_simulation_config(Document.model_validate(tree))
+
+
+@pytest.mark.parametrize("latencies", ["exponential", "lognormal"])
+@pytest.mark.parametrize("rate", [2.0, 6.0, 18.0])
+def test_the_renewal_curve_is_within_three_percent_of_the_simulator(latencies: str, rate: float) -> None:
+    config = configuration(latencies, rate, transactions=20_000)
+    assert predict(config).throughput_per_s == pytest.approx(simulated_throughput(config), rel=0.03)
+
+
+def test_icebergs_path_is_predicted_too() -> None:
+    config = document(transaction={"commit_path": "iceberg"})
+    rows = Simulation(config).run().to_dataframe()
+    done = rows[rows["status"] != "in_flight"]
+    found = predict(config)
+    assert found.success > 0.99
+    assert found.attempts_per_transaction == pytest.approx(1.0 + done["n_retries"].mean(), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("sections", "reason"),
+    [
+        ({"workload": {"writers": {"rate": 1.0, "operation": "merge_append"}}}, "other operations"),
+        ({"workload": {"writers": {"closed": {"clients": 2}, "operation": "fast_append"}}}, "Poisson"),
+        ({"workload": {"others": {"rate": 1.0, "operation": "fast_append"}}}, "several classes"),
+        ({"catalog": {"num_tables": 4, "num_groups": 1}}, "share a pointer"),
+        ({"catalog": {"type": "append"}}, "no pointer"),
+    ],
+)
+def test_what_has_no_prediction_says_why(sections: dict[str, Any], reason: str) -> None:
+    with pytest.raises(NotPredictableError, match=reason):
+        predict(document(**sections))
+
+
+def test_tables_with_pointers_of_their_own_share_the_load() -> None:
+    alone = predict(document(workload={"writers": {"rate": 3.0, "operation": "fast_append"}}))
+    shared = predict(
+        document(workload={"writers": {"rate": 12.0, "operation": "fast_append"}}, catalog={"num_tables": 4, "num_groups": 4})
+    )
+    assert shared.throughput_per_s == pytest.approx(4.0 * alone.throughput_per_s, rel=1e-9)
