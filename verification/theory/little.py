@@ -22,8 +22,8 @@ CASES: dict[str, dict[str, Any]] = {
         "transaction": {"commit_path": "iceberg"},
         "workload": {"writers": {"rate": 4.0, "operation": "merge_append"}},
     },
-    "Azure, log catalog": {
-        "storage": {"provider": "azure"},
+    "S3 Express, log catalog": {
+        "storage": {"provider": "s3x"},
         "catalog": {"type": "append", "num_tables": 4},
         "workload": {"writers": {"rate": 1.0, "operation": "fast_append"}},
     },
