@@ -19,6 +19,7 @@ duration_ms = {duration_ms}
 
 [base.storage]
 provider = "s3"
+profile = "2025-06"
 
 [base.transaction]
 retry = 10

@@ -19,6 +19,7 @@ duration_ms = 60_000
 
 [base.storage]
 provider = "s3x"
+profile = "2025-06"
 
 [base.workload.ingest]
 rate = 4.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import tomllib
@@ -163,16 +164,28 @@ def test_validate_runs_nothing(here: Path) -> None:
     assert files(here) == {"run.toml"}
 
 
-@pytest.mark.parametrize("profile", ["2025-06", "2025-12"])
+@pytest.mark.parametrize("profile", ["2025-06", "2025-12", "2026-01"])
 def test_providers(profile: str) -> None:
     shown = invoke("providers", "--profile", profile).stdout
     data = strict(invoke("providers", "--profile", profile, "--json").stdout)
     assert {item["name"] for item in data} == set(builtin_profiles(profile)) == set(PROVIDER_PROFILES)
     lines = shown.splitlines()
-    assert lines[0].rstrip() == f"Providers of set {profile}: median in ms, sigma"
-    assert len(lines) == 2 + len(data)
-    gcp = next(line for line in lines if line.startswith("gcp ")).split()
-    assert gcp[1:7] == ["170,", "0.91", "4500,", "1", "-", "-"]
+    assert lines[0].startswith(f"Providers of set {profile}: median / p99 in ms of what is drawn")
+    gcp = next(item for item in data if item["name"] == "gcp")
+    assert gcp["drawn"]["append"] is None
+    cas = gcp["drawn"]["cas"]
+    assert cas["median_ms"] == pytest.approx(170)
+    assert cas["p99_ms"] == pytest.approx(170 * math.exp((0.5 if profile == "2026-01" else 0.91) * 2.3263478740408408), rel=1e-6)
+    assert any("170 / " in line for line in lines if line.startswith("gcp "))
+    assert all(any(line.startswith(item["name"]) and item["source"][:20] in line for line in lines) for item in data)
+
+
+def test_providers_show_what_is_drawn_and_not_what_is_below_the_floor() -> None:
+    june = {item["name"]: item for item in strict(invoke("providers", "--profile", "2025-06", "--json").stdout)}
+    assert june["s3"]["drawn"]["read"]["median_ms"] == 43.0
+    assert june["s3"]["cas_rate_per_s"] == pytest.approx(1000 / (61 * math.exp(0.14**2 / 2)), rel=0.001)
+    january = {item["name"]: item for item in strict(invoke("providers", "--json").stdout)}
+    assert january["gcp"]["cas_rate_per_s"] == 1.0
 
 
 def test_schema_is_that_of_the_package() -> None:

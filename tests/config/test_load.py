@@ -196,7 +196,7 @@ def test_a_later_set_of_profiles() -> None:
         return provider.profile
 
     assert profile('[storage]\nprofile = "2025-12"').reads["*"] == LognormalLatency.from_median(2.5, 0.57, 1.0)
-    assert profile("").reads["*"] != LognormalLatency.from_median(2.5, 0.57, 1.0)
+    assert profile('[storage]\nprofile = "2025-06"').reads["*"] != LognormalLatency.from_median(2.5, 0.57, 1.0)
 
 
 def test_a_floor_of_ones_own_lies_under_every_latency(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_latencies_of_ones_own_take_the_place_of_a_providers() -> None:
     config = built("[storage]\nT_CAS.mean = 9\nT_CAS.stddev = 1")
     assert isinstance(config.storage_provider, ProfiledProvider)
     profile = config.storage_provider.profile
-    assert profile.cas == NormalLatency(9.0, 1.0, 10.0)
+    assert profile.cas == NormalLatency(9.0, 1.0, 1.0)
     assert profile.failed_cas is None
     assert profile.append == built().storage_provider.profile.append  # type: ignore[attr-defined]
 

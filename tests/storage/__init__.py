@@ -19,13 +19,14 @@ class BySize:
 @dataclass(frozen=True)
 class Published:
     cas: Lognormal
-    failed_cas: Lognormal
+    failed_cas: Lognormal | None
     append: Lognormal | None
     failed_append: Lognormal | None
     read: Lognormal | BySize
     write: BySize
     floor_ms: float
     tail_append: bool = False
+    object_writes_per_s: float | None = None
 
 
 def _june(
@@ -63,14 +64,29 @@ def _december(name: str, read: tuple[float, float], write: tuple[float, float, f
     return replace(_JUNE[name], read=Lognormal(*read), write=BySize(*write), floor_ms=floor_ms)
 
 
+def _january(name: str, cas: tuple[float, float], failed_cas: Lognormal | None, limit: float | None = None) -> Published:
+    return replace(_DECEMBER[name], cas=Lognormal(*cas), failed_cas=failed_cas, object_writes_per_s=limit)
+
+
+_DECEMBER = {
+    "s3": _december("s3", (27, 0.62), (60, 20, 0.29), 10),
+    "s3x": _december("s3x", (2.5, 0.57), (6.5, 10, 0.24), 1),
+    "azure": _december("azure", (38, 0.66), (45, 25, 0.50), 20),
+    "azurex": _december("azurex", (35, 0.08), (41, 15, 0.10), 20),
+    "gcp": _december("gcp", (200, 0.30), (200, 17, 0.30), 80),
+    "instant": _JUNE["instant"],
+}
+
+
 PUBLISHED: dict[str, dict[str, Published]] = {
     "2025-06": _JUNE,
-    "2025-12": {
-        "s3": _december("s3", (27, 0.62), (60, 20, 0.29), 10),
-        "s3x": _december("s3x", (2.5, 0.57), (6.5, 10, 0.24), 1),
-        "azure": _december("azure", (38, 0.66), (45, 25, 0.50), 20),
-        "azurex": _december("azurex", (35, 0.08), (41, 15, 0.10), 20),
-        "gcp": _december("gcp", (200, 0.30), (200, 17, 0.30), 80),
+    "2025-12": _DECEMBER,
+    "2026-01": {
+        "s3": _january("s3", (64, 0.14), _JUNE["s3"].failed_cas),
+        "s3x": _january("s3x", (14, 0.25), _JUNE["s3x"].failed_cas),
+        "azure": _january("azure", (103, 0.5), _JUNE["azure"].failed_cas),
+        "azurex": _january("azurex", (63, 0.4), _JUNE["azurex"].failed_cas),
+        "gcp": _january("gcp", (170, 0.5), None, limit=1.0),
         "instant": _JUNE["instant"],
     },
 }

@@ -35,9 +35,9 @@ def published_distribution(numbers: Lognormal | BySize | None, floor_ms: float) 
 
 
 class TestBuiltinProfiles:
-    def test_the_default_set_is_that_of_june(self) -> None:
-        assert DEFAULT_PROFILE_SET == "2025-06"
-        assert builtin_profiles() == builtin_profiles("2025-06")
+    def test_the_default_set_is_the_latest(self) -> None:
+        assert DEFAULT_PROFILE_SET == "2026-01" == max(PROFILE_SETS)
+        assert builtin_profiles() == builtin_profiles("2026-01")
         assert set(PROFILE_SETS) == set(PUBLISHED)
 
     @pytest.mark.parametrize("profile_set", PUBLISHED)
@@ -65,18 +65,19 @@ class TestBuiltinProfiles:
         assert profile.name == name
         assert profile.min_latency_ms == published.floor_ms
         assert profile.tail_append == published.tail_append
+        assert profile.object_writes_per_s == published.object_writes_per_s
         assert (profile.compaction, profile.log_entry_read) == (None, None)
         assert profile.description
         assert profile.source
 
     def test_an_unknown_set_is_refused_with_those_that_there_are(self) -> None:
-        with pytest.raises(ProfileError, match=r"'2024-01'.*2025-06, 2025-12"):
+        with pytest.raises(ProfileError, match=r"'2024-01'.*2025-06, 2025-12, 2026-01"):
             builtin_profiles("2024-01")
 
 
 class TestCreateProvider:
     def test_it_finds_a_provider_of_the_default_set(self) -> None:
-        assert create_provider("s3x", Stream(1)).profile == builtin_profiles("2025-06")["s3x"]
+        assert create_provider("s3x", Stream(1)).profile == builtin_profiles("2026-01")["s3x"]
 
     def test_it_finds_a_provider_of_another_set(self) -> None:
         profiles = builtin_profiles("2025-12")
@@ -240,3 +241,16 @@ class TestErrors:
         with pytest.raises(ProfileError) as raised:
             load_profile(path)
         assert str(raised.value).startswith(f"{path}: cannot be read")
+
+
+def test_a_limit_of_writes_is_kept_and_must_be_above_zero(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    body = "[read]\nfixed_ms = 1\n[write]\nfixed_ms = 1\n[cas]\nfixed_ms = 1\n"
+    path.write_text("object_writes_per_s = 2.5\n" + body)
+    assert load_profile(path).object_writes_per_s == 2.5
+    path.write_text(body)
+    assert load_profile(path).object_writes_per_s is None
+    for wrong in ("0", "-1", "true", '"one"'):
+        path.write_text(f"object_writes_per_s = {wrong}\n" + body)
+        with pytest.raises(ProfileError, match="object_writes_per_s"):
+            load_profile(path)

@@ -1,8 +1,7 @@
-"""``endive providers``: the built-in stores and their latencies."""
+"""``endive providers``: the built-in stores and what is drawn for them."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -14,36 +13,40 @@ from endive.cli.output import output_for
 
 @app.command()
 def providers(
-    profile: Annotated[Literal["2025-06", "2025-12"], typer.Option(help="The set of profiles.")] = "2025-06",
+    profile: Annotated[Literal["2025-06", "2025-12", "2026-01"], typer.Option(help="The set of profiles.")] = "2026-01",
     json: JsonFlag = False,
 ) -> None:
-    """List the built-in storage providers: medians in ms and sigma of each operation."""
-    from endive.storage import LognormalLatency, QuantileDistribution, SizeBasedLatency, builtin_profiles
+    """List the built-in storage providers: what is drawn for each kind of access, how often one writer can commit, and the source.
 
-    def brief(distribution: QuantileDistribution | None) -> str:
-        if distribution is None:
-            return "-"
-        if isinstance(distribution, SizeBasedLatency):
-            size = distribution
-            return f"{size.base_latency_ms:g}+{size.latency_per_mib_ms:g}/MiB, {size.sigma:g}"
-        if isinstance(distribution, LognormalLatency):
-            return f"{math.exp(distribution.mu):g}, {distribution.sigma:g}"
-        return str(distribution)
+    Latencies are median and 99th percentile in ms, after the floor, of objects of 8 KiB.
+    """
+    from endive.storage import builtin_profiles
+    from endive.storage.drawn import Drawn, cas_rate_per_s, drawn_latencies
+
+    def brief(drawn: Drawn | None) -> str:
+        return "-" if drawn is None else f"{short(drawn.median_ms)} / {short(drawn.p99_ms)}"
+
+    def short(number: float) -> str:
+        return f"{number:,.0f}" if number >= 100.0 else f"{number:.3g}"
 
     output = output_for(json)
-    profiles = builtin_profiles(profile).values()
-    result: list[dict[str, Any]] = [asdict(item) for item in profiles]
-    output.result(result)
-    header = ("provider", "CAS", "failed CAS", "append", "failed append", "read", "write", "floor", "what it is")
-    rows = [
-        (
-            item.name,
-            *(brief(d) for d in (item.cas, item.failed_cas, item.append, item.failed_append)),
-            brief(item.reads["*"]),
-            brief(item.writes["*"]),
-            f"{item.min_latency_ms:g}",
-            item.description,
-        )
+    profiles = tuple(builtin_profiles(profile).values())
+    result: list[dict[str, Any]] = [
+        {
+            **asdict(item),
+            "drawn": {access: None if drawn is None else asdict(drawn) for access, drawn in drawn_latencies(item).items()},
+            "cas_rate_per_s": cas_rate_per_s(item),
+        }
         for item in profiles
     ]
-    output.table(f"Providers of set {profile}: median in ms, sigma", header, rows)
+    output.result(result)
+    header = ("provider", "read", "write", "CAS", "failed CAS", "append", "failed append", "CAS/s", "what it is")
+    rows = []
+    for item in profiles:
+        rate = cas_rate_per_s(item)
+        latencies = (brief(drawn) for drawn in drawn_latencies(item).values())
+        rows.append((item.name, *latencies, "-" if rate is None else short(rate), item.description))
+    output.table(
+        f"Providers of set {profile}: median / p99 in ms of what is drawn, and swaps per second of one writer", header, rows
+    )
+    output.table("Where the figures come from", ("provider", "source"), [(item.name, item.source) for item in profiles])

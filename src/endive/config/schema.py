@@ -366,7 +366,7 @@ class StorageSection(Section):
     """``[storage]``: the object store. Without ``provider``, the T_* keys describe one of your own."""
 
     provider: str | None = Field(None, description="A built-in provider, or the path of a profile of your own (*.toml).")
-    profile: Literal["2025-06", "2025-12"] = Field("2025-06", description="The set of built-in profiles.")
+    profile: Literal["2025-06", "2025-12", "2026-01"] = Field("2026-01", description="The set of built-in profiles.")
     max_parallel: AtLeastOne = Field(4, description="So many like accesses go at once.")
     min_latency_ms: NonNegativeMs | None = Field(None, description="Floor under every latency, in place of the profile's.")
     sizes: Sizes = Field(default_factory=Sizes, description="Sizes of metadata objects.")

@@ -48,6 +48,8 @@ def _described(profile: StorageProfile) -> dict[str, Any]:
             described[field.name] = {kind: repr(distribution) for kind, distribution in sorted(value.items())}
         elif dataclasses.is_dataclass(value):
             described[field.name] = repr(value)
+    if profile.object_writes_per_s is not None:
+        described["object_writes_per_s"] = profile.object_writes_per_s
     return described
 
 

@@ -1,7 +1,8 @@
 """Profiles of providers: TOML data files, built-in ones by set and name, or a user's own.
 
 A file gives ``name``, ``min_latency_ms`` and a table for each of ``read``, ``write``, ``cas`` and, where the store has them,
-``failed_cas``, ``append``, ``failed_append``, ``compaction``, ``log_entry_read``. Each table holds a distribution:
+``failed_cas``, ``append``, ``failed_append``, ``compaction``, ``log_entry_read``. ``object_writes_per_s`` is the rate at which the
+store takes writes of one object; left out, there is no limit. Each table holds a distribution:
 ``median_ms`` and ``sigma`` (lognormal), ``base_ms``, ``per_mib_ms`` and ``sigma`` (by size), ``mean_ms`` and ``stddev_ms``
 (normal), or ``fixed_ms``. ``read.manifest_list`` and the like override a kind of object.
 """
@@ -26,11 +27,13 @@ from endive.storage.distributions import (
 )
 from endive.storage.provider import OBJECT_KINDS, ProfiledProvider, StorageProfile
 
-DEFAULT_PROFILE_SET = "2025-06"
-PROFILE_SETS = ("2025-06", "2025-12")
+PROFILE_SETS = ("2025-06", "2025-12", "2026-01")
+DEFAULT_PROFILE_SET = "2026-01"
+_FIRST_SET = PROFILE_SETS[0]
 _CONDITIONALS = ("cas", "failed_cas", "append", "failed_append", "compaction", "log_entry_read")
 _MAX_SIGMA = 10.0  # a spread of e^10 either way: beyond, latencies overflow
-_TOP_LEVEL = {"name", "description", "source", "min_latency_ms", "tail_append", "read", "write", *_CONDITIONALS}
+_TOP_LEVEL = {"name", "description", "source", "min_latency_ms", "tail_append", "object_writes_per_s", "read", "write"}
+_TOP_LEVEL |= set(_CONDITIONALS)
 
 
 class ProfileError(ValueError):
@@ -39,11 +42,11 @@ class ProfileError(ValueError):
 
 @cache
 def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, StorageProfile]:
-    """The profiles of a set by name. Providers that a later set leaves out are those of the default set."""
+    """The profiles of a set by name. Providers that a later set leaves out are those of the first set."""
     if profile_set not in PROFILE_SETS:
         raise ProfileError(f"there is no profile set {profile_set!r}; there are {', '.join(PROFILE_SETS)}")
     profiles: dict[str, StorageProfile] = {}
-    for directory in dict.fromkeys((DEFAULT_PROFILE_SET, profile_set)):
+    for directory in dict.fromkeys((_FIRST_SET, profile_set)):
         folder = resources.files("endive.storage").joinpath("profile_data", directory)
         for entry in sorted(folder.iterdir(), key=lambda item: item.name):
             profile = parse_profile(tomllib.loads(entry.read_text()), f"{directory}/{entry.name}")
@@ -87,6 +90,9 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
     tail_append = document.get("tail_append", False)
     if not isinstance(tail_append, bool) or (tail_append and "append" not in conditionals):
         raise ProfileError(f"{where}: tail_append is {tail_append!r}, but must be false, or true with an append latency")
+    limit = _number(document, "object_writes_per_s", where) if "object_writes_per_s" in document else None
+    if limit == 0.0:
+        raise ProfileError(f"{where}: object_writes_per_s is 0, but must be greater than 0; leave it out where there is no limit")
     if not isinstance(document["name"], str):
         raise ProfileError(f"{where}: name is {document['name']!r}, but must be a string")
     return StorageProfile(
@@ -101,6 +107,7 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
         compaction=conditionals.get("compaction"),
         log_entry_read=conditionals.get("log_entry_read"),
         tail_append=tail_append,
+        object_writes_per_s=limit,
         description=str(document.get("description", "")),
         source=str(document.get("source", "")),
     )

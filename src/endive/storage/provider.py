@@ -161,6 +161,7 @@ class StorageProfile:
     """The latencies of a provider: for reads and writes by kind of object, where ``"*"`` stands for every other kind.
 
     ``failed_cas`` and ``failed_append`` default to the latency of success. A profile without ``append`` cannot append.
+    ``object_writes_per_s`` is the rate at which the store takes writes of one object; None is without limit.
     """
 
     name: str
@@ -176,6 +177,7 @@ class StorageProfile:
     tail_append: bool = False
     description: str = ""
     source: str = ""
+    object_writes_per_s: float | None = None
 
     def distribution(self, key: str, *, write: bool) -> QuantileDistribution:
         """The latency of reads or writes of that object, of whatever size."""

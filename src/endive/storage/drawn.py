@@ -1,0 +1,56 @@
+"""What the latencies of a profile come to, floors included: medians, 99th percentiles, and the rate of one writer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from endive.randomness import quantile
+from endive.storage.distributions import Parameters, QuantileDistribution
+from endive.storage.provider import MANIFEST_FILE, StorageProfile
+
+TYPICAL_BYTES = 8_192
+"""The size of the object for which latencies that depend on it are told."""
+_STEPS = 2_000
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The median and the 99th percentile of a latency as it is drawn, in ms."""
+
+    median_ms: float
+    p99_ms: float
+
+
+def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
+    """For each kind of access, what is drawn for an object of ``TYPICAL_BYTES``; None where the store has no such access."""
+    found: dict[str, Drawn | None] = {
+        "read": _drawn(profile.read_parameters(MANIFEST_FILE, TYPICAL_BYTES)),
+        "write": _drawn(profile.write_parameters(MANIFEST_FILE, TYPICAL_BYTES)),
+    }
+    for name, latency in (
+        ("cas", profile.cas),
+        ("failed_cas", profile.failed_cas or profile.cas),
+        ("append", profile.append),
+        ("failed_append", profile.failed_append or profile.append),
+    ):
+        found[name] = None if latency is None else _drawn(latency.parameters)
+    return found
+
+
+def cas_rate_per_s(profile: StorageProfile) -> float | None:
+    """How often in a second one writer alone can swap one object: one after the other, and within the limit of the store."""
+    if profile.cas is None:
+        return None
+    rate = 1000.0 / _mean_ms(profile.cas)
+    return rate if profile.object_writes_per_s is None else min(rate, profile.object_writes_per_s)
+
+
+def _drawn(parameters: Parameters) -> Drawn:
+    kind, a, b, floor = parameters
+    return Drawn(quantile(kind, a, b, floor, 0.5), quantile(kind, a, b, floor, 0.99))
+
+
+def _mean_ms(distribution: QuantileDistribution) -> float:
+    """The mean after the floor, as that of its quantiles."""
+    kind, a, b, floor = distribution.parameters
+    return sum(quantile(kind, a, b, floor, (step + 0.5) / _STEPS) for step in range(_STEPS)) / _STEPS
