@@ -5,12 +5,14 @@ Durations and loads are small, so that a run takes milliseconds; latencies are o
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
 Tree = dict[str, Any]
 
+_CALIBRATED = str(Path(__file__).parent / "storage" / "calibrated.toml")
 _FIXED_PROFILES = {"T_CAS": 4.0, "T_APPEND": 3.0, "T_COMPACTION": 8.0}
 
 
@@ -34,7 +36,7 @@ def storages(draw: st.DrawFn) -> Tree:
     """A built-in provider that can append, or one of fixed or normal latencies (ties)."""
     section: Tree = {"max_parallel": draw(st.integers(1, 5))}
     if draw(st.booleans()):
-        section["provider"] = draw(st.sampled_from(["s3x", "azure", "azurex", "instant"]))
+        section["provider"] = draw(st.sampled_from(["s3x", "azure", "azurex", "instant", _CALIBRATED]))
         if draw(st.booleans()):
             section["profile"] = "2025-12"
         return section

@@ -17,6 +17,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from enum import IntEnum
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -147,7 +148,8 @@ def _quantile_table() -> list[float]:
 
 
 QUANTILES = _quantile_table()
-"""What ``normal_quantile`` looks up; compiled code gets the same numbers as an array."""
+"""What ``normal_quantile`` looks up, followed by the tables that distributions keep; compiled code gets the same as an array."""
+_KEEPING = Lock()
 
 
 def normal_quantile(u: float, table: Sequence[float]) -> float:
@@ -171,13 +173,27 @@ UNIFORM = 1
 EXPONENTIAL = 2
 NORMAL = 3
 LOGNORMAL = 4
+TABLE = 5
+
+TABLE_CELLS = 1024
+"""Cells of a table of quantiles, over the normal scores from -8.3 to 8.3 (beyond them lies no uniform)."""
+SCORE_LIMIT = 8.3
+
+
+def keep_table(logarithms: Sequence[float]) -> int:
+    """Put a table of logarithms of quantiles behind ``QUANTILES`` and return its place. It stays: callers do so once for each."""
+    assert len(logarithms) == TABLE_CELLS + 1
+    with _KEEPING:
+        place = len(QUANTILES)
+        QUANTILES.extend(logarithms)
+    return place
 
 
 def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Sequence[float] = QUANTILES) -> float:
     """The value of a distribution at the uniform ``u``, not below ``floor``.
 
     The parameters ``a`` and ``b`` are: FIXED value, -; UNIFORM low, high; EXPONENTIAL mean, -; NORMAL mean, standard deviation;
-    LOGNORMAL mu, sigma. ``table`` is for compiled code, which holds its own copy of ``QUANTILES``.
+    LOGNORMAL mu, sigma; TABLE logarithm of the median, place of the table. ``table`` is for compiled code, which holds its own copy of ``QUANTILES``.
     """
     if kind == LOGNORMAL:
         value = math.exp(a + b * normal_quantile(u, table))
@@ -187,6 +203,11 @@ def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Seque
         value = -a * math.log1p(-u)
     elif kind == NORMAL:
         value = a + b * normal_quantile(u, table)
+    elif kind == TABLE:
+        x = (normal_quantile(u, table) + SCORE_LIMIT) * (TABLE_CELLS / (2.0 * SCORE_LIMIT))
+        cell = int(x)
+        i = int(b) + cell
+        value = math.exp(a + table[i] + (x - cell) * (table[i + 1] - table[i]))
     else:
         value = a + (b - a) * u
     return value if value > floor else floor

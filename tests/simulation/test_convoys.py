@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from endive.randomness import QUANTILES, Stream, derive, keyed_uniform, normal_quantile, quantile, run_key
-from endive.simulation.compiled.convoys import LEVELS, SCORE_LIMIT, SCORES, convoy_table
+from endive.randomness import QUANTILES, SCORE_LIMIT, Stream, derive, keyed_uniform, normal_quantile, quantile, run_key
+from endive.simulation.compiled.convoys import LEVELS, SCORES, convoy_table
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.runner import EngineError, Simulation
-from endive.storage import FixedLatency, LognormalLatency, NormalLatency, UniformLatency, builtin_profiles
+from endive.storage import FixedLatency, LognormalLatency, MixtureLatency, NormalLatency, UniformLatency, builtin_profiles
 from endive.storage.distributions import Parameters
 from tests.simulation.runs import config_of, frame_of
 
@@ -25,6 +25,7 @@ SHAPES: dict[str, Parameters] = {
     "heavy tail": LognormalLatency.from_median(170.0, 0.91, 118.0).parameters,
     "normal": NormalLatency(50.0, 5.0, 1.0).parameters,
     "uniform": UniformLatency(10.0, 20.0).parameters,
+    "two modes": MixtureLatency(20.0, 0.2, 90.0, 0.4, 0.2).parameters,
     "fixed": FixedLatency(25.0).parameters,
 }
 

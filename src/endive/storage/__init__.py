@@ -24,6 +24,7 @@ from endive.storage.provider import (
     StorageResult,
     UnsupportedOperationError,
 )
+from endive.storage.tables import EmpiricalLatency, GammaLatency, MixtureLatency, ShiftedLognormalLatency, TableLatency
 
 __all__ = [
     "CATALOG",
@@ -34,17 +35,22 @@ __all__ = [
     "PROFILE_SETS",
     "TABLE_METADATA",
     "ConditionalLatency",
+    "EmpiricalLatency",
     "ExponentialLatency",
     "FixedLatency",
+    "GammaLatency",
     "LatencyDistribution",
     "LognormalLatency",
+    "MixtureLatency",
     "NormalLatency",
     "ProfiledProvider",
     "QuantileDistribution",
+    "ShiftedLognormalLatency",
     "SizeBasedLatency",
     "StorageProfile",
     "StorageProvider",
     "StorageResult",
+    "TableLatency",
     "UniformLatency",
     "UnsupportedOperationError",
     "builtin_profiles",

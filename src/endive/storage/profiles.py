@@ -4,7 +4,10 @@ A file gives ``name``, ``min_latency_ms`` and a table for each of ``read``, ``wr
 ``failed_cas``, ``append``, ``failed_append``, ``compaction``, ``log_entry_read``. ``object_writes_per_s`` is the rate at which the
 store takes writes of one object; left out, there is no limit. Each table holds a distribution:
 ``median_ms`` and ``sigma`` (lognormal), ``base_ms``, ``per_mib_ms`` and ``sigma`` (by size), ``mean_ms`` and ``stddev_ms``
-(normal), or ``fixed_ms``. ``read.manifest_list`` and the like override a kind of object.
+(normal), or ``fixed_ms``; and, each also with ``per_mib_ms``: ``shift_ms``, ``median_ms`` and ``sigma`` (shifted lognormal; the
+median is that of the sum), ``mean_ms`` and ``shape`` (gamma), ``median_ms``, ``sigma``, ``second_median_ms``, ``second_sigma`` and
+``second_share`` (mixture of two lognormals), ``probabilities`` and ``quantiles_ms`` (empirical). ``read.manifest_list`` and the
+like override a kind of object.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from endive.storage.distributions import (
     SizeBasedLatency,
 )
 from endive.storage.provider import OBJECT_KINDS, ProfiledProvider, StorageProfile
+from endive.storage.tables import EmpiricalLatency, GammaLatency, MixtureLatency, ShiftedLognormalLatency
 
 PROFILE_SETS = ("2025-06", "2025-12", "2026-01")
 DEFAULT_PROFILE_SET = "2026-01"
@@ -129,18 +133,28 @@ _SHAPES: dict[frozenset[str], str] = {
     frozenset({"base_ms", "per_mib_ms", "sigma"}): "size",
     frozenset({"mean_ms", "stddev_ms"}): "normal",
     frozenset({"fixed_ms"}): "fixed",
+    frozenset({"shift_ms", "median_ms", "sigma"}): "shifted",
+    frozenset({"mean_ms", "shape"}): "gamma",
+    frozenset({"median_ms", "sigma", "second_median_ms", "second_sigma", "second_share"}): "mixture",
+    frozenset({"probabilities", "quantiles_ms"}): "empirical",
 }
+_BY_SIZE = ("shifted", "gamma", "mixture", "empirical")
+"""Shapes that take ``per_mib_ms`` beside their own keys."""
+_MIN_GAMMA, _MAX_GAMMA = 0.05, 1e5
 
 
 def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribution:
     """A distribution from its table; which one it is follows from the keys."""
-    shape = _SHAPES.get(frozenset(table)) if isinstance(table, dict) else None
+    shape = _shape_of(table)
     if shape is None:
         allowed = "; or ".join(", ".join(sorted(keys)) for keys in _SHAPES)
         raise ProfileError(f"{where}: is {table!r}, but must have the keys {allowed}")
+    if shape == "empirical":
+        return _empirical(table, floor, where)
     value = {key: _number(table, key, where) for key in table}
-    if value.get("sigma", 0.0) > _MAX_SIGMA:
-        raise ProfileError(f"{where}: sigma is {value['sigma']!r}, but must be at most {_MAX_SIGMA:g}")
+    for key in ("sigma", "second_sigma"):
+        if value.get(key, 0.0) > _MAX_SIGMA:
+            raise ProfileError(f"{where}: {key} is {value[key]!r}, but must be at most {_MAX_SIGMA:g}")
     if shape == "lognormal":
         return LognormalLatency.from_median(_positive(value, "median_ms", where), value["sigma"], floor)
     if shape == "size":
@@ -148,7 +162,56 @@ def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribu
         return SizeBasedLatency(value["base_ms"], value["per_mib_ms"], value["sigma"], floor)
     if shape == "normal":
         return NormalLatency(value["mean_ms"], value["stddev_ms"], floor)
-    return FixedLatency(max(value["fixed_ms"], floor))
+    if shape == "fixed":
+        return FixedLatency(max(value["fixed_ms"], floor))
+    return _tabled(shape, value, floor, where)
+
+
+def _shape_of(table: Any) -> str | None:
+    if not isinstance(table, dict):
+        return None
+    shape = _SHAPES.get(frozenset(table))
+    if shape is None and "per_mib_ms" in table:
+        shape = _SHAPES.get(frozenset(table) - {"per_mib_ms"})
+        return shape if shape in _BY_SIZE else None
+    return shape
+
+
+def _tabled(shape: str, value: dict[str, float], floor: float, where: str) -> QuantileDistribution:
+    """A shifted lognormal, a gamma or a mixture."""
+    common: dict[str, Any] = {"latency_per_mib_ms": value.get("per_mib_ms", 0.0), "min_latency_ms": floor}
+    if shape == "gamma":
+        if not _MIN_GAMMA <= value["shape"] <= _MAX_GAMMA:
+            raise ProfileError(f"{where}: shape is {value['shape']!r}, but must be from {_MIN_GAMMA:g} to {_MAX_GAMMA:g}")
+        return GammaLatency(_positive(value, "mean_ms", where), value["shape"], **common)
+    median_ms = _positive(value, "median_ms", where)
+    if shape == "shifted":
+        if value["shift_ms"] >= median_ms:
+            raise ProfileError(f"{where}: shift_ms is {value['shift_ms']!r}, but must be below median_ms, {median_ms!r}")
+        return ShiftedLognormalLatency(value["shift_ms"], median_ms - value["shift_ms"], value["sigma"], **common)
+    if value["second_share"] > 1.0:
+        raise ProfileError(f"{where}: second_share is {value['second_share']!r}, but must be from 0 to 1")
+    second_ms = _positive(value, "second_median_ms", where)
+    return MixtureLatency(median_ms, value["sigma"], second_ms, value["second_sigma"], value["second_share"], **common)
+
+
+def _empirical(table: Mapping[str, Any], floor: float, where: str) -> QuantileDistribution:
+    """Quantiles that were measured, in rising order."""
+    probabilities, quantiles = table["probabilities"], table["quantiles_ms"]
+    for key, values in (("probabilities", probabilities), ("quantiles_ms", quantiles)):
+        if not isinstance(values, list) or len(values) < 2:
+            raise ProfileError(f"{where}: {key} is {values!r}, but must be a list of at least two numbers")
+        numbers = [_number({key: value}, key, where) for value in values]
+        if any(b < a for a, b in zip(numbers, numbers[1:], strict=False)) or numbers[0] <= 0.0:
+            raise ProfileError(f"{where}: {key} must be greater than 0 and rise from one to the next")
+    if len(probabilities) != len(quantiles):
+        raise ProfileError(f"{where}: there are {len(probabilities)} probabilities, but {len(quantiles)} quantiles_ms")
+    if probabilities[-1] >= 1.0 or any(b <= a for a, b in zip(probabilities, probabilities[1:], strict=False)):
+        raise ProfileError(f"{where}: probabilities must rise from one to the next and stay below 1")
+    per_mib_ms = _number(table, "per_mib_ms", where, default=0.0)
+    return EmpiricalLatency(
+        tuple(map(float, probabilities)), tuple(map(float, quantiles)), latency_per_mib_ms=per_mib_ms, min_latency_ms=floor
+    )
 
 
 def _number(table: Mapping[str, Any], key: str, where: str, default: float | None = None) -> float:

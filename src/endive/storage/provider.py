@@ -16,6 +16,7 @@ from typing import Self
 from endive.randomness import RandomSource, Stream, quantile
 from endive.steps import REQUEST_FAILED, RequestFailedError
 from endive.storage.distributions import Parameters, QuantileDistribution, SizeBasedLatency
+from endive.storage.tables import TableLatency
 
 CATALOG = "catalog"
 TABLE_METADATA = "table_metadata"
@@ -194,7 +195,7 @@ class StorageProfile:
 
 
 def _sized(distribution: QuantileDistribution, size_bytes: int) -> Parameters:
-    if isinstance(distribution, SizeBasedLatency):
+    if isinstance(distribution, SizeBasedLatency | TableLatency):
         distribution = distribution.with_size(size_bytes)
     return distribution.parameters
 

@@ -13,7 +13,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from endive.randomness import EXPONENTIAL, FIXED, LOGNORMAL, NORMAL, UNIFORM, normal_quantile, quantile
+from endive.randomness import (
+    EXPONENTIAL,
+    FIXED,
+    LOGNORMAL,
+    NORMAL,
+    QUANTILES,
+    SCORE_LIMIT,
+    TABLE,
+    TABLE_CELLS,
+    UNIFORM,
+    normal_quantile,
+    quantile,
+)
 from endive.simulation.compiled.draws import storage_uniform
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.memory import floats_at
@@ -22,8 +34,7 @@ from endive.storage.distributions import Parameters
 LEVELS = 24
 """Sums of up to 2^24 batches: more than any transaction can wait for."""
 SCORES = 2048
-"""Cells of the table of quantiles over the normal scores from -8.3 to 8.3 (beyond them lies no uniform)."""
-SCORE_LIMIT = 8.3
+"""Cells of the table of quantiles over the normal scores."""
 _GRID = 1 << 15
 _ROW = SCORES + 1
 _NEGLIGIBLE = 1e-14
@@ -91,7 +102,19 @@ def _cdf(kind: int, a: float, b: float, x: Floats) -> Floats:
         return np.clip((x - a) / (b - a), 0.0, 1.0) if b > a else (x >= a).astype(np.float64)
     if kind == EXPONENTIAL:
         return -np.expm1(-np.maximum(x, 0.0) / a)
+    if kind == TABLE:
+        return _table_cdf(a, int(b), x)
     score = (np.log(np.maximum(x, 1e-300)) - a) / b if kind == LOGNORMAL else (x - a) / b
+    cumulative: Floats = special.ndtr(score)
+    return cumulative
+
+
+def _table_cdf(log_median: float, place: int, x: Floats) -> Floats:
+    """The distribution function of a table of quantiles; where the table is flat, all its mass lies at its upper end."""
+    logs = log_median + np.array(QUANTILES[place : place + TABLE_CELLS + 1])
+    scores = np.linspace(-SCORE_LIMIT, SCORE_LIMIT, TABLE_CELLS + 1)
+    rising = np.append(np.diff(logs) > 0.0, True)
+    score = np.interp(np.log(np.maximum(x, 1e-300)), logs[rising], scores[rising], left=-np.inf, right=np.inf)
     cumulative: Floats = special.ndtr(score)
     return cumulative
 

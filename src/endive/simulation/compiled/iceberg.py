@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from endive.costs import sized_median_ms
-from endive.randomness import LOGNORMAL, quantile
+from endive.randomness import quantile
 from endive.simulation.compiled.draws import conflict_uniform, largest_storage_uniform, value
 from endive.simulation.compiled.files import bins_of, hits_of, list_size, metadata_size, review
 from endive.simulation.compiled.jit import jit
@@ -46,7 +46,7 @@ def sized_latency(run: Any, parameters: Any, mu: float, u: float) -> float:
     """The latency at a uniform of an access whose size is told by ``size_mu``."""
     if mu == NOT_SIZED:
         return value(run, parameters, u)
-    return quantile(LOGNORMAL, mu, parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
+    return quantile(int(parameters[0]), mu, parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
 
 
 @jit

@@ -21,14 +21,19 @@ from endive.storage import (
     MANIFEST_FILE,
     MANIFEST_LIST,
     TABLE_METADATA,
+    EmpiricalLatency,
     ExponentialLatency,
     FixedLatency,
+    GammaLatency,
     LatencyDistribution,
     LognormalLatency,
+    MixtureLatency,
     NormalLatency,
     ProfiledProvider,
     QuantileDistribution,
+    ShiftedLognormalLatency,
     SizeBasedLatency,
+    TableLatency,
     UniformLatency,
 )
 from endive.storage.distributions import Parameters
@@ -62,10 +67,14 @@ OPERATION_ORDER = tuple(OPERATIONS[name] for name in sorted(OPERATIONS))
 """Operations by name: their places are the codes of ``layout``."""
 
 _DISTRIBUTIONS = (
+    EmpiricalLatency,
     ExponentialLatency,
     FixedLatency,
+    GammaLatency,
     LognormalLatency,
+    MixtureLatency,
     NormalLatency,
+    ShiftedLognormalLatency,
     SizeBasedLatency,
     UniformLatency,
 )
@@ -285,7 +294,7 @@ class _Lowering:
         )
         for kind, (distribution, write) in enumerate(_BY_SIZE):
             found = profile.distribution(distribution, write=write)
-            if isinstance(found, SizeBasedLatency):
+            if isinstance(found, SizeBasedLatency | TableLatency):
                 record["sized"][kind] = (1.0, found.base_latency_ms, found.latency_per_mib_ms)
         record["access"][:] = access
         record["commit_path"] = ("endive", "iceberg", "pyiceberg").index(policy.commit_path)
