@@ -37,7 +37,7 @@ def storages(draw: st.DrawFn) -> Tree:
     section: Tree = {"max_parallel": draw(st.integers(1, 5))}
     if draw(st.booleans()):
         section["provider"] = draw(st.sampled_from(["s3x", "azure", "azurex", "instant", _CALIBRATED]))
-        if draw(st.booleans()):
+        if draw(st.booleans()) and section["provider"] != _CALIBRATED:
             section["profile"] = "2025-12"
         return section
     stddev = draw(st.sampled_from([0.0, 0.0, 2.0]))

@@ -26,7 +26,7 @@ LAYERS = (
     ("simulation",),
     ("config",),
     ("runs",),
-    ("analysis",),
+    ("analysis", "calibrate"),
     ("pipeline",),
     ("report",),
     ("cli", "main", "__main__"),
@@ -85,6 +85,8 @@ def test_the_model_knows_no_engine_and_no_files_of_results(module: str) -> None:
         ("rich", ("endive.cli",)),
         ("matplotlib", ("endive.report",)),
         ("altair", ("endive.report",)),
+        ("obstore", ("endive.calibrate",)),
+        ("pyiceberg", ("endive.calibrate",)),
     ],
 )
 def test_a_library_is_used_in_its_place_only(library: str, allowed: tuple[str, ...]) -> None:

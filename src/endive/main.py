@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from endive.cli import (
+    calibrate,
     compare,
     consolidate,
     examples,
@@ -22,6 +23,7 @@ from endive.cli.app import app
 
 __all__ = [
     "app",
+    "calibrate",
     "cli",
     "compare",
     "consolidate",

@@ -193,7 +193,8 @@ def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Seque
     """The value of a distribution at the uniform ``u``, not below ``floor``.
 
     The parameters ``a`` and ``b`` are: FIXED value, -; UNIFORM low, high; EXPONENTIAL mean, -; NORMAL mean, standard deviation;
-    LOGNORMAL mu, sigma; TABLE logarithm of the median, place of the table. ``table`` is for compiled code, which holds its own copy of ``QUANTILES``.
+    LOGNORMAL mu, sigma; TABLE logarithm of the median, place of the table. ``table`` is for compiled code, which holds its own
+    copy of ``QUANTILES``.
     """
     if kind == LOGNORMAL:
         value = math.exp(a + b * normal_quantile(u, table))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_an_empirical_distribution_goes_through_its_points_and_on_as_a_lognormal
 )
 def test_quantiles_never_fall(distribution: QuantileDistribution) -> None:
     values = [distribution.at(u) for u in np.linspace(1e-9, 1 - 1e-9, 5_000)]
-    assert all(b >= a for a, b in zip(values, values[1:], strict=False))
+    assert all(b >= a for a, b in pairwise(values))
 
 
 def test_a_size_scales_the_whole_distribution() -> None:

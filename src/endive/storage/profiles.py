@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -202,11 +203,11 @@ def _empirical(table: Mapping[str, Any], floor: float, where: str) -> QuantileDi
         if not isinstance(values, list) or len(values) < 2:
             raise ProfileError(f"{where}: {key} is {values!r}, but must be a list of at least two numbers")
         numbers = [_number({key: value}, key, where) for value in values]
-        if any(b < a for a, b in zip(numbers, numbers[1:], strict=False)) or numbers[0] <= 0.0:
+        if any(b < a for a, b in pairwise(numbers)) or numbers[0] <= 0.0:
             raise ProfileError(f"{where}: {key} must be greater than 0 and rise from one to the next")
     if len(probabilities) != len(quantiles):
         raise ProfileError(f"{where}: there are {len(probabilities)} probabilities, but {len(quantiles)} quantiles_ms")
-    if probabilities[-1] >= 1.0 or any(b <= a for a, b in zip(probabilities, probabilities[1:], strict=False)):
+    if probabilities[-1] >= 1.0 or any(b <= a for a, b in pairwise(probabilities)):
         raise ProfileError(f"{where}: probabilities must rise from one to the next and stay below 1")
     per_mib_ms = _number(table, "per_mib_ms", where, default=0.0)
     return EmpiricalLatency(

@@ -1,8 +1,8 @@
 """Latency distributions that are drawn from a table of quantiles: shifted lognormal, gamma, mixture of two lognormals, empirical.
 
 Each is a frozen value that says the logarithm of its quantile at a standard normal score. The table holds those logarithms at
-``TABLE_CELLS + 1`` evenly spaced scores, less that of the median, and both engines interpolate between them on a straight line: what is
-lognormal is exact, gammas and shifts are right to 1e-4, relative (``tests/storage/test_tables.py`` holds them against scipy).
+``TABLE_CELLS + 1`` evenly spaced scores, less that of the median, and both engines interpolate between them on a straight line.
+What is lognormal is exact, gammas and shifts are right to 1e-3, relative (``tests/storage/test_tables.py`` uses scipy's).
 
 The size of an object moves the median, and the whole distribution is scaled with it, as in ``SizeBasedLatency``.
 """

@@ -1,0 +1,1 @@
+"""From the user's own measurements and tables to a profile and a workload."""

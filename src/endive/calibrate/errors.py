@@ -1,0 +1,7 @@
+"""What is said when something that the user gave cannot be used."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """A file, table or store that cannot be used; the message names it and says why in one sentence."""

@@ -1,0 +1,155 @@
+"""A profile file made of fits: TOML with comments that say where each number comes from and what is uncertain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from endive.calibrate.errors import InputError
+from endive.calibrate.fit import Fit, quantile_interval
+from endive.storage import (
+    FixedLatency,
+    LognormalLatency,
+    NormalLatency,
+    QuantileDistribution,
+    SizeBasedLatency,
+    StorageProfile,
+)
+from endive.storage.profiles import parse_profile
+
+_ORDER = ("read", "write", "cas", "failed_cas", "append", "failed_append")
+_STAND_INS = {"read": ("write", "cas", "append"), "write": ("read", "cas", "append"), "cas": ("write", "read")}
+"""What a profile must have, and what stands in for it if it was not measured."""
+
+
+def quantity(value: float) -> str:
+    """A latency for people: 12.3 ms, 4.56 s."""
+    return f"{value / 1000.0:.3g} s" if value >= 1000.0 else f"{value:.3g} ms"
+
+
+def describe(fit: Fit) -> dict[str, Any]:
+    """What is known of an operation, as plain values: counts, quantiles measured and fitted, intervals, candidates."""
+    x = fit.at_no_size
+    measured, fitted = np.quantile(x, [0.5, 0.99]), fit.family.quantile(np.array([0.5, 0.99]))
+    return {
+        "operation": fit.sample.operation,
+        "values": len(x),
+        "family": fit.family.name,
+        "per_mib_ms": fit.per_mib_ms if fit.growth_per_mib else 0.0,
+        "measured": {"p50_ms": float(measured[0]), "p99_ms": float(measured[1]), "max_ms": float(x.max())},
+        "fitted": {"p50_ms": float(fitted[0]), "p99_ms": float(fitted[1])},
+        "interval_95": {"p50_ms": quantile_interval(x, 0.5), "p99_ms": quantile_interval(x, 0.99)},
+        "aic": fit.scores,
+        "keys": fit.keys(),
+        "warnings": list(fit.warnings),
+    }
+
+
+def assumptions(measured: Sequence[str], base: StorageProfile | None) -> dict[str, str]:
+    """What was not measured, and what is assumed for it."""
+    found: dict[str, str] = {}
+    own = {name.partition(".")[0] for name in measured}
+    for name in ("read", "write", "cas"):
+        if name in measured or (name == "cas" and "append" in own):
+            continue
+        if name in own:
+            stand_in = next(each for each in measured if each.startswith(f"{name}."))
+        elif base is not None:
+            found[name] = f"not measured: that of {base.name} is used"
+            continue
+        else:
+            stand_in = next(each for each in (*_STAND_INS[name], *measured) if each in measured)
+        found[name] = f"not measured: taken to be as {stand_in}"
+    for name in ("failed_cas", "failed_append"):
+        kind = name.removeprefix("failed_")
+        if name not in measured and kind in own:
+            found[name] = f"not measured: a refused {kind} is taken to last as long as a successful one"
+    return found
+
+
+def profile_text(
+    fits: Sequence[Fit], name: str, *, base: StorageProfile | None = None, source: str = "", notes: Sequence[str] = ()
+) -> str:
+    """Return the text of a profile file. Raises InputError if it would not be a valid one."""
+    by_name = {fit.sample.operation: fit for fit in fits}
+    assumed = assumptions(list(by_name), base)
+    lines = [f"# {note}" for note in notes]
+    lines += [tomli_w.dumps({"name": name, "description": f"measured: {', '.join(by_name)}", "source": source}).rstrip()]
+    for key in _ORDER:
+        kinds = [each for each in by_name if each.startswith(f"{key}.")]
+        if key in by_name:
+            lines += _section(key, by_name[key])
+        elif key in assumed and not key.startswith("failed_"):
+            lines += [
+                "",
+                f"# {key}: {assumed[key]}",
+                tomli_w.dumps({key: _assumed_keys(key, assumed[key], by_name, base)}).rstrip(),
+            ]
+        elif key in assumed:
+            lines += ["", f"# {key}: {assumed[key]}"]
+        for kind in kinds:
+            lines += _section(kind, by_name[kind])
+    text = "\n".join(lines) + "\n"
+    _check(text, name)
+    return text
+
+
+def _section(key: str, fit: Fit) -> list[str]:
+    told = describe(fit)
+    interval = told["interval_95"]["p99_ms"]
+    certain = (
+        f", 95 % interval {quantity(interval[0])} to {quantity(interval[1])}" if interval else ", too few values for its interval"
+    )
+    lines = ["", f"# {key}: {told['family']} of {told['values']:,} values"]
+    lines += [
+        f"# measured p50 {quantity(told['measured']['p50_ms'])}, p99 {quantity(told['measured']['p99_ms'])}{certain};"
+        f" fitted p50 {quantity(told['fitted']['p50_ms'])}, p99 {quantity(told['fitted']['p99_ms'])}"
+    ]
+    lines += [f"# uncertain: {warning}" for warning in told["warnings"]]
+    nested: dict[str, Any] = _rounded(fit.keys())
+    for part in reversed(key.split(".")):
+        nested = {part: nested}
+    return [*lines, tomli_w.dumps(nested).rstrip()]
+
+
+def _rounded(keys: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value if isinstance(value, list) else float(f"{value:.6g}") for key, value in keys.items()}
+
+
+def _assumed_keys(key: str, why: str, by_name: Mapping[str, Fit], base: StorageProfile | None) -> dict[str, Any]:
+    stand_in = why.rpartition(" ")[2]
+    if stand_in in by_name and "taken to be as" in why:
+        return _rounded(by_name[stand_in].keys())
+    assert base is not None
+    found = base.cas if key == "cas" else base.distribution("*", write=key == "write")
+    if found is None:
+        raise InputError(f"{base.name}: has no {key}; measure it, or take another --base")
+    return _rounded(_keys_of(found))
+
+
+def _keys_of(distribution: QuantileDistribution) -> dict[str, float]:
+    """The keys of a profile that mean a distribution."""
+    if isinstance(distribution, LognormalLatency):
+        return {"median_ms": math.exp(distribution.mu), "sigma": distribution.sigma}
+    if isinstance(distribution, SizeBasedLatency):
+        return {
+            "base_ms": distribution.base_latency_ms,
+            "per_mib_ms": distribution.latency_per_mib_ms,
+            "sigma": distribution.sigma,
+        }
+    if isinstance(distribution, NormalLatency):
+        return {"mean_ms": distribution.mean_ms, "stddev_ms": distribution.stddev_ms}
+    if isinstance(distribution, FixedLatency):
+        return {"fixed_ms": distribution.latency_ms}
+    probabilities = [0.001, 0.01, 0.05, *(n / 10 for n in range(1, 10)), 0.95, 0.99, 0.999, 0.9999]
+    return {"probabilities": probabilities, "quantiles_ms": [distribution.at(p) for p in probabilities]}  # type: ignore[dict-item]
+
+
+def _check(text: str, name: str) -> None:
+    import tomllib
+
+    parse_profile(tomllib.loads(text), name)

@@ -1,0 +1,125 @@
+"""``endive calibrate``: from measured latencies to a provider profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.inputs import input_errors
+from endive.cli.output import Output, output_for
+
+if TYPE_CHECKING:
+    from endive.storage import StorageProfile
+
+
+@app.command()
+def calibrate(
+    files: Annotated[list[Path], typer.Argument(help="CSV, Parquet or JSON lines of latencies.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The profile to write (TOML).")] = Path("store.toml"),
+    operation: Annotated[str | None, typer.Option(help="The operation of all rows, where no column has it.")] = None,
+    operation_column: Annotated[str | None, typer.Option(metavar="NAME", help="Column of operations. Default: guessed.")] = None,
+    latency: Annotated[str | None, typer.Option(metavar="NAME", help="Column of latencies. Default: guessed.")] = None,
+    bytes_: Annotated[str | None, typer.Option("--bytes", metavar="NAME", help="Column of sizes. Default: guessed.")] = None,
+    status: Annotated[str | None, typer.Option(metavar="NAME", help="Column of outcomes (412: refused). Default: guessed.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Unit of latencies: ns, us, ms, s. Default: from the column's name.")] = None,
+    rename: Annotated[list[str], typer.Option(metavar="NAME=OPERATION", help="What a name in the files means.")] = [],  # noqa: B006
+    base: Annotated[str | None, typer.Option(metavar="PROVIDER", help="Provider for what was not measured.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Figure of the fit, .svg or .png. Default: beside it.")
+    ] = None,
+    no_figure: Annotated[bool, typer.Option("--no-figure", help="Draw no figure.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Fit measured latencies and write a profile that [storage] provider takes, with a figure of how well it fits."""
+    output = output_for(json)
+    with exit_codes(output), input_errors(output):
+        from endive.calibrate.fit import fit_sample
+        from endive.calibrate.measurements import read_measurements
+        from endive.calibrate.profile import assumptions, describe, profile_text
+        from endive.files import write_text
+
+        given = {"operation": operation_column, "latency": latency, "size": bytes_, "status": status, "unit": unit}
+        measured = read_measurements(files, columns=given, operation=operation, renamed=_renamed(rename))
+        for note in measured.notes:
+            output.note(note)
+        fits = [fit_sample(sample) for sample in measured.samples]
+        stand_in = _base(base)
+        source = f"fitted by endive calibrate to {', '.join(path.name for path in files)}"
+        text = profile_text(fits, out.stem, base=stand_in, source=source, notes=measured.notes)
+        write_text(out, text)
+        drawn = None if no_figure else figure or out.with_suffix(".svg")
+        if drawn is not None:
+            from endive.report.calibration import save_fit_chart
+
+            save_fit_chart(fits, drawn)
+        told = [describe(fit) for fit in fits]
+        assumed = assumptions([fit.sample.operation for fit in fits], stand_in)
+        show_fits(output, told, assumed)
+        output.result(
+            {
+                "profile": str(out),
+                "figure": None if drawn is None else str(drawn),
+                "fits": told,
+                "assumed": assumed,
+                "notes": list(measured.notes),
+            }
+        )
+        output.text(f"\nwrote {out}{'' if drawn is None else f' and {drawn}'}; use it with --set storage.provider={out}")
+
+
+def show_fits(output: Output, told: list[dict[str, Any]], assumed: dict[str, str]) -> None:
+    """Tables of what was fitted, what is uncertain and what was not measured."""
+    from endive.calibrate.profile import quantity
+
+    def interval(each: dict[str, Any]) -> str:
+        found = each["interval_95"]["p99_ms"]
+        return f"{quantity(found[0])} to {quantity(found[1])}" if found else "too few values"
+
+    header = ("operation", "values", "distribution", "p50", "fitted", "p99", "fitted", "95 % interval of p99", "slowest", "per MiB")
+    rows = [
+        (
+            each["operation"],
+            f"{each['values']:,}",
+            each["family"],
+            quantity(each["measured"]["p50_ms"]),
+            quantity(each["fitted"]["p50_ms"]),
+            quantity(each["measured"]["p99_ms"]),
+            quantity(each["fitted"]["p99_ms"]),
+            interval(each),
+            quantity(each["measured"]["max_ms"]),
+            quantity(each["per_mib_ms"]) if each["per_mib_ms"] else "-",
+        )
+        for each in told
+    ]
+    output.table("Fitted latencies (of an object of no size, where size counts)", header, rows)
+    for each in told:
+        for warning in each["warnings"]:
+            output.text(f"uncertain: {each['operation']}: {warning}")
+    for name, why in assumed.items():
+        output.text(f"assumed: {name}: {why}")
+
+
+def _renamed(texts: list[str]) -> dict[str, str]:
+    from endive.calibrate.errors import InputError
+
+    pairs = [text.partition("=") for text in texts]
+    for name, sign, operation in pairs:
+        if not sign or not name or not operation:
+            raise InputError(f"--rename {name}: must be NAME=OPERATION, such as GetObject=read")
+    return {name: operation for name, _, operation in pairs}
+
+
+def _base(name: str | None) -> StorageProfile | None:
+    from endive.calibrate.errors import InputError
+    from endive.storage import builtin_profiles, load_profile
+
+    if name is None:
+        return None
+    if name.endswith(".toml"):
+        return load_profile(Path(name))
+    if name not in builtin_profiles():
+        raise InputError(f"--base {name}: there is no such provider; there are {', '.join(builtin_profiles())}")
+    return builtin_profiles()[name]

@@ -1,0 +1,25 @@
+"""What commands share that take files, tables and stores of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from endive.cli.app import EXIT_USAGE
+from endive.cli.output import Output
+
+
+@contextmanager
+def input_errors(output: Output) -> Iterator[None]:
+    """Turn an input that cannot be used into its sentence and exit code 2."""
+    from endive.calibrate.errors import InputError
+    from endive.storage.profiles import ProfileError
+
+    try:
+        yield
+    except (InputError, ProfileError) as error:
+        output.error(str(error))
+        output.result({"errors": [{"message": str(error)}]})
+        raise typer.Exit(EXIT_USAGE) from None
