@@ -135,7 +135,7 @@ def test_conflict_detectors() -> None:
 
 def test_counts_of_manifests() -> None:
     def counts(text: str) -> ManifestCount:
-        return built(f"[transaction.conflicting_manifests]\n{text}").conflicting_manifests
+        return built(f"[transaction.conflicting_manifests]\n{text}").commit_policy.conflicting_manifests
 
     assert counts("mean = 3.0") == ManifestCount(ExponentialLatency(3.0), 1, 10)
     assert counts('distribution = "fixed"\nmean = 4\nmax = 5') == ManifestCount(FixedLatency(4.0), 1, 5)

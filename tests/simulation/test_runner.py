@@ -17,7 +17,7 @@ from endive.randomness import RandomSource
 from endive.simulation import Simulation, SimulationConfig
 from endive.simulation.runner import EngineError
 from endive.storage import ExponentialLatency, FixedLatency, LatencyDistribution, ProfiledProvider, StorageResult, create_provider
-from endive.transaction import FastAppendTransaction
+from endive.transaction import Backoff, CommitPolicy, FastAppendTransaction
 from endive.workload import OpenArrivals, UniformTableSelector, Workload, WorkloadClass, WorkloadConfig
 
 
@@ -148,3 +148,16 @@ def test_more_slots_are_made_when_more_is_in_flight() -> None:
     )
     assert (reference["status"] == "in_flight").sum() > 1_024
     assert compiled.equals(reference)
+
+
+def test_a_policy_is_taken_whole() -> None:
+    backoff = Backoff(enabled=True, upwards=True)
+    policy = CommitPolicy(backoff=backoff, timeout_from_retry=1)
+    assert dataclasses.replace(config_with(), policy=policy).commit_policy is policy
+
+
+def test_the_fields_of_backoff_make_a_policy_and_must_not_contradict_one() -> None:
+    config = dataclasses.replace(config_with(), backoff_enabled=True, backoff_base_ms=3.0)
+    assert config.commit_policy == CommitPolicy(backoff=Backoff(enabled=True, base_ms=3.0))
+    with pytest.raises(ValueError, match="backoff is given twice"):
+        dataclasses.replace(config, policy=CommitPolicy())

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from endive.catalog import AppendCatalog, CASCatalog, InstantCatalog, StoredCatalog
+from endive.catalog import StoredCatalog
 from endive.config.checks import partitions_per_table
 from endive.config.load import load_document
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
 from endive.config.schema import Closed, Distribution, Document, ManifestCounts, Periodic, Selection, Transactions, ZipfTables
-from endive.config.storage import CatalogKind, catalog_kind, catalog_profile, storage_profile
+from endive.config.storage import catalog_kind, catalog_profile, storage_profile
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import Stream
 from endive.simulation import SimulationConfig
+from endive.simulation.config import BACKOFF_FIELDS
 from endive.storage import (
     ExponentialLatency,
     FixedLatency,
@@ -78,22 +79,9 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
         conflict_detector=_detector(transaction),
         max_retries=transaction.retry,
         ml_append_mode=transaction.manifest_list_mode == "append",
-        backoff_enabled=policy.backoff.enabled,
-        backoff_base_ms=policy.backoff.base_ms,
-        backoff_multiplier=policy.backoff.multiplier,
-        backoff_max_ms=policy.backoff.max_ms,
-        backoff_jitter=policy.backoff.jitter,
-        commit_path=policy.commit_path,
-        total_timeout_ms=policy.total_timeout_ms,
-        on_real_conflict=policy.on_real_conflict,
-        max_restarts=policy.max_restarts,
-        conflicting_manifests=policy.conflicting_manifests,
-        max_parallel=policy.max_parallel,
-        table_metadata_inlined=policy.table_metadata_inlined,
-        manifest_list_entry_bytes=policy.manifest_list_entry_bytes,
+        policy=policy,
+        **{f"backoff_{name}": getattr(policy.backoff, name) for name in BACKOFF_FIELDS},
         manifest_list_seal_threshold_bytes=transaction.manifest_list_seal_threshold,
-        linearization=policy.linearization,
-        sizes=policy.sizes,
         drain=document.simulation.drain,
         engine=document.simulation.engine,
         convoy=document.simulation.convoy,
@@ -107,32 +95,16 @@ def _catalog(document: Document, storage: StorageProfile, partitions: tuple[int,
     kind = catalog_kind(catalog, held)
     tables = len(partitions)
     model = TableModel(**document.table.model_dump()) if follows_iceberg(document) else None
-    if kind is CatalogKind.INSTANT:
-        return InstantCatalog(
-            tables, partitions, catalog.latency_ms, table_groups=groups, linearization=catalog.linearization, table_model=model
-        )
-    provider = ProfiledProvider(held, Stream(0))
-    if kind is CatalogKind.APPEND:
-        return AppendCatalog(
-            provider,
-            tables,
-            partitions,
-            table_groups=groups,
-            linearization=catalog.linearization,
-            size_bytes=catalog.size_bytes,
-            log_entry_bytes=catalog.log_entry_size,
-            compaction_threshold_bytes=catalog.compaction_threshold,
-            compaction_max_entries=catalog.compaction_max_entries,
-            table_model=model,
-        )
-    return CASCatalog(
-        provider,
+    given: tuple[Any, ...] = (ProfiledProvider(held, Stream(0)),) if kind.stored else ()
+    make: Callable[..., StoredCatalog] = kind.catalog
+    return make(
+        *given,
         tables,
         partitions,
         table_groups=groups,
         linearization=catalog.linearization,
-        size_bytes=catalog.size_bytes,
         table_model=model,
+        **{argument: getattr(catalog, key) for key, argument in kind.settings.items()},
     )
 
 

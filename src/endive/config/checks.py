@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
+from endive.catalog.kinds import CATALOG_KINDS, CATALOG_SETTINGS, CatalogKind
 from endive.config.errors import Problem, nearest
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
-from endive.config.schema import Document, Interval, Transactions
-from endive.config.storage import CatalogKind, catalog_kind, catalog_profile, storage_profile
+from endive.config.schema import CatalogSection, Document, Interval, Transactions
+from endive.config.storage import INFERRED_KINDS, catalog_kind, catalog_profile, storage_profile
 from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
 from endive.table import PYICEBERG_OPERATIONS
@@ -62,13 +63,21 @@ def _one_number_per_table(document: Document) -> bool:
 def _catalog_effects(document: Document) -> Iterator[Problem]:
     """Keys of ``[catalog]`` that would be accepted and have no effect."""
     catalog = document.catalog
-    if catalog.type != "instant" and "latency_ms" in catalog.model_fields_set:
-        yield Problem("catalog.latency_ms", 'has an effect only with catalog.type = "instant"', catalog.latency_ms)
-    if catalog.type == "instant":
-        for key in sorted({"provider", "size_bytes"} & catalog.model_fields_set):
-            yield Problem(f"catalog.{key}", 'has no effect with catalog.type = "instant"', getattr(catalog, key))
+    yield from _settings_of_other_kinds(
+        catalog, [CATALOG_KINDS[name] for name in ([catalog.type] if catalog.type else INFERRED_KINDS)]
+    )
     if "group_sizes" in catalog.model_fields_set and catalog.num_groups == 1:
         yield Problem("catalog.group_sizes", "has an effect only with catalog.num_groups above 1", catalog.group_sizes)
+
+
+def _settings_of_other_kinds(catalog: CatalogSection, kinds: Sequence[CatalogKind]) -> Iterator[Problem]:
+    """Keys that have no effect with any of these kinds."""
+    used = {key for kind in kinds for key in kind.settings}
+    for key in sorted((CATALOG_SETTINGS - used) & catalog.model_fields_set):
+        owners = " or ".join(f'"{name}"' for name, kind in CATALOG_KINDS.items() if key in kind.settings)
+        yield Problem(f"catalog.{key}", f"has an effect only with catalog.type = {owners}", getattr(catalog, key))
+    if "provider" in catalog.model_fields_set and not any(kind.stored for kind in kinds):
+        yield Problem("catalog.provider", f'has no effect with catalog.type = "{kinds[0].name}"', catalog.provider)
 
 
 def _transaction_effects(document: Document) -> Iterator[Problem]:
@@ -216,15 +225,11 @@ def _providers(document: Document) -> Iterator[Problem]:
         yield _unknown_provider("catalog.provider", catalog.provider or "", error)
     if held is not None:
         kind = catalog_kind(catalog, held)
-        if kind is not CatalogKind.APPEND:
-            for key in sorted({"compaction_threshold", "compaction_max_entries", "log_entry_size"} & catalog.model_fields_set):
-                yield Problem(f"catalog.{key}", 'has an effect only with catalog.type = "append"', getattr(catalog, key))
-        if kind is CatalogKind.APPEND and held.append is None:
-            yield Problem("catalog.type", f"append needs a provider that can append; {held.name!r} cannot", "append")
-        if kind is CatalogKind.APPEND and held.cas is None and held.compaction is None:
-            yield Problem("catalog.type", f"append compacts its log by compare-and-swap, which {held.name!r} lacks", "append")
-        if kind is CatalogKind.CAS and held.cas is None:
-            yield Problem("catalog.type", f"cas needs a provider with compare-and-swap; {held.name!r} has none", "cas")
+        if catalog.type is None:
+            yield from _settings_of_other_kinds(catalog, [kind])
+        for accesses, message in kind.needs.items():
+            if all(getattr(held, access) is None for access in accesses):
+                yield Problem("catalog.type", f"{kind.name} {message.format(repr(held.name))}", kind.name)
 
 
 def _manifest_lists(document: Document) -> Iterator[Problem]:

@@ -6,14 +6,15 @@ before they get here (``aliases``).
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
+from endive.catalog.kinds import CATALOG_KINDS
 from endive.config.durations import MOST_MS, NonNegativeMs, PositiveMs
+from endive.table import OPERATION_CODES, OPERATION_FACTS
 from endive.table.traits import Isolation
-from endive.transaction import OPERATIONS
-from endive.transaction.policy import CommitPath
+from endive.transaction.policy import CommitPath, OnRealConflict
 
 NonNegative = Annotated[float, Field(ge=0, le=MOST_MS)]
 Positive = Annotated[float, Field(gt=0, le=MOST_MS)]
@@ -139,25 +140,32 @@ class RetryBackoff(Section):
         return self
 
 
-class OperationTypes(Section):
+class _OperationWeights(Section):
     """The weight of each operation."""
 
-    fast_append: NonNegative = Field(0.0, description="Adds files in a new manifest.")
-    merge_append: NonNegative = Field(0.0, description="Adds files and merges manifests, again on each retry.")
-    validated_overwrite: NonNegative = Field(0.0, description="Replaces files, and validates that nobody touched them.")
-    read_only: NonNegative = Field(0.0, description="Reads a snapshot and commits nothing.")
-    overwrite: NonNegative = Field(0.0, description="Replaces files, as isolation and overwrite_by say.")
-    row_delta: NonNegative = Field(0.0, description="Adds rows and deletes of rows (merge-on-read).")
-    rewrite_files: NonNegative = Field(0.0, description="Compaction: the same rows in other files.")
-    replace_partitions: NonNegative = Field(0.0, description="Replaces all that is in its partitions.")
-    delete: NonNegative = Field(0.0, description="Removes whole files and adds none.")
-    expire_snapshots: NonNegative = Field(0.0, description="Forgets old snapshots.")
-
     @model_validator(mode="after")
-    def _check(self) -> OperationTypes:
+    def _check(self) -> Self:
         if sum(self.model_dump().values()) <= 0.0:
             raise ValueError("at least one weight must be above 0")
         return self
+
+
+if TYPE_CHECKING:
+
+    class OperationTypes(_OperationWeights):
+        """The weight of each operation: a key for each of ``endive.table.OPERATION_FACTS``."""
+
+    Operation = str
+    CatalogName = str
+else:
+    OperationTypes = create_model(
+        "OperationTypes",
+        __base__=_OperationWeights,
+        __doc__=_OperationWeights.__doc__,
+        **{facts.name: (NonNegative, Field(0.0, description=facts.meaning)) for facts in OPERATION_FACTS},
+    )
+    Operation = Literal[tuple(OPERATION_CODES)]
+    CatalogName = Literal[tuple(CATALOG_KINDS)]
 
 
 class Periodic(Section):
@@ -174,21 +182,6 @@ class Closed(Section):
     think_time: Interval = Field(default_factory=lambda: Interval(distribution="fixed", value=0.0))
 
 
-Operation = Literal[
-    "fast_append",
-    "merge_append",
-    "validated_overwrite",
-    "read_only",
-    "overwrite",
-    "row_delta",
-    "rewrite_files",
-    "replace_partitions",
-    "delete",
-    "expire_snapshots",
-]
-assert set(OPERATIONS) == set(OperationTypes.model_fields)
-
-
 class Transactions(Section):
     """``[transaction]``: what transactions do and how they commit; classes of ``[workload]`` take from here what they leave out."""
 
@@ -196,7 +189,9 @@ class Transactions(Section):
     runtime: Runtime = Field(default_factory=lambda: Runtime(mean=180_000.0, sigma=1.5), description="Time of the work.")
     inter_arrival: Interval | None = Field(None, description="Time between arrivals.")
     operation_types: OperationTypes = Field(
-        default_factory=lambda: OperationTypes(fast_append=0.7, merge_append=0.2, validated_overwrite=0.1),
+        default_factory=lambda: OperationTypes.model_validate(
+            {"fast_append": 0.7, "merge_append": 0.2, "validated_overwrite": 0.1}
+        ),
         description="How often each operation, as weights.",
     )
     tables_per_txn: AtLeastOne | ZipfTables = Field(1, description="Tables of a transaction, all of one group.")
@@ -210,7 +205,7 @@ class Transactions(Section):
     conflict_detector: Literal["probabilistic", "partition_overlap"] = Field(
         "probabilistic", description="partition_overlap calls every overlap a real conflict."
     )
-    on_real_conflict: Literal["abort", "merge", "restart"] | None = Field(
+    on_real_conflict: OnRealConflict | None = Field(
         None, description="Default abort, or merge where conflicting_manifests is given."
     )
     max_restarts: Count = Field(3, description="With restart: how often the application starts again.")
@@ -236,7 +231,7 @@ class Transactions(Section):
     manifest_list_entry_size: AtLeastOne = Field(50, description="ML+: bytes of an entry.")
 
 
-class ClassSection(Section):
+class _ClassKeys(Section):
     """``[workload.NAME]``: a class of transactions. What it leaves out is as ``[transaction]`` says."""
 
     rate: Positive | None = Field(None, description="Arrivals per second, exponential intervals.")
@@ -244,42 +239,41 @@ class ClassSection(Section):
     periodic: Periodic | None = None
     closed: Closed | None = None
     operation: Operation | None = Field(None, description="Its one operation.")
-    operation_types: OperationTypes | None = None
-    runtime: Runtime | None = None
     tables: list[Count] | None = Field(None, description="The tables it is confined to.", min_length=1)
-    tables_per_txn: AtLeastOne | ZipfTables | None = None
-    table_selection: Selection | None = None
-    partitions_per_txn: Annotated[float, Field(ge=1)] | None = None
-    partition_selection: Selection | None = None
     partition_range: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = Field(
         None, description="The partitions it is confined to: first, one past the last."
     )
-    manifests_per_concurrent_commit: NonNegative | None = None
-    retry: Count | None = None
-    real_conflict_probability: Probability | None = None
-    conflict_detector: Literal["probabilistic", "partition_overlap"] | None = None
-    on_real_conflict: Literal["abort", "merge", "restart"] | None = None
-    max_restarts: Count | None = None
-    conflicting_manifests: ManifestCounts | None = None
-    total_timeout_ms: NonNegativeMs | None = None
-    retry_backoff: RetryBackoff | None = None
-    commit_path: CommitPath | None = None
-    retry_policy: Literal["iceberg"] | None = None
-    isolation: Isolation | None = None
-    overwrite_by: Literal["files", "filter"] | None = None
-    delete_files: Literal["position", "equality", "vectors"] | None = None
-    manifests_hit: Count | Literal["all"] | None = None
-    manifests_missed: Count | None = None
-    retain_snapshots: AtLeastOne | None = None
 
     @model_validator(mode="after")
-    def _check(self) -> ClassSection:
+    def _check(self) -> Self:
         arrivals = {"rate", "inter_arrival", "periodic", "closed"} & self.model_fields_set
         if len(arrivals) > 1:
             raise ValueError(f"arrivals are given twice: {', '.join(sorted(arrivals))}")
-        if self.operation is not None and self.operation_types is not None:
+        if {"operation", "operation_types"} <= self.model_fields_set:
             raise ValueError("operation and operation_types are given both")
         return self
+
+
+_OF_THE_RUN = {"manifest_list_mode", "manifest_list_seal_threshold", "manifest_list_entry_size"}
+"""Keys of ``[transaction]`` that no class can have for itself."""
+
+if TYPE_CHECKING:
+
+    class ClassSection(_ClassKeys):
+        """``[workload.NAME]``: the keys of ``_ClassKeys``, and each of ``[transaction]`` that a class may have for itself."""
+else:
+    ClassSection = create_model(
+        "ClassSection",
+        __base__=_ClassKeys,
+        __doc__=_ClassKeys.__doc__,
+        **{
+            name: (hint | None, None)
+            for name, hint in get_type_hints(Transactions, include_extras=True).items()
+            if name in Transactions.model_fields and name not in {*_ClassKeys.model_fields, *_OF_THE_RUN}
+        },
+    )
+CLASS_KNOBS = frozenset(set(ClassSection.model_fields) - set(_ClassKeys.model_fields))
+"""Keys of ``[transaction]`` that a class may have for itself."""
 
 
 class Partitions(Section):
@@ -298,9 +292,7 @@ class Partitions(Section):
 class CatalogSection(Section):
     """``[catalog]``: who holds the versions of tables, and how a commit is installed."""
 
-    type: Literal["cas", "append", "instant"] | None = Field(
-        None, description="Default cas, or append on a provider that can only append."
-    )
+    type: CatalogName | None = Field(None, description="Default cas, or append on a provider that can only append.")
     num_tables: AtLeastOne = Field(1, description="Tables, numbered from 0.")
     num_groups: AtLeastOne = Field(1, description="Tables of a group share one sequence number. 1: single-file catalog.")
     group_sizes: Literal["uniform", "longtail"] = Field("uniform", description="longtail: sizes in proportion to 1/rank.")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
+from endive.catalog.kinds import CATALOG_KINDS, CatalogKind
 from endive.config.schema import CatalogSection, Document, Normal, ReadWrite, StorageSection
 from endive.storage import (
     CATALOG,
@@ -37,14 +37,8 @@ _CONDITIONALS = {
 # A store of one's own whose latencies are not all given: a fast catalog, and 50 ms for manifests and their lists.
 _FAST, _SLOW = Normal(mean=1.0, stddev=0.1), Normal(mean=50.0, stddev=5.0)
 _CUSTOM_FLOOR_MS = 1.0
-
-
-class CatalogKind(Enum):
-    """How a catalog commits."""
-
-    CAS = auto()
-    APPEND = auto()
-    INSTANT = auto()
+INFERRED_KINDS = ("cas", "append")
+"""The kinds of catalogs that need not be named: the first that the provider can hold."""
 
 
 def storage_profile(storage: StorageSection) -> StorageProfile:
@@ -89,9 +83,8 @@ def catalog_profile(document: Document, storage: StorageProfile | None) -> Stora
 
 def catalog_kind(catalog: CatalogSection, profile: StorageProfile) -> CatalogKind:
     """What was asked for, or what the provider can do: compare-and-swap before append."""
-    if catalog.type is not None:
-        return CatalogKind[catalog.type.upper()]
-    return CatalogKind.APPEND if profile.cas is None else CatalogKind.CAS
+    by_compare_and_swap, by_append = INFERRED_KINDS
+    return CATALOG_KINDS[catalog.type or (by_append if profile.cas is None else by_compare_and_swap)]
 
 
 def _named(name: str, profile_set: str) -> StorageProfile:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
+from endive.catalog.kinds import CATALOG_KINDS
 from endive.runs.parameters import PREFIX
 from endive.simulation.columns import TIME_WORDS
+from endive.table import OPERATION_WORDS
+from endive.transaction.policy import CommitPath
 
 _PARAMETERS = {
     "storage_provider": ("store", ""),
@@ -56,7 +59,7 @@ _PARAMETERS = {
 """Word and unit of a parameter, by its column without the prefix. Classes share the words of ``[transaction]``."""
 
 _VALUES: dict[tuple[str, Any], str] = {
-    **{("catalog_type", kind): name for kind, name in (("cas", "CAS"), ("append", "append log"), ("instant", "instant catalog"))},
+    **{("catalog_type", kind.name): kind.word for kind in CATALOG_KINDS.values()},
     ("catalog_type", None): "CAS",
     ("transaction_manifest_list_mode", "rewrite"): "lists rewritten",
     ("transaction_manifest_list_mode", "append"): "ML+",
@@ -64,7 +67,7 @@ _VALUES: dict[tuple[str, Any], str] = {
     ("catalog_table_metadata_inlined", False): "not inlined",
     ("transaction_retry_backoff_enabled", True): "backoff",
     ("transaction_retry_backoff_enabled", False): "no backoff",
-    **{("transaction_commit_path", name): f"{name} path" for name in ("endive", "iceberg")},
+    **{("transaction_commit_path", name): f"{name} path" for name in get_args(CommitPath)},
     ("transaction_retry_policy", None): "retries as configured",
     ("transaction_retry_policy", "iceberg"): "Iceberg's retries",
     ("transaction_isolation", "serializable"): "serializable",
@@ -101,18 +104,7 @@ _CLASS = re.compile(
 _BETWEEN_ARRIVALS = re.compile(r"_?inter_arrival_(scale|mean|value)$")
 _UNITS = (("_ms", "ms"), ("_bytes", "bytes"))
 
-OPERATIONS = {
-    "fast_append": "fast append",
-    "merge_append": "merge append",
-    "validated_overwrite": "validated overwrite",
-    "read_only": "read only",
-    "overwrite": "overwrite",
-    "row_delta": "row delta",
-    "rewrite_files": "compaction (rewrite_files)",
-    "replace_partitions": "replace partitions",
-    "delete": "delete",
-    "expire_snapshots": "expire snapshots",
-}
+OPERATIONS = OPERATION_WORDS
 TIME_PARTS = TIME_WORDS
 """Where the time of a transaction goes, in the order in which it is spent."""
 

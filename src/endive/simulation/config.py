@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from endive.catalog import Catalog
 from endive.storage import StorageProvider
-from endive.transaction import Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes
-from endive.transaction.policy import CommitPath, OnRealConflict
+from endive.transaction import Backoff, CommitPolicy, ConflictDetector
 from endive.workload import Workload, WorkloadClass
 
 EngineName = Literal["auto", "reference", "compiled"]
 Convoy = Literal["exact", "convolved"]
+BACKOFF_FIELDS = ("enabled", "base_ms", "multiplier", "max_ms", "jitter")
+"""What of ``Backoff`` a configuration names by fields of its own, with ``backoff_`` before it."""
 
 
 @dataclass(frozen=True)
@@ -40,20 +41,18 @@ class SimulationConfig:
     backoff_max_ms: float = 5000.0
     backoff_jitter: float = 0.1
 
-    commit_path: CommitPath = "endive"
-    total_timeout_ms: float | None = None
-    on_real_conflict: OnRealConflict = "abort"
-    max_restarts: int = 3
-    conflicting_manifests: ManifestCount = field(default_factory=ManifestCount)
-    max_parallel: int = 4
-    table_metadata_inlined: bool = True
-    manifest_list_entry_bytes: int = 50
+    policy: CommitPolicy | None = None
+    """How transactions commit; None: as ``CommitPolicy`` has it, with the backoff of the fields above."""
     manifest_list_seal_threshold_bytes: int = 0
-    linearization: float = 1.0
-    sizes: ObjectSizes = field(default_factory=ObjectSizes)
     drain: bool = False
     engine: EngineName = "auto"
     convoy: Convoy = "exact"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where ``policy`` and the fields of backoff contradict each other."""
+        given = self._backoff
+        if self.policy is not None and given not in (Backoff(), replace(Backoff(), **_named_fields(self.policy.backoff))):
+            raise ValueError(f"backoff is given twice: the fields say {given}, policy says {self.policy.backoff}")
 
     @property
     def run_seed(self) -> int:
@@ -61,31 +60,17 @@ class SimulationConfig:
         return self.workload.seed if self.seed is None else self.seed
 
     @property
-    def policy(self) -> CommitPolicy:
+    def _backoff(self) -> Backoff:
+        return Backoff(**{name: getattr(self, f"backoff_{name}") for name in BACKOFF_FIELDS})
+
+    @property
+    def commit_policy(self) -> CommitPolicy:
         """How transactions commit, unless their class says otherwise."""
-        return CommitPolicy(
-            backoff=Backoff(
-                self.backoff_enabled,
-                self.backoff_base_ms,
-                self.backoff_multiplier,
-                self.backoff_max_ms,
-                self.backoff_jitter,
-            ),
-            commit_path=self.commit_path,
-            total_timeout_ms=self.total_timeout_ms,
-            on_real_conflict=self.on_real_conflict,
-            max_restarts=self.max_restarts,
-            conflicting_manifests=self.conflicting_manifests,
-            max_parallel=self.max_parallel,
-            table_metadata_inlined=self.table_metadata_inlined,
-            manifest_list_entry_bytes=self.manifest_list_entry_bytes,
-            linearization=self.linearization,
-            sizes=self.sizes,
-        )
+        return CommitPolicy(backoff=self._backoff) if self.policy is None else self.policy
 
     def policy_of(self, cls: WorkloadClass) -> CommitPolicy:
         """How transactions of a class commit."""
-        return self.policy if cls.policy is None else cls.policy
+        return self.commit_policy if cls.policy is None else cls.policy
 
     def max_retries_of(self, cls: WorkloadClass) -> int:
         """How often transactions of a class try again."""
@@ -94,3 +79,7 @@ class SimulationConfig:
     def detector_of(self, cls: WorkloadClass) -> ConflictDetector:
         """What tells real conflicts of a class."""
         return self.conflict_detector if cls.conflict_detector is None else cls.conflict_detector
+
+
+def _named_fields(backoff: Backoff) -> dict[str, Any]:
+    return {name: getattr(backoff, name) for name in BACKOFF_FIELDS}

@@ -1,19 +1,24 @@
 """Tables as Iceberg keeps them: the history of their snapshots, their manifests, and what operations do to both."""
 
 from endive.table.files import SnapshotRecord, TableChange, TableFiles, TableModel
+from endive.table.operations import (
+    ICEBERG_OPERATIONS,
+    OPERATION_CODES,
+    OPERATION_FACTS,
+    OPERATION_WORDS,
+    PYICEBERG_OPERATIONS,
+    pyiceberg_traits_of,
+    traits_of,
+)
 from endive.table.traits import (
     ALL_MANIFESTS,
     APPEND,
     DELETE,
-    ICEBERG_OPERATIONS,
     NO_SNAPSHOT,
     OVERWRITE,
-    PYICEBERG_OPERATIONS,
     REPLACE,
     OperationSettings,
     Traits,
-    pyiceberg_traits_of,
-    traits_of,
 )
 
 __all__ = [
@@ -22,6 +27,9 @@ __all__ = [
     "DELETE",
     "ICEBERG_OPERATIONS",
     "NO_SNAPSHOT",
+    "OPERATION_CODES",
+    "OPERATION_FACTS",
+    "OPERATION_WORDS",
     "OVERWRITE",
     "PYICEBERG_OPERATIONS",
     "REPLACE",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from endive.costs import manifests_to_merge
+from endive.table import OPERATION_FACTS
 from endive.transaction.base import Transaction
 from endive.transaction.types import ConflictCost
 
@@ -123,18 +124,17 @@ class ExpireSnapshotsTransaction(OverwriteTransaction):
         return ConflictCost()
 
 
-OPERATIONS: Mapping[str, type[Transaction]] = {
-    cls.operation_type: cls
-    for cls in (
-        FastAppendTransaction,
-        MergeAppendTransaction,
-        ValidatedOverwriteTransaction,
-        ReadOnlyTransaction,
-        OverwriteTransaction,
-        RowDeltaTransaction,
-        RewriteFilesTransaction,
-        ReplacePartitionsTransaction,
-        DeleteTransaction,
-        ExpireSnapshotsTransaction,
-    )
-}
+_TRANSACTIONS: tuple[type[Transaction], ...] = (
+    FastAppendTransaction,
+    MergeAppendTransaction,
+    ValidatedOverwriteTransaction,
+    ReadOnlyTransaction,
+    OverwriteTransaction,
+    RowDeltaTransaction,
+    RewriteFilesTransaction,
+    ReplacePartitionsTransaction,
+    DeleteTransaction,
+    ExpireSnapshotsTransaction,
+)
+OPERATIONS: Mapping[str, type[Transaction]] = {cls.operation_type: cls for cls in _TRANSACTIONS}
+assert list(OPERATIONS) == [facts.name for facts in OPERATION_FACTS]

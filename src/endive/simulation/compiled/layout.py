@@ -6,12 +6,13 @@ The records of transactions are recycled, so their number follows the work in fl
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from endive.table import Traits
+from endive.table import OPERATION_CODES, Traits
+from endive.transaction.policy import CommitPath, OnRealConflict
 
 # Where time goes: indices of Txn.times, in the order of lifecycle.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)
@@ -21,24 +22,15 @@ NUM_COUNTS = 8
 # Distributions of the catalog: indices of Run.catalog.
 READ, COMMIT, FAILED_COMMIT, APPEND, FAILED_APPEND, COMPACTION, FAILED_COMPACTION, LOG_ENTRY = range(8)
 
-(
-    DELETE_FILES,
-    EXPIRE_SNAPSHOTS,
-    FAST_APPEND,
-    MERGE_APPEND,
-    OVERWRITE_FILES,
-    READ_ONLY,
-    REPLACE_PARTITIONS,
-    REWRITE_FILES,
-    ROW_DELTA,
-    VALIDATED_OVERWRITE,
-) = range(10)
-NUM_OPERATIONS = 10
-ENDIVE, ICEBERG, PYICEBERG = range(3)
+EXPIRE_SNAPSHOTS, MERGE_APPEND, READ_ONLY = (OPERATION_CODES[name] for name in ("expire_snapshots", "merge_append", "read_only"))
+NUM_OPERATIONS = len(OPERATION_CODES)
+COMMIT_PATHS: tuple[CommitPath, ...] = get_args(CommitPath)
+ENDIVE, ICEBERG, PYICEBERG = (COMMIT_PATHS.index(path) for path in ("endive", "iceberg", "pyiceberg"))
 OPEN, PERIODIC, CLOSED = range(3)
 EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
 NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION = range(-1, 3)
-ABORT, MERGE, RESTART = range(3)
+ON_REAL_CONFLICT: tuple[OnRealConflict, ...] = get_args(OnRealConflict)
+ABORT, MERGE, RESTART = (ON_REAL_CONFLICT.index(policy) for policy in ("abort", "merge", "restart"))
 PROBABILISTIC, PARTITION_OVERLAP = range(2)
 CAS, LOG = range(2)
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from endive.catalog import AppendCatalog, CASCatalog, InstantCatalog, StoredCatalog
+from endive.catalog import AppendCatalog, StoredCatalog
+from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import QUANTILES, class_key, derive
 from endive.simulation.compiled import layout
@@ -39,6 +40,7 @@ from endive.storage import (
 from endive.storage.distributions import Parameters
 from endive.table import (
     ICEBERG_OPERATIONS,
+    OPERATION_CODES,
     PYICEBERG_OPERATIONS,
     OperationSettings,
     TableFiles,
@@ -63,8 +65,8 @@ from endive.workload.selectors import zipf_cumulative
 
 INITIAL_SLOTS = 1024
 INITIAL_HISTORY = 4096
-OPERATION_ORDER = tuple(OPERATIONS[name] for name in sorted(OPERATIONS))
-"""Operations by name: their places are the codes of ``layout``."""
+OPERATION_ORDER = tuple(OPERATIONS[name] for name in OPERATION_CODES)
+"""The operations in the order of their codes."""
 
 _DISTRIBUTIONS = (
     EmpiricalLatency,
@@ -108,7 +110,7 @@ class NotLowerableError(Exception):
 
 def check_lowerable(config: SimulationConfig) -> None:
     """Raise NotLowerableError if the compiled engine cannot run this configuration."""
-    _builtin(config.catalog, (CASCatalog, InstantCatalog, AppendCatalog), "catalog")
+    _builtin(config.catalog, [kind.catalog for kind in CATALOG_KINDS.values()], "catalog")
     _builtin(config.storage_provider, (ProfiledProvider,), "storage provider")
     assert isinstance(config.catalog, StoredCatalog)
     _builtin(config.catalog.storage, (ProfiledProvider,), "storage provider of the catalog")
@@ -297,7 +299,7 @@ class _Lowering:
             if isinstance(found, SizeBasedLatency | TableLatency):
                 record["sized"][kind] = (1.0, found.base_latency_ms, found.latency_per_mib_ms)
         record["access"][:] = access
-        record["commit_path"] = ("endive", "iceberg", "pyiceberg").index(policy.commit_path)
+        record["commit_path"] = layout.COMMIT_PATHS.index(policy.commit_path)
         record["convoy"][:] = [
             self.convoys.setdefault((parameters, policy.max_parallel), len(self.convoys)) for parameters in access
         ]
@@ -315,7 +317,7 @@ class _Lowering:
         record["backoff_upwards"] = policy.backoff.upwards
         record["timeout_from_retry"] = policy.timeout_from_retry
         record["timeout_ms"] = math.inf if policy.total_timeout_ms is None else policy.total_timeout_ms
-        record["on_real_conflict"] = ("abort", "merge", "restart").index(policy.on_real_conflict)
+        record["on_real_conflict"] = layout.ON_REAL_CONFLICT.index(policy.on_real_conflict)
         record["max_restarts"] = policy.max_restarts
         counts = policy.conflicting_manifests
         record["manifests"] = counts.distribution.parameters

@@ -1,0 +1,189 @@
+"""The operations, each described once: its name, what it means, and what it is to Iceberg's libraries.
+
+Codes, weights in configurations, words of reports, and what can be committed on which path follow from ``OPERATION_FACTS``. The
+transactions themselves are in ``endive.transaction.operations``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+from endive.table.traits import (
+    APPEND,
+    DELETE,
+    EQUALITY,
+    NO_SNAPSHOT,
+    OVERWRITE,
+    REPLACE,
+    Isolation,
+    OperationSettings,
+    Traits,
+)
+
+_CHANGED = OVERWRITE | DELETE | REPLACE
+_ROWS_DELETED = OVERWRITE | DELETE
+
+
+def _fast_append(_: OperationSettings) -> Traits:
+    return Traits(APPEND, data=1)
+
+
+def _merge_append(_: OperationSettings) -> Traits:
+    return Traits(APPEND, data=1, merges=1, list_after=1)
+
+
+def _overwrite(settings: OperationSettings) -> Traits:
+    """By files or by a filter; the filter also takes what others added to its partitions meanwhile."""
+    if settings.by == "files":
+        traits = _validated(settings.isolation or "serializable", changed=_ROWS_DELETED, deletes=_ROWS_DELETED)
+    else:
+        traits = _validated(settings.isolation or "serializable", changed=_CHANGED, removed=_CHANGED, deletes=_ROWS_DELETED)
+    return replace(_removing(traits, settings, by_filter=settings.by == "filter"), kind=OVERWRITE, data=1)
+
+
+def _row_delta(settings: OperationSettings) -> Traits:
+    """Deletion vectors alone add no data, and look for vectors in all new delete manifests."""
+    traits = _validated(settings.isolation or "serializable", changed=_CHANGED, removed=_CHANGED, deletes=_ROWS_DELETED)
+    if settings.deletes == "vectors":
+        vectors = _CHANGED if traits.validates else 0
+        traits = replace(traits, kind=DELETE, deletes=1, reads_vectors=vectors)
+    else:
+        mark = EQUALITY if settings.deletes == "equality" else 0
+        traits = replace(traits, kind=OVERWRITE | mark, data=1, deletes=1)
+    return replace(traits, merges=1, list_after=1)
+
+
+def _rewrite_files(settings: OperationSettings) -> Traits:
+    """Appends cost it nothing; new deletes are looked at wherever they are. Deletes by equality apply to its new files as well."""
+    traits = _validated("snapshot", changed=_ROWS_DELETED, deletes=_ROWS_DELETED)
+    traits = _removing(traits, settings, by_filter=False)
+    return replace(traits, kind=REPLACE, data=1, prunes=0, conflicts=_CHANGED, exempt_marks=EQUALITY)
+
+
+def _replace_partitions(settings: OperationSettings) -> Traits:
+    """By default it validates nothing; where it does, without pruning."""
+    traits = _validated(settings.isolation or "none", changed=_CHANGED, removed=_CHANGED, deletes=_ROWS_DELETED)
+    return replace(_removing(traits, settings, by_filter=True), kind=OVERWRITE, data=1, prunes=0)
+
+
+def _delete(settings: OperationSettings) -> Traits:
+    """Java validates nothing here; with an isolation it is as an overwrite by filter that adds nothing."""
+    traits = _validated(settings.isolation or "none", changed=_CHANGED, removed=_CHANGED, deletes=_ROWS_DELETED)
+    return replace(_removing(traits, settings, by_filter=True), kind=DELETE)
+
+
+def _expire_snapshots(settings: OperationSettings) -> Traits:
+    return Traits(NO_SNAPSHOT, retain=settings.retain_snapshots)
+
+
+def _validated(isolation: Isolation, *, changed: int, removed: int = 0, deletes: int) -> Traits:
+    """What validation looks at: changes by others, and for serializable isolation what they added."""
+    if isolation == "none":
+        return Traits(NO_SNAPSHOT)
+    appended = APPEND if isolation == "serializable" else 0
+    return Traits(
+        NO_SNAPSHOT,
+        validates=changed | appended,
+        reads_added=appended and appended | OVERWRITE,
+        reads_removed=removed,
+        reads_deletes=deletes,
+        conflicts=changed | appended,
+        prunes=1,
+    )
+
+
+def _removing(traits: Traits, settings: OperationSettings, *, by_filter: bool) -> Traits:
+    """An operation that takes files out of manifests."""
+    return replace(
+        traits,
+        hits=settings.manifests_hit,
+        misses=settings.manifests_missed,
+        reads_per_hit=2 if by_filter else 1,
+        matches_new=int(by_filter),
+        filters_deletes=1,
+        merges=1,
+        list_after=1,
+    )
+
+
+def _validated_overwrite(settings: OperationSettings) -> Traits:
+    return _overwrite(replace(settings, isolation="serializable", by="files"))
+
+
+def _python_append(settings: OperationSettings, merges: int = 0) -> tuple[Traits, ...]:
+    return (Traits(APPEND, data=1, merges=merges, keeps_nothing=1),)
+
+
+def _python_delete(settings: OperationSettings) -> tuple[Traits, ...]:
+    validated = _validated(settings.isolation or "serializable", changed=_CHANGED, removed=_CHANGED, deletes=_ROWS_DELETED)
+    return (replace(validated, kind=DELETE, hits=settings.manifests_hit, prunes=0, passes=2, lists_each=1, keeps_nothing=1),)
+
+
+def _python_overwrite(settings: OperationSettings) -> tuple[Traits, ...]:
+    return _python_delete(settings) + _python_append(settings)
+
+
+@dataclass(frozen=True, slots=True)
+class OperationFacts:
+    """An operation: what it means, and its traits in Iceberg's Java library and in PyIceberg, where it exists there.
+
+    ``pyiceberg`` gives the snapshots that it makes in one commit: an overwrite is a delete and an append.
+    """
+
+    name: str
+    meaning: str
+    java: Callable[[OperationSettings], Traits] | None = None
+    pyiceberg: Callable[[OperationSettings], tuple[Traits, ...]] | None = None
+    word: str = ""
+    """What reports call it, if not by its name."""
+
+
+OPERATION_FACTS: tuple[OperationFacts, ...] = (
+    OperationFacts("fast_append", "Adds files in a new manifest.", _fast_append, _python_append),
+    OperationFacts(
+        "merge_append",
+        "Adds files and merges manifests, again on each retry.",
+        _merge_append,
+        lambda settings: _python_append(settings, merges=1),
+    ),
+    OperationFacts(
+        "validated_overwrite",
+        "Replaces files, and validates that nobody touched them.",
+        _validated_overwrite,
+        _python_overwrite,
+    ),
+    OperationFacts("read_only", "Reads a snapshot and commits nothing."),
+    OperationFacts("overwrite", "Replaces files, as isolation and overwrite_by say.", _overwrite, _python_overwrite),
+    OperationFacts("row_delta", "Adds rows and deletes of rows (merge-on-read).", _row_delta),
+    OperationFacts("rewrite_files", "Compaction: the same rows in other files.", _rewrite_files, word="compaction (rewrite_files)"),
+    OperationFacts("replace_partitions", "Replaces all that is in its partitions.", _replace_partitions),
+    OperationFacts("delete", "Removes whole files and adds none.", _delete, _python_delete),
+    OperationFacts("expire_snapshots", "Forgets old snapshots.", _expire_snapshots),
+)
+
+OPERATION_CODES = {name: code for code, name in enumerate(sorted(facts.name for facts in OPERATION_FACTS))}
+"""What the compiled engine knows operations by: their places in the order of names, which is also that of their weights."""
+ICEBERG_OPERATIONS = frozenset(facts.name for facts in OPERATION_FACTS if facts.java is not None)
+PYICEBERG_OPERATIONS = frozenset(facts.name for facts in OPERATION_FACTS if facts.pyiceberg is not None)
+OPERATION_WORDS = {facts.name: facts.word or facts.name.replace("_", " ") for facts in OPERATION_FACTS}
+_FACTS = {facts.name: facts for facts in OPERATION_FACTS}
+
+
+@cache
+def traits_of(operation: str, settings: OperationSettings) -> Traits:
+    """Return the traits of an operation of the Java library. Raises ValueError if it has none of this name."""
+    facts = _FACTS.get(operation)
+    if facts is None or facts.java is None:
+        raise ValueError(f"no operation of Iceberg is called {operation!r}; there are {', '.join(sorted(ICEBERG_OPERATIONS))}")
+    return facts.java(settings)
+
+
+@cache
+def pyiceberg_traits_of(operation: str, settings: OperationSettings) -> tuple[Traits, ...]:
+    """Return the snapshots that an operation of PyIceberg makes in one commit. Raises ValueError if it has none of this name."""
+    facts = _FACTS.get(operation)
+    if facts is None or facts.pyiceberg is None:
+        raise ValueError(f"PyIceberg has no operation {operation!r}; there are {', '.join(sorted(PYICEBERG_OPERATIONS))}")
+    return facts.pyiceberg(settings)
