@@ -18,9 +18,10 @@ import typer
 from endive.catalog import CatalogCounters
 from endive.config import load_document
 from endive.config.load import check_document
+from endive.config.sweep import Sweep
 from endive.main import app
-from endive.pipeline.plan import SweepReader
 from endive.runs.execute import run_experiment
+from endive.runs.plan import plan_sweep
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, RunCounters, Summary
 from endive.storage.profiles import parse_profile
 from endive.transaction import ManifestListCounters
@@ -85,7 +86,7 @@ def test_configurations_are_valid(text: str, tmp_path: Path) -> None:
     elif "sweep" in tree:
         shutil.copytree(ROOT / "examples", tmp_path / "examples")
         (tmp_path / "study.toml").write_text(text, encoding="utf-8")
-        assert SweepReader(tmp_path / "study.toml").plan().runs > 0
+        assert plan_sweep(Sweep(tmp_path / "study.toml")).runs > 0
     else:
         check_document(completed(tree), "documentation")
 

@@ -10,10 +10,12 @@ import pytest
 
 from endive.cli.examples import Example, examples_folder, find_examples
 from endive.config import load_document
-from endive.pipeline.frontier_study import command_line, read_question
-from endive.pipeline.plan import SweepReader
+from endive.config.frontier import frontier_options
+from endive.config.sweep import Sweep
+from endive.pipeline.frontier_study import read_question
 from endive.report.errors import ReportError
 from endive.runs.identity import code_version
+from endive.runs.plan import plan_sweep
 from tests.cli import files, invoke, strict
 
 EXAMPLES = {example.name: example for example in find_examples()}
@@ -48,10 +50,10 @@ def test_every_example_says_its_question_and_is_valid(example: Example) -> None:
     assert example.question[-1] in ".?:"
     if example.kind == "sweep":
         for quick in (False, True):
-            assert SweepReader(example.path, quick=quick).plan().runs > 0
+            assert plan_sweep(Sweep(example.path, quick=quick)).runs > 0
     elif example.kind == "frontier":
         for quick in (False, True):
-            assert read_question(example.path, command_line({}), {}, quick=quick).search.seeds > 1
+            assert read_question(example.path, frontier_options({}), {}, quick=quick).search.seeds > 1
     else:
         load_document(example.path)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from endive.pipeline.jobs import Spec, Work
+from endive.pipeline.jobs import Spec, TaskFunction
 from tests.cli import invoke
 from tests.pipeline.runs import document, run_all
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_reported_is_said(
 def tasks_are_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets consolidation and metrics do in this process what Spark would."""
 
-    def run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: Work, *__: Any) -> pa.Table:
+    def run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: TaskFunction, *__: Any) -> pa.Table:
         specs = [{"spec": json.dumps(spec)} for task in tasks for spec in task]
         return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pylist(specs)]))))
 

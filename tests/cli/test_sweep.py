@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from endive.main import app
-from endive.pipeline.sweep import look
 from endive.pipeline.tasks import run_one
+from endive.runs.plan import remaining_work
 from tests.pipeline.sweeps import POINTS, digests, plan_of, sweep_file
 
 
@@ -29,7 +29,7 @@ def told(*arguments: str | Path) -> Any:
 def finished(tmp_path: Path) -> Path:
     """Experiments of a sweep that was run to its end, without Spark."""
     root = tmp_path / "experiments"
-    for run in look(plan_of(sweep_file(tmp_path, seeds=1)), root).todo:
+    for run in remaining_work(plan_of(sweep_file(tmp_path, seeds=1)), root).todo:
         document = json.dumps(run.point.document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
         assert run_one(document, run.seed, root, run.point.experiment)["state"] == "done"
     return root

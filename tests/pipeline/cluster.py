@@ -27,7 +27,8 @@ import pyarrow as pa
 
 from endive.pipeline.java import CACHE_VARIABLE, java_home
 from endive.pipeline.session import SparkOptions, spark_session
-from endive.pipeline.sweep import look, run_sweep
+from endive.pipeline.sweep import run_sweep
+from endive.runs.plan import remaining_work
 from tests.pipeline.sweeps import plan_of
 
 PATIENCE_SECONDS = 120.0
@@ -151,7 +152,7 @@ def main(master: str, sweep: str, root: str, tasks: str, ship: str = "") -> None
         ("spark.driver.host", _HOST),
     )
     with spark_session(SparkOptions(master=master, ship_code=bool(ship), settings=settings)) as spark:
-        outcomes = run_sweep(spark, look(plan_of(Path(sweep)), Path(root)), Path(root), tasks=int(tasks))
+        outcomes = run_sweep(spark, remaining_work(plan_of(Path(sweep)), Path(root)), Path(root), tasks=int(tasks))
         seen = spark.range(0, 2, 1, 2).mapInArrow(_cache_directories, "value string").collect()
     states = [outcome.state for outcome in outcomes]
     print(json.dumps({"states": states, "caches": sorted({row["value"] for row in seen})}))

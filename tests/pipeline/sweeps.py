@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from endive.pipeline.plan import Plan, SweepReader
+from endive.config.sweep import Sweep
+from endive.runs.plan import SweepPlan, plan_sweep
 from endive.runs.stored import find_experiments
 
 TEXT = """
@@ -35,9 +36,9 @@ def sweep_file(folder: Path, *, seeds: int = 2, duration_ms: float = 1_000.0) ->
     return path
 
 
-def plan_of(path: Path) -> Plan:
+def plan_of(path: Path) -> SweepPlan:
     """Its plan."""
-    return SweepReader(path).plan()
+    return plan_sweep(Sweep(path))
 
 
 def digests(root: Path) -> dict[str, str]:

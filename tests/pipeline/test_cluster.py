@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from endive.pipeline.java import CACHE_VARIABLE
-from endive.pipeline.sweep import look, run_sweep
+from endive.pipeline.sweep import run_sweep
+from endive.runs.plan import remaining_work
 from tests.pipeline.cluster import Cluster, driver, report_of, standalone_cluster, wait_until
 from tests.pipeline.sweeps import digests, plan_of, problems, sweep_file
 
@@ -33,7 +34,7 @@ def test_results_are_the_same_bytes_on_one_machine_and_on_a_cluster(spark: Spark
     plan, found = plan_of(sweep), []
     for tasks in (1, 2, 8):
         root = tmp_path / f"local-{tasks}"
-        run_sweep(spark, look(plan, root), root, tasks=tasks)
+        run_sweep(spark, remaining_work(plan, root), root, tasks=tasks)
         found.append(digests(root))
     root, cache = tmp_path / "cluster", tmp_path / "cache"
     with driver(cluster.master, sweep, root, tasks=4, environment={CACHE_VARIABLE: str(cache)}) as process:

@@ -9,7 +9,8 @@ import pytest
 
 from endive.analysis.thresholds import Condition
 from endive.config import ConfigError
-from endive.pipeline.frontier_study import Evaluator, Question, command_line, estimate_of, read_question
+from endive.config.frontier import frontier_options
+from endive.pipeline.frontier_study import Evaluator, Question, estimate_of, read_question
 from endive.pipeline.metrics import MetricsOptions
 from endive.pipeline.replications import Replications, RunMetrics
 
@@ -61,7 +62,7 @@ def config(tmp_path: Path) -> Path:
 def ask(path: Path, overrides: dict[str, Any] | None = None, **asked: Any) -> Question:
     """``from`` is a word of Python, so it is ``lowest`` here."""
     named = {{"lowest": "from", "highest": "to"}.get(name, name): value for name, value in asked.items()}
-    return read_question(path, command_line({**ASKED, **named}), overrides or {})
+    return read_question(path, frontier_options({**ASKED, **named}), overrides or {})
 
 
 def test_a_search_begins_with_what_the_configuration_has(config: Path) -> None:
@@ -118,8 +119,8 @@ def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
         ({"until": "sucess < 95%"}, "there is no metric 'sucess'"),
         ({"until": "throughput < 95% of A"}, "there is no A here"),
         ({"from": 10.0, "to": 10.0}, "10 should be below --to 10"),
-        ({"from": -1.0}, "--from: Input should be greater than 0 (is -1.0)"),
-        ({"seeds": 1}, "--seeds: Input should be greater than or equal to 2"),
+        ({"from": -1.0}, "--from: should be greater than 0 (is -1.0)"),
+        ({"seeds": 1}, "--seeds: should be greater than or equal to 2"),
         ({"seeds": 9, "max_seeds": 8}, "9 are more than --max-seeds 8"),
         ({"vary": None}, "--vary: is missing"),
         ({"until": None}, "--until: is missing"),
@@ -134,28 +135,28 @@ def test_what_is_wrong_is_said(config: Path, asked: dict[str, Any], message: str
 def test_a_study_holds_its_question(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
-    question = read_question(path, command_line({}), {})
+    question = read_question(path, frontier_options({}), {})
     assert (question.vary, question.condition.value) == ("workload.ingest.rate", 0.95)
     assert (question.search.lowest, question.search.highest, question.search.seeds) == (10.0, 500.0, 3)
-    other = read_question(path, command_line({"to": 20.0, "until": "success < 50%"}), {})
+    other = read_question(path, frontier_options({"to": 20.0, "until": "success < 50%"}), {})
     assert (other.search.highest, other.search.lowest, other.condition.value) == (20.0, 10.0, 0.5)
 
 
 def test_a_quick_study(tmp_path: Path, config: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
-    question = read_question(path, command_line({}), {}, quick=True)
+    question = read_question(path, frontier_options({}), {}, quick=True)
     assert (question.search.tolerance, question.search.highest, question.search.seeds) == (0.5, 50.0, 3)
     assert question.document(1.0).simulation.duration_ms == 1_000
     with pytest.raises(ConfigError, match=r"has no \[frontier\]"):
-        read_question(config, command_line(ASKED), {}, quick=True)
+        read_question(config, frontier_options(ASKED), {}, quick=True)
 
 
 def test_a_wrong_study_says_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(STUDY.replace("seeds = 3", "seed = 3"))
-    with pytest.raises(ConfigError, match=r"frontier\.seed: Extra inputs"):
-        read_question(path, command_line({}), {})
+    with pytest.raises(ConfigError, match=r"frontier\.seed: no such key; did you mean .seeds"):
+        read_question(path, frontier_options({}), {})
 
 
 def run_of(seed: int, success: float | None, committed: int, aborted: int) -> RunMetrics:

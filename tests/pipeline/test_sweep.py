@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endive.pipeline.plan import Point
-from endive.pipeline.sweep import Run, Watch, chunked, directory_of, estimate, look, run_sweep
+from endive.pipeline.sweep import Watch, chunked, run_sweep
 from endive.pipeline.tasks import run_one
+from endive.runs.effort import Effort
+from endive.runs.plan import PlannedRun, SweepPoint, remaining_work
 from endive.runs.stored import StoredRun
 from tests.pipeline.sweeps import POINTS, digests, plan_of, problems, sweep_file
 
@@ -27,7 +28,7 @@ def test_results_are_the_same_bytes_whatever_the_number_of_tasks(spark: SparkSes
     found = []
     for tasks in (1, 2, 8):
         root = tmp_path / f"tasks-{tasks}"
-        outcomes = run_sweep(spark, look(plan, root), root, tasks=tasks)
+        outcomes = run_sweep(spark, remaining_work(plan, root), root, tasks=tasks)
         assert [outcome.state for outcome in outcomes] == ["done"] * plan.runs
         assert not problems(root)
         found.append(digests(root))
@@ -37,12 +38,12 @@ def test_results_are_the_same_bytes_whatever_the_number_of_tasks(spark: SparkSes
 
 def test_what_is_finished_is_not_run_again_and_what_is_missing_is(spark: SparkSession, tmp_path: Path) -> None:
     plan, root = plan_of(sweep_file(tmp_path)), tmp_path / "out"
-    run_sweep(spark, look(plan, root), root)
+    run_sweep(spark, remaining_work(plan, root), root)
     before = {path: path.stat().st_mtime_ns for path in root.rglob("results.parquet")}
-    assert look(plan, root).todo == ()
-    lost = directory_of(plan.points[0], 1, root) / "results.parquet"
+    assert remaining_work(plan, root).todo == ()
+    lost = PlannedRun(plan.points[0], 1).directory(root) / "results.parquet"
     lost.unlink()
-    work = look(plan, root)
+    work = remaining_work(plan, root)
     assert [(run.point.experiment, run.seed) for run in work.todo] == [(plan.points[0].experiment, 1)]
     run_sweep(spark, work, root)
     after = {path: path.stat().st_mtime_ns for path in root.rglob("results.parquet")}
@@ -53,9 +54,9 @@ def test_what_is_finished_is_not_run_again_and_what_is_missing_is(spark: SparkSe
 @pytest.mark.parametrize("damage", ["truncated", "a byte changed", "empty", "not Parquet", "no provenance"])
 def test_damaged_runs_are_told_and_redone(spark: SparkSession, tmp_path: Path, damage: str) -> None:
     plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
-    run_sweep(spark, look(plan, root), root)
+    run_sweep(spark, remaining_work(plan, root), root)
     whole = digests(root)
-    run = StoredRun(directory_of(plan.points[2], 0, root))
+    run = StoredRun(PlannedRun(plan.points[2], 0).directory(root))
     content = run.results.read_bytes()
     if damage == "no provenance":
         (run.directory / "provenance.json").unlink()
@@ -70,7 +71,7 @@ def test_damaged_runs_are_told_and_redone(spark: SparkSession, tmp_path: Path, d
                 "not Parquet": b"hello",
             }[damage]
         )
-    work = look(plan, root)
+    work = remaining_work(plan, root)
     assert len(work.todo) == 1
     assert len(work.damaged) == 1
     run_sweep(spark, work, root)
@@ -80,24 +81,24 @@ def test_damaged_runs_are_told_and_redone(spark: SparkSession, tmp_path: Path, d
 
 def test_a_run_that_fails_is_told_with_its_error_and_the_others_go_on(spark: SparkSession, tmp_path: Path) -> None:
     plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
-    blocked = directory_of(plan.points[1], 0, root)
+    blocked = PlannedRun(plan.points[1], 0).directory(root)
     blocked.parent.mkdir(parents=True)
     blocked.write_text("a file where a directory should be")
-    outcomes = run_sweep(spark, look(plan, root), root)
+    outcomes = run_sweep(spark, remaining_work(plan, root), root)
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     assert [(outcome.experiment, outcome.seed) for outcome in failed] == [(plan.points[1].experiment, 0)]
     assert failed[0].error is not None
     assert "Error" in failed[0].error
     assert len(digests(root)) == POINTS - 1
     blocked.unlink()
-    run_sweep(spark, look(plan, root), root)
+    run_sweep(spark, remaining_work(plan, root), root)
     assert len(digests(root)) == POINTS
 
 
 def test_two_sweeps_over_one_directory_do_no_harm(spark: SparkSession, tmp_path: Path) -> None:
     """Both planned when nothing was there: the second finds what the first has done, and runs nothing twice."""
     plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
-    first, second = look(plan, root), look(plan, root)
+    first, second = remaining_work(plan, root), remaining_work(plan, root)
     run_sweep(spark, first, root)
     whole = digests(root)
     assert {outcome.state for outcome in run_sweep(spark, second, root)} == {"found"}
@@ -107,7 +108,7 @@ def test_two_sweeps_over_one_directory_do_no_harm(spark: SparkSession, tmp_path:
 def test_progress_is_told_by_what_is_on_disk(spark: SparkSession, tmp_path: Path) -> None:
     plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
     told: list[tuple[int, int]] = []
-    run_sweep(spark, look(plan, root), root, watch=Watch(lambda done, total: told.append((done, total)), 0.05))
+    run_sweep(spark, remaining_work(plan, root), root, watch=Watch(lambda done, total: told.append((done, total)), 0.05))
     assert told[-1] == (POINTS, POINTS)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
 
@@ -132,8 +133,9 @@ def test_an_executor_with_other_code_says_so_and_writes_nothing(tmp_path: Path) 
     assert not (tmp_path / "out").exists()
 
 
-def runs_costing(*seconds: float) -> list[Run]:
-    return [Run(cast(Point, SimpleNamespace(experiment=f"{i:04d}")), 0, cost) for i, cost in enumerate(seconds)]
+def runs_costing(*seconds: float) -> list[PlannedRun]:
+    points = [SimpleNamespace(experiment=f"{i:04d}", effort=Effort(cpu_seconds=cost)) for i, cost in enumerate(seconds)]
+    return [PlannedRun(cast(SweepPoint, point), 0) for point in points]
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)
@@ -143,8 +145,8 @@ def test_every_run_is_in_exactly_one_task_and_the_costliest_comes_first(seconds:
     tasks = chunked(runs, cores)
     dealt = [run for task in tasks for run in task]
     assert sorted(run.point.experiment for run in dealt) == sorted(run.point.experiment for run in runs)
-    assert dealt[0].seconds == max(seconds)
-    assert [run.seconds for run in dealt] == sorted(seconds, reverse=True)
+    assert dealt[0].effort.cpu_seconds == max(seconds)
+    assert [run.effort.cpu_seconds for run in dealt] == sorted(seconds, reverse=True)
 
 
 def test_cheap_runs_share_a_task_and_costly_ones_have_their_own() -> None:
@@ -153,10 +155,10 @@ def test_cheap_runs_share_a_task_and_costly_ones_have_their_own() -> None:
     assert len(tasks) <= 6
 
 
-def test_costs_are_estimated_from_short_runs(tmp_path: Path) -> None:
-    plan = plan_of(sweep_file(tmp_path, seeds=1))
-    work = estimate(look(plan, tmp_path / "out"))
-    assert work.transactions == pytest.approx(sum(point.expected_transactions for point in plan.points))
-    assert all(run.seconds > 0.0 for run in work.todo)
-    assert work.bytes_on_disk > 0.0
-    assert estimate(replace(work, todo=())).todo == ()
+def test_costs_are_estimated_before_anything_is_run(tmp_path: Path) -> None:
+    plan = plan_of(sweep_file(tmp_path, seeds=2))
+    work = remaining_work(plan, tmp_path / "out")
+    assert work.effort.transactions == pytest.approx(2.0 * sum(point.effort.transactions for point in plan.points))
+    assert all(run.effort.cpu_seconds > 0.0 for run in work.todo)
+    assert work.effort.disk_bytes > 0.0
+    assert replace(work, todo=()).effort == Effort()

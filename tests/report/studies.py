@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from endive.pipeline.jobs import Spec, Work
+from endive.pipeline.jobs import Spec, TaskFunction
 from endive.report.study import Study, load_study
 from tests.pipeline.runs import document, run_all
 
@@ -59,6 +59,6 @@ def measured(path: Path, **options: Any) -> Study:
         return load_study(path, sessions=lambda: nullcontext(None), **options)  # type: ignore[arg-type]
 
 
-def _run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: Work, *__: Any) -> pa.Table:
+def _run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: TaskFunction, *__: Any) -> pa.Table:
     specs = [{"spec": json.dumps(spec)} for task in tasks for spec in task]
     return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pylist(specs)]))))

@@ -18,8 +18,8 @@ from endive.cli.spark import MasterOption
 from endive.runs.layout import FIGURES_FOLDER, REPORT
 
 if TYPE_CHECKING:
-    from endive.pipeline.plan import Plan
     from endive.pipeline.session import SparkOptions
+    from endive.runs.plan import SweepPlan
 
 commands = typer.Typer(help="List the example studies, and run one.", invoke_without_command=True)
 app.add_typer(commands, name="examples")
@@ -139,10 +139,11 @@ def run(
 
 
 def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, master: str | None) -> None:
-    from endive.pipeline.plan import SweepReader
+    from endive.config.sweep import Sweep
     from endive.pipeline.session import SparkOptions
+    from endive.runs.plan import plan_sweep
 
-    plan = SweepReader(example.path, quick=quick).plan()
+    plan = plan_sweep(Sweep(example.path, quick=quick))
     output.note(f"{plan.runs} runs: {len(plan.points)} configurations with {len(plan.seeds)} seeds each")
     answer, files = _studied(output, plan, folder, SparkOptions(master))
     output.result({"example": example.name, "runs": plan.runs, "answer": answer, "files": [str(file) for file in files]})
@@ -152,21 +153,22 @@ def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, mast
     output.text(f"the report is in {files[0]}, and its {len(files) - 1} figures in {files[-1].parent}")
 
 
-def _studied(output: Output, plan: Plan, folder: Path, options: SparkOptions) -> tuple[list[str], list[Path]]:
+def _studied(output: Output, plan: SweepPlan, folder: Path, options: SparkOptions) -> tuple[list[str], list[Path]]:
     """Run what is missing, measure, and write the report and the figures, all in one session of Spark."""
     from contextlib import nullcontext
 
     from endive.files import write_text
     from endive.pipeline.session import spark_session
-    from endive.pipeline.sweep import estimate, look, run_sweep
+    from endive.pipeline.sweep import run_sweep
     from endive.report.contents import page_of
     from endive.report.figures import figures_of
     from endive.report.matplotlib import save
     from endive.report.page import html_of
     from endive.report.study import load_study
     from endive.runs.identity import code_version
+    from endive.runs.plan import remaining_work
 
-    work = estimate(look(plan, folder))
+    work = remaining_work(plan, folder)
     with spark_session(options) as spark:
         failed = [outcome for outcome in run_sweep(spark, work, folder) if outcome.state == "failed"]
         for outcome in failed:
@@ -184,9 +186,10 @@ def _studied(output: Output, plan: Plan, folder: Path, options: SparkOptions) ->
 
 def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -> None:
     from endive.cli.frontier import answer
-    from endive.pipeline.frontier_study import command_line, read_question
+    from endive.config.frontier import frontier_options
+    from endive.pipeline.frontier_study import read_question
 
-    answer(output, read_question(example.path, command_line({}), {}, quick=quick), folder)
+    answer(output, read_question(example.path, frontier_options({}), {}, quick=quick), folder)
 
 
 def _run_once(output: Output, example: Example, folder: Path) -> None:

@@ -54,11 +54,12 @@ def frontier(
     """
     output = output_for(json)
     with exit_codes(output):
+        from endive.config.frontier import frontier_options
         from endive.config.load import parse_assignment
-        from endive.pipeline.frontier_study import command_line, read_question
+        from endive.pipeline.frontier_study import read_question
 
         asked = {"vary": vary, "until": until, "from": from_, "to": to, "seeds": seeds, "max_seeds": max_seeds}
-        given = command_line({**asked, "tolerance": None if tolerance is None else _share(tolerance)})
+        given = frontier_options({**asked, "tolerance": None if tolerance is None else _share(tolerance)})
         question = read_question(config, given, dict(parse_assignment(text) for text in set_), quick=quick)
         answer(output, question, out or Path("frontier") / config.stem, warmup)
 

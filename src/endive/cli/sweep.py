@@ -16,8 +16,8 @@ from endive.cli.output import Output, output_for
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 
 if TYPE_CHECKING:
-    from endive.pipeline.plan import Plan
-    from endive.pipeline.sweep import Outcome, Watch, Work
+    from endive.pipeline.sweep import Outcome, Watch
+    from endive.runs.plan import SweepPlan, Work
 
 _MANY_RUNS = 100_000
 
@@ -38,16 +38,16 @@ def sweep(
     """Run all points of a sweep that are not finished yet. Run it again to go on where it was stopped."""
     output = output_for(json)
     with exit_codes(output):
-        from endive.pipeline.plan import SweepReader
-        from endive.pipeline.sweep import estimate, look
+        from endive.config.sweep import Sweep
+        from endive.runs.plan import plan_sweep, remaining_work
 
-        reader = SweepReader(path, quick=quick, seeds=seeds)
+        reader = Sweep(path, quick=quick, seeds=seeds)
         runs = reader.combinations * len(reader.seeds)
         if runs > _MANY_RUNS and not yes:
             output.error(f"{path}: {runs:,} runs; say --yes if that is what you want")
             raise typer.Exit(EXIT_USAGE)
-        plan = reader.plan()
-        work = estimate(look(plan, out))
+        plan = plan_sweep(reader)
+        work = remaining_work(plan, out)
         for damaged in work.damaged:
             output.note(f"run again: {damaged}")
         if dry_run:
@@ -56,7 +56,7 @@ def sweep(
         _run(output, plan, work, out, master, remote, ship_code)
 
 
-def _run(output: Output, plan: Plan, work: Work, out: Path, master: str | None, remote: str | None, ship_code: bool) -> None:
+def _run(output: Output, plan: SweepPlan, work: Work, out: Path, master: str | None, remote: str | None, ship_code: bool) -> None:
     from endive.pipeline.session import SessionError, SparkOptions, spark_session
     from endive.pipeline.sweep import run_sweep
 
@@ -89,7 +89,7 @@ def _watch(output: Output, total: int) -> Iterator[Watch | None]:
         yield Watch(lambda done, _: bar.update(task, completed=done))
 
 
-def _show_plan(output: Output, plan: Plan, work: Work) -> None:
+def _show_plan(output: Output, plan: SweepPlan, work: Work) -> None:
     output.result(
         {
             "points": len(plan.points),
@@ -97,9 +97,9 @@ def _show_plan(output: Output, plan: Plan, work: Work) -> None:
             "runs": plan.runs,
             "finished": work.finished,
             "to_do": len(work.todo),
-            "estimated_transactions": work.transactions,
-            "estimated_core_seconds": work.seconds,
-            "estimated_bytes": work.bytes_on_disk,
+            "estimated_transactions": work.effort.transactions,
+            "estimated_core_seconds": work.effort.cpu_seconds,
+            "estimated_bytes": work.effort.disk_bytes,
             "plan": [{"experiment": point.experiment, **point.values} for point in plan.points],
         }
     )
@@ -111,12 +111,12 @@ def _show_plan(output: Output, plan: Plan, work: Work) -> None:
     output.text("")
     output.text(f"{plan.runs} runs ({len(plan.seeds)} seeds), {work.finished} of them finished, {len(work.todo)} to do")
     output.text(
-        f"about {work.transactions:,.0f} transactions, {work.seconds:,.0f} s of one core, "
-        f"{work.bytes_on_disk / 2**20:,.0f} MiB on disk"
+        f"about {work.effort.transactions:,.0f} transactions, {work.effort.cpu_seconds:,.0f} s of one core, "
+        f"{work.effort.disk_bytes / 2**20:,.0f} MiB on disk"
     )
 
 
-def _report(output: Output, plan: Plan, work: Work, outcomes: tuple[Outcome, ...], seconds: float, out: Path) -> None:
+def _report(output: Output, plan: SweepPlan, work: Work, outcomes: tuple[Outcome, ...], seconds: float, out: Path) -> None:
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     values = {point.experiment: dict(point.values) for point in plan.points}
     summary: dict[str, Any] = {

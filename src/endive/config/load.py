@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Union, cast, get_args, get_origin
+from typing import Any, cast
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from endive.config.aliases import ALIASES, Tree, canonical, override
 from endive.config.checks import cross_checks
-from endive.config.errors import ConfigError, Problem, closest, nearest
+from endive.config.errors import ConfigError, Problem
 from endive.config.schema import Document
+from endive.config.translate import problems_of
 
 
 def read_toml(path: Path) -> Tree:
@@ -51,9 +52,8 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
     try:
         document = Document.model_validate(tree)
     except ValidationError as error:
-        items = error.errors()
-        problems += _unique([_problem(item, tree) for item in items if not _other_branch(item)])
-        broken = {str(item["loc"][0]) for item in items}
+        problems += problems_of(error, tree, Document, tuple(ALIASES))
+        broken = {str(item["loc"][0]) for item in error.errors()}
     problems += cross_checks(document or _sound_part(tree, broken), broken)
     if document is None or problems:
         as_spelled = [replace(problem, key=spelling.get(problem.key, problem.key)) for problem in problems]
@@ -81,91 +81,3 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         return key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return key, value.strip()
-
-
-def _problem(item: Any, tree: Tree) -> Problem:
-    """One error of pydantic in our words."""
-    kind, value = item["type"], item["input"]
-    location = _in_file(item["loc"], tree, kind)
-    key = ".".join(str(part) for part in location)
-    if kind == "extra_forbidden":
-        return Problem(key, f"no such key; {nearest(str(location[-1]), _siblings(location))}")
-    if kind == "missing":
-        return Problem(key, "is missing")
-    shown = None if isinstance(value, dict | BaseModel) else value
-    if kind in ("model_type", "dict_type"):
-        return Problem(key, "should be a table", shown)
-    if kind == "string_pattern_mismatch":
-        return Problem(key, f"should match {item['ctx']['pattern']}", shown)
-    message = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if kind == "literal_error" and isinstance(value, str):
-        allowed = [word.strip("'") for word in item["ctx"]["expected"].replace(" or ", ", ").split(", ")]
-        message += closest(value, allowed)
-    return Problem(key, message[:1].lower() + message[1:], shown)
-
-
-def _in_file(location: Sequence[str | int], tree: Tree, kind: str) -> list[str | int]:
-    """The parts of a location that are keys of the file; pydantic also names the branches of unions."""
-    found: list[str | int] = []
-    node: Any = tree
-    for part in location:
-        if (isinstance(node, dict) and part in node) or (isinstance(node, list) and isinstance(part, int)):
-            node = node[cast(Any, part)]
-        elif not (kind == "missing" and part == location[-1]):
-            continue
-        found.append(part)
-    return found
-
-
-def _other_branch(item: Any) -> bool:
-    """Whether this is the complaint of a branch of a union that takes no table, where a table is given."""
-    return item["type"] == "int_type" and isinstance(item["input"], dict) and item["loc"][-1] == "constrained-int"
-
-
-def _siblings(location: Sequence[str | int]) -> list[str]:
-    """The keys that are allowed beside the last part of a location."""
-    model: Any = Document
-    for part in location[:-1]:
-        model = _member(model, str(part))
-        if model is None:
-            return []
-    prefix = ".".join(str(part) for part in location[:-1])
-    old = [alias.rpartition(".")[2] for alias in ALIASES if alias.rpartition(".")[0] == prefix]
-    return [*model.model_fields, *old]
-
-
-def _member(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    """The section under a key of a section (of a table of sections: any of them)."""
-    if model is Document and name == "workload":
-        return _Classes
-    if model is _Classes:
-        from endive.config.schema import ClassSection
-
-        return ClassSection
-    field = model.model_fields.get(name)
-    return None if field is None else _section_in(field.annotation)
-
-
-class _Classes(BaseModel):
-    """Stands for the table of classes, whose keys are names."""
-
-
-def _section_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if get_origin(annotation) is Union or get_args(annotation):
-        for argument in get_args(annotation):
-            found = _section_in(argument)
-            if found is not None:
-                return found
-    return None
-
-
-def _unique(problems: Sequence[Problem]) -> list[Problem]:
-    """Each key once: branches of a union each complain of the same value."""
-    by_key: dict[str, Problem] = {}
-    for problem in problems:
-        first = by_key.setdefault(problem.key, problem)
-        if problem.message not in first.message:
-            by_key[problem.key] = replace(first, message=f"{first.message}, or {problem.message}")
-    return list(by_key.values())

@@ -47,7 +47,7 @@ Sessions = Callable[[], AbstractContextManager["SparkSession"]]
 
 
 @dataclass(frozen=True)
-class Problem:
+class Damage:
     """A run, or a part of the dataset, that could not be consolidated."""
 
     where: str
@@ -67,18 +67,18 @@ class Consolidation:
     new_runs: int
     removed_runs: int
     unfinished_runs: int
-    problems: tuple[Problem, ...]
+    problems: tuple[Damage, ...]
 
 
 @dataclass
-class Plan:
+class ConsolidationPlan:
     """What is to be done: the manifest to be, and the parts that have yet to be written."""
 
     manifest: Manifest
     specs: list[Spec] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
     unfinished: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Damage] = field(default_factory=list)
 
 
 def consolidate(root: Path, sessions: Sessions, *, tasks: int | None = None, report: Report | None = None) -> Consolidation:
@@ -102,9 +102,9 @@ def consolidate(root: Path, sessions: Sessions, *, tasks: int | None = None, rep
     return _result(plan, before, outcomes)
 
 
-def make_plan(root: Path, old: Manifest) -> Plan:
+def make_plan(root: Path, old: Manifest) -> ConsolidationPlan:
     """Compare what is on disk with what the manifest knows."""
-    plan = Plan(Manifest())
+    plan = ConsolidationPlan(Manifest())
     for stored in find_experiments(root):
         known = old.experiments.get(stored.name)
         finished = [run for run in stored.runs if run.results.is_file()]
@@ -113,7 +113,7 @@ def make_plan(root: Path, old: Manifest) -> Plan:
             continue
         experiment = known or _describe(stored, finished)
         if experiment is None:
-            plan.problems.append(Problem(stored.name, f"no run of it tells its parameters: {PROVENANCE} is missing or damaged"))
+            plan.problems.append(Damage(stored.name, f"no run of it tells its parameters: {PROVENANCE} is missing or damaged"))
             continue
         found = {run.seed: _source(run, None if known is None else known.sources.get(run.seed)) for run in finished}
         intact = () if known is None else _intact(root, stored.name, known)
@@ -125,7 +125,7 @@ def make_plan(root: Path, old: Manifest) -> Plan:
 
 
 def _plan_part(
-    plan: Plan, root: Path, stored: StoredExperiment, part: Part, experiment: Experiment, found: dict[int, Source]
+    plan: ConsolidationPlan, root: Path, stored: StoredExperiment, part: Part, experiment: Experiment, found: dict[int, Source]
 ) -> None:
     sources = [(seed, found[seed].size, found[seed].mtime_ns) for seed in part.seeds]
     plan.specs.append(
@@ -177,7 +177,7 @@ def _intact(root: Path, name: str, experiment: Experiment) -> Iterator[int]:
                 yield part.number
 
 
-def _write(plan: Plan, sessions: Sessions, tasks: int | None, report: Report | None) -> list[dict[str, Any]]:
+def _write(plan: ConsolidationPlan, sessions: Sessions, tasks: int | None, report: Report | None) -> list[dict[str, Any]]:
     """Write the parts on Spark: one row comes back for each."""
     with sessions() as spark:
         wanted = tasks or number_of_tasks(spark, sum(plan.weights), _ROWS_PER_TASK)
@@ -192,14 +192,14 @@ def write_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([{"outcome": json.dumps(part_outcome(spec))}], schema=_OUTCOME)
 
 
-def _enter(plan: Plan, old: Manifest, outcomes: list[dict[str, Any]]) -> None:
+def _enter(plan: ConsolidationPlan, old: Manifest, outcomes: list[dict[str, Any]]) -> None:
     """Enter what was written in the manifest to be. A part that failed is in it as it was before, if it was."""
     seeds = {(spec["experiment"], spec["number"]): spec["seeds"] for spec in plan.specs}
     for outcome in outcomes:
         name, number = outcome["experiment"], outcome["number"]
         experiment = plan.manifest.experiments[name]
         if outcome["error"] is not None:
-            plan.problems.append(Problem(name, outcome["error"]))
+            plan.problems.append(Damage(name, outcome["error"]))
             _restore(experiment, old.experiments.get(name), number, seeds[name, number])
             continue
         for seed, message in outcome["unfit"].items():
@@ -212,7 +212,7 @@ def _enter(plan: Plan, old: Manifest, outcomes: list[dict[str, Any]]) -> None:
         experiment.parts.sort(key=lambda part: part.number)
         for seed, source in sorted(experiment.sources.items()):
             if source.error is not None:
-                plan.problems.append(Problem(f"{name} seed {seed}", source.error))
+                plan.problems.append(Damage(f"{name} seed {seed}", source.error))
 
 
 def _restore(experiment: Experiment, old: Experiment | None, number: int, seeds: Iterable[int]) -> None:
@@ -225,7 +225,7 @@ def _restore(experiment: Experiment, old: Experiment | None, number: int, seeds:
         experiment.sources.update({seed: old.sources[seed] for seed in part.seeds})
 
 
-def _remove_leftovers(root: Path, old: Manifest, plan: Plan) -> None:
+def _remove_leftovers(root: Path, old: Manifest, plan: ConsolidationPlan) -> None:
     """Remove what an interrupted consolidation has left and this one will not use, before anything new is written.
 
     Otherwise a seed that is now planned for another part would for a while be in two.
@@ -269,7 +269,7 @@ def _lock(root: Path) -> Iterator[None]:
         yield
 
 
-def _result(plan: Plan, old: Manifest, outcomes: list[dict[str, Any]]) -> Consolidation:
+def _result(plan: ConsolidationPlan, old: Manifest, outcomes: list[dict[str, Any]]) -> Consolidation:
     runs, before = _runs(plan.manifest), _runs(old)
     return Consolidation(
         parts_written=sum(not outcome["reused"] and outcome["error"] is None for outcome in outcomes),

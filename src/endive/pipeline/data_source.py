@@ -34,8 +34,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from endive.config import ConfigError, Document, Problem, build_simulation_config
 from endive.config.errors import nearest
 from endive.config.load import check_document, parse_assignment, read_toml
+from endive.config.study import parse_seeds
 from endive.pipeline.ddl import ddl
-from endive.pipeline.plan import parse_seeds
 from endive.simulation import RESULT_SCHEMA, Simulation, SimulationConfig
 
 if TYPE_CHECKING:

@@ -1,24 +1,4 @@
-"""The question of ``endive frontier``, and its answer by runs.
-
-What flows in: a configuration, or a study file that holds one with its question, and what the command line says. What flows out: a
-``Question`` that was checked before anything is run, and estimates of its metric at any load.
-
-    [frontier]
-    vary = "workload.ingest.rate"         # the key that is the load
-    until = "success(maintenance) < 95%"
-    from = 10                             # where to begin; default: what the configuration has
-    to = 500                              # where to give up; default: 1,024 times that
-    tolerance = 0.05                      # relative width of the interval that is asked for
-    seeds = 5                             # runs at each load, more where that leaves it open
-    max_seeds = 40
-
-    [base.simulation]                     # a configuration under [base]
-    ...
-
-    [quick]                               # what --quick changes
-    tolerance = 0.3
-    set = { "simulation.duration_ms" = 600_000 }
-"""
+"""The question of ``endive frontier``, checked before anything is run, and estimates of its metric at any load."""
 
 from __future__ import annotations
 
@@ -27,15 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Any
 
 from endive.analysis.estimates import Estimate, estimate, share_estimate
 from endive.analysis.frontier import CONFIDENCE, Search
 from endive.analysis.thresholds import ALL, Condition, parse_condition
 from endive.config import ConfigError, Document, Problem
 from endive.config.errors import nearest
+from endive.config.frontier import FrontierSettings, check_frontier
 from endive.config.load import check_document, read_toml
 from endive.config.resolve import resolve_classes
 from endive.pipeline.measure import RATES
@@ -46,45 +25,6 @@ Tree = dict[str, Any]
 FARTHEST = 1024.0
 """Without bounds the search goes so many times up or down from where it begins."""
 _OWN_RATE = re.compile(r"^workload\.(?P<name>[^.]+)\.rate$")
-
-
-class Settings(BaseModel):
-    """What can be said of a search, in the file or on the command line; None is left to the other or to the default."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True)
-
-    vary: str | None = None
-    until: str | None = None
-    lowest: Annotated[float, Field(gt=0)] | None = Field(None, alias="from")
-    highest: Annotated[float, Field(gt=0)] | None = Field(None, alias="to")
-    tolerance: Annotated[float, Field(gt=0, lt=10)] | None = None
-    seeds: Annotated[int, Field(ge=2)] | None = None
-    max_seeds: Annotated[int, Field(ge=2)] | None = None
-
-    def over(self, other: Settings) -> Settings:
-        """These settings, and those of the other where these say nothing."""
-        return other.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
-
-
-def command_line(asked: Mapping[str, Any]) -> Settings:
-    """Settings by option; None is not given. Raises ConfigError."""
-    try:
-        return Settings.model_validate({name: value for name, value in asked.items() if value is not None})
-    except ValidationError as error:
-        problems = [Problem(f"--{item['loc'][0]}".replace("_", "-"), item["msg"], _shown(item)) for item in error.errors()]
-        raise ConfigError("command line", problems) from None
-
-
-class _Quick(Settings):
-    set: dict[str, Any] = Field(default_factory=dict)
-
-
-class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    frontier: Settings
-    base: Tree
-    quick: _Quick = Field(default_factory=_Quick)
 
 
 @dataclass(frozen=True)
@@ -111,16 +51,16 @@ def _document(question: Question, values: Mapping[str, Any]) -> Document:
     return check_document(question.tree, question.source, question.directory, {**question.overrides, **values})
 
 
-def read_question(path: Path, given: Settings, overrides: Mapping[str, Any], *, quick: bool = False) -> Question:
+def read_question(path: Path, given: FrontierSettings, overrides: Mapping[str, Any], *, quick: bool = False) -> Question:
     """The question of a file and a command line. Raises ConfigError with all that is wrong with it."""
     tree = read_toml(path)
     if "frontier" in tree:
-        tree, settings, quickly = _study(tree, str(path), quick)
+        tree, settings, quickly = check_frontier(tree, str(path), quick=quick)
         overrides = {**quickly, **overrides}
     elif quick:
         raise ConfigError("--quick", [Problem("", f"{path} has no [frontier] and no [quick] that would say what this changes")])
     else:
-        settings = Settings()
+        settings = FrontierSettings()
     settings = given.over(settings)
     for name in ("vary", "until"):
         if getattr(settings, name) is None:
@@ -133,22 +73,6 @@ def read_question(path: Path, given: Settings, overrides: Mapping[str, Any], *, 
         str(path), tree, path.parent, overrides, settings.vary, condition, _search(settings, value, settings.vary, path)
     )
     return _checked(question)
-
-
-def _study(tree: Tree, source: str, quick: bool) -> tuple[Tree, Settings, Mapping[str, Any]]:
-    try:
-        file = _File.model_validate(tree)
-    except ValidationError as error:
-        items = error.errors()
-        raise ConfigError(source, [Problem(".".join(map(str, item["loc"])), item["msg"], _shown(item)) for item in items]) from None
-    if not quick:
-        return file.base, file.frontier, {}
-    changed = Settings.model_validate(file.quick.model_dump(exclude_unset=True, exclude={"set"}))
-    return file.base, changed.over(file.frontier), file.quick.set
-
-
-def _shown(item: Any) -> Any:
-    return None if isinstance(item["input"], dict) else item["input"]
 
 
 def _with_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tuple[Tree, float | None]:
@@ -179,7 +103,7 @@ def _value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | None:
     return float(node) if isinstance(node, int | float) and not isinstance(node, bool) and node > 0 else None
 
 
-def _search(settings: Settings, value: float | None, vary: str, path: Path) -> Search:
+def _search(settings: FrontierSettings, value: float | None, vary: str, path: Path) -> Search:
     start = value if settings.lowest is None else settings.lowest
     if start is None:
         raise ConfigError("--from", [Problem("", f"is missing: {path} has no {vary} above 0 to begin with")])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Spec = dict[str, Any]
-Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Report = Callable[[int, int], None]
 """Told how many tasks are done, and of how many."""
 T = TypeVar("T")
@@ -62,14 +62,16 @@ def without_pandas_warning() -> Iterator[None]:
         yield
 
 
-def run_tasks(spark: SparkSession, tasks: Sequence[Sequence[Spec]], work: Work, schema: str, report: Report | None) -> pa.Table:
+def run_tasks(
+    spark: SparkSession, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Report | None
+) -> pa.Table:
     """The rows that ``work`` makes of the tasks. Raises PipelineError if a task fails for good."""
     from pyspark.sql import functions as F  # noqa: N812
 
     rows = [(number, json.dumps(spec)) for number, task in enumerate(tasks) for spec in task]
     with without_pandas_warning():
         specs = spark.createDataFrame(rows, "task int, spec string")
-        frame = specs.repartitionById(len(tasks), F.col("task")).mapInArrow(work, schema)
+        frame = specs.repartitionById(len(tasks), F.col("task")).mapInArrow(work, ddl)
         return watched(spark, lambda: arrow_of(frame), len(tasks), report)
 
 

@@ -1,27 +1,21 @@
 """Sweeps on Spark: the runs of a plan that are not there yet, the costliest first, cheap ones in chunks.
 
-What flows in: a plan and a directory. What flows out: experiment directories, and one summary row for each run. State is on disk
-alone: a run is finished when its results are there with their checksum, so a sweep can be killed at any moment and begun again.
+State is on disk alone: a run is finished when its results are there with their checksum, so a sweep can be killed at any moment and
+begun again.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endive.config.build import build_simulation_config
 from endive.pipeline.jobs import cores, watched, without_pandas_warning
-from endive.pipeline.plan import Plan, Point
-from endive.pipeline.tasks import OUTCOME_SCHEMA, SPEC_SCHEMA, run_tasks
-from endive.runs.layout import experiment_directory, run_directory
+from endive.pipeline.tasks import OUTCOME_SCHEMA, SPEC_SCHEMA, simulate_runs
+from endive.runs.plan import PlannedRun, SweepPoint, Work
 from endive.runs.stored import StoredRun
-from endive.simulation import Simulation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,44 +23,6 @@ if TYPE_CHECKING:
 SECONDS_PER_TASK = 2.0
 """A Spark task costs some 50 ms; so much work in each makes that small."""
 TASKS_PER_CORE = 4
-_CALIBRATION_TRANSACTIONS = 20_000.0
-_CALIBRATED_POINTS = 6
-_BYTES_PER_ROW = 110.0
-
-
-@dataclass(frozen=True)
-class Run:
-    """A point with a seed, and what it is likely to cost."""
-
-    point: Point
-    seed: int
-    seconds: float = 0.0
-    transactions: float = 0.0
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a plan still has to do."""
-
-    todo: tuple[Run, ...]
-    finished: int
-    damaged: tuple[str, ...] = ()
-    """Runs whose files were there but not whole."""
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of one core."""
-        return sum(run.seconds for run in self.todo)
-
-    @property
-    def transactions(self) -> float:
-        """Transactions to simulate."""
-        return sum(run.transactions for run in self.todo)
-
-    @property
-    def bytes_on_disk(self) -> float:
-        """Disk that the results will take."""
-        return self.transactions * _BYTES_PER_ROW
 
 
 @dataclass(frozen=True)
@@ -81,78 +37,19 @@ class Outcome:
     error: str | None
 
 
-def directory_of(point: Point, seed: int, root: Path) -> Path:
-    """Where a run is written."""
-    return run_directory(experiment_directory(point.document, root), seed)
-
-
-def look(plan: Plan, root: Path) -> Work:
-    """Which runs are finished, by their checksums, and which are still to do."""
-    runs = [Run(point, seed) for point in plan.points for seed in plan.seeds]
-    with ThreadPoolExecutor(min(16, 4 * (os.cpu_count() or 1))) as pool:
-        found = list(pool.map(lambda run: _state(StoredRun(directory_of(run.point, run.seed, root))), runs))
-    todo = tuple(run for run, state in zip(runs, found, strict=True) if state is not None)
-    damaged = tuple(
-        f"{run.point.experiment}/{run.seed}: {state}" for run, state in zip(runs, found, strict=True) if state not in (None, "")
-    )
-    return Work(todo, len(runs) - len(todo), damaged)
-
-
-def _state(stored: StoredRun) -> str | None:
-    """None if the run is whole, nothing to say if it was never run, and otherwise what is wrong with it."""
-    if not stored.directory.exists():
-        return ""
-    problem = stored.problem()
-    return problem if problem is None or stored.results.exists() else ""
-
-
-def estimate(work: Work) -> Work:
-    """The work with what it is likely to cost, from short runs of a few points on this machine."""
-    if not work.todo:
-        return work
-    expected = {run.point.experiment: run.point.expected_transactions for run in work.todo}
-    points = sorted({run.point.experiment: run.point for run in work.todo}.values(), key=lambda p: expected[p.experiment])
-    step = max(1, len(points) // _CALIBRATED_POINTS)
-    sample = [points[-1], *points[::step][:_CALIBRATED_POINTS]]
-    _measure(sample[0])  # the first run may compile
-    cost = {point.experiment: _measure(point) for point in sample}
-    costliest = max(cost.values())
-
-    def seconds(run: Run) -> float:
-        return expected[run.point.experiment] * cost.get(run.point.experiment, costliest)
-
-    todo = tuple(replace(run, seconds=seconds(run), transactions=expected[run.point.experiment]) for run in work.todo)
-    return replace(work, todo=todo)
-
-
-def _measure(point: Point) -> float:
-    """Seconds per transaction of a short run."""
-    config = build_simulation_config(point.document, seed_override=0)
-    share = min(1.0, _CALIBRATION_TRANSACTIONS / max(point.expected_transactions, 1.0))
-    rows = 0
-
-    def count(batch: Any) -> None:
-        nonlocal rows
-        rows += batch.num_rows
-
-    started = time.perf_counter()
-    Simulation(replace(config, duration_ms=config.duration_ms * share)).stream(count)
-    return (time.perf_counter() - started) / max(rows, 1)
-
-
-def chunked(runs: Sequence[Run], cores: int) -> list[list[Run]]:
+def chunked(runs: Sequence[PlannedRun], cores: int) -> list[list[PlannedRun]]:
     """Tasks of about equal cost, the costliest runs first: cheap ones share a task."""
-    ordered = sorted(runs, key=lambda run: (-run.seconds, run.point.experiment, run.seed))
-    total = sum(run.seconds for run in ordered)
+    ordered = sorted(runs, key=lambda run: (-run.effort.cpu_seconds, run.point.experiment, run.seed))
+    total = sum(run.effort.cpu_seconds for run in ordered)
     size = max(SECONDS_PER_TASK, min(total / (cores * TASKS_PER_CORE), 10 * SECONDS_PER_TASK))
-    tasks: list[list[Run]] = []
+    tasks: list[list[PlannedRun]] = []
     room = 0.0
     for run in ordered:
-        if not tasks or room < run.seconds:
+        if not tasks or room < run.effort.cpu_seconds:
             tasks.append([])
             room = size
         tasks[-1].append(run)
-        room -= run.seconds
+        room -= run.effort.cpu_seconds
     return tasks
 
 
@@ -186,16 +83,16 @@ def run_sweep(
     ]
     with without_pandas_warning():
         specs = spark.createDataFrame(rows, SPEC_SCHEMA)
-        frame = _placed(specs, len(chunks)).mapInArrow(run_tasks, OUTCOME_SCHEMA)
+        frame = _placed(specs, len(chunks)).mapInArrow(simulate_runs, OUTCOME_SCHEMA)
         collected = _collected(spark, frame, work.todo, root, watch)
     return tuple(Outcome(**row.asDict()) for row in sorted(collected, key=lambda row: (row.experiment, row.seed)))
 
 
-def _as_json(point: Point) -> str:
+def _as_json(point: SweepPoint) -> str:
     return json.dumps(point.document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
 
 
-def _dealt(runs: Sequence[Run], tasks: int) -> list[list[Run]]:
+def _dealt(runs: Sequence[PlannedRun], tasks: int) -> list[list[PlannedRun]]:
     return [list(runs[number::tasks]) for number in range(min(tasks, len(runs)))]
 
 
@@ -206,9 +103,9 @@ def _placed(specs: Any, tasks: int) -> Any:
     return specs.repartitionById(tasks, F.col("task").cast("int"))
 
 
-def _collected(spark: SparkSession, frame: Any, todo: Sequence[Run], root: Path, watch: Watch | None) -> list[Any]:
+def _collected(spark: SparkSession, frame: Any, todo: Sequence[PlannedRun], root: Path, watch: Watch | None) -> list[Any]:
     """Collect the summary rows, looking meanwhile how many results there are."""
-    files = [StoredRun(directory_of(run.point, run.seed, root)).results for run in todo]
+    files = [StoredRun(run.directory(root)).results for run in todo]
     watch = watch or Watch(lambda done, total: None)
     rows: list[Any] = watched(
         spark,

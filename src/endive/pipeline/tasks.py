@@ -30,7 +30,7 @@ _OUTCOME = pa.schema(
 )
 
 
-def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run what the rows ask for, one after the other."""
     for batch in batches:
         for row in batch.to_pylist():

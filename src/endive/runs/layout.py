@@ -86,7 +86,12 @@ def experiment_directory(document: Document, root: Path) -> Path:
     """Return where the runs of a labelled experiment go."""
     from endive.runs.identity import compute_experiment_hash
 
-    return root / f"{document.experiment.label}-{compute_experiment_hash(document)}"
+    return named_experiment(root, document.experiment.label, compute_experiment_hash(document))
+
+
+def named_experiment(root: Path, label: str | None, digest: str) -> Path:
+    """Return the directory of an experiment by its label and hash."""
+    return root / f"{label}-{digest}"
 
 
 def label_of(experiment: Path) -> str:

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endive.config import ConfigError
-from endive.pipeline.plan import Plan, Range, SweepReader, parse_seeds
+from endive.config.study import Range, parse_seeds
+from endive.config.sweep import Sweep
+from endive.runs.plan import SweepPlan, plan_sweep
 
 STUDIES = sorted(Path(__file__).parents[2].joinpath("examples", "sweeps").glob("*.toml"))
 BASE = """
@@ -24,14 +26,14 @@ operation = "fast_append"
 """
 
 
-def reader(folder: Path, text: str, *, quick: bool = False, seeds: str | None = None) -> SweepReader:
+def reader(folder: Path, text: str, *, quick: bool = False, seeds: str | None = None) -> Sweep:
     path = folder / "study.toml"
     path.write_text(text)
-    return SweepReader(path, quick=quick, seeds=seeds)
+    return Sweep(path, quick=quick, seeds=seeds)
 
 
-def planned(folder: Path, text: str, *, quick: bool = False) -> Plan:
-    return reader(folder, text, quick=quick).plan()
+def planned(folder: Path, text: str, *, quick: bool = False) -> SweepPlan:
+    return plan_sweep(reader(folder, text, quick=quick))
 
 
 def complaint(folder: Path, text: str) -> str:
@@ -183,12 +185,12 @@ def test_a_sweep_is_counted_before_it_is_unfolded(tmp_path: Path) -> None:
 
 def test_the_cost_of_a_point_goes_by_its_arrivals(tmp_path: Path) -> None:
     plan = planned(tmp_path, f'{BASE}\n[sweep]\n[axes]\n"workload.w.rate" = [10, 100]\n')
-    assert [point.expected_transactions for point in plan.points] == pytest.approx([10.0, 100.0], rel=0.02)
+    assert [point.effort.transactions for point in plan.points] == pytest.approx([10.0, 100.0], rel=0.02)
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_shipped_studies_are_right_and_have_a_quick_form(path: Path) -> None:
-    whole, quick = SweepReader(path).plan(), SweepReader(path, quick=True).plan()
+    whole, quick = plan_sweep(Sweep(path)), plan_sweep(Sweep(path, quick=True))
     assert 0 < quick.runs < whole.runs
     assert len(quick.seeds) >= 3
 
@@ -203,3 +205,29 @@ def test_durations_on_axes_are_numbers(tmp_path: Path) -> None:
     points = planned(tmp_path, text).points
     assert sorted({point.values["simulation.duration_ms"] for point in points}) == [1_000, 60_000, 90_000]
     assert sorted({point.values["transaction.runtime.mean"] for point in points}) == [10, 100, 1_000]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[sweep]\n[axis]\n", "axis: no such key; did you mean 'axes'?"),
+        ("[sweep]\nlable = 'x'\n", "sweep.lable: no such key; did you mean 'label'?"),
+        ("[sweep]\n[quick]\nsett = {}\n", "quick.sett: no such key; did you mean 'set'?"),
+        (
+            '[sweep]\n[axes]\n"workload.w.rate" = { from = 1, too = 5, points = 3 }',
+            "w.rate.too: no such key; did you",
+        ),
+        ('[sweep]\n[axes]\n"workload.w.rate" = { from = 1, to = 5, points = 3, scale = "lag" }', "did you mean 'log'?"),
+        ('[sweep]\n[axes]\n"workload.w.rate" = 5', "axes.workload.w.rate: should be a valid list, or should be a table (is 5)"),
+        ('[sweep]\n[axes]\n"workload.w.rate" = { from = 1, to = 2, points = 1_000_000_000 }', "less than or equal to 1000000"),
+        ('[sweep]\n[axes]\n"workload.w.rate" = { from = 1, to = 2, step = 1e-300 }', "at most 1,000,000 values"),
+        ('[sweep]\nseeds = "0-99999999999"', "is more than 1,000,000 seeds"),
+        ('[sweep]\nseeds = "٣"', "sweep.seeds: should match"),
+        ('axes = 3\n[sweep]\nseeds = "0"', "axes: should be a table (is 3)"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_nearest_spelling(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        planned(tmp_path, f"{text}\n{BASE}\n" if text.startswith("axes") else f"{BASE}\n{text}\n")
+    assert message in str(caught.value)
+    assert str(tmp_path / "study.toml") in str(caught.value) or "--seeds" in str(caught.value)

@@ -1,0 +1,116 @@
+"""What the files of studies (sweeps, frontiers) have in common: their schema style, seeds, values of axes, and reading one."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from endive.config.durations import Ms, plain_value
+from endive.config.errors import ConfigError, Problem
+from endive.config.translate import Tree, problems_of
+
+MOST_VALUES = 1_000_000
+"""Values of an axis, and seeds of a study, at the most."""
+MOST_SEED = 2**63 - 1
+_SEEDS = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
+
+
+class StudySection(BaseModel):
+    """A table of a study file: unknown keys, wrong types, NaN and infinity are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True, frozen=True)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def check_study(model: type[Model], tree: Tree, source: str) -> Model:
+    """Return a study file as its schema has it. Raises ConfigError with all that is wrong with it."""
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError(source, problems_of(error, tree, model)) from None
+
+
+class Range(StudySection):
+    """Values from one number to another: so many ``points``, evenly or in equal ratios, or every ``step``."""
+
+    first: Ms = Field(alias="from")
+    last: Ms = Field(alias="to")
+    points: Annotated[int, Field(ge=1, le=MOST_VALUES)] | None = None
+    step: Annotated[Ms, Field(gt=0)] | None = None
+    scale: Literal["linear", "log"] = "linear"
+
+    @model_validator(mode="after")
+    def _check(self) -> Range:
+        if (self.points is None) == (self.step is None):
+            raise ValueError("a range needs either points or step")
+        if self.scale == "log" and (self.points is None or self.first <= 0 or self.last <= 0):
+            raise ValueError("a log range needs points, and bounds above 0")
+        if self.step is not None and (self.last - self.first) / self.step > MOST_VALUES:
+            raise ValueError(f"a range has at most {MOST_VALUES:,} values; a larger step makes fewer")
+        return self
+
+    def values(self) -> list[float | int]:
+        """Return the values of the range."""
+        if self.step is not None:
+            count = max(0, math.floor((self.last - self.first) / self.step * (1 + 1e-12)) + 1)
+            found = [self.first + i * self.step for i in range(count)]
+        elif self.points == 1:
+            found = [self.first]
+        else:
+            assert self.points is not None
+            shares = [i / (self.points - 1) for i in range(self.points)]
+            if self.scale == "log":
+                found = [self.first * (self.last / self.first) ** share for share in shares]
+            else:
+                found = [self.first + (self.last - self.first) * share for share in shares]
+        return [_tidy(value) for value in found]
+
+
+def _tidy(value: float) -> float | int:
+    """Return a number without the dust of its arithmetic; a whole number as such."""
+    rounded = float(f"{value:.12g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+Axis = list[Any] | Range
+Axes = dict[str, Axis]
+Seeds = (
+    Annotated[str, Field(pattern=r"^[0-9]+(-[0-9]+)?$")]
+    | Annotated[list[Annotated[int, Field(ge=0, le=MOST_SEED)]], Field(min_length=1, max_length=MOST_VALUES)]
+)
+
+
+def axis_values(key: str, axis: Axis) -> list[Any]:
+    """Return the values of an axis; durations as numbers, so that figures can be drawn over them."""
+    return [plain_value(key, value) for value in (axis if isinstance(axis, list) else axis.values())]
+
+
+def parse_seeds(seeds: str | Sequence[int]) -> tuple[int, ...]:
+    """Return seeds from a list, or from text like 7 or 0-9. Raises ConfigError."""
+    if not isinstance(seeds, str):
+        return tuple(dict.fromkeys(seeds))
+    match = _SEEDS.fullmatch(seeds)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+    if last < first or last > MOST_SEED:
+        raise ConfigError("--seeds", [Problem("", f"{seeds!r} is neither a number nor a range like 0-9")])
+    if last - first >= MOST_VALUES:
+        raise ConfigError("--seeds", [Problem("", f"{seeds!r} is more than {MOST_VALUES:,} seeds")])
+    return tuple(range(first, last + 1))
+
+
+def base_of(path: Path, named: str | None, given: Mapping[str, Any] | None) -> tuple[Tree, Path]:
+    """Return the configuration that a study starts from, and the directory that its paths are relative to."""
+    from endive.config.load import read_toml
+
+    if given is not None:
+        return dict(given), path.resolve().parent
+    assert named is not None
+    base = path.resolve().parent / named
+    return read_toml(base), base.parent

@@ -1,0 +1,149 @@
+"""Sweep files: a base configuration, axes and seeds, unfolded into the configurations to run.
+
+[sweep]
+base = "base.toml"                    # or the tables of a configuration under [base]
+seeds = "0-9"                         # or a list
+
+[axes]
+"storage.provider" = ["s3", "s3x"]
+"workload.ingest.rate" = { from = 1, to = 100, points = 9, scale = "log" }   # or { from, to, step }
+
+[[zip]]                               # keys that change together
+"catalog.num_tables" = [1, 10]
+"catalog.num_groups" = [1, 10]
+
+[[exclude]]                           # combinations that make no sense
+"storage.provider" = "s3"
+"transaction.manifest_list_mode" = "append"
+
+[quick]                               # what --quick changes
+seeds = "0-2"
+set = { "simulation.duration_ms" = 60_000 }
+axes = { "workload.ingest.rate" = [1, 10] }
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from endive.config.errors import ConfigError, Problem
+from endive.config.load import check_document, read_toml
+from endive.config.schema import Document
+from endive.config.study import Axes, Seeds, StudySection, axis_values, base_of, check_study, parse_seeds
+from endive.config.translate import Tree
+
+
+class SweepSection(StudySection):
+    """``[sweep]``: where it starts from and how often each point is run."""
+
+    base: str | None = None
+    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+    seeds: Seeds = "0-2"
+
+
+class QuickSection(StudySection):
+    """``[quick]``: what ``--quick`` changes."""
+
+    seeds: Seeds | None = None
+    axes: Axes = Field(default_factory=dict)
+    set: Tree = Field(default_factory=dict)
+
+
+class SweepFile(StudySection):
+    """A sweep file."""
+
+    sweep: SweepSection
+    base: Tree | None = None
+    axes: Axes = Field(default_factory=dict)
+    zip: list[Axes] = Field(default_factory=list)
+    exclude: list[Tree] = Field(default_factory=list)
+    quick: QuickSection = Field(default_factory=QuickSection)
+
+
+class Sweep:
+    """A sweep file, read and counted, but not yet unfolded."""
+
+    def __init__(self, path: Path, *, quick: bool = False, seeds: str | None = None) -> None:
+        self.path = path
+        self._file = check_study(SweepFile, read_toml(path), str(path))
+        self._quick = self._file.quick if quick else QuickSection()
+        chosen = seeds if seeds is not None else self._quick.seeds
+        self.seeds = parse_seeds(self._file.sweep.seeds if chosen is None else chosen)
+        """The seeds that each configuration is run with."""
+        self._axes = {**self._file.axes, **self._quick.axes}
+        self._check()
+
+    @property
+    def name(self) -> str:
+        """The label of its experiments."""
+        return self._file.sweep.label or self.path.stem
+
+    @property
+    def combinations(self) -> int:
+        """How many configurations there are at the most."""
+        return math.prod(len(choices) for choices in self._choices)
+
+    def documents(self) -> Iterator[tuple[Tree, Document]]:
+        """Yield the values of the axes and the checked configuration that they make, in the order of the file.
+
+        Raises ConfigError with all that is wrong with any of them, after the last.
+        """
+        base, directory = base_of(self.path, self._file.sweep.base, self._file.base)
+        base["experiment"] = {"label": self.name}
+        problems: dict[str, Problem] = {}
+        for values in self._values():
+            try:
+                document = check_document(base, str(self.path), directory, {**self._quick.set, **values})
+            except ConfigError as error:
+                problems.update({str(problem): problem for problem in error.problems})
+            else:
+                yield values, document
+        if problems:
+            raise ConfigError(str(self.path), problems.values())
+
+    def _check(self) -> None:
+        problems = [Problem(f"axes.{key}", "has no values") for key, axis in self._axes.items() if not axis_values(key, axis)]
+        for number, group in enumerate(self._file.zip):
+            lengths = {len(axis_values(key, axis)) for key, axis in group.items()}
+            if len(lengths) > 1 or lengths <= {0}:
+                problems.append(Problem(f"zip[{number}]", "needs lists of one length, and at least one value"))
+        if (self._file.sweep.base is None) == (self._file.base is None):
+            problems.append(Problem("sweep.base", "is missing: name a configuration, or give one under [base]"))
+        varied = [*self._axes, *itertools.chain.from_iterable(self._file.zip)]
+        twice = sorted({key for key in varied if varied.count(key) > 1})
+        problems += [Problem(f"axes.{key}", "is varied twice") for key in twice]
+        for number, combination in enumerate(self._file.exclude):
+            unknown = sorted(set(combination) - set(varied))
+            if unknown:
+                problems.append(Problem(f"exclude[{number}].{unknown[0]}", "is no axis of this sweep"))
+        if problems:
+            raise ConfigError(str(self.path), problems)
+
+    @cached_property
+    def _choices(self) -> list[list[Tree]]:
+        """For each axis and each group of zipped keys, what it may be."""
+        single = [[{key: value} for value in axis_values(key, axis)] for key, axis in self._axes.items()]
+        zipped = [
+            [dict(zip(group, values, strict=True)) for values in zip(*itertools.starmap(axis_values, group.items()), strict=True)]
+            for group in self._file.zip
+        ]
+        return [*single, *zipped]
+
+    def _values(self) -> Iterator[Tree]:
+        for combination in itertools.product(*self._choices):
+            values: dict[str, Any] = {}
+            for part in combination:
+                values.update(part)
+            if not any(_matches(values, excluded) for excluded in self._file.exclude):
+                yield values
+
+
+def _matches(values: Tree, excluded: Tree) -> bool:
+    return all(values[key] in wanted if isinstance(wanted, list) else values[key] == wanted for key, wanted in excluded.items())

@@ -1,0 +1,109 @@
+"""Plans of sweeps: which experiments there are, what each will take, and which of their runs are finished."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from endive.config.errors import ConfigError, Problem
+from endive.config.schema import Document
+from endive.config.sweep import Sweep
+from endive.runs.effort import Effort, estimate_effort
+from endive.runs.identity import compute_experiment_hash
+from endive.runs.layout import named_experiment, run_directory
+from endive.runs.stored import StoredRun
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One configuration of a sweep: what the axes say, and the document that comes of it."""
+
+    values: Mapping[str, Any]
+    document: Document
+    experiment: str
+    """Hash of the experiment."""
+
+    @cached_property
+    def effort(self) -> Effort:
+        """What one run of it is likely to take."""
+        return estimate_effort(self.document)
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """All the points of a sweep and the seeds that each is run with."""
+
+    name: str
+    points: tuple[SweepPoint, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def runs(self) -> int:
+        """How many runs that makes."""
+        return len(self.points) * len(self.seeds)
+
+
+def plan_sweep(sweep: Sweep) -> SweepPlan:
+    """Unfold a sweep; configurations that come to the same are one point. Raises ConfigError with all that is wrong with it."""
+    points: dict[str, SweepPoint] = {}
+    for values, document in sweep.documents():
+        experiment = compute_experiment_hash(document)
+        points.setdefault(experiment, SweepPoint(values, document, experiment))
+    if not points:
+        raise ConfigError(str(sweep.path), [Problem("exclude", "leaves no point")])
+    return SweepPlan(sweep.name, tuple(points.values()), sweep.seeds)
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A point with a seed."""
+
+    point: SweepPoint
+    seed: int
+
+    @property
+    def effort(self) -> Effort:
+        """What it is likely to take."""
+        return self.point.effort
+
+    def directory(self, root: Path) -> Path:
+        """Return where it is written."""
+        return run_directory(named_experiment(root, self.point.document.experiment.label, self.point.experiment), self.seed)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a plan still has to do."""
+
+    todo: tuple[PlannedRun, ...]
+    finished: int = 0
+    damaged: tuple[str, ...] = field(default=())
+    """Runs whose files were there but not whole."""
+
+    @cached_property
+    def effort(self) -> Effort:
+        """What it will take, all runs together."""
+        return sum((run.effort for run in self.todo), Effort())
+
+
+def remaining_work(plan: SweepPlan, root: Path) -> Work:
+    """Find which runs are finished, by their checksums, and which are still to do."""
+    runs = [PlannedRun(point, seed) for point in plan.points for seed in plan.seeds]
+    with ThreadPoolExecutor(min(16, 4 * (os.cpu_count() or 1))) as pool:
+        found = list(pool.map(lambda run: _state(StoredRun(run.directory(root))), runs))
+    todo = tuple(run for run, state in zip(runs, found, strict=True) if state is not None)
+    damaged = tuple(f"{run.point.experiment}/{run.seed}: {state}" for run, state in zip(runs, found, strict=True) if state)
+    return Work(todo, len(runs) - len(todo), damaged)
+
+
+def _state(stored: StoredRun) -> str | None:
+    """Return None if the run is whole, nothing to say if it was never run, and otherwise what is wrong with it."""
+    if not stored.directory.exists():
+        return ""
+    problem = stored.problem()
+    return problem if problem is None or stored.results.exists() else ""
