@@ -44,9 +44,9 @@ def _sources(node: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
     if node.is_file():
         if path.endswith(".py"):
             yield path, node
-        return
-    for child in node.iterdir():
-        yield from _sources(child, f"{path}/{child.name}")
+    elif node.is_dir():
+        for child in node.iterdir():
+            yield from _sources(child, f"{path}/{child.name}")
 
 
 def get_git_sha() -> str | None:

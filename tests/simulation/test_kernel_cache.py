@@ -1,88 +1,119 @@
-"""Compiled code is kept in the user's cache: found again, whole, and apart for each version of the code."""
+"""Kernels are kept in the user's cache: found again, whole, apart for each version of the code, and compiled once only."""
 
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
+import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from endive.simulation.compiled import jit, kernel
+from endive.simulation.compiled import cache, features
+from endive.simulation.compiled.features import ALL, Features
 
-# Compiles a small function of its own through the same decorator: the kernel itself takes too long for a test.
+FEATURES = Features(endive=True, cas=True)
+
+# Compiles something else in the kernel's place, since the kernel takes too long, and leaves a mark each time that it does.
 PROGRAM = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import doubled
-print(doubled.twice(21), sum(doubled.twice.stats.cache_hits.values()))
+import os, sys, time
+from pathlib import Path
+from endive.simulation.compiled import cache
+from endive.simulation.compiled.features import Features
+
+def build(features):
+    marks = Path(sys.argv[1])
+    marks.mkdir(exist_ok=True)
+    (marks / str(os.getpid())).touch()
+    time.sleep(float(sys.argv[2]))
+    return b"object code"
+
+cache._build = build
+cache.compile_kernel(Features(endive=True, cas=True), wait=sys.argv[3] == "wait")
 """
-MODULE = """
-from endive.simulation.compiled.jit import entry
-
-@entry
-def twice(x):
-    return 2 * x
-"""
 
 
-def start(folder: Path, cache: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, jit.CACHE_VARIABLE: str(cache)}
-    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder)], env=environment, stdout=subprocess.PIPE, text=True)
+def start(folder: Path, seconds: float, how: str = "wait") -> subprocess.Popen[bytes]:
+    environment = {**os.environ, cache.CACHE_VARIABLE: str(folder / "cache")}
+    command = [sys.executable, "-c", PROGRAM, str(folder / "marks"), str(seconds), how]
+    return subprocess.Popen(command, env=environment)
 
 
-def answers(*processes: subprocess.Popen[str]) -> list[str]:
-    found = [process.communicate(timeout=120)[0].strip() for process in processes]
-    assert all(process.returncode == 0 for process in processes)
-    return found
+def builds(folder: Path) -> int:
+    return len(list((folder / "marks").glob("*")))
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "doubled.py").write_text(MODULE)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
     return tmp_path
 
 
-def test_a_second_process_finds_what_the_first_has_compiled(folder: Path) -> None:
-    cache = folder / "cache"
-    assert answers(start(folder, cache)) == ["42 0"]
-    assert answers(start(folder, cache)) == ["42 1"]
-    assert list(cache.rglob("*.nbc"))
-    assert not list(folder.glob("__pycache__/*.nbc"))
+def test_processes_that_start_at_once_compile_a_kernel_once(folder: Path) -> None:
+    together = [start(folder, 0.3) for _ in range(4)]
+    assert [process.wait(120) for process in together] == [0, 0, 0, 0]
+    assert builds(folder) == 1
+    assert cache.kernel_file(FEATURES).read_bytes() == b"object code"
+    assert start(folder, 0.0).wait(120) == 0
+    assert builds(folder) == 1
 
 
-def test_processes_that_start_at_once_do_no_harm(folder: Path) -> None:
-    cache = folder / "cache"
-    together = [start(folder, cache) for _ in range(4)]
-    assert all(answer.startswith("42 ") for answer in answers(*together))
-    assert answers(start(folder, cache)) == ["42 1"]
-    assert not list(cache.rglob("*.tmp*"))
+def test_one_that_does_not_wait_leaves_it_to_the_other(folder: Path) -> None:
+    first = start(folder, 600.0)
+    while not builds(folder):
+        time.sleep(0.05)
+    assert start(folder, 0.0, "leave").wait(120) == 0
+    assert builds(folder) == 1
+    assert not cache.is_cached(FEATURES)
+    first.kill()
+    first.wait()
+    assert start(folder, 0.0, "leave").wait(120) == 0, "a process that was killed holds no lock"
+    assert builds(folder) == 2
+    assert cache.is_cached(FEATURES)
 
 
-def test_a_read_only_installation_compiles_into_the_users_cache(folder: Path) -> None:
-    (folder / "doubled.py").chmod(0o444)
-    cache = folder / "elsewhere"
-    assert answers(start(folder, cache))[0].startswith("42")
-    assert list(cache.rglob("*.nbc"))
+def test_a_kernel_is_compiled_beside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    cache.compile_beside(ALL)
+    [command] = started
+    assert command[1:3] == ["-m", "endive.simulation.compiled.cache"]
+    assert Features.named(command[3]) == ALL
 
 
-def test_the_cache_bears_the_fingerprint_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(jit.CACHE_VARIABLE, str(tmp_path))
-    directory = jit.cache_directory()
-    assert directory.parent == tmp_path / "kernels"
-    assert not jit.is_cached()
-    (directory / "x").mkdir(parents=True)
-    (directory / "x" / "kernel.nbc").write_bytes(b"")
-    assert jit.is_cached()
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_cache_that_cannot_be_written_is_done_without(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "cache").mkdir()
+    (folder / "cache").chmod(stat.S_IRUSR | stat.S_IXUSR)
+    monkeypatch.setattr(cache, "_build", lambda _: b"object code")
+    assert cache._object_code(FEATURES, cache.kernel_file(FEATURES)) == b"object code"
+
+
+def test_a_file_in_the_place_of_the_cache_is_done_without(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "cache").write_text("not a directory")
+    monkeypatch.setattr(cache, "_build", lambda _: b"object code")
+    assert cache._object_code(FEATURES, cache.kernel_file(FEATURES)) == b"object code"
+
+
+def test_the_cache_bears_the_fingerprint_of_the_code(folder: Path) -> None:
+    path = cache.kernel_file(FEATURES)
+    assert path.parent.parent == folder / "cache" / "kernels"
+    assert path.name.startswith("endive-cas.")
+    assert cache.kernel_file(ALL) != path
 
 
 def test_without_a_choice_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(jit.CACHE_VARIABLE, raising=False)
+    monkeypatch.delenv(cache.CACHE_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere/cache")
-    assert str(jit.cache_directory()).startswith("/somewhere/cache/endive/kernels/")
+    assert str(cache.cache_directory()).startswith("/somewhere/cache/endive/kernels/")
 
 
-def test_what_is_called_from_outside_is_cached_and_the_rest_is_part_of_it() -> None:
-    assert type(kernel.advance._cache).__name__ == "FunctionCache"  # type: ignore[attr-defined]
-    assert type(kernel._finish._cache).__name__ == "NullCache"  # type: ignore[attr-defined]
+def test_every_feature_has_its_constant() -> None:
+    assert ALL.constants == {name: value for name, value in vars(features).items() if name.startswith("HAS_")}
+    for field in fields(Features):
+        one = Features(**{field.name: True})
+        assert Features.named(one.name) == one
+        assert sum(one.constants.values()) == 1

@@ -57,13 +57,15 @@ def run(
 
 
 def announce_compilation(output: Output, document: Document, trace: bool = False) -> None:
-    """The first run of a version compiles the engine; say so, since nothing is to be seen meanwhile."""
+    """Say so where a kernel has to be compiled first, since nothing is to be seen meanwhile."""
     if trace or document.simulation.engine == "reference":
         return
-    from endive.simulation.compiled.jit import is_cached
+    from endive.config import build_simulation_config
+    from endive.simulation import Simulation
 
-    if not is_cached():
-        output.note("compiling the engine; this is done once for each version and takes some 30 seconds")
+    simulation = Simulation(build_simulation_config(document))
+    if simulation.engine == "compiled" and not simulation.is_compiled:
+        output.note("compiling the engine for this commit path and catalog; this is done once and takes some ten seconds")
 
 
 @contextmanager

@@ -45,6 +45,14 @@ class Simulation:
             return "reference"
         return "compiled"
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the kernel that the compiled engine needs for this configuration was compiled before."""
+        from endive.simulation.compiled.cache import is_cached
+        from endive.simulation.compiled.lower import features_of
+
+        return is_cached(features_of(self.config))
+
     def run(self) -> Statistics:
         """Run to the end and return all results."""
         statistics = Statistics()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from endive.simulation.compiled.features import HAS_FILES
 from endive.simulation.compiled.files import change_files
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.layout import NUM_OPERATIONS, UNUSED
@@ -67,7 +68,7 @@ def install(run: Any, txn: Any, slot: int) -> None:
                 partition_version_at(run, table.first_partition + written).value += 1
         else:
             table.whole_commits += 1
-        if run.tracks_files:
+        if HAS_FILES and run.tracks_files:
             change_files(run, txn, slot, t, traits_at(run, txn.cls, txn.operation))
             second = traits_at(run, txn.cls, NUM_OPERATIONS + txn.operation)
             if second.kind != UNUSED:

@@ -8,8 +8,9 @@ import numpy as np
 
 from endive.catalog import CatalogCounters
 from endive.simulation.compiled import layout
-from endive.simulation.compiled.kernel import FINISHED, HISTORY_FULL, ROWS_FULL, SLOTS_FULL, advance, begin
-from endive.simulation.compiled.lower import lower, with_more_slots, with_room_in_history
+from endive.simulation.compiled.cache import load_kernel
+from endive.simulation.compiled.layout import FINISHED, HISTORY_FULL, ROWS_FULL, SLOTS_FULL
+from endive.simulation.compiled.lower import features_of, lower, with_more_slots, with_room_in_history
 from endive.simulation.compiled.rows import to_batch
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS, Progress, Sink
@@ -26,6 +27,7 @@ class CompiledEngine:
     def __init__(self, config: SimulationConfig, sink: Sink, progress: Progress | None = None) -> None:
         self._config = config
         self._world = lower(config)
+        self._kernel = load_kernel(features_of(config))
         self._names = [cls.name for cls in config.workload.config.workload_classes]
         self._sink = sink
         self._progress = progress
@@ -33,10 +35,10 @@ class CompiledEngine:
     def run(self) -> RunCounters:
         """Run to the end and return what happened at the catalog."""
         run = self._world.run[0]
-        begin(self._world.run)
+        self._kernel.begin(self._world.run)
         outcome = -1
         while outcome != FINISHED:
-            outcome = advance(self._world.run, _EVENTS_AT_ONCE)
+            outcome = self._kernel.advance(self._world.run, _EVENTS_AT_ONCE)
             if outcome == ROWS_FULL:
                 self._flush()
             elif outcome == HISTORY_FULL:

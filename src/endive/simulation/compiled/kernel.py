@@ -2,7 +2,7 @@
 
 The counterpart of ``endive.transaction.lifecycle``: the same steps in the same order, cut at the moments that touch what
 transactions share. ``advance`` runs until the rows are full, more room is needed, or the run is over; all its state is in the
-arrays, so it can be called again.
+arrays, so it can be called again. Which branches there are depends on the features of the kernel (``features.py``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ from endive.simulation.compiled.commits import (
     take_snapshot,
 )
 from endive.simulation.compiled.draws import catalog_uniform, storage_uniform, value
+from endive.simulation.compiled.features import (
+    HAS_CAS,
+    HAS_ENDIVE,
+    HAS_FILES,
+    HAS_ICEBERG,
+    HAS_LIST_APPENDS,
+    HAS_LOG,
+    HAS_PYICEBERG,
+)
 from endive.simulation.compiled.heap import pop, push
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
@@ -33,7 +42,7 @@ from endive.simulation.compiled.iceberg import (
     prepare,
     take_handles,
 )
-from endive.simulation.compiled.jit import entry, inlined, jit
+from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.layout import (
     ABORTED,
     AFTER_COMMIT,
@@ -60,6 +69,8 @@ from endive.simulation.compiled.layout import (
     FAILED_COMMIT,
     FAILED_COMPACTION,
     FILE_WRITE,
+    FINISHED,
+    HISTORY_FULL,
     ICEBERG,
     LIST_APPEND,
     LIST_APPENDS,
@@ -71,6 +82,7 @@ from endive.simulation.compiled.layout import (
     LOG_ENTRY,
     MAX_RETRIES,
     MERGE,
+    PAUSED,
     PER_ATTEMPT_IO,
     PYICEBERG,
     READ,
@@ -78,6 +90,8 @@ from endive.simulation.compiled.layout import (
     REFRESH,
     RESTART,
     RETRY_READ,
+    ROWS_FULL,
+    SLOTS_FULL,
     START_READ,
     TIMEOUT,
     VALIDATION,
@@ -113,19 +127,16 @@ from endive.simulation.compiled.steps import (
     write_metadata,
 )
 
-FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED = range(5)
 
-
-@entry
-def advance(runs: Any, max_events: int) -> int:
+@jit
+def advance(run: Any, max_events: int) -> int:
     """Take events until something has to be done outside; says what."""
-    run = runs[0]
     for _ in range(max_events):
         if run.rows_used >= run.row_capacity:
             return ROWS_FULL
         if run.free_head < 0:
             return SLOTS_FULL
-        if run.tracks_files and run.history_end - run.history_first + 2 * run.max_tables > run.history_capacity:
+        if HAS_FILES and run.history_end - run.history_first + 2 * run.max_tables > run.history_capacity:
             return HISTORY_FULL
         if run.heap_size == 0:
             return FINISHED
@@ -144,10 +155,9 @@ def advance(runs: Any, max_events: int) -> int:
     return PAUSED
 
 
-@entry
-def begin(runs: Any) -> None:
+@jit
+def begin(run: Any) -> None:
     """Put the first arrival of each source into the queue."""
-    run = runs[0]
     for source_id in range(run.num_sources):
         _await_arrival(run, source_id)
 
@@ -191,21 +201,31 @@ def _await_event(run: Any, txn: Any, slot: int, event: int, delay_ms: float) -> 
 def _take_effect(run: Any, txn: Any, slot: int) -> None:
     """What the transaction's event does, and what follows until its next one."""
     event = txn.event
-    if event == CAS_EFFECT:
-        _cas_effect(run, txn, slot)
-    elif event == START_READ:
+    if event == START_READ:
         _start(run, txn, slot)
-    elif event == RETRY_READ:
-        _retry(run, txn, slot)
-    elif event == REFRESH:
-        _refreshed(run, txn, slot)
-    elif event == AFTER_COMMIT:
-        _committed(run, txn, slot)
-    elif event == CHECK:
-        _checked(run, txn, slot)
     elif event == DONE:
         _finish(run, txn, slot)
-    elif event == LOG_COMMIT:
+    elif HAS_CAS and event == CAS_EFFECT:
+        _cas_effect(run, txn, slot)
+    elif HAS_ENDIVE and event == RETRY_READ:
+        _retry(run, txn, slot)
+    elif HAS_FILES and event == REFRESH:
+        _refreshed(run, txn, slot)
+    elif HAS_ICEBERG and event == AFTER_COMMIT:
+        _committed(run, txn, slot)
+    elif HAS_PYICEBERG and event == CHECK:
+        _checked(run, txn, slot)
+    else:
+        if HAS_LOG:
+            _log_event(run, txn, slot, event)
+        if HAS_LIST_APPENDS:
+            _list_event(run, txn, slot, event)
+
+
+@inlined
+def _log_event(run: Any, txn: Any, slot: int, event: int) -> None:
+    """What an event of a catalog that is a log does."""
+    if event == LOG_COMMIT:
         _log_commit(run, txn, slot)
     elif event == APPEND_EFFECT:
         _append_effect(run, txn, slot)
@@ -213,11 +233,16 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
         _compaction_effect(run, txn, slot)
     elif event == DISCOVERY:
         _discovered(run, txn, slot)
-    elif event == LISTS_READ:
+
+
+@inlined
+def _list_event(run: Any, txn: Any, slot: int, event: int) -> None:
+    """What an event of a manifest list that is appended to does (ML+)."""
+    if event == LISTS_READ:
         _lists_read(run, txn, slot)
     elif event == LIST_APPEND:
         _list_append_effect(run, txn, slot)
-    else:
+    elif event == LIST_REWRITE:
         _list_rewritten(run, txn, slot)
 
 
@@ -228,7 +253,8 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
 def _request_read(run: Any, txn: Any, slot: int, event: int) -> None:
     """Send a read of the catalog; it takes effect when the event comes."""
     txn.success_ms = value(run, run.catalog[READ], catalog_uniform(txn))
-    txn.failure_ms = value(run, run.catalog[LOG_ENTRY], catalog_uniform(txn)) if run.log_entry_read else 0.0
+    if HAS_LOG:
+        txn.failure_ms = value(run, run.catalog[LOG_ENTRY], catalog_uniform(txn)) if run.log_entry_read else 0.0
     txn.effect_ms = moment_of_effect_ms(txn.success_ms, run.linearization)
     _await_event(run, txn, slot, event, txn.effect_ms)
 
@@ -236,7 +262,9 @@ def _request_read(run: Any, txn: Any, slot: int, event: int) -> None:
 @jit
 def _rest_of_read(run: Any, txn: Any) -> float:
     """What is left of a read after its effect; log entries since the checkpoint make it longer."""
-    return txn.success_ms + txn.failure_ms * group_at(run, txn.group).entries - txn.effect_ms  # type: ignore[no-any-return]
+    if HAS_LOG:
+        return txn.success_ms + txn.failure_ms * group_at(run, txn.group).entries - txn.effect_ms  # type: ignore[no-any-return]
+    return txn.success_ms - txn.effect_ms  # type: ignore[no-any-return]
 
 
 @jit
@@ -260,7 +288,8 @@ def _start(run: Any, txn: Any, slot: int) -> None:
     """The snapshot that the work is based on, and the work."""
     cls = class_at(run, txn.cls)
     take_snapshot(run, txn, slot)
-    take_handles(run, txn, slot)
+    if HAS_FILES:
+        take_handles(run, txn, slot)
     if not _end_read(run, txn) or not read_tables(run, txn, cls):
         return
     if txn.operation == READ_ONLY:
@@ -273,32 +302,42 @@ def _start(run: Any, txn: Any, slot: int) -> None:
         txn.entered_ms = txn.now_ms
     txn.attempt = 0
     txn.append_due = 1
-    if cls.commit_path == ICEBERG:
+    if HAS_ICEBERG and cls.commit_path == ICEBERG:
         _request_read(run, txn, slot, REFRESH)
-    elif cls.commit_path == PYICEBERG:
+    elif HAS_PYICEBERG and cls.commit_path == PYICEBERG:
         _stage(run, txn, slot)
-    else:
+    elif HAS_ENDIVE:
         _make_manifests(run, txn, slot)
 
 
 @inlined
 def _refreshed(run: Any, txn: Any, slot: int) -> None:
     """The state at the beginning of an attempt on Iceberg's paths (PyIceberg: of a retry): validate, and prepare the commit."""
-    python = class_at(run, txn.cls).commit_path == PYICEBERG
     take_snapshot(run, txn, slot)
     if not _end_read(run, txn):
         return
     for t in range(txn.written):
-        outcome = validate_again(run, txn, slot, t) if python else prepare(run, txn, slot, t)
+        outcome = _prepare(run, txn, slot, t)
         if outcome == CUT_OFF:
             return
         if outcome != PREPARED:
             _end_by_conflict(run, txn, slot, outcome == REAL_CONFLICT)
             return
-    if python:
+    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == PYICEBERG:
         _stage(run, txn, slot)
     else:
         _begin_commit(run, txn, slot)
+
+
+@inlined
+def _prepare(run: Any, txn: Any, slot: int, t: int) -> int:
+    """Validate a table and make its new state (PyIceberg: validate it); says how it ended."""
+    outcome = PREPARED
+    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == PYICEBERG:
+        outcome = validate_again(run, txn, slot, t)
+    elif HAS_ICEBERG:
+        outcome = prepare(run, txn, slot, t)
+    return outcome
 
 
 @inlined
@@ -376,7 +415,7 @@ def _make_manifests(run: Any, txn: Any, slot: int) -> None:
     cls = class_at(run, txn.cls)
     if not read_lists(run, txn, cls):
         return
-    if run.ml_append and txn.append_due and txn.operation != EXPIRE_SNAPSHOTS:
+    if HAS_LIST_APPENDS and txn.append_due and txn.operation != EXPIRE_SNAPSHOTS:
         _await_event(run, txn, slot, LISTS_READ, 0.0)
     elif write_manifests(run, txn, cls):
         _made_manifests(run, txn, slot)
@@ -454,9 +493,9 @@ def _list_append_effect(run: Any, txn: Any, slot: int) -> None:
 def _begin_commit(run: Any, txn: Any, slot: int) -> None:
     txn.elapsed_ms = 0.0
     txn.round_trips = 0
-    if run.catalog_kind == CAS:
+    if HAS_CAS and run.catalog_kind == CAS:
         _request(run, txn, slot, COMMIT, FAILED_COMMIT, CAS_EFFECT)
-    else:
+    elif HAS_LOG:
         _await_event(run, txn, slot, LOG_COMMIT, 0.0)
 
 
@@ -550,20 +589,23 @@ def _end_commit(run: Any, txn: Any, slot: int, success: bool, effect_at: float) 
     cls = class_at(run, txn.cls)
     txn.times[CATALOG_COMMIT] += txn.elapsed_ms
     txn.event_count += txn.round_trips
-    if success and cls.commit_path == ICEBERG:
+    if not success:
+        _lost_attempt(run, txn, slot)
+    elif HAS_ICEBERG and cls.commit_path == ICEBERG:
         _request_read(run, txn, slot, AFTER_COMMIT)
-    elif success:
-        if cls.commit_path != PYICEBERG or clean_up(run, txn):
+    elif HAS_PYICEBERG and cls.commit_path == PYICEBERG:
+        if clean_up(run, txn):
             _succeed(run, txn, slot, effect_at)
     else:
-        _lost_attempt(run, txn, slot)
+        _succeed(run, txn, slot, effect_at)
 
 
 @jit
 def _lost_attempt(run: Any, txn: Any, slot: int) -> None:
     """Give up, or wait and read the catalog again."""
     cls = class_at(run, txn.cls)
-    txn.lost_files += txn.counts[FILE_WRITE] + txn.counts[LIST_WRITE] - txn.written_before
+    if HAS_PYICEBERG:
+        txn.lost_files += txn.counts[FILE_WRITE] + txn.counts[LIST_WRITE] - txn.written_before
     if txn.attempt >= cls.max_retries:
         if _clean_up(run, txn, slot):
             _abort(run, txn, slot, MAX_RETRIES)
@@ -580,10 +622,11 @@ def _lost_attempt(run: Any, txn: Any, slot: int) -> None:
 @jit
 def _clean_up(run: Any, txn: Any, slot: int) -> bool:
     """What is deleted when an operation ends without success."""
-    path = class_at(run, txn.cls).commit_path
-    if path == ICEBERG:
+    if HAS_ICEBERG and class_at(run, txn.cls).commit_path == ICEBERG:
         return delete_all(run, txn, slot)
-    return path != PYICEBERG or clean_up(run, txn)
+    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == PYICEBERG:
+        return clean_up(run, txn)
+    return True
 
 
 @jit

@@ -52,6 +52,9 @@ CAS, LOG = range(2)
     DONE,
 ) = range(14)
 
+# Why the kernel comes back.
+FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED = range(5)
+
 ARRIVALS = 2**62
 """Places of arrivals among the events of a moment begin here, after those of all transactions."""
 
@@ -117,7 +120,6 @@ RUN = np.dtype(
         # the configuration of the catalog
         ("catalog_kind", "i8"),
         ("linearization", "f8"),
-        ("ml_append", "i8"),
         ("log_entry_bytes", "i8"),
         ("compaction_threshold", "i8"),
         ("compaction_max_entries", "i8"),

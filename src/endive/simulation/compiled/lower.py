@@ -13,6 +13,7 @@ from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import QUANTILES, class_key, derive
 from endive.simulation.compiled import layout
+from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.layout import World
 from endive.simulation.compiled.memory import point
 from endive.simulation.config import SimulationConfig
@@ -143,6 +144,22 @@ def _builtin(part: object, allowed: Sequence[type], what: str) -> None:
         raise NotLowerableError(f"{what} {type(part).__name__} is not a built-in one")
 
 
+def features_of(config: SimulationConfig) -> Features:
+    """What the kernel must be able to do for a configuration. Classes on several commit paths take the kernel that knows all."""
+    paths = {config.policy_of(cls).commit_path for cls in config.workload.config.workload_classes}
+    several = len(paths) > 1
+    log = isinstance(config.catalog, AppendCatalog)
+    return Features(
+        endive=several or "endive" in paths,
+        iceberg=several or "iceberg" in paths,
+        pyiceberg=several or "pyiceberg" in paths,
+        files=config.catalog.table_model is not None,  # type: ignore[attr-defined]
+        cas=not log,
+        log=log,
+        list_appends=config.ml_append_mode,
+    )
+
+
 def lower(config: SimulationConfig) -> World:
     """The arrays of a run at its beginning."""
     check_lowerable(config)
@@ -207,7 +224,6 @@ class _Lowering:
         run["free_head"] = -1
         run["catalog_kind"] = layout.LOG if isinstance(catalog, AppendCatalog) else layout.CAS
         run["linearization"] = catalog.linearization
-        run["ml_append"] = config.ml_append_mode
         run["seal_threshold"] = config.manifest_list_seal_threshold_bytes
         run["num_groups"] = max(self.workload.config.groups) + 1
         run["convolved"] = config.convoy == "convolved"

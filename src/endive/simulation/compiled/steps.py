@@ -10,6 +10,7 @@ from typing import Any
 from endive.costs import backoff_ms, manifests_to_merge, whole_count
 from endive.simulation.compiled.convoys import convoy_ms
 from endive.simulation.compiled.draws import backoff_uniform, conflict_uniform, largest_storage_uniform, value
+from endive.simulation.compiled.features import HAS_LIST_APPENDS
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
     BACKOFF,
@@ -86,7 +87,9 @@ def write_manifests(run: Any, txn: Any, cls: Any) -> bool:
         return True
     if not access(run, txn, cls, FILE_WRITE, txn.written, PER_ATTEMPT_IO):
         return False
-    return bool(run.ml_append) or access(run, txn, cls, LIST_WRITE, txn.written, PER_ATTEMPT_IO)
+    if HAS_LIST_APPENDS:
+        return True
+    return access(run, txn, cls, LIST_WRITE, txn.written, PER_ATTEMPT_IO)
 
 
 @jit
