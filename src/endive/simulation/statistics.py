@@ -3,66 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from endive.simulation.rows import RESULT_SCHEMA, batch_to_results, results_to_batch
 from endive.simulation.summary import RunCounters
-from endive.transaction import TransactionResult, TransactionStatus
+from endive.transaction import TransactionResult
+from endive.transaction.types import VALIDATION_EXCEPTION
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_SUMMED = {
+    "total_retries": "n_retries",
+    "manifest_list_reads": "manifest_list_reads",
+    "manifest_list_writes": "manifest_list_writes",
+    "manifest_file_reads": "manifest_file_reads",
+    "manifest_file_writes": "manifest_file_writes",
+}
+"""Counters that are sums of a column."""
 
+
+class _MadeWhenAsked:
+    """The list of results of a ``Statistics``, made of its batches when somebody reads it."""
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> tuple[()]: ...
+    @overload
+    def __get__(self, owner: Statistics, kind: type) -> list[TransactionResult]: ...
+    def __get__(self, owner: Statistics | None, kind: type) -> tuple[()] | list[TransactionResult]:
+        if owner is None:
+            return ()  # the default of the dataclass
+        for batch in owner._batches[owner._converted :]:
+            owner._results += batch_to_results(batch)
+        owner._converted = len(owner._batches)
+        return owner._results
+
+    def __set__(self, owner: Statistics, results: Sequence[TransactionResult]) -> None:
+        owner._batches = [results_to_batch(results)] if results else []
+        owner._results, owner._converted = [], 0
+
+
+@dataclass
 class Statistics:
-    """A sink that keeps all rows, and counts as it goes.
+    """A sink that keeps all rows as Arrow batches, and counts as it goes.
+
+    ``transactions`` has them as objects, which costs some 30 µs each and is done when it is read; to add a result, call
+    ``record_transaction``.
 
     >>> statistics = Statistics()
     >>> statistics.committed
     0
     """
 
-    def __init__(self) -> None:
-        self.transactions: list[TransactionResult] = []
-        self.counters = RunCounters({})
-        self.committed = 0
-        self.aborted = 0
-        self.in_flight = 0
-        self.total_retries = 0
-        self.validation_exceptions = 0
-        self.manifest_list_reads = 0
-        self.manifest_list_writes = 0
-        self.manifest_file_reads = 0
-        self.manifest_file_writes = 0
+    transactions: _MadeWhenAsked = _MadeWhenAsked()
+    committed: int = 0
+    aborted: int = 0
+    in_flight: int = 0
+    total_retries: int = 0
+    validation_exceptions: int = 0
+    manifest_list_reads: int = 0
+    manifest_list_writes: int = 0
+    manifest_file_reads: int = 0
+    manifest_file_writes: int = 0
+    counters: RunCounters = field(default_factory=lambda: RunCounters({}))
+    _batches: list[pa.RecordBatch] = field(init=False, repr=False, compare=False)
+    _results: list[TransactionResult] = field(init=False, repr=False, compare=False)
+    _converted: int = field(init=False, repr=False, compare=False)
+    """How many of the batches are in ``_results`` already."""
 
     def __call__(self, batch: pa.RecordBatch) -> None:
         """Record the rows of a batch."""
-        for result in batch_to_results(batch):
-            self.record_transaction(result)
+        self._batches.append(batch)
+        for status in ("committed", "aborted", "in_flight"):
+            setattr(self, status, getattr(self, status) + _times(batch, "status", status))
+        self.validation_exceptions += _times(batch, "abort_reason", VALIDATION_EXCEPTION)
+        for counter, column in _SUMMED.items():
+            setattr(self, counter, getattr(self, counter) + (pc.sum(batch.column(column)).as_py() or 0))
 
     def record_transaction(self, result: TransactionResult) -> None:
         """Record one result."""
-        self.transactions.append(result)
-        self.committed += result.status is TransactionStatus.COMMITTED
-        self.aborted += result.status is TransactionStatus.ABORTED
-        self.in_flight += result.status is TransactionStatus.IN_FLIGHT
-        self.total_retries += result.total_retries
-        self.validation_exceptions += result.abort_reason == "validation_exception"
-        self.manifest_list_reads += result.manifest_list_reads
-        self.manifest_list_writes += result.manifest_list_writes
-        self.manifest_file_reads += result.manifest_file_reads
-        self.manifest_file_writes += result.manifest_file_writes
+        self(results_to_batch([result]))
 
     def to_table(self) -> pa.Table:
-        """The rows as an Arrow table."""
-        rows: Sequence[TransactionResult] = self.transactions
-        return pa.Table.from_batches([results_to_batch(rows)] if rows else [], schema=RESULT_SCHEMA)
+        """Return the rows as an Arrow table."""
+        return pa.Table.from_batches(self._batches, schema=RESULT_SCHEMA)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The rows as a pandas frame."""
+        """Return the rows as a pandas frame."""
         frame: pd.DataFrame = self.to_table().to_pandas()
         return frame
 
@@ -71,4 +104,9 @@ class Statistics:
         from endive.files import whole_file
 
         with whole_file(Path(path)) as temporary:
-            pq.write_table(self.to_table(), temporary)
+            pq.write_table(self.to_table().combine_chunks(), temporary)
+
+
+def _times(batch: pa.RecordBatch, column: str, value: str) -> int:
+    """Count how often a column has a value."""
+    return pc.sum(pc.equal(batch.column(column), value)).as_py() or 0
