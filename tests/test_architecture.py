@@ -1,4 +1,4 @@
-"""Imports point one way: model <- simulation <- config <- runs <- analysis <- pipeline <- report <- cli."""
+"""Imports point one way: arithmetic <- model <- simulation <- config <- runs <- analysis <- pipeline <- report <- cli."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ MODULES = {
 
 LAYERS = (
     ("utils", "files"),
-    ("randomness", "costs", "steps", "storage", "table", "catalog", "transaction", "conflict_detector", "workload"),
+    ("arithmetic",),
+    ("randomness", "steps", "storage", "table", "catalog", "transaction", "conflict_detector", "workload"),
     ("simulation",),
     ("config",),
     ("runs",),
@@ -32,7 +33,7 @@ LAYERS = (
     ("cli", "main", "__main__"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-MODEL = LAYERS[1]
+MODEL = LAYERS[1] + LAYERS[2]
 ALLOWED = {"endive.config": {"endive.runs.identity"}}
 """A name that is offered where scripts look for it, and looked up only when it is asked for."""
 

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from endive.randomness import Stream, derive, name_key, run_key
+from endive.arithmetic.draws import derive
+from endive.randomness import Stream, name_key, run_key
 from endive.storage import CATALOG, MANIFEST_FILE, ExponentialLatency, LognormalLatency, builtin_profiles, create_provider
 from endive.workload import Workload, WorkloadConfig
 from tests.storage import PROVIDERS, PUBLISHED, BySize, Lognormal

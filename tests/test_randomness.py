@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from endive.randomness import (
+from endive.arithmetic.draws import (
     EXPONENTIAL,
     FIXED,
     LOGNORMAL,
@@ -18,20 +18,15 @@ from endive.randomness import (
     NORMAL,
     QUANTILES,
     UNIFORM,
-    Purpose,
-    Stream,
-    class_key,
     derive,
     exact_normal_quantile,
     keyed_uniform,
     largest_uniform,
     mix64,
-    name_key,
     normal_quantile,
     quantile,
-    run_key,
-    transaction_streams,
 )
+from endive.randomness import Purpose, Stream, class_key, name_key, run_key, transaction_streams
 
 SMALLEST = 2.0**-53
 """The smallest uniform that a stream gives; the largest is 1 minus this."""

@@ -6,9 +6,6 @@ for one value. Nobody owns any state but the stream itself, which remembers how 
 
 Because no draw depends on what other transactions did before, two engines, two orders of events, or two configurations compared
 under one seed see the same arrivals, runtimes and latencies.
-
-The functions at module level are plain arithmetic on numbers. The compiled engine compiles these very functions, so they keep
-to the subset of Python that Numba understands, and integers stay within 64 bits by masking.
 """
 
 from __future__ import annotations
@@ -17,17 +14,12 @@ import hashlib
 import math
 from collections.abc import Sequence
 from enum import IntEnum
-from threading import Lock
 from typing import Protocol
 
 import numpy as np
 
-MASK = 0xFFFFFFFFFFFFFFFF
-GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: the increment of SplitMix64
-_MIX_1 = 0xBF58476D1CE4E5B9  # Stafford's variant 13, the finalizer of SplitMix64
-_MIX_2 = 0x94D049BB133111EB
-_WORD = 0xD6E8FEB86659FD93  # an odd multiplier that spreads small words (ordinals, purposes) over 64 bits
-_TO_UNIT = 2.0**-52
+from endive.arithmetic.draws import GOLDEN, MASK, QUANTILES, derive, keyed_uniform, largest_uniform, normal_quantile
+
 _SINGLE_DRAWS = 8
 _BLOCK = 64
 
@@ -45,173 +37,6 @@ class Purpose(IntEnum):
     CONFLICT = 8
     BACKOFF = 9
     GROUPS = 10
-
-
-def mix64(z: int) -> int:
-    """Scramble 64 bits into 64 bits (a bijection)."""
-    z = ((z ^ (z >> 30)) * _MIX_1) & MASK
-    z = ((z ^ (z >> 27)) * _MIX_2) & MASK
-    return z ^ (z >> 31)
-
-
-def derive(key: int, word: int) -> int:
-    """The key one level below ``key``: of a class in a run, a transaction in a class, a purpose in a transaction."""
-    return mix64(((key ^ ((word * _WORD) & MASK)) + GOLDEN) & MASK)
-
-
-def keyed_uniform(key: int, index: int) -> float:
-    """Draw number ``index`` of the stream ``key``: a uniform in the open interval (0, 1)."""
-    z = (key + index * GOLDEN) & MASK  # mix64, written out because this is where a run spends its time
-    z = ((z ^ (z >> 30)) * _MIX_1) & MASK
-    z = ((z ^ (z >> 27)) * _MIX_2) & MASK
-    return (((z ^ (z >> 31)) >> 12) + 0.5) * _TO_UNIT
-
-
-def largest_uniform(key: int, index: int, count: int) -> float:
-    """The largest of ``count`` draws from ``index`` on: the slowest of a batch, since quantiles grow with the uniform."""
-    largest = keyed_uniform(key, index)
-    for _ in range(count - 1):
-        index += 1
-        u = keyed_uniform(key, index)
-        if u > largest:
-            largest = u
-    return largest
-
-
-def _polynomial(r: float, c7: float, c6: float, c5: float, c4: float, c3: float, c2: float, c1: float, c0: float) -> float:
-    """The polynomial with coefficients ``c7`` to ``c0`` at ``r``, by Horner's rule."""
-    return ((((((c7 * r + c6) * r + c5) * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
-
-
-def exact_normal_quantile(u: float) -> float:
-    """The standard normal quantile of ``u``: Wichura's algorithm AS 241 (PPND16), right to about 1e-16, relative."""
-    q = u - 0.5
-    if abs(q) <= 0.425:
-        r = 0.180625 - q * q
-        # fmt: off
-        return q * _polynomial(
-            r, 2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
-            13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.387132872796366608,
-        ) / _polynomial(
-            r, 5226.495278852545925, 28729.085735721942674, 39307.89580009271061, 21213.794301586595867,
-            5394.1960214247511077, 687.1870074920579083, 42.313330701600911252, 1.0,
-        )
-        # fmt: on
-    tail = u if q < 0.0 else 1.0 - u
-    r = math.sqrt(-math.log(tail if tail > 0.0 else 1e-300))
-    # fmt: off
-    if r <= 5.0:
-        r -= 1.6
-        value = _polynomial(
-            r, 7.7454501427834140764e-4, 0.0227238449892691845833, 0.24178072517745061177, 1.27045825245236838258,
-            3.64784832476320460504, 5.7694972214606914055, 4.6303378461565452959, 1.42343711074968357734,
-        ) / _polynomial(
-            r, 1.05075007164441684324e-9, 5.475938084995344946e-4, 0.0151986665636164571966, 0.14810397642748007459,
-            0.68976733498510000455, 1.6763848301838038494, 2.05319162663775882187, 1.0,
-        )
-    else:
-        r -= 5.0
-        value = _polynomial(
-            r, 2.01033439929228813265e-7, 2.71155556874348757815e-5, 0.0012426609473880784386, 0.026532189526576123093,
-            0.29656057182850489123, 1.7848265399172913358, 5.4637849111641143699, 6.6579046435011037772,
-        ) / _polynomial(
-            r, 2.04426310338993978564e-15, 1.4215117583164458887e-7, 1.8463183175100546818e-5, 7.868691311456132591e-4,
-            0.0148753612908506148525, 0.13692988092273580531, 0.59983220655588793769, 1.0,
-        )
-    # fmt: on
-    return -value if q < 0.0 else value
-
-
-_CELLS = 128
-"""Cells of the quantile table for each power of two."""
-_POWERS = 53
-_SMALLEST = 2.0**-53
-
-
-def _quantile_table() -> list[float]:
-    """Cubics for the normal quantile of p in (2^-53, 1/2], four coefficients for each cell.
-
-    Cells have the same width within [2^-k-1, 2^-k), so they shrink with the tail, where the quantile is steep. In each the
-    cubic has the values and the slopes of the quantile at both ends.
-    """
-    table: list[float] = []
-    for power in range(_POWERS):
-        width = 2.0 ** (-power - 2) / _CELLS
-        for cell in range(_CELLS):
-            left = 2.0 ** (-power - 2) + cell * width
-            low, high = exact_normal_quantile(left), exact_normal_quantile(left + width)
-            slope_low = width * math.sqrt(2.0 * math.pi) * math.exp(low * low / 2.0)
-            slope_high = width * math.sqrt(2.0 * math.pi) * math.exp(high * high / 2.0)
-            rise = high - low
-            table += (low, slope_low, 3.0 * rise - 2.0 * slope_low - slope_high, slope_low + slope_high - 2.0 * rise)
-    return table
-
-
-QUANTILES = _quantile_table()
-"""What ``normal_quantile`` looks up, followed by the tables that distributions keep; compiled code gets the same as an array."""
-_KEEPING = Lock()
-
-
-def normal_quantile(u: float, table: Sequence[float]) -> float:
-    """The standard normal quantile of ``u``, right to 1e-9, from ``QUANTILES``."""
-    p = u if u < 0.5 else 1.0 - u
-    if p < _SMALLEST:
-        p = _SMALLEST
-    mantissa, exponent = math.frexp(p)
-    x = (mantissa - 0.5) * (2.0 * _CELLS)
-    cell = int(x)
-    x -= cell
-    i = 4 * (cell - _CELLS * (exponent + 1))
-    if i < 0:  # p is one half
-        return 0.0
-    z = table[i] + x * (table[i + 1] + x * (table[i + 2] + x * table[i + 3]))
-    return z if u < 0.5 else -z
-
-
-FIXED = 0
-UNIFORM = 1
-EXPONENTIAL = 2
-NORMAL = 3
-LOGNORMAL = 4
-TABLE = 5
-
-TABLE_CELLS = 1024
-"""Cells of a table of quantiles, over the normal scores from -8.3 to 8.3 (beyond them lies no uniform)."""
-SCORE_LIMIT = 8.3
-
-
-def keep_table(logarithms: Sequence[float]) -> int:
-    """Put a table of logarithms of quantiles behind ``QUANTILES`` and return its place. It stays: callers do so once for each."""
-    assert len(logarithms) == TABLE_CELLS + 1
-    with _KEEPING:
-        place = len(QUANTILES)
-        QUANTILES.extend(logarithms)
-    return place
-
-
-def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Sequence[float] = QUANTILES) -> float:
-    """The value of a distribution at the uniform ``u``, not below ``floor``.
-
-    The parameters ``a`` and ``b`` are: FIXED value, -; UNIFORM low, high; EXPONENTIAL mean, -; NORMAL mean, standard deviation;
-    LOGNORMAL mu, sigma; TABLE logarithm of the median, place of the table. ``table`` is for compiled code, which holds its own
-    copy of ``QUANTILES``.
-    """
-    if kind == LOGNORMAL:
-        value = math.exp(a + b * normal_quantile(u, table))
-    elif kind == FIXED:
-        value = a
-    elif kind == EXPONENTIAL:
-        value = -a * math.log1p(-u)
-    elif kind == NORMAL:
-        value = a + b * normal_quantile(u, table)
-    elif kind == TABLE:
-        x = (normal_quantile(u, table) + SCORE_LIMIT) * (TABLE_CELLS / (2.0 * SCORE_LIMIT))
-        cell = int(x)
-        i = int(b) + cell
-        value = math.exp(a + table[i] + (x - cell) * (table[i + 1] - table[i]))
-    else:
-        value = a + (b - a) * u
-    return value if value > floor else floor
 
 
 def name_key(name: str) -> int:

@@ -11,8 +11,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 _RESULT_CODE = (
+    "arithmetic",
     "randomness.py",
-    "costs.py",
+    "steps.py",
     "conflict_detector.py",
     "storage",
     "table",

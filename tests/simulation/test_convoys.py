@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from endive.randomness import QUANTILES, SCORE_LIMIT, Stream, derive, keyed_uniform, normal_quantile, quantile, run_key
+from endive.arithmetic.draws import QUANTILES, SCORE_LIMIT, derive, keyed_uniform, normal_quantile, quantile
+from endive.randomness import Stream, run_key
 from endive.simulation.compiled.convoys import LEVELS, SCORES, convoy_table
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.runner import EngineError, Simulation

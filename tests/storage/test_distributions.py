@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from endive.randomness import RandomSource, Stream, keyed_uniform, run_key
+from endive.arithmetic.draws import keyed_uniform
+from endive.randomness import RandomSource, Stream, run_key
 from endive.storage import (
     ExponentialLatency,
     FixedLatency,

@@ -5,7 +5,8 @@ from collections.abc import Callable, Generator
 import numpy as np
 import pytest
 
-from endive.randomness import RandomSource, Stream, keyed_uniform, run_key
+from endive.arithmetic.draws import keyed_uniform
+from endive.randomness import RandomSource, Stream, run_key
 from endive.storage import (
     CATALOG,
     MANIFEST_FILE,

@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 import pytest
 
+from endive.arithmetic.costs import backoff_ms
 from endive.catalog import AppendCatalog, CASCatalog, InstantCatalog
-from endive.costs import backoff_ms
 from endive.randomness import Purpose, Stream, TransactionStreams
 from endive.storage import FixedLatency, ProfiledProvider, StorageProfile, UniformLatency
 from endive.transaction import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 
+from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms
 from endive.catalog.base import DEFAULT_CATALOG_BYTES, Group, StoredCatalog, TableChanges
 from endive.catalog.types import CommitResult, IntentionRecord
-from endive.costs import failed_answer_ms, moment_of_effect_ms
 from endive.storage import CATALOG, StorageProvider, UnsupportedOperationError
 from endive.table import TableModel
 

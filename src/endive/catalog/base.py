@@ -12,8 +12,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from endive.arithmetic.costs import moment_of_effect_ms
 from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableMetadata
-from endive.costs import moment_of_effect_ms
 from endive.randomness import RandomSource
 from endive.steps import Step
 from endive.storage import CATALOG, StorageProvider

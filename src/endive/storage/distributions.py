@@ -11,8 +11,9 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
-from endive.costs import sized_median_ms
-from endive.randomness import EXPONENTIAL, FIXED, LOGNORMAL, NORMAL, UNIFORM, RandomSource, quantile
+from endive.arithmetic.costs import sized_median_ms
+from endive.arithmetic.draws import EXPONENTIAL, FIXED, LOGNORMAL, NORMAL, UNIFORM, quantile
+from endive.randomness import RandomSource
 
 Parameters = tuple[int, float, float, float]
 """Kind, a, b, floor, as ``endive.randomness.quantile`` takes them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from endive.randomness import quantile
+from endive.arithmetic.draws import quantile
 from endive.storage.distributions import Parameters, QuantileDistribution
 from endive.storage.provider import MANIFEST_FILE, StorageProfile
 

@@ -13,7 +13,8 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Self
 
-from endive.randomness import RandomSource, Stream, quantile
+from endive.arithmetic.draws import quantile
+from endive.randomness import RandomSource, Stream
 from endive.steps import REQUEST_FAILED, RequestFailedError
 from endive.storage.distributions import Parameters, QuantileDistribution, SizeBasedLatency
 from endive.storage.tables import TableLatency

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Self
 
-from endive.costs import sized_median_ms
-from endive.randomness import SCORE_LIMIT, TABLE, TABLE_CELLS, exact_normal_quantile, keep_table
+from endive.arithmetic.costs import sized_median_ms
+from endive.arithmetic.draws import SCORE_LIMIT, TABLE, TABLE_CELLS, exact_normal_quantile, keep_table
 from endive.storage.distributions import Parameters, QuantileDistribution
 
 _STEP = 2.0 * SCORE_LIMIT / TABLE_CELLS

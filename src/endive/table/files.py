@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from endive.costs import merge_bins, merged_away
+from endive.arithmetic.costs import merge_bins, merged_away
 from endive.table.traits import ALL_MANIFESTS, NO_SNAPSHOT, Traits
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from endive.arithmetic.costs import backoff_ms, failed_answer_ms, moment_of_effect_ms
 from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
-from endive.costs import backoff_ms, failed_answer_ms, moment_of_effect_ms
 from endive.randomness import Purpose, TransactionStreams
 from endive.steps import FailedAnswer, RequestFailedError, Step, WaitFor
 from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA

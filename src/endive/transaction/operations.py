@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from endive.costs import manifests_to_merge
+from endive.arithmetic.costs import manifests_to_merge
 from endive.table import OPERATION_FACTS
 from endive.transaction.base import Transaction
 from endive.transaction.types import ConflictCost

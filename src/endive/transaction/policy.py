@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from endive.costs import whole_count
+from endive.arithmetic.costs import whole_count
 from endive.randomness import RandomSource
 from endive.storage import FixedLatency, QuantileDistribution
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from endive.randomness import Purpose, Stream, derive, run_key
+from endive.arithmetic.draws import derive
+from endive.randomness import Purpose, Stream, run_key
 
 GroupSizes = Literal["uniform", "longtail"]
 _LONG_TAIL_ALPHA = 1.0

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from bisect import insort
 from functools import cache
 
-from endive.costs import pick
+from endive.arithmetic.costs import pick
 from endive.randomness import RandomSource
 
 Selection = tuple[frozenset[int], frozenset[int]]

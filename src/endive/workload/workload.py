@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from endive.costs import fractional_count, pick
-from endive.randomness import MASK, Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
+from endive.arithmetic.costs import fractional_count, pick
+from endive.arithmetic.draws import MASK
+from endive.randomness import Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
 from endive.storage import LatencyDistribution
 from endive.transaction import (
     FastAppendTransaction,

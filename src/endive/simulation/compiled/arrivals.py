@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.costs import fractional_count, pick
-from endive.randomness import Purpose, derive, keyed_uniform
+from endive.arithmetic.costs import fractional_count, pick
+from endive.arithmetic.draws import derive, keyed_uniform
+from endive.randomness import Purpose
 from endive.simulation.compiled.draws import uniform_at, value
 from endive.simulation.compiled.jit import inlined, jit, word
 from endive.simulation.compiled.layout import (

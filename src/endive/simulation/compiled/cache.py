@@ -28,7 +28,7 @@ from endive.simulation.compiled.features import Features
 from endive.utils import fingerprint
 
 CACHE_VARIABLE = "ENDIVE_CACHE_DIR"
-_CODE = ("randomness.py", "costs.py", "arithmetic", "table", "simulation/compiled")
+_CODE = ("arithmetic", "randomness.py", "table", "simulation/compiled")
 _NICENESS = 10
 
 log = logging.getLogger(__name__)

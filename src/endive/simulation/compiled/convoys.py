@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from endive.randomness import (
+from endive.arithmetic.draws import (
     EXPONENTIAL,
     FIXED,
     LOGNORMAL,

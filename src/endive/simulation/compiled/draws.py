@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.randomness import Purpose, derive, keyed_uniform, quantile
+from endive.arithmetic.draws import derive, keyed_uniform, quantile
+from endive.randomness import Purpose
 from endive.simulation.compiled.jit import jit, word
 from endive.simulation.compiled.memory import floats_at
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.costs import merge_bins, merged_away
+from endive.arithmetic.costs import merge_bins, merged_away
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import (
     history_at,

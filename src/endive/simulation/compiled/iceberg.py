@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from endive.costs import sized_median_ms
-from endive.randomness import quantile
+from endive.arithmetic.costs import sized_median_ms
+from endive.arithmetic.draws import quantile
 from endive.simulation.compiled.draws import conflict_uniform, largest_storage_uniform, value
 from endive.simulation.compiled.files import bins_of, hits_of, list_size, metadata_size, review
 from endive.simulation.compiled.jit import jit

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.costs import failed_answer_ms, moment_of_effect_ms
+from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms
 from endive.simulation.compiled.arrivals import next_delay_ms, submit
 from endive.simulation.compiled.commits import (
     append_record,

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from endive.arithmetic.draws import QUANTILES, derive
 from endive.catalog import AppendCatalog, StoredCatalog
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
-from endive.randomness import QUANTILES, class_key, derive
+from endive.randomness import class_key
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.layout import World

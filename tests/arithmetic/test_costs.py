@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from endive.costs import (
+from endive.arithmetic.costs import (
     backoff_ms,
     failed_answer_ms,
     fractional_count,
