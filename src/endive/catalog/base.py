@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -56,6 +56,15 @@ class Catalog(ABC):
         """The same catalog as one transaction sees it: drawing from its stream (if it has one), reading its table group."""
         return self
 
+    def narrowed(self, tables: Collection[int]) -> Catalog:
+        """The same view for a transaction that reads these tables only, where its costs depend on them."""
+        return self
+
+    @property
+    def takes_requirements(self) -> bool:
+        """Whether a commit says what it relies on and is checked by the catalog alone (REST), so that no client looks before."""
+        return False
+
     def fresh(self) -> Self:
         """The same catalog before its first commit, so that a configuration can be run more than once."""
         return copy.deepcopy(self)
@@ -102,6 +111,7 @@ class CatalogState:
         writes: Mapping[int, int],
         partitions: Mapping[int, frozenset[int]] | None,
         changes: Mapping[int, TableChanges] | None,
+        moves_ref: bool = True,
     ) -> None:
         """Put new versions in place of the old ones; snapshots that were handed out keep the old ones."""
         tables = list(self.tables)
@@ -118,10 +128,21 @@ class CatalogState:
             if files is not None and changes is not None:
                 for change in changes[table_id]:
                     files = files.after(change)
-            tables[table_id] = TableMetadata(table_id, new_version, table.num_partitions, versions, files)
+            ref = table.ref + moves_ref
+            tables[table_id] = TableMetadata(table_id, new_version, table.num_partitions, versions, files, ref)
         self.tables = tuple(tables)
         group.seq += 1
         self.counters.commit_success += 1
+
+    def is_over_limit(self, tables: Collection[int], limit_bytes: int, now_ms: float) -> bool:
+        """Whether one more snapshot makes the metadata of a table larger than ``limit_bytes``; remembers when it first did."""
+        for table_id in tables:
+            files = self.tables[table_id].files
+            if files is not None and files.model.metadata_size(files.snapshots + 1) > limit_bytes:
+                if self.counters.metadata_limit_reached_ms == 0.0:
+                    self.counters.metadata_limit_reached_ms = now_ms
+                return True
+        return False
 
 
 class StoredCatalog(Catalog):
@@ -192,7 +213,7 @@ class StoredCatalog(Catalog):
         """What happened so far."""
         return self._state.counters
 
-    def read(self, timestamp_ms: float = 0.0) -> Generator[float, None, CatalogSnapshot]:
+    def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
         """Learn the current state of the group."""
         snapshot, _ = yield from self._timed_read(timestamp_ms, self._state.groups[self._group_id])
         return snapshot

@@ -8,8 +8,25 @@ from dataclasses import dataclass, field
 from endive.catalog.append import AppendCatalog
 from endive.catalog.base import StoredCatalog
 from endive.catalog.cas import CASCatalog, InstantCatalog
+from endive.catalog.service import ServiceCatalog
 
 _SIZE = {"size_bytes": "size_bytes"}
+_SERVICE = (
+    "network",
+    "load",
+    "commit",
+    "check",
+    "workers",
+    "queue_limit",
+    "retry_after_ms",
+    "max_resends",
+    "lock",
+    "server_retries",
+    "coalesce",
+    "transfer_ms_per_mib",
+    "metadata_limit_bytes",
+)
+"""Settings of a service, which ``endive.config.build`` puts together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +69,7 @@ CATALOG_KINDS: Mapping[str, CatalogKind] = {
             },
         ),
         CatalogKind("instant", InstantCatalog, "instant catalog", stored=False, settings={"latency_ms": "latency_ms"}),
+        CatalogKind("service", ServiceCatalog, "catalog service", settings={key: key for key in _SERVICE}),
     )
 }
 CATALOG_SETTINGS = frozenset(key for kind in CATALOG_KINDS.values() for key in kind.settings)

@@ -18,6 +18,8 @@ class TableMetadata:
     partition_versions: tuple[int, ...]
     files: TableFiles | None = None
     """Its snapshots and manifests, where the catalog keeps account of them."""
+    ref: int = 0
+    """How often its main branch was moved: by every commit but an expiry of snapshots."""
 
     def with_version(self, new_version: int) -> TableMetadata:
         """The table at another version."""
@@ -59,6 +61,8 @@ class CommitResult:
     success: bool
     latency_ms: float
     round_trips: int = 1
+    reason: str | None = None
+    """Why it failed for good, so that another attempt is of no use; None where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,12 @@ class IntentionRecord:
     """Table id to the version that was read."""
     expected_offset: int | None = None
     """Where the transaction last saw the log end; None asks for the end as it is now."""
+    refs: Mapping[int, int] | None = None
+    """Table id to where its main branch was seen; None takes the versions before those of ``tables_written``."""
+    moves_ref: bool = True
+    """Whether it moves the main branches of its tables; an expiry of snapshots does not."""
+    rebasable: bool = False
+    """Whether it can be applied on top of another state without the client: appends can."""
 
 
 @dataclass
@@ -89,3 +99,12 @@ class CatalogCounters:
     append_logical_conflict: int = 0
     append_compactions_triggered: int = 0
     append_compactions_completed: int = 0
+    service_requests: int = 0
+    service_refused: int = 0
+    service_retries: int = 0
+    service_batches: int = 0
+    service_longest_queue: int = 0
+    service_busy_ms: float = 0.0
+    service_waited_ms: float = 0.0
+    metadata_limit_reached_ms: float = 0.0
+    """When a commit first failed because table metadata was too large; 0: never."""

@@ -7,11 +7,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from endive.catalog import StoredCatalog
-from endive.config.checks import partitions_per_table
+from endive.catalog import Coalesce, ServiceCatalog, ServiceSettings, StoredCatalog
+from endive.config.checks import partitions_per_table, spans_groups
 from endive.config.load import load_document
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
-from endive.config.schema import Closed, Distribution, Document, ManifestCounts, Periodic, Selection, Transactions, ZipfTables
+from endive.config.schema import (
+    CatalogSection,
+    Closed,
+    Distribution,
+    Document,
+    ManifestCounts,
+    Periodic,
+    Selection,
+    Transactions,
+    ZipfTables,
+)
 from endive.config.storage import catalog_kind, catalog_profile, storage_profile
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import Stream
@@ -66,9 +76,15 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
     profile = storage_profile(document.storage)
     catalog, transaction = document.catalog, document.transaction
     partitions = partitions_per_table(document)
-    groups = assign_groups(catalog.num_tables, catalog.num_groups, catalog.group_sizes, seed)
+    groups = assign_groups(catalog.num_tables, catalog.pointers, catalog.group_sizes, seed)
     classes = tuple(_class(resolved, document) for resolved in resolve_classes(document))
-    workload = WorkloadConfig(num_tables=catalog.num_tables, partitions_per_table=partitions, classes=classes, table_groups=groups)
+    workload = WorkloadConfig(
+        num_tables=catalog.num_tables,
+        partitions_per_table=partitions,
+        classes=classes,
+        table_groups=groups,
+        spans_groups=spans_groups(document),
+    )
     policy = _policy(transaction, document)
     return SimulationConfig(
         duration_ms=document.simulation.duration_ms,
@@ -95,6 +111,17 @@ def _catalog(document: Document, storage: StorageProfile, partitions: tuple[int,
     kind = catalog_kind(catalog, held)
     tables = len(partitions)
     model = TableModel(**document.table.model_dump()) if follows_iceberg(document) else None
+    if kind.catalog is ServiceCatalog:
+        return ServiceCatalog(
+            ProfiledProvider(held, Stream(0)),
+            tables,
+            partitions,
+            _service(catalog),
+            table_groups=groups,
+            table_model=model,
+            metadata_bytes=document.storage.sizes.table_metadata_bytes,
+            metadata_limit_bytes=catalog.metadata_limit_bytes,
+        )
     given: tuple[Any, ...] = (ProfiledProvider(held, Stream(0)),) if kind.stored else ()
     make: Callable[..., StoredCatalog] = kind.catalog
     return make(
@@ -105,6 +132,24 @@ def _catalog(document: Document, storage: StorageProfile, partitions: tuple[int,
         linearization=catalog.linearization,
         table_model=model,
         **{argument: getattr(catalog, key) for key, argument in kind.settings.items()},
+    )
+
+
+def _service(catalog: CatalogSection) -> ServiceSettings:
+    """The settings of a service: those that the file gives, and the defaults of the others."""
+    given = {name: getattr(catalog, name) for name in ("network", "load", "commit", "check")}
+    times: dict[str, Any] = {name: distribution(each, "lognormal") for name, each in given.items() if each is not None}
+    return ServiceSettings(
+        workers=catalog.workers,
+        queue_limit=catalog.queue_limit,
+        retry_after_ms=catalog.retry_after_ms,
+        max_resends=catalog.max_resends,
+        lock=catalog.lock or "none",
+        server_retries=catalog.server_retries,
+        coalesce=None if catalog.coalesce is None else Coalesce(**catalog.coalesce.model_dump()),
+        transfer_ms_per_mib=catalog.transfer_ms_per_mib,
+        writes_metadata=catalog.table_metadata_inlined,
+        **times,
     )
 
 

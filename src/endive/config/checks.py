@@ -51,8 +51,14 @@ def _topology(document: Document) -> Iterator[Problem]:
     per_table = catalog.partitions.per_table
     if not _one_number_per_table(document):
         yield Problem("catalog.partitions.per_table", f"needs one number for each of the {catalog.num_tables} tables", per_table)
-    if catalog.num_groups > catalog.num_tables:
+    if catalog.pointers > catalog.num_tables:
         yield Problem("catalog.num_groups", f"is more than the {catalog.num_tables} tables", catalog.num_groups)
+
+
+def spans_groups(document: Document) -> bool:
+    """Whether transactions may touch tables with pointers of their own: a service commits to all of them or to none."""
+    catalog = document.catalog
+    return catalog.type == "service" and catalog.pointers == catalog.num_tables
 
 
 def _one_number_per_table(document: Document) -> bool:
@@ -66,7 +72,7 @@ def _catalog_effects(document: Document) -> Iterator[Problem]:
     yield from _settings_of_other_kinds(
         catalog, [CATALOG_KINDS[name] for name in ([catalog.type] if catalog.type else INFERRED_KINDS)]
     )
-    if "group_sizes" in catalog.model_fields_set and catalog.num_groups == 1:
+    if "group_sizes" in catalog.model_fields_set and catalog.pointers == 1:
         yield Problem("catalog.group_sizes", "has an effect only with catalog.num_groups above 1", catalog.group_sizes)
 
 
@@ -78,6 +84,47 @@ def _settings_of_other_kinds(catalog: CatalogSection, kinds: Sequence[CatalogKin
         yield Problem(f"catalog.{key}", f"has an effect only with catalog.type = {owners}", getattr(catalog, key))
     if "provider" in catalog.model_fields_set and not any(kind.stored for kind in kinds):
         yield Problem("catalog.provider", f'has no effect with catalog.type = "{kinds[0].name}"', catalog.provider)
+
+
+def _service(document: Document) -> Iterator[Problem]:
+    """Keys of a service that contradict each other."""
+    catalog = document.catalog
+    given = catalog.model_fields_set
+    if catalog.type != "service":
+        return
+    for key in sorted({"linearization"} & given):
+        yield Problem(
+            f"catalog.{key}", 'has no effect with catalog.type = "service": a commit takes effect at the end of its service'
+        )
+    if catalog.queue_limit is not None and catalog.workers == 0 and catalog.coalesce is None:
+        yield Problem("catalog.queue_limit", "has no effect without a queue: say how many workers there are", catalog.queue_limit)
+    if catalog.queue_limit is None:
+        for key in sorted({"retry_after_ms", "max_resends"} & given):
+            yield Problem(f"catalog.{key}", "has an effect only with catalog.queue_limit", getattr(catalog, key))
+    if "transfer_ms_per_mib" in given and not catalog.table_metadata_inlined:
+        message = "has no effect with table_metadata_inlined = false: the client reads metadata.json by itself"
+        yield Problem("catalog.transfer_ms_per_mib", message, catalog.transfer_ms_per_mib)
+    if document.transaction.manifest_list_mode == "append":
+        yield Problem(
+            "transaction.manifest_list_mode", 'ML+ goes with the catalogs "cas" and "append", not with a service', "append"
+        )
+    if catalog.coalesce is not None:
+        yield from _coalesce(document)
+
+
+def _coalesce(document: Document) -> Iterator[Problem]:
+    catalog = document.catalog
+    if catalog.lock == "none":
+        yield Problem(
+            "catalog.lock", 'contradicts catalog.coalesce: commits of one table wait for each other; lock = "table" does', "none"
+        )
+    if "server_retries" in catalog.model_fields_set:
+        message = "has no effect with catalog.coalesce, which applies appends to whatever state there is"
+        yield Problem("catalog.server_retries", message, catalog.server_retries)
+    for cls in resolve_classes(document):
+        if cls.settings.tables_per_txn != 1:
+            message = "must be 1 with catalog.coalesce: a batch is of one table"
+            yield Problem(cls.key("tables_per_txn"), message, cls.settings.tables_per_txn)
 
 
 def _transaction_effects(document: Document) -> Iterator[Problem]:
@@ -189,9 +236,9 @@ def _access(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
 def _within_groups(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
     """A transaction never leaves its group, so no group may be too small for what it asks."""
     catalog, wanted = document.catalog, cls.settings.tables_per_txn
-    if not 1 < catalog.num_groups <= catalog.num_tables:
+    if not 1 < catalog.pointers <= catalog.num_tables or spans_groups(document):
         return
-    largest = group_sizes(catalog.num_tables, catalog.num_groups, catalog.group_sizes)[0]
+    largest = group_sizes(catalog.num_tables, catalog.pointers, catalog.group_sizes)[0]
     if isinstance(wanted, int) and wanted > largest:
         yield Problem(cls.key("tables_per_txn"), f"is more than the {largest} tables of the largest group", wanted)
     elif not isinstance(wanted, int) and largest == 1:
@@ -256,6 +303,7 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_simulation, {"simulation"}),
     (_topology, {"catalog"}),
     (_catalog_effects, {"catalog"}),
+    (_service, {"catalog", "transaction", "workload"}),
     (_transaction_effects, {"transaction"}),
     (_workload_effects, {"transaction", "workload"}),
     (_storage_effects, {"storage"}),

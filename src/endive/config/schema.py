@@ -289,12 +289,33 @@ class Partitions(Section):
         return self
 
 
+class Latency(Distribution):
+    """A time of service or on the way: lognormal, unless ``distribution`` says otherwise."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Latency:
+        self.checked("lognormal")
+        return self
+
+
+class CoalesceSection(Section):
+    """Group commit: what waits for the same table when a commit begins goes into one swap."""
+
+    linger_ms: NonNegative = Field(0.0, description="A commit waits so long for others.")
+    max_batch: Count = Field(0, description="At most so many in one swap; 0: any number.")
+
+
 class CatalogSection(Section):
     """``[catalog]``: who holds the versions of tables, and how a commit is installed."""
 
-    type: CatalogName | None = Field(None, description="Default cas, or append on a provider that can only append.")
+    type: CatalogName | None = Field(
+        None, description="Default cas, or append on a provider that can only append. service: REST, or a database."
+    )
     num_tables: AtLeastOne = Field(1, description="Tables, numbered from 0.")
-    num_groups: AtLeastOne = Field(1, description="Tables of a group share one sequence number. 1: single-file catalog.")
+    num_groups: AtLeastOne | None = Field(
+        None,
+        description="Tables of a group share one pointer. 1, the default: single-file catalog. With service: one for each table.",
+    )
     group_sizes: Literal["uniform", "longtail"] = Field("uniform", description="longtail: sizes in proportion to 1/rank.")
     partitions: Partitions = Field(default_factory=Partitions, description="How many partitions tables have.")
     provider: str | None = Field(None, description="A store of its own for the catalog. Default: that of [storage].")
@@ -305,6 +326,30 @@ class CatalogSection(Section):
     compaction_threshold: Count = Field(16_000_000, description="append: seal the log after so many bytes.")
     compaction_max_entries: Count = Field(0, description="append: or after so many entries; 0 never does.")
     log_entry_size: AtLeastOne = Field(100, description="append: bytes of a log entry.")
+    network: Latency | None = Field(None, description="service: the way there, and the way back. Default: median 1 ms, sigma 0.3.")
+    load: Latency | None = Field(None, description="service: time of service of a load. Default: median 5 ms, sigma 0.5.")
+    commit: Latency | None = Field(None, description="service: time of service of a commit. Default: median 10 ms, sigma 0.5.")
+    check: Latency | None = Field(None, description="service: time of service of a commit that has lost. Default: 2 ms.")
+    workers: Count = Field(0, description="service: requests that are served at once, the others wait in a queue; 0: no queue.")
+    queue_limit: Count | None = Field(None, description="service: beyond so many that wait, requests are refused (429, 503).")
+    retry_after_ms: NonNegative = Field(1000.0, description="service: a refused request is sent again after this.")
+    max_resends: Count = Field(5, description="service: so often; then the operation ends with service_unavailable.")
+    lock: Literal["none", "table"] | None = Field(
+        None, description="service: table makes a commit wait for others of its table, instead of failing at its end."
+    )
+    server_retries: Count = Field(0, description="service: an append that lost is applied again so often by the server.")
+    coalesce: CoalesceSection | None = Field(None, description="service: group commit of what waits for the same table.")
+    transfer_ms_per_mib: NonNegative = Field(
+        10.0, description="service: what a MiB of table metadata adds to the answer of a load."
+    )
+    metadata_limit_bytes: AtLeastOne | None = Field(
+        None, description="A commit that makes metadata.json larger fails for good (AWS Glue: 20 MB)."
+    )
+
+    @property
+    def pointers(self) -> int:
+        """How many groups of tables there are."""
+        return self.num_groups or (self.num_tables if self.type == "service" else 1)
 
 
 class TableSection(Section):

@@ -32,7 +32,7 @@ _BINS = 60 * _BINS_PER_DOUBLING
 class RunCounters:
     """What happened at the catalog and at the manifest lists of a run."""
 
-    counts: dict[str, int]
+    counts: dict[str, int | float]
 
     @classmethod
     def of(cls, catalog: CatalogCounters, lists: ManifestListCounters) -> RunCounters:

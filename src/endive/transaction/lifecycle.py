@@ -20,7 +20,7 @@ from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
 from endive.randomness import Purpose, TransactionStreams
 from endive.steps import FailedAnswer, RequestFailedError, Step, WaitFor
 from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
-from endive.table import TableChange, Traits
+from endive.table import APPEND, NO_SNAPSHOT, TableChange, Traits
 from endive.transaction.manifest_lists import ManifestLists
 from endive.transaction.policy import CommitPolicy
 from endive.transaction.trace import TraceEvent, Tracer
@@ -115,7 +115,8 @@ class Lifecycle:
         self.max_retries = max_retries
         self.ml_append_mode = ml_append_mode
         self.streams = streams or TransactionStreams(txn.txn_id)
-        self.catalog = catalog.bind(None if streams is None else streams.stream(Purpose.CATALOG), txn.group)
+        bound = catalog.bind(None if streams is None else streams.stream(Purpose.CATALOG), txn.group)
+        self.catalog = bound.narrowed(txn.tables_read)
         self.storage = storage if streams is None else storage.bind(streams.stream(Purpose.STORAGE))
         self.detector = conflict_detector
         self._bind_detector = streams is not None
@@ -241,6 +242,9 @@ class Lifecycle:
             writes,
             tables_read={table_id: snapshot.get_table(table_id).version for table_id in self._only_read},
             expected_offset=snapshot.log_offset,
+            refs={table_id: snapshot.get_table(table_id).ref for table_id in self._written},
+            moves_ref=any(traits.kind != NO_SNAPSHOT for traits in self._snapshots()),
+            rebasable=all(traits.kind == APPEND for traits in self._snapshots()),
         )
         self._emit("attempt")
         result, elapsed = yield from self._clocked(
@@ -252,6 +256,8 @@ class Lifecycle:
         self.times[CATALOG_COMMIT] += elapsed
         self.event_count += result.round_trips
         self._emit("commit" if result.success else "commit_failed", duration_ms=elapsed)
+        if result.reason is not None:
+            raise AbortError(result.reason)
         return result
 
     def _resolve_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot) -> Generator[Step, None, bool]:
@@ -396,8 +402,11 @@ class Lifecycle:
             except StopIteration as stop:
                 return stop.value, elapsed
             except RequestFailedError as error:
-                self.times[component] += elapsed
-                yield from self._wait(error.latency_ms, component, "request_failed")
+                if error.latency_ms > 0.0:
+                    yield error.latency_ms
+                    self.now_ms += error.latency_ms
+                self._enter(component, elapsed + error.latency_ms)
+                self._emit("request_failed", kind=error.reason, duration_ms=elapsed + error.latency_ms)
                 raise
             failed = None
             before = self.now_ms

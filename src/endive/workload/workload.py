@@ -66,6 +66,8 @@ class WorkloadConfig:
 
     classes: tuple[WorkloadClass, ...] = field(default=(), kw_only=True)
     table_groups: tuple[int, ...] | None = field(default=None, kw_only=True)
+    spans_groups: bool = field(default=False, kw_only=True)
+    """Whether a transaction may touch tables of several groups: where the catalog commits to all of them or to none."""
 
     def __post_init__(self) -> None:
         if self.num_tables < 1 or len(self.partitions_per_table) != self.num_tables:
@@ -182,7 +184,7 @@ class Source:
         """The first table is any of the class's; the others are of the same group."""
         cls, candidates = self.workload_class, self._candidates
         count = self._table_count(rng)
-        if len(self._config.group_members) == 1:
+        if self._config.spans_groups or len(self._config.group_members) == 1:
             read, written = cls.table_selector.select(count, len(candidates), rng)
             return frozenset(candidates[i] for i in read), frozenset(candidates[i] for i in written)
         first = candidates[next(iter(cls.table_selector.select(1, len(candidates), rng)[0]))]

@@ -82,6 +82,6 @@ class CompiledEngine:
 
     def _counters(self) -> RunCounters:
         run = self._world.run[0]
-        catalog = {field.name: int(run[field.name]) for field in dataclasses.fields(CatalogCounters)}
-        lists = {field.name: int(run[field.name]) for field in dataclasses.fields(ManifestListCounters)}
+        catalog = {field.name: run[field.name].item() for field in dataclasses.fields(CatalogCounters)}
+        lists = {field.name: run[field.name].item() for field in dataclasses.fields(ManifestListCounters)}
         return RunCounters.of(CatalogCounters(**catalog), ManifestListCounters(**lists))

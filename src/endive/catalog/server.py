@@ -1,0 +1,171 @@
+"""A catalog service as a queueing system: workers, a queue, locks of tables and batches, and what is measured about them.
+
+It owns nothing of the catalog's content. Requests are served in the order in which they arrive, ties by transaction id.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Generator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from endive.catalog.types import CatalogCounters
+from endive.steps import Signal, Step, WaitFor
+from endive.storage import FixedLatency, LognormalLatency, QuantileDistribution
+
+SERVICE_UNAVAILABLE = "service_unavailable"
+"""Why a transaction is aborted whose request was refused too often (429, 503)."""
+METADATA_TOO_LARGE = "metadata_too_large"
+"""Why a transaction is aborted whose table metadata has outgrown what the catalog takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coalesce:
+    """Group commit: a commit waits ``linger_ms`` for others of its table; at most ``max_batch`` make one swap (0: any number)."""
+
+    linger_ms: float = 0.0
+    max_batch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """How long a service takes, in milliseconds, and how many requests it takes at once.
+
+    ``network`` is one way. ``load`` and ``commit`` are times of service; ``check`` is that of a commit which is found to have lost.
+    ``workers`` of 0 serve any number at once. Beyond ``queue_limit`` waiting requests others are refused; the client sends them
+    again after ``retry_after_ms``, at most ``max_resends`` times.
+    """
+
+    network: QuantileDistribution = field(default_factory=lambda: LognormalLatency.from_median(1.0, 0.3, 0.0))
+    load: QuantileDistribution = field(default_factory=lambda: LognormalLatency.from_median(5.0, 0.5, 0.0))
+    commit: QuantileDistribution = field(default_factory=lambda: LognormalLatency.from_median(10.0, 0.5, 0.0))
+    check: QuantileDistribution = field(default_factory=lambda: FixedLatency(2.0))
+    workers: int = 0
+    queue_limit: int | None = None
+    retry_after_ms: float = 1000.0
+    max_resends: int = 5
+    lock: Literal["none", "table"] = "none"
+    server_retries: int = 0
+    coalesce: Coalesce | None = None
+    transfer_ms_per_mib: float = 10.0
+    """What each MiB of table metadata adds to the answer of a load."""
+    writes_metadata: bool = True
+    """The server writes metadata.json, within the time of service, and serves it with the load."""
+
+
+class Member:
+    """A commit that waits at the server to go into a batch."""
+
+    __slots__ = ("arrived_ms", "leads", "outcome", "request", "signal")
+
+    def __init__(self, request: object, arrived_ms: float) -> None:
+        self.request = request
+        self.arrived_ms = arrived_ms
+        self.signal = Signal()
+        self.leads = False
+        self.outcome: str | None = ""
+        """None: it took effect. Otherwise why it failed for good; empty: it lost."""
+
+
+class Server:
+    """Workers, the queue before them, locks of tables, and commits that wait for a batch of their table."""
+
+    def __init__(self, settings: ServiceSettings, counters: CatalogCounters) -> None:
+        self._settings = settings
+        self._counters = counters
+        self._busy = 0
+        self._waiting = 0
+        self._queue: deque[Signal] = deque()
+        self._locked: set[int] = set()
+        self._lock_queue: list[tuple[Collection[int], Signal]] = []
+        self._batches: dict[int, deque[Member]] = {}
+
+    def refuses(self, *, joins_batch: bool = False) -> bool:
+        """Whether a request that arrives now is sent away, because there are too many before it."""
+        limit = self._settings.queue_limit
+        if limit is None or self._waiting < limit:
+            return False
+        if joins_batch or self._is_full():
+            self._counters.service_refused += 1
+            return True
+        return False
+
+    def _is_full(self) -> bool:
+        return 0 < self._settings.workers <= self._busy
+
+    def enter(self, now_ms: float, *, waits_already: bool = False) -> Generator[Step, None, float]:
+        """Get a worker, waiting for one if need be; returns when. One that waits already (in a batch) is not counted twice."""
+        self._counters.service_requests += 1
+        if not self._is_full():
+            self._busy += 1
+            return now_ms
+        signal = Signal()
+        self._queue.append(signal)
+        if not waits_already:
+            self._waiting += 1
+        longest = self._counters.service_longest_queue
+        self._counters.service_longest_queue = max(longest, len(self._queue))
+        yield WaitFor(signal)
+        if not waits_already:
+            self._waiting -= 1
+        self._counters.service_waited_ms += signal.time_ms - now_ms
+        return signal.time_ms
+
+    def leave(self, began_ms: float, now_ms: float) -> None:
+        """Give the worker to the one who has waited longest, if any."""
+        self._counters.service_busy_ms += now_ms - began_ms
+        if self._queue:
+            self._queue.popleft().wake()
+        else:
+            self._busy -= 1
+
+    def lock(self, tables: Collection[int], now_ms: float) -> Generator[Step, None, float]:
+        """Lock the tables, all at once, waiting until nobody else holds one of them; returns when."""
+        if self._locked.isdisjoint(tables):
+            self._locked.update(tables)
+            return now_ms
+        signal = Signal()
+        self._lock_queue.append((tables, signal))
+        yield WaitFor(signal)
+        return signal.time_ms
+
+    def unlock(self, tables: Collection[int]) -> None:
+        """Give the locks to those who have waited for them, the longest waiting first."""
+        self._locked.difference_update(tables)
+        left = []
+        for wanted, signal in self._lock_queue:
+            if self._locked.isdisjoint(wanted):
+                self._locked.update(wanted)
+                signal.wake()
+            else:
+                left.append((wanted, signal))
+        self._lock_queue = left
+
+    def join(self, table: int, member: Member) -> None:
+        """Wait for a batch of the table; where none is open or under way, the member leads the next one."""
+        self._waiting += 1
+        if table in self._batches:
+            self._batches[table].append(member)
+        else:
+            self._batches[table] = deque([member])
+            member.leads = True
+
+    def take_batch(self, table: int) -> list[Member]:
+        """Those who go into the batch that begins now, the leader first."""
+        waiting, most = self._batches[table], self._settings.coalesce.max_batch if self._settings.coalesce else 0
+        batch = [waiting.popleft() for _ in range(min(len(waiting), most or len(waiting)))]
+        self._waiting -= len(batch)
+        self._counters.service_batches += 1
+        return batch
+
+    def end_batch(self, table: int, batch: list[Member]) -> None:
+        """Answer the others of the batch, and let the first of those who wait lead the next one."""
+        for member in batch[1:]:
+            member.signal.wake()
+        waiting = self._batches[table]
+        if waiting:
+            waiting[0].leads = True
+            waiting[0].signal.wake()
+        else:
+            del self._batches[table]

@@ -1,0 +1,270 @@
+"""A catalog behind a service: REST, or a database. Requests travel, wait for a worker, are served, and travel back.
+
+A commit is checked when its service begins: one that has lost is answered at once. Otherwise it takes effect at the end of its
+service, unless somebody else has moved its table meanwhile. See docs/explanation/services.md for the order of draws and events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from endive.catalog.base import StoredCatalog, TableChanges
+from endive.catalog.server import METADATA_TOO_LARGE, SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
+from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
+from endive.costs import BYTES_PER_MIB
+from endive.randomness import RandomSource, Stream, quantile
+from endive.steps import RequestFailedError, Step, WaitFor
+from endive.storage import TABLE_METADATA, QuantileDistribution, StorageProvider
+from endive.table import TableModel
+
+DEFAULT_METADATA_BYTES = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """What a commit asks of the service."""
+
+    tables: tuple[int, ...]
+    refs: Mapping[int, int]
+    seq: int
+    moves_ref: bool
+    rebasable: bool
+    partitions: Mapping[int, frozenset[int]] | None
+    changes: Mapping[int, TableChanges] | None
+
+
+class ServiceCatalog(StoredCatalog):
+    """A catalog service. With a pointer for each table, a commit requires only that the main branches it moves are where it saw
+    them, so an expiry of snapshots and an append do not conflict, and a commit over several tables takes effect as a whole.
+    """
+
+    def __init__(
+        self,
+        storage: StorageProvider,
+        num_tables: int,
+        partitions_per_table: Sequence[int],
+        settings: ServiceSettings | None = None,
+        *,
+        table_groups: Sequence[int] | None = None,
+        table_model: TableModel | None = None,
+        metadata_bytes: int = DEFAULT_METADATA_BYTES,
+        metadata_limit_bytes: int | None = None,
+    ) -> None:
+        groups = tuple(range(num_tables)) if table_groups is None else table_groups
+        super().__init__(storage, num_tables, partitions_per_table, table_groups=groups, table_model=table_model)
+        self.settings = settings or ServiceSettings()
+        self.metadata_bytes = metadata_bytes
+        self.metadata_limit_bytes = metadata_limit_bytes
+        self.own_pointers = len(set(groups)) == num_tables
+        self._rng: RandomSource = Stream(0)
+        self._tables: Collection[int] = range(num_tables)
+        self._server = Server(self.settings, self._state.counters)
+
+    def fresh(self) -> Self:
+        """The same catalog before its first commit, with an idle server."""
+        catalog = super().fresh()
+        catalog._server = Server(self.settings, catalog._state.counters)
+        return catalog
+
+    def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
+        """The same catalog as one transaction sees it."""
+        view = super().bind(rng, group)
+        if rng is not None:
+            view._rng = rng
+        return view
+
+    def narrowed(self, tables: Collection[int]) -> Self:
+        """The same view for a transaction that loads these tables only."""
+        self._tables = tables
+        return self
+
+    @property
+    def takes_requirements(self) -> bool:
+        """A commit is one POST that says what it relies on; the server writes the metadata."""
+        return self.settings.writes_metadata
+
+    def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
+        """Load the tables."""
+        now_ms, u, back, _ = yield from self._send(timestamp_ms, joins_batch=False)
+        now_ms = began_ms = yield from self._server.enter(now_ms)
+        service = _at(self.settings.load, u)
+        yield service
+        now_ms += service
+        group = self._state.groups[self._group_id]
+        snapshot = CatalogSnapshot(group.seq, self._state.tables, now_ms)
+        self._server.leave(began_ms, now_ms)
+        if self.settings.writes_metadata:
+            loaded = sum(self._metadata_size(table_id, 0) for table_id in self._tables)
+            back += self.settings.transfer_ms_per_mib * loaded / BYTES_PER_MIB
+        if back > 0.0:
+            yield back
+        return snapshot
+
+    def commit(
+        self,
+        expected_seq: int,
+        writes: Mapping[int, int],
+        timestamp_ms: float = 0.0,
+        intention: IntentionRecord | None = None,
+        *,
+        partitions_written: Mapping[int, frozenset[int]] | None = None,
+        changes: Mapping[int, TableChanges] | None = None,
+    ) -> Generator[Step, None, CommitResult]:
+        """Send a commit with its requirements."""
+        refs = {table_id: version - 1 for table_id, version in writes.items()}
+        moves_ref, rebasable = True, False
+        if intention is not None and intention.refs is not None:
+            refs, moves_ref, rebasable = dict(intention.refs), intention.moves_ref, intention.rebasable
+        tables = tuple(sorted(writes))
+        request = _Commit(tables, refs, expected_seq, moves_ref, rebasable, partitions_written, changes)
+        coalesced = self.settings.coalesce is not None
+        now_ms, u, back, round_trips = yield from self._send(timestamp_ms, joins_batch=coalesced)
+        if coalesced:
+            outcome, now_ms = yield from self._commit_in_batch(request, u, now_ms)
+        else:
+            outcome, now_ms = yield from self._commit_alone(request, u, now_ms)
+        if back > 0.0:
+            yield back
+        return CommitResult(outcome is None, now_ms + back - timestamp_ms, round_trips, outcome or None)
+
+    def _send(self, now_ms: float, *, joins_batch: bool) -> Generator[Step, None, tuple[float, float, float, int]]:
+        """Bring a request to the server, again while it is refused. Returns when it is there, the uniform of its service, the way
+        back and how often it was sent.
+        """
+        settings, round_trips = self.settings, 0
+        while True:
+            there = _at(settings.network, self._rng.random_sample())
+            u = self._rng.random_sample()
+            back = _at(settings.network, self._rng.random_sample())
+            yield there
+            now_ms += there
+            round_trips += 1
+            if not self._server.refuses(joins_batch=joins_batch):
+                return now_ms, u, back, round_trips
+            yield back
+            now_ms += back
+            if round_trips > settings.max_resends:
+                raise RequestFailedError(SERVICE_UNAVAILABLE)
+            yield settings.retry_after_ms
+            now_ms += settings.retry_after_ms
+
+    def _commit_alone(self, request: _Commit, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
+        """Serve one commit; returns None where it took effect, otherwise why not (empty: it lost), and when it was decided."""
+        settings, server = self.settings, self._server
+        now_ms = began_ms = yield from server.enter(now_ms)
+        if settings.lock == "table":
+            now_ms = yield from server.lock(request.tables, now_ms)
+        retries = settings.server_retries if request.rebasable else 0
+        seen = self._seen(request)
+        outcome: str | None = ""
+        if seen != self._current(request) and retries > 0:
+            retries -= 1
+            self._state.counters.service_retries += 1
+            seen = self._current(request)
+        if seen != self._current(request):
+            service = _at(settings.check, u)
+        elif self._is_too_large(request, now_ms):
+            service, outcome = _at(settings.check, u), METADATA_TOO_LARGE
+        else:
+            service, outcome = _at(settings.commit, u) + self._write_ms(request.tables, 1), None
+        yield service
+        now_ms += service
+        while outcome is None and seen != self._current(request):
+            if retries == 0:
+                outcome = ""
+                break
+            retries -= 1
+            self._state.counters.service_retries += 1
+            seen = self._current(request)
+            service = _at(settings.commit, self._rng.random_sample()) + self._write_ms(request.tables, 1)
+            yield service
+            now_ms += service
+        self._decide(request, outcome)
+        if settings.lock == "table":
+            server.unlock(request.tables)
+        server.leave(began_ms, now_ms)
+        return outcome, now_ms
+
+    def _commit_in_batch(self, request: _Commit, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
+        """Wait for the batch of the table, lead it if nobody else does, and learn what came of it."""
+        coalesce, server = self.settings.coalesce, self._server
+        assert coalesce is not None
+        table, member = request.tables[0], Member(request, now_ms)
+        server.join(table, member)
+        if not member.leads:
+            now_ms = yield from _wait(member)
+        if not member.leads:
+            return member.outcome, now_ms
+        linger = member.arrived_ms + coalesce.linger_ms - now_ms
+        if linger > 0.0:
+            yield linger
+            now_ms += linger
+        now_ms = began_ms = yield from server.enter(now_ms, waits_already=True)
+        batch = server.take_batch(table)
+        service = _at(self.settings.commit, u) + self._write_ms((table,), len(batch))
+        yield service
+        now_ms += service
+        for each in batch:
+            wanted = each.request
+            assert isinstance(wanted, _Commit)
+            if wanted.rebasable or self._seen(wanted) == self._current(wanted):
+                each.outcome = METADATA_TOO_LARGE if self._is_too_large(wanted, now_ms) else None
+            self._decide(wanted, each.outcome)
+        server.leave(began_ms, now_ms)
+        server.end_batch(table, batch)
+        return member.outcome, now_ms
+
+    def _decide(self, request: _Commit, outcome: str | None) -> None:
+        """Put a commit in place, or count it as lost."""
+        if outcome is not None:
+            self._state.counters.commit_conflict += 1
+            return
+        writes = {table_id: self._state.tables[table_id].version + 1 for table_id in request.tables}
+        groups = {self.table_groups[table_id] for table_id in request.tables}
+        first = self._state.groups[min(groups)]
+        self._state.install(first, writes, request.partitions, request.changes, request.moves_ref)
+        for group in groups - {min(groups)}:
+            self._state.groups[group].seq += 1
+
+    def _seen(self, request: _Commit) -> tuple[int, ...]:
+        """What the commit relies on: where its main branches were, or the pointer that its tables share."""
+        if not self.own_pointers:
+            return (request.seq,)
+        return tuple(request.refs[table_id] for table_id in request.tables) if request.moves_ref else ()
+
+    def _current(self, request: _Commit) -> tuple[int, ...]:
+        """The same as it is now."""
+        if not self.own_pointers:
+            return (self._state.groups[self.table_groups[request.tables[0]]].seq,)
+        return tuple(self._state.tables[table_id].ref for table_id in request.tables) if request.moves_ref else ()
+
+    def _metadata_size(self, table_id: int, more_snapshots: int) -> int:
+        files = self._state.tables[table_id].files
+        return self.metadata_bytes if files is None else files.model.metadata_size(files.snapshots + more_snapshots)
+
+    def _is_too_large(self, request: _Commit, now_ms: float) -> bool:
+        """Whether the new metadata of a table is more than the catalog takes; an expiry makes it smaller."""
+        limit = self.metadata_limit_bytes
+        if limit is None or not request.moves_ref:
+            return False
+        return self._state.is_over_limit(request.tables, limit, now_ms)
+
+    def _write_ms(self, tables: Collection[int], more_snapshots: int) -> float:
+        """How long the server takes to write the metadata of the tables, one after the other."""
+        total = 0.0
+        if self.settings.writes_metadata:
+            for table_id in tables:
+                total += self.storage.write_ms(TABLE_METADATA, self._metadata_size(table_id, more_snapshots))
+        return total
+
+
+def _wait(member: Member) -> Generator[Step, None, float]:
+    yield WaitFor(member.signal)
+    return member.signal.time_ms
+
+
+def _at(distribution: QuantileDistribution, u: float) -> float:
+    kind, a, b, floor = distribution.parameters
+    return quantile(kind, a, b, floor, u)
