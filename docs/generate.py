@@ -43,6 +43,8 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 VALUES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Runtime", schema.Runtime),
     ("Interval", schema.Interval),
+    ("Latency of a service", schema.Latency),
+    ("Group commit", schema.CoalesceSection),
     ("Operation weights", schema.OperationTypes),
     ("Selection", schema.Selection),
     ("Zipf count", schema.ZipfTables),

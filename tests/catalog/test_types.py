@@ -66,4 +66,4 @@ def test_a_snapshot_shares_its_tables_with_the_catalog() -> None:
 
 
 def test_a_commit_result_says_yes_or_no_and_how_long_and_nothing_of_the_state() -> None:
-    assert [each.name for each in dataclasses.fields(CommitResult)] == ["success", "latency_ms", "round_trips"]
+    assert [each.name for each in dataclasses.fields(CommitResult)] == ["success", "latency_ms", "round_trips", "reason"]

@@ -58,7 +58,7 @@ def test_an_unknown_key_brings_the_nearest_spelling(key: str, value: Any, hint: 
         ("simulation.output_path", "runs/..", "should name a file (is 'runs/..')"),
         ("catalog.num_tables", 0, "should be greater than or equal to 1 (is 0)"),
         ("catalog.linearization", 1.5, "should be less than or equal to 1 (is 1.5)"),
-        ("catalog.type", "appen", "should be 'cas', 'append' or 'instant'; did you mean 'append'? (is 'appen')"),
+        ("catalog.type", "appen", "should be 'cas', 'append', 'instant' or 'service'; did you mean 'append'? (is 'appen')"),
         ("transaction.real_conflict_probability", -0.1, "should be greater than or equal to 0 (is -0.1)"),
         ("transaction.real_conflict_probability", float("nan"), "should be a finite number (is nan)"),
         ("transaction.runtime.mean", float("inf"), "should be a finite number (is inf)"),

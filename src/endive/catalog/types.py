@@ -18,7 +18,7 @@ class TableMetadata:
     partition_versions: tuple[int, ...]
     files: TableFiles | None = None
     """Its snapshots and manifests, where the catalog keeps account of them."""
-    ref: int = 0
+    ref: int = field(default=0, compare=False)
     """How often its main branch was moved: by every commit but an expiry of snapshots."""
 
     def with_version(self, new_version: int) -> TableMetadata:

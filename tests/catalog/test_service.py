@@ -1,0 +1,260 @@
+"""A catalog behind a service: what requests cost, who wins, and what theory says about its queue."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from endive.simulation.reference import ReferenceEngine
+
+from tests.simulation.runs import Engine, config_of, table_of
+
+Tree = dict[str, Any]
+ENGINES: tuple[Engine, ...] = (ReferenceEngine,)
+
+FIXED_STORE: Tree = {
+    "T_CAS": {"mean": 4.0},
+    "T_METADATA_ROOT": {"read": {"mean": 2.0}, "write": {"mean": 3.0}},
+    "T_MANIFEST_LIST": {"read": {"mean": 2.0}, "write": {"mean": 3.0}},
+    "T_MANIFEST_FILE": {"read": {"mean": 2.0}, "write": {"mean": 3.0}},
+}
+
+
+def fixed(value: float) -> Tree:
+    return {"distribution": "fixed", "value": value}
+
+
+def service(**keys: Any) -> Tree:
+    """A service whose network takes 1 ms each way, a load 2 ms, a commit 5 ms and a refusal 3 ms; metadata costs nothing."""
+    times = {"network": fixed(1.0), "load": fixed(2.0), "commit": fixed(5.0), "check": fixed(3.0)}
+    return {"type": "service", "transfer_ms_per_mib": 0.0, **times, **keys}
+
+
+def run(
+    engine: Engine, catalog: Tree, workload: Tree, duration_ms: float = 1000.0, seed: int = 1, **sections: Tree
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    tree = {
+        "simulation": {"duration_ms": duration_ms, "seed": seed, "drain": True},
+        "storage": FIXED_STORE,
+        "catalog": catalog,
+        "workload": workload,
+        **sections,
+    }
+    table, counters = table_of(engine, config_of(tree))
+    return table.to_pandas(), counters.counts
+
+
+def once(at_ms: float, operation: str = "fast_append", runtime_ms: float = 10.0, **keys: Any) -> Tree:
+    """A class that submits one transaction within a second."""
+    return {
+        "periodic": {"interval_ms": 1e6, "phase_ms": at_ms},
+        "operation": operation,
+        "runtime": fixed(runtime_ms),
+        **keys,
+    }
+
+
+WRITE = 3.0
+"""The store's time to write metadata.json, which is the server's to wait for."""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_request_costs_the_way_there_its_service_and_the_way_back(engine: Engine) -> None:
+    rows, counters = run(engine, service(), {"a": once(0.0)})
+    assert rows.catalog_read_ms[0] == 1.0 + 2.0 + 1.0
+    assert rows.catalog_commit_ms[0] == 1.0 + 5.0 + WRITE + 1.0
+    assert rows.metadata_writes[0] == 0
+    assert counters["service_requests"] == 2
+    assert counters["service_busy_ms"] == 2.0 + 5.0 + WRITE
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_refusal_given_in_five_milliseconds_costs_five_milliseconds(engine: Engine) -> None:
+    workload = {"a": once(0.0, retry=0), "b": once(0.0, runtime_ms=30.0, retry=0)}
+    rows, counters = run(engine, service(commit=fixed(60.0)), workload)
+    lost = rows[rows.status == "aborted"]
+    # b arrives when a has begun and is not done: it fails at the end of its own service
+    assert lost.catalog_commit_ms.tolist() == [1.0 + 60.0 + WRITE + 1.0]
+    workload["b"] = once(0.0, runtime_ms=100.0, retry=0)
+    rows, counters = run(engine, service(commit=fixed(60.0)), workload)
+    lost = rows[rows.status == "aborted"]
+    assert lost.catalog_commit_ms.tolist() == [1.0 + 3.0 + 1.0]
+    assert counters["commit_conflict"] == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_lock_makes_a_commit_wait_for_the_one_before_it(engine: Engine) -> None:
+    workload = {"a": once(0.0, retry=0), "b": once(0.0, runtime_ms=30.0, retry=0)}
+    rows, _ = run(engine, service(commit=fixed(60.0), lock="table"), workload)
+    first, second = rows.sort_values("workload_class").itertuples()
+    assert first.status == "committed"
+    assert second.status == "aborted"
+    # it waits until a is done, and is refused then: a began 20 ms before it
+    assert second.catalog_commit_ms == 1.0 + (60.0 + WRITE - 20.0) + 3.0 + 1.0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_server_applies_an_append_again(engine: Engine) -> None:
+    workload = {"a": once(0.0, retry=0), "b": once(0.0, runtime_ms=30.0, retry=0)}
+    rows, counters = run(engine, service(commit=fixed(60.0), server_retries=1), workload)
+    assert (rows.status == "committed").all()
+    assert rows.catalog_commit_ms.max() == 1.0 + 2 * (60.0 + WRITE) + 1.0
+    assert counters["service_retries"] == 1
+    overwrite = {**workload, "b": once(0.0, "validated_overwrite", 30.0, retry=0)}
+    rows, counters = run(engine, service(commit=fixed(60.0), server_retries=1), overwrite)
+    assert rows[rows.operation_type == "validated_overwrite"].status.tolist() == ["aborted"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_requests_wait_for_a_worker_in_the_order_in_which_they_arrive(engine: Engine) -> None:
+    workload = {name: once(0.0, "read_only", 0.5) for name in "abcd"}
+    rows, counters = run(engine, service(workers=1), workload)
+    assert sorted(rows.catalog_read_ms) == [4.0, 6.0, 8.0, 10.0]
+    assert rows.sort_values("txn_id").catalog_read_ms.is_monotonic_increasing
+    assert counters["service_waited_ms"] == 2.0 + 4.0 + 6.0
+    assert counters["service_longest_queue"] == 3
+    rows, _ = run(engine, service(workers=2), workload)
+    assert sorted(rows.catalog_read_ms) == [4.0, 4.0, 6.0, 6.0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_beyond_the_limit_of_the_queue_requests_are_refused_and_sent_again(engine: Engine) -> None:
+    workload = {name: once(0.0, "read_only", 0.5) for name in "abc"}
+    rows, counters = run(engine, service(workers=1, queue_limit=1, retry_after_ms=100.0), workload)
+    # two ways for the refusal, the wait, and then as if nobody else were there
+    assert sorted(rows.catalog_read_ms) == [4.0, 6.0, 2.0 + 100.0 + 4.0]
+    assert counters["service_refused"] == 1
+    assert (rows.status == "committed").all()
+    rows, counters = run(engine, service(workers=1, queue_limit=1, max_resends=0), workload)
+    refused = rows[rows.abort_reason == "service_unavailable"]
+    assert refused.total_latency.tolist() == [2.0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_expiry_of_snapshots_and_an_append_do_not_conflict(engine: Engine) -> None:
+    expiry = {"periodic": {"interval_ms": 200.0}, "operation": "expire_snapshots", "runtime": fixed(1.0), "retry": 0}
+    append = {"periodic": {"interval_ms": 333.0, "phase_ms": 50.0}, "operation": "fast_append", "runtime": fixed(20.0), "retry": 0}
+    transaction = {"commit_path": "iceberg"}
+    rows, _ = run(engine, service(), {"a": append, "e": expiry}, 60_000.0, transaction=transaction)
+    assert (rows.status == "committed").all()
+    assert len(rows[rows.workload_class == "a"]) == 181
+    single_file = {"type": "cas"}
+    rows, _ = run(engine, single_file, {"a": append, "e": expiry}, 60_000.0, transaction=transaction)
+    assert (rows[rows.workload_class == "a"].status == "aborted").mean() > 0.03
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_pyiceberg_sends_one_request_with_requirements(engine: Engine) -> None:
+    transaction = {"commit_path": "pyiceberg"}
+    rows, counters = run(engine, service(), {"a": once(0.0)}, transaction=transaction)
+    assert rows.catalog_read_ms[0] == 4.0  # the load at the start, and no other
+    assert counters["service_requests"] == 2
+    behind_glue = {key: value for key, value in service().items() if key != "transfer_ms_per_mib"} | {"table_metadata_inlined": False}
+    rows, counters = run(engine, behind_glue, {"a": once(0.0)}, transaction=transaction)
+    assert counters["service_requests"] == 3  # where the client writes the metadata, it looks before it commits
+    assert rows.metadata_writes[0] == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_commit_over_two_pointers_takes_effect_as_a_whole(engine: Engine) -> None:
+    pair = once(0.0, runtime_ms=40.0, tables_per_txn=2, retry=0)
+    rows, counters = run(engine, service(num_tables=2), {"a": pair})
+    assert rows.tables_written[0].tolist() == [0, 1]
+    assert rows.status[0] == "committed"
+    assert rows.catalog_commit_ms[0] == 1.0 + 5.0 + 2 * WRITE + 1.0
+    rival = once(0.0, runtime_ms=10.0, tables=[1], tables_per_txn=1, retry=0)
+    rows, counters = run(engine, service(num_tables=2), {"a": pair, "b": rival})
+    assert rows.set_index("workload_class").status.to_dict() == {"a": "aborted", "b": "committed"}
+    assert counters["commit_success"] == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_metadata_that_grows_with_snapshots_takes_longer_to_write_and_to_load(engine: Engine) -> None:
+    catalog = {"type": "service", "network": fixed(1.0), "load": fixed(2.0), "commit": fixed(5.0)}
+    transaction = {"commit_path": "iceberg"}
+
+    def one(snapshots: int) -> Any:
+        rows, _ = run(
+            engine, catalog, {"a": once(0.0)}, storage={"provider": "s3"}, transaction=transaction, table={"snapshots": snapshots}
+        )
+        return rows.iloc[0]
+
+    few, many = one(1), one(5000)
+    mib = 740 * 4999 / 2**20
+    assert many.catalog_read_ms - few.catalog_read_ms == pytest.approx(10.0 * (3 * mib + 2 * 0.0), rel=1e-3)
+    assert many.catalog_commit_ms > few.catalog_commit_ms + 20.0
+    assert (many.metadata_reads, many.metadata_writes) == (0, 0)
+
+
+def mean_and_error(engine: Engine, catalog: Tree, workload: Tree, duration_ms: float, seeds: int) -> tuple[float, float, float]:
+    """The mean time in the system over seeds, the half width of its 99.9 % interval, and the utilisation per worker."""
+    means, busy = [], []
+    for seed in range(seeds):
+        rows, counters = run(engine, catalog, workload, duration_ms, seed)
+        means.append(rows.catalog_read_ms.mean())
+        busy.append(counters["service_busy_ms"] / duration_ms / catalog["workers"])
+    error = stats.t.ppf(0.9995, seeds - 1) * float(np.std(means, ddof=1)) / math.sqrt(seeds)
+    return float(np.mean(means)), float(error), float(np.mean(busy))
+
+
+def readers(mean_ms: float) -> Tree:
+    return {"a": {"inter_arrival": {"scale": mean_ms}, "operation": "read_only", "runtime": fixed(0.001)}}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_worker_with_exponential_service_is_m_m_1(engine: Engine) -> None:
+    catalog = service(workers=1) | {"network": fixed(0.0), "load": {"distribution": "exponential", "scale": 10.0}}
+    mean, error, busy = mean_and_error(engine, catalog, readers(20.0), 40_000.0, 12)
+    assert abs(mean - 1.0 / (1.0 / 10.0 - 1.0 / 20.0)) < error < 4.0
+    assert busy == pytest.approx(0.5, rel=0.05)
+
+
+def mean_in_m_d_c(rate: float, service_ms: float, workers: int, most: int = 400) -> float:
+    """The mean time in an M/D/c system: from its state at one moment and that a time of service later (Crommelin)."""
+    arrivals = stats.poisson.pmf(np.arange(most), rate * service_ms)
+    moves = np.zeros((most, most))
+    for n in range(most):
+        left = max(n - workers, 0)
+        moves[n, left:] = arrivals[: most - left]
+    stationary = np.linalg.solve(
+        np.vstack([(moves.T - np.eye(most))[:-1], np.ones(most)]), np.append(np.zeros(most - 1), 1.0)
+    )
+    return float(np.arange(most) @ stationary) / rate
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_some_workers_with_fixed_service_are_m_d_c(engine: Engine) -> None:
+    catalog = service(workers=3) | {"network": fixed(0.0), "load": fixed(30.0)}
+    mean, error, busy = mean_and_error(engine, catalog, readers(12.5), 30_000.0, 12)
+    assert abs(mean - mean_in_m_d_c(1 / 12.5, 30.0, 3)) < error < 4.0
+    assert busy == pytest.approx(0.8, rel=0.05)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("clients", "linger_ms"), [(2, 0.0), (5, 0.0), (8, 0.0), (5, 1.0), (8, 7.0)])
+def test_submissions_per_swap_of_a_group_commit(engine: Engine, clients: int, linger_ms: float) -> None:
+    """Fixed times and no think time: without lingering, one commits alone and the others together, in turn: N / 2 per swap. With
+    it, all of them go into every swap.
+    """
+    catalog = service(network=fixed(0.0), load=fixed(0.0), commit=fixed(50.0), coalesce={"linger_ms": linger_ms})
+    writers = {
+        "closed": {"clients": clients},
+        "operation": "fast_append",
+        "runtime": fixed(1e-9),
+    }
+    tree: Tree = {"T_CAS": {"mean": 4.0}, "min_latency_ms": 0.0}
+    tiny = {"mean": 1e-9}
+    for key in ("T_METADATA_ROOT", "T_MANIFEST_LIST", "T_MANIFEST_FILE"):
+        tree[key] = {"read": tiny, "write": tiny}
+    rows, counters = run(engine, catalog, {"a": writers}, 10_000.0, storage=tree)
+    assert (rows.status == "committed").all()
+    per_swap = counters["commit_success"] / counters["service_batches"]
+    if linger_ms == 0.0:
+        assert per_swap == pytest.approx(clients / 2, rel=0.02)
+    else:
+        assert per_swap == clients
