@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from endive.simulation.reference import ReferenceEngine
-
 from tests.simulation.runs import Engine, config_of, table_of
 
 Tree = dict[str, Any]
@@ -154,7 +153,9 @@ def test_pyiceberg_sends_one_request_with_requirements(engine: Engine) -> None:
     rows, counters = run(engine, service(), {"a": once(0.0)}, transaction=transaction)
     assert rows.catalog_read_ms[0] == 4.0  # the load at the start, and no other
     assert counters["service_requests"] == 2
-    behind_glue = {key: value for key, value in service().items() if key != "transfer_ms_per_mib"} | {"table_metadata_inlined": False}
+    behind_glue = {key: value for key, value in service().items() if key != "transfer_ms_per_mib"} | {
+        "table_metadata_inlined": False
+    }
     rows, counters = run(engine, behind_glue, {"a": once(0.0)}, transaction=transaction)
     assert counters["service_requests"] == 3  # where the client writes the metadata, it looks before it commits
     assert rows.metadata_writes[0] == 1
@@ -221,9 +222,7 @@ def mean_in_m_d_c(rate: float, service_ms: float, workers: int, most: int = 400)
     for n in range(most):
         left = max(n - workers, 0)
         moves[n, left:] = arrivals[: most - left]
-    stationary = np.linalg.solve(
-        np.vstack([(moves.T - np.eye(most))[:-1], np.ones(most)]), np.append(np.zeros(most - 1), 1.0)
-    )
+    stationary = np.linalg.solve(np.vstack([(moves.T - np.eye(most))[:-1], np.ones(most)]), np.append(np.zeros(most - 1), 1.0))
     return float(np.arange(most) @ stationary) / rate
 
 

@@ -11,6 +11,7 @@ from endive.catalog.cas import CASCatalog, InstantCatalog
 from endive.catalog.service import ServiceCatalog
 
 _SIZE = {"size_bytes": "size_bytes"}
+_LIMIT = {"metadata_limit_bytes": "metadata_limit_bytes"}
 _SERVICE = (
     "network",
     "load",
@@ -24,7 +25,6 @@ _SERVICE = (
     "server_retries",
     "coalesce",
     "transfer_ms_per_mib",
-    "metadata_limit_bytes",
 )
 """Settings of a service, which ``endive.config.build`` puts together."""
 
@@ -69,7 +69,7 @@ CATALOG_KINDS: Mapping[str, CatalogKind] = {
             },
         ),
         CatalogKind("instant", InstantCatalog, "instant catalog", stored=False, settings={"latency_ms": "latency_ms"}),
-        CatalogKind("service", ServiceCatalog, "catalog service", settings={key: key for key in _SERVICE}),
+        CatalogKind("service", ServiceCatalog, "catalog service", settings={**dict.fromkeys(_SERVICE, "settings"), **_LIMIT}),
     )
 }
 CATALOG_SETTINGS = frozenset(key for kind in CATALOG_KINDS.values() for key in kind.settings)

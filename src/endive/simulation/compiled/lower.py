@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from endive.arithmetic.draws import QUANTILES, derive
-from endive.catalog import AppendCatalog, StoredCatalog
+from endive.catalog import AppendCatalog, ServiceCatalog, StoredCatalog
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import class_key
@@ -113,6 +113,8 @@ class NotLowerableError(Exception):
 def check_lowerable(config: SimulationConfig) -> None:
     """Raise NotLowerableError if the compiled engine cannot run this configuration."""
     _builtin(config.catalog, [kind.catalog for kind in CATALOG_KINDS.values()], "catalog")
+    if isinstance(config.catalog, ServiceCatalog):
+        raise NotLowerableError("a catalog service is run by the reference engine")
     _builtin(config.storage_provider, (ProfiledProvider,), "storage provider")
     assert isinstance(config.catalog, StoredCatalog)
     _builtin(config.catalog.storage, (ProfiledProvider,), "storage provider of the catalog")
