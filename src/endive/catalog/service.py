@@ -10,13 +10,13 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from endive.arithmetic.costs import BYTES_PER_MIB
 from endive.catalog.base import StoredCatalog, TableChanges
 from endive.catalog.server import METADATA_TOO_LARGE, SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
 from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
-from endive.costs import BYTES_PER_MIB
-from endive.randomness import RandomSource, Stream, quantile
+from endive.randomness import RandomSource, Stream
 from endive.steps import RequestFailedError, Step, WaitFor
-from endive.storage import TABLE_METADATA, QuantileDistribution, StorageProvider
+from endive.storage import TABLE_METADATA, StorageProvider
 from endive.table import TableModel
 
 DEFAULT_METADATA_BYTES = 16_384
@@ -89,7 +89,7 @@ class ServiceCatalog(StoredCatalog):
         """Load the tables."""
         now_ms, u, back, _ = yield from self._send(timestamp_ms, joins_batch=False)
         now_ms = began_ms = yield from self._server.enter(now_ms)
-        service = _at(self.settings.load, u)
+        service = self.settings.load.at(u)
         yield service
         now_ms += service
         group = self._state.groups[self._group_id]
@@ -135,9 +135,9 @@ class ServiceCatalog(StoredCatalog):
         """
         settings, round_trips = self.settings, 0
         while True:
-            there = _at(settings.network, self._rng.random_sample())
+            there = settings.network.at(self._rng.random_sample())
             u = self._rng.random_sample()
-            back = _at(settings.network, self._rng.random_sample())
+            back = settings.network.at(self._rng.random_sample())
             yield there
             now_ms += there
             round_trips += 1
@@ -164,11 +164,11 @@ class ServiceCatalog(StoredCatalog):
             self._state.counters.service_retries += 1
             seen = self._current(request)
         if seen != self._current(request):
-            service = _at(settings.check, u)
+            service = settings.check.at(u)
         elif self._is_too_large(request, now_ms):
-            service, outcome = _at(settings.check, u), METADATA_TOO_LARGE
+            service, outcome = settings.check.at(u), METADATA_TOO_LARGE
         else:
-            service, outcome = _at(settings.commit, u) + self._write_ms(request.tables, 1), None
+            service, outcome = settings.commit.at(u) + self._write_ms(request.tables, 1), None
         yield service
         now_ms += service
         while outcome is None and seen != self._current(request):
@@ -178,7 +178,7 @@ class ServiceCatalog(StoredCatalog):
             retries -= 1
             self._state.counters.service_retries += 1
             seen = self._current(request)
-            service = _at(settings.commit, self._rng.random_sample()) + self._write_ms(request.tables, 1)
+            service = settings.commit.at(self._rng.random_sample()) + self._write_ms(request.tables, 1)
             yield service
             now_ms += service
         self._decide(request, outcome)
@@ -203,7 +203,7 @@ class ServiceCatalog(StoredCatalog):
             now_ms += linger
         now_ms = began_ms = yield from server.enter(now_ms, waits_already=True)
         batch = server.take_batch(table)
-        service = _at(self.settings.commit, u) + self._write_ms((table,), len(batch))
+        service = self.settings.commit.at(u) + self._write_ms((table,), len(batch))
         yield service
         now_ms += service
         for each in batch:
@@ -263,8 +263,3 @@ class ServiceCatalog(StoredCatalog):
 def _wait(member: Member) -> Generator[Step, None, float]:
     yield WaitFor(member.signal)
     return member.signal.time_ms
-
-
-def _at(distribution: QuantileDistribution, u: float) -> float:
-    kind, a, b, floor = distribution.parameters
-    return quantile(kind, a, b, floor, u)
