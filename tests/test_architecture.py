@@ -21,7 +21,7 @@ MODULES = {
 }
 
 LAYERS = (
-    ("utils", "files"),
+    ("utils", "files", "cache"),
     ("arithmetic",),
     ("randomness", "steps", "storage", "table", "catalog", "transaction", "conflict_detector", "workload"),
     ("simulation",),

@@ -25,7 +25,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from endive.pipeline.java import CACHE_VARIABLE, java_home
+from endive.cache import CACHE_VARIABLE
+from endive.pipeline.java import java_home
 from endive.pipeline.session import SparkOptions, spark_session
 from endive.pipeline.sweep import run_sweep
 from endive.runs.plan import remaining_work

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from endive.pipeline.java import CACHE_VARIABLE
+from endive.cache import CACHE_VARIABLE
 from endive.pipeline.sweep import run_sweep
 from endive.runs.plan import remaining_work
 from tests.pipeline.cluster import Cluster, driver, report_of, standalone_cluster, wait_until

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from endive.pipeline.java import CACHE_VARIABLE, NoJavaError, java_home, java_version
+from endive.cache import CACHE_VARIABLE
+from endive.pipeline.java import NoJavaError, java_home, java_version
 
 
 def fake_java(folder: Path, version: str, home: Path | None = None) -> Path:

