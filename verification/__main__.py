@@ -28,7 +28,7 @@ from verification.iceberg.clients import PYICEBERG_POOL, WORKER_THREADS
 from verification.iceberg.gateway import NoIcebergError, iceberg_gateway
 from verification.iceberg.rows import Row, counts_row, victim_row, writers_row
 from verification.tables import print_rows, print_theory
-from verification.theory import idle, little, loops, renewal
+from verification.theory import effort, idle, little, loops, renewal
 from verification.theory.rows import TheoryRow
 
 _ROOT = Path(__file__).parent
@@ -73,6 +73,7 @@ THEORY_MODES: dict[str, Callable[[bool], Iterator[TheoryRow]]] = {
     "loops": loops.compare,
     "idle": idle.compare,
     "little": little.compare,
+    "effort": effort.compare,
 }
 MODES = (*THEORY_MODES, *CLIENT_MODES)
 

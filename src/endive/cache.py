@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -22,12 +23,14 @@ class UnsafeCacheError(OSError):
 
 
 def cache_root() -> Path:
-    """Return the cache directory, made if it is not there. Raises UnsafeCacheError if others may write to it."""
+    """Return the cache directory, made if it is not there and can be. Raises UnsafeCacheError if others may write to it."""
     chosen = os.environ.get(CACHE_VARIABLE)
     root = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("endive", appauthor=False))
-    root.parent.mkdir(parents=True, exist_ok=True)
-    root.mkdir(mode=0o700, exist_ok=True)
-    _check_private(root)
+    with suppress(OSError):  # who writes to it says what is wrong
+        root.parent.mkdir(parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, exist_ok=True)
+    if root.is_dir():
+        _check_private(root)
     return root
 
 

@@ -39,6 +39,7 @@ def sweep(
     output = output_for(json)
     with exit_codes(output):
         from endive.config.sweep import Sweep
+        from endive.runs.effort import measure_for
         from endive.runs.plan import plan_sweep, remaining_work
 
         reader = Sweep(path, quick=quick, seeds=seeds)
@@ -48,6 +49,7 @@ def sweep(
             raise typer.Exit(EXIT_USAGE)
         plan = plan_sweep(reader)
         work = remaining_work(plan, out)
+        measure_for(work.effort)
         for damaged in work.damaged:
             output.note(f"run again: {damaged}")
         if dry_run:

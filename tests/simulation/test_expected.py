@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from endive.analysis.effort import Effort, estimate_effort
 from endive.config import Document, build_simulation_config
 from endive.simulation import Simulation, SimulationConfig
+from endive.simulation.expected import ExpectedWork, expected_work
 
 BASE: dict[str, Any] = {
     "simulation": {"duration_ms": 600_000, "seed": 1},
@@ -24,14 +24,14 @@ def built(**sections: Any) -> SimulationConfig:
     return build_simulation_config(Document.model_validate(BASE | sections))
 
 
-def counted(config: SimulationConfig) -> Effort:
-    found = Effort(0.0, 0.0, 0.0)
+def counted(config: SimulationConfig) -> ExpectedWork:
+    found = ExpectedWork(0.0, 0.0, 0.0)
 
     def count(batch: pa.RecordBatch) -> None:
         nonlocal found
         files = [name for name in batch.schema.names if name.endswith(("_reads", "_writes", "_appends", "_deletes"))]
         accesses = sum(pc.sum(batch.column(name)).as_py() for name in files)
-        found = found + Effort(batch.num_rows, pc.sum(batch.column("event_count")).as_py(), accesses)
+        found = found + ExpectedWork(batch.num_rows, pc.sum(batch.column("event_count")).as_py(), accesses)
 
     counters = Simulation(config).stream(count).counts
     return replace(found, steps=found.steps + counters["append_physical_failure"])
@@ -67,17 +67,17 @@ CASES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_transactions_and_steps_are_within_a_factor_of_two(name: str) -> None:
     config = built(**CASES[name])
-    expected, real = estimate_effort(config), counted(config)
+    expected, real = expected_work(config), counted(config)
     assert real.transactions / 1.3 < expected.transactions < real.transactions * 1.3
     assert real.steps / 2.0 < expected.steps < real.steps * 2.0
 
 
 def test_an_estimate_is_the_same_every_time() -> None:
     config = built(**CASES["at the knee"])
-    assert estimate_effort(config) == estimate_effort(config)
+    assert expected_work(config) == expected_work(config)
 
 
 def test_more_load_is_more_work_than_in_proportion() -> None:
-    little, much = (estimate_effort(built(workload={"writers": {"rate": rate, **APPENDS}})) for rate in (1.0, 8.0))
+    little, much = (expected_work(built(workload={"writers": {"rate": rate, **APPENDS}})) for rate in (1.0, 8.0))
     assert much.transactions == pytest.approx(8.0 * little.transactions)
     assert much.steps > 16.0 * little.steps

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from endive.catalog import AppendCatalog, Catalog
-from endive.simulation import SimulationConfig
+from endive.simulation.config import SimulationConfig
 from endive.simulation.reference import ReferenceEngine
 from endive.storage import LatencyDistribution, ProfiledProvider, QuantileDistribution
 from endive.workload import ClosedArrivals, OpenArrivals, PeriodicArrivals, Workload, WorkloadClass
@@ -31,15 +31,15 @@ _MERGING = ("merge_append",)
 
 
 @dataclass(frozen=True)
-class Effort:
+class ExpectedWork:
     """What a run is likely to take: transactions, steps that bear a latency, and accesses to files."""
 
-    transactions: float
-    steps: float
-    accesses: float
+    transactions: float = 0.0
+    steps: float = 0.0
+    accesses: float = 0.0
 
-    def __add__(self, other: Effort) -> Effort:
-        return Effort(self.transactions + other.transactions, self.steps + other.steps, self.accesses + other.accesses)
+    def __add__(self, other: ExpectedWork) -> ExpectedWork:
+        return ExpectedWork(self.transactions + other.transactions, self.steps + other.steps, self.accesses + other.accesses)
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ class _Load:
     retries: int
 
 
-def estimate_effort(config: SimulationConfig) -> Effort:
+def expected_work(config: SimulationConfig) -> ExpectedWork:
     """Estimate one run of a configuration."""
     seconds = max(config.duration_ms, 0.0) / 1000.0
     loads = [_load(config, cls) for cls in config.workload.config.workload_classes]
     pointers = len(set(config.workload.config.groups))
-    total = Effort(0.0, 0.0, 0.0)
+    total = ExpectedWork()
     if not loads or seconds == 0.0:
         return total
     log = isinstance(config.catalog, AppendCatalog)
@@ -78,7 +78,7 @@ def estimate_effort(config: SimulationConfig) -> Effort:
     tries = _tries(config.catalog, loads, success, pointers, seconds)
     commits_per_s = sum(load.per_s for load in loads) / max(pointers, 1)
     for load in loads:
-        total += _class_effort(config, load, success, commits_per_s, tries, seconds)
+        total += _class_work(config, load, success, commits_per_s, tries, seconds)
     return total
 
 
@@ -173,9 +173,9 @@ def _tries(catalog: Catalog, loads: Sequence[_Load], success: float, pointers: i
     return records + waiting / refused_s / per_s
 
 
-def _class_effort(
+def _class_work(
     config: SimulationConfig, load: _Load, success: float, commits_per_s: float, tries: float, seconds: float
-) -> Effort:
+) -> ExpectedWork:
     alone = load.alone
     first = success
     if config.policy_of(load.cls).commit_path == "endive":
@@ -185,4 +185,4 @@ def _class_effort(
     history = alone.history_reads * between * (attempts if config.policy_of(load.cls).commit_path != "endive" else 1.0)
     transactions = load.per_s * seconds
     steps = alone.steps * attempts + (tries - 1.0) + history
-    return Effort(transactions, transactions * steps, transactions * (alone.accesses * attempts + history))
+    return ExpectedWork(transactions, transactions * steps, transactions * (alone.accesses * attempts + history))
