@@ -134,7 +134,7 @@ def test_an_executor_with_other_code_says_so_and_writes_nothing(tmp_path: Path) 
 
 
 def runs_costing(*seconds: float) -> list[PlannedRun]:
-    points = [SimpleNamespace(experiment=f"{i:04d}", effort=Effort(cpu_seconds=cost)) for i, cost in enumerate(seconds)]
+    points = [SimpleNamespace(experiment=f"{i:04d}", effort=SimpleNamespace(cpu_seconds=cost)) for i, cost in enumerate(seconds)]
     return [PlannedRun(cast(SweepPoint, point), 0) for point in points]
 
 
