@@ -100,7 +100,6 @@ def test_the_written_configuration_repeats_the_run(here: Path) -> None:
         ("catalog.type=append", ("catalog", "type"), "append"),
         ('transaction.on_real_conflict="merge"', ("transaction", "on_real_conflict"), "merge"),
         ("catalog.partitions.per_table=[4]", ("catalog", "partitions", "per_table"), [4]),
-        ("workload.w.retry=2", ("workload", "w", "retry"), 2),
         ("transaction.runtime={distribution='fixed', value=3}", ("transaction", "runtime", "value"), 3.0),
         ("catalog.mode=append", ("catalog", "type"), "append"),
     ],
@@ -118,7 +117,8 @@ def test_the_last_of_two_settings_counts() -> None:
 
 
 def test_classes_are_named_where_there_are_several() -> None:
-    several = invoke("run", "run.toml", "--set", "workload.a.rate=5.0", "--set", "workload.b.operation=read_only").stdout
+    Path("several.toml").write_text(BASE + '[workload]\na.rate = 5.0\nb.operation = "read_only"\n')
+    several = invoke("run", "several.toml").stdout
     assert "a fast_append" in several
     assert "b read_only" in several
     assert "default" not in several

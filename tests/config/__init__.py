@@ -72,9 +72,16 @@ def without(node: Tree, keys: Iterable[str]) -> Tree:
     return node
 
 
+def with_classes(node: Tree, overrides: Mapping[str, Any] | None) -> Tree:
+    """The tree with the classes that overrides are about: only a file can make one."""
+    for _, name, *_ in (key.split(".") for key in overrides or () if key.startswith("workload.")):
+        node.setdefault("workload", {}).setdefault(name, {})
+    return node
+
+
 def checked(text: str = "", overrides: Mapping[str, Any] | None = None, directory: Path = Path()) -> Document:
     """The base with ``text`` and ``overrides``, checked."""
-    return check_document(tree(text), "test.toml", directory, overrides)
+    return check_document(with_classes(tree(text), overrides), "test.toml", directory, overrides)
 
 
 def built(text: str = "", overrides: Mapping[str, Any] | None = None) -> SimulationConfig:
@@ -85,7 +92,7 @@ def built(text: str = "", overrides: Mapping[str, Any] | None = None) -> Simulat
 def problems(text: str = "", overrides: Mapping[str, Any] | None = None, *, over: str = BASE) -> dict[str, str]:
     """What is wrong with a document, by key; empty if nothing is."""
     try:
-        check_document(merged(tomllib.loads(over), tomllib.loads(text)), "test.toml", Path(), overrides)
+        check_document(with_classes(merged(tomllib.loads(over), tomllib.loads(text)), overrides), "test.toml", Path(), overrides)
     except ConfigError as error:
         return {problem.key: str(problem) for problem in error.problems}
     return {}

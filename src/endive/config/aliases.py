@@ -115,15 +115,32 @@ def _fill(section: Tree, defaults: Tree) -> None:
 
 
 def override(document: Tree, key: str, value: Any) -> Tree:
-    """The document with a dotted key set, in place of any spelling of it that is there: what ``--set`` and sweeps do."""
+    """The document with a dotted key set, in place of any spelling of it that is there: what ``--set`` and sweeps do.
+
+    Raises KeyError if a part of the key is not a table, UnknownClassError if it is of a class that the document does not have.
+    """
     document = _copy(document)
-    meaning = ALIASES.get(key, key)
-    for other in (meaning, *(old for old, new in ALIASES.items() if f"{new}.".startswith(f"{meaning}."))):
+    parts = key.split(".")
+    classes = document.get("workload", {})
+    if parts[0] == "workload" and len(parts) > 1 and (not isinstance(classes, dict) or parts[1] not in classes):
+        raise UnknownClassError(parts[1], tuple(classes) if isinstance(classes, dict) else ())
+    spellings = {**ALIASES, **dict(_class_aliases(document))}
+    meaning = spellings.get(key, key)
+    for other in (meaning, *(old for old, new in spellings.items() if f"{new}.".startswith(f"{meaning}."))):
         if other != key and _get(document, other) is not None:
             _remove(document, other)
     if not _put(document, key, value):
         raise KeyError(key)
     return document
+
+
+class UnknownClassError(KeyError):
+    """A key of a workload class that is not there: classes are made in files only."""
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.known = known
 
 
 def _check_old_sections(document: Tree) -> list[Problem]:

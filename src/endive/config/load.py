@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from endive.config.aliases import ALIASES, Tree, canonical, override
+from endive.config.aliases import ALIASES, Tree, UnknownClassError, canonical, override
 from endive.config.checks import cross_checks
-from endive.config.errors import ConfigError, Problem
+from endive.config.errors import ConfigError, Problem, nearest
 from endive.config.schema import Document
 from endive.config.translate import problems_of
 
@@ -40,6 +40,8 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
     for key, value in (overrides or {}).items():
         try:
             tree = override(tree, key, value)
+        except UnknownClassError as unknown:
+            raise ConfigError(source, [Problem(key, _no_class(unknown), value)]) from None
         except KeyError:
             raise ConfigError(source, [Problem(key, "cannot be set: a part of it is not a table", value)]) from None
     tree, spelling, problems = canonical(tree)
@@ -59,6 +61,11 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
         as_spelled = [replace(problem, key=spelling.get(problem.key, problem.key)) for problem in problems]
         raise ConfigError(source, {str(problem): problem for problem in as_spelled}.values())
     return document
+
+
+def _no_class(unknown: UnknownClassError) -> str:
+    hint = nearest(unknown.name, unknown.known) if unknown.known else "the file has none"
+    return f"there is no class {unknown.name!r}, and new ones are made in files only; {hint}"
 
 
 def _sound_part(tree: Tree, broken: set[str]) -> Document:
