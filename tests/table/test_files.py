@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from endive.arithmetic.validation import is_start_expired
 from endive.table import (
     ALL_MANIFESTS,
     APPEND,
@@ -82,9 +83,9 @@ def test_an_expiry_makes_no_snapshot_and_forgets_old_ones() -> None:
     files = after(TableFiles.initial(TableModel(snapshots=10)), "fast_append", "fast_append")
     expired = files.after(change("expire_snapshots", settings=OperationSettings(retain_snapshots=3)))
     assert (expired.snapshots, expired.length) == (3, 2)
-    assert expired.retains(2)
-    assert expired.retains(0)
-    assert not after(expired, "fast_append").after(change("expire_snapshots")).retains(2)
+    assert not is_start_expired(expired, 2)
+    assert not is_start_expired(expired, 0)
+    assert is_start_expired(after(expired, "fast_append").after(change("expire_snapshots")), 2)
 
 
 def test_history_is_read_newest_first_and_old_states_keep_theirs() -> None:
@@ -150,5 +151,5 @@ def test_no_state_makes_no_sense(model: TableModel, commits: list[tuple[str, Ope
         assert (later.delete_bytes > 0) is (later.deletes > 0)
         assert later.data_bytes >= later.data * (model.manifest_bytes - model.manifest_header_bytes)
         assert later.manifests <= files.manifests + 2
-        assert later.retains(later.length)
+        assert not is_start_expired(later, later.length)
         files = later

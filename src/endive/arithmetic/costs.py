@@ -54,27 +54,6 @@ def sized_median_ms(base_ms: float, per_mib_ms: float, size_bytes: int) -> float
     return base_ms + per_mib_ms * size_bytes / BYTES_PER_MIB
 
 
-def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int, int]:
-    """How a group of so many manifests, with the new ones, is merged: full bins, manifests in each, manifests of the newest bin.
-
-    Manifests are packed from the oldest on into bins of ``target`` bytes. Full bins are merged; the newest, which is not full, is
-    merged if it has ``least`` manifests (otherwise its number is 0). Manifests are taken to be all of their mean size.
-    """
-    if count < 2:
-        return 0, 1, 0
-    per_bin = target // max(size // count, 1)
-    if per_bin < 2:
-        return 0, 1, 0
-    bins = (count - 1) // per_bin
-    newest = count - bins * per_bin
-    return bins, per_bin, newest if newest >= least and newest > 1 else 0
-
-
-def merged_away(bins: int, per_bin: int, newest: int) -> int:
-    """How many manifests fewer there are when bins were merged."""
-    return bins * (per_bin - 1) + (newest - 1 if newest > 0 else 0)
-
-
 def lower_bound(cumulative: object, n: int, x: float) -> int:
     """The first index i in [0, n) with ``cumulative[i + 1] > x``; ``cumulative`` starts with 0."""
     low, high = 0, n - 1

@@ -1,5 +1,6 @@
 """Tables as Iceberg keeps them: the history of their snapshots, their manifests, and what operations do to both."""
 
+from endive.arithmetic.files import ALL_MANIFESTS, NO_SNAPSHOT
 from endive.table.files import SnapshotRecord, TableChange, TableFiles, TableModel
 from endive.table.operations import (
     ICEBERG_OPERATIONS,
@@ -11,10 +12,8 @@ from endive.table.operations import (
     traits_of,
 )
 from endive.table.traits import (
-    ALL_MANIFESTS,
     APPEND,
     DELETE,
-    NO_SNAPSHOT,
     OVERWRITE,
     REPLACE,
     OperationSettings,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from endive.arithmetic.costs import merge_bins, merged_away
-from endive.table.traits import ALL_MANIFESTS, NO_SNAPSHOT, Traits
+from endive.arithmetic.files import NO_SNAPSHOT, counts_after, hits_of, list_size, metadata_size
+from endive.table.traits import Traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,6 @@ class TableModel:
     target_bytes: int = 8 * 1024 * 1024
     """Merged manifests do not grow beyond it."""
     merge_manifests: bool = True
-
-    def bins(self, manifests: int, size: int) -> tuple[int, int, int]:
-        """How a group of manifests is merged (``costs.merge_bins``)."""
-        if not self.merge_manifests:
-            return 0, 1, 0
-        return merge_bins(manifests, size, self.min_count_to_merge, self.target_bytes)
-
-    def metadata_size(self, snapshots: int) -> int:
-        """Bytes of table metadata that lists so many snapshots."""
-        return self.metadata_bytes + self.metadata_bytes_per_snapshot * snapshots
-
-    def list_size(self, manifests: int) -> int:
-        """Bytes of a manifest list of so many manifests."""
-        return self.manifest_list_bytes + self.manifest_list_bytes_per_manifest * manifests
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +105,12 @@ class TableFiles:
     @property
     def metadata_size(self) -> int:
         """Bytes of the table metadata."""
-        return self.model.metadata_size(self.snapshots)
+        return metadata_size(self.model, self.snapshots)
 
     @property
     def list_size(self) -> int:
         """Bytes of the manifest list."""
-        return self.model.list_size(self.manifests)
+        return list_size(self.model, self.manifests)
 
     def history(self, start: int) -> Iterator[SnapshotRecord]:
         """The snapshots made since the table had ``start`` of them, newest first."""
@@ -134,41 +120,11 @@ class TableFiles:
             yield record
             record = record.parent
 
-    def retains(self, start: int) -> bool:
-        """Whether the snapshot that was current then has not been expired."""
-        return self.length - start < self.snapshots
-
-    def hits(self, traits: Traits) -> int:
-        """How many data manifests hold files that an operation removes."""
-        return self.data if traits.hits == ALL_MANIFESTS else min(traits.hits, self.data)
-
     def after(self, change: TableChange) -> TableFiles:
-        """The table with a commit on top."""
-        traits, model = change.traits, self.model
+        """Return the table with a commit on top."""
+        traits = change.traits
         if traits.kind == NO_SNAPSHOT:
             return replace(self, snapshots=min(self.snapshots, traits.retain))
-        whole = traits.hits == ALL_MANIFESTS
-        data, data_bytes, deletes, delete_bytes = (
-            (0, 0, 0, 0) if whole else (self.data, self.data_bytes, self.deletes, self.delete_bytes)
-        )
-        data, data_bytes = data + traits.data, data_bytes + traits.data * model.manifest_bytes
-        deletes, delete_bytes = deletes + traits.deletes, delete_bytes + traits.deletes * model.manifest_bytes
-        merged = deletes_merged = 0
-        if traits.merges:
-            merged = merged_away(*model.bins(data, data_bytes))
-        if traits.merges and traits.deletes:
-            deletes_merged = merged_away(*model.bins(deletes, delete_bytes))
-        hits = self.hits(traits)
-        return replace(
-            self,
-            data=data - merged,
-            data_bytes=data_bytes - merged * model.manifest_header_bytes,
-            deletes=deletes - deletes_merged,
-            delete_bytes=delete_bytes - deletes_merged * model.manifest_header_bytes,
-            snapshots=self.snapshots + 1,
-            length=self.length + 1,
-            head=SnapshotRecord(self.head, traits.kind, traits.data + hits, traits.deletes, change.partitions),
-            data_revision=self.data_revision + (traits.data + hits > 0),
-            delete_revision=self.delete_revision + (traits.deletes > 0 or whole),
-            merges=self.merges + (merged > 0 or whole),
-        )
+        data = traits.data + hits_of(self, traits)
+        head = SnapshotRecord(self.head, traits.kind, data, traits.deletes, change.partitions)
+        return replace(self, head=head, **counts_after(self.model, self, traits)._asdict())

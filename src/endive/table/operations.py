@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
+from endive.arithmetic.files import NO_SNAPSHOT
 from endive.table.traits import (
     APPEND,
     DELETE,
     EQUALITY,
-    NO_SNAPSHOT,
     OVERWRITE,
     REPLACE,
     Isolation,

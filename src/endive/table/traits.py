@@ -12,9 +12,6 @@ APPEND, OVERWRITE, DELETE, REPLACE = 1, 2, 4, 8
 """Kinds of snapshots: what Iceberg calls the operation of a snapshot."""
 EQUALITY = 16
 """A mark beside the kind: the snapshot deletes rows by equality, not by position."""
-NO_SNAPSHOT = 0
-ALL_MANIFESTS = -1
-"""In the place of a number of manifests: all that the table has."""
 
 Isolation = Literal["none", "snapshot", "serializable"]
 

@@ -20,6 +20,17 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from endive.arithmetic.files import bins_of, list_size, mean_size, merged_size, metadata_size
+from endive.arithmetic.validation import (
+    Review,
+    files_made,
+    files_of_lost_attempts,
+    is_start_expired,
+    manifests_to_filter,
+    nothing_found,
+    reads_history,
+    review_record,
+)
 from endive.catalog.types import CatalogSnapshot
 from endive.steps import Step
 from endive.table import NO_SNAPSHOT, TableFiles, TableModel, Traits
@@ -67,55 +78,15 @@ class Handle:
     """Full bins that were merged already."""
 
 
-@dataclass(slots=True)
-class Review:
-    """What came between, as far as an operation cares."""
-
-    lists: int = 0
-    """Manifest lists that validation reads."""
-    manifests: int = 0
-    """Manifests that validation reads."""
-    head_listed: bool = False
-    """The current manifest list is one of those."""
-    conflicting: int = 0
-    """Snapshots since the last attempt that may be real conflicts."""
-    hits: int = 0
-    """New data manifests since the last attempt of the same partitions."""
-    misses: int = 0
-    """Others since the last attempt that have to be looked into to know."""
-    deletes: int = 0
-    """New delete manifests since the last attempt."""
-    delete_hits: int = 0
-    """Those of the same partitions."""
-
-
 def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> Review:
     """Look through the snapshots since the start, newest first; an operation that cares for none of them does not look."""
-    found = Review()
-    if not (traits.validates or traits.matches_new or traits.filters_deletes or traits.keeps_nothing):
-        return found
-    unseen = files.length - handle.seen
-    for age, record in enumerate(files.history(handle.start)):
-        kind = record.kind
-        near = record.range_has(partitions)
-        added, removed = kind & traits.reads_added != 0, (kind & traits.reads_removed != 0) * traits.passes
-        deletes = (kind & traits.reads_deletes != 0) * traits.passes
-        found.lists += added + removed + deletes if traits.lists_each else kind & traits.validates != 0
-        if near or not traits.prunes:
-            found.manifests += record.data * (added + removed) + record.deletes * deletes
-        found.manifests += record.deletes * (kind & traits.reads_vectors != 0)
-        overlaps = near and record.overlaps(partitions)
-        if age < unseen and overlaps and kind & traits.conflicts != 0 and kind & traits.exempt_marks == 0:
-            found.conflicting += 1
-        if age < unseen or traits.keeps_nothing:
-            found.deletes += record.deletes
-            if overlaps:
-                found.hits += record.data
-                found.delete_hits += record.deletes
-            elif near:
-                found.misses += record.data
-    if files.length > handle.start and files.head is not None:
-        found.head_listed = files.head.kind & traits.validates != 0
+    found = nothing_found()
+    if reads_history(traits):
+        unseen = files.length - handle.seen
+        for age, record in enumerate(files.history(handle.start)):
+            in_range = record.range_has(partitions)
+            overlaps = in_range and record.overlaps(partitions)
+            found = review_record(found, record, traits, in_range, overlaps, age < unseen)
     return found
 
 
@@ -127,10 +98,8 @@ class IcebergLifecycle(Lifecycle):
         try:
             yield from self._attempts(snapshot, handles)
         except (AbortError, RestartError):
-            deletes = self.txn.get_traits().deletes
             for handle in handles.values():
-                written = handle.lost + 1 + handle.merged + handle.made + deletes if handle.made_list else 0
-                yield from self._batches(FILE_DELETE, written, PER_ATTEMPT_IO, 0, 1)
+                yield from self._batches(FILE_DELETE, files_made(handle, self.txn.get_traits()), PER_ATTEMPT_IO, 0, 1)
             raise
 
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
@@ -164,21 +133,22 @@ class IcebergLifecycle(Lifecycle):
             yield from self._metadata(METADATA_READ, files.metadata_size)
         if traits.kind != NO_SNAPSHOT:
             found = review(files, handle, traits, self._partitions(table_id))
-            if traits.validates and not files.retains(handle.start):
+            if traits.validates and is_start_expired(files, handle.start):
                 raise AbortError(VALIDATION_EXCEPTION)
-            yield from self._validate(files, found, old, new)
+            yield from self._validate(handle, files, found, old, new)
             yield from self._make_snapshot(handle, files, found)
-        yield from self._metadata(METADATA_WRITE, files.model.metadata_size(files.snapshots + 1))
+        yield from self._metadata(METADATA_WRITE, metadata_size(files.model, files.snapshots + 1))
         handle.version, handle.seen, handle.prepared = version, files.length, True
         handle.data_revision, handle.delete_revision, handle.merges = files.data_revision, files.delete_revision, files.merges
 
-    def _validate(self, files: TableFiles, found: Review, old: CatalogSnapshot, new: CatalogSnapshot) -> Steps:
+    def _validate(self, handle: Handle, files: TableFiles, found: Review, old: CatalogSnapshot, new: CatalogSnapshot) -> Steps:
         """Read what landed since the operation started, as far as it matters, and the current manifest list."""
         yield from self._batches(LIST_READ, found.lists, CONFLICT_IO, files.list_size, 1)
         yield from self._batches(FILE_READ, found.manifests, CONFLICT_IO, files.model.manifest_bytes, 1)
         if found.conflicting and self._is_real_conflict(old, new, found.conflicting):
             raise self._end_of_conflict()
-        if not found.head_listed:
+        head = files.head if files.length > handle.start else None
+        if head is None or not head.kind & self.txn.get_traits().validates:
             yield from self._batches(LIST_READ, 1, PER_ATTEMPT_IO, files.list_size, 1)
 
     def _make_snapshot(self, handle: Handle, files: TableFiles, found: Review) -> Steps:
@@ -186,15 +156,8 @@ class IcebergLifecycle(Lifecycle):
         traits, model = self.txn.get_traits(), files.model
         component = CONFLICT_IO if handle.prepared else PER_ATTEMPT_IO
         pool = self.policy.max_parallel
-        mean = files.data_bytes // files.data if files.data else model.manifest_bytes
-        hits = 0 if handle.prepared else files.hits(traits)
-        if handle.prepared and traits.hits and files.merges != handle.merges:
-            hits = 1  # what it had found has been merged into another manifest
-        misses = 0 if handle.prepared else traits.misses
-        deletes = found.deletes if handle.prepared else files.deletes
-        delete_hits = 0
-        if traits.matches_new:
-            hits, misses, delete_hits = hits + found.hits, misses + found.misses, found.delete_hits
+        mean = mean_size(model, files)
+        hits, misses, deletes, delete_hits = manifests_to_filter(files, handle, traits, found)
         yield from self._batches(FILE_READ, hits + misses, component, mean, pool)
         if traits.reads_per_hit > 1:
             yield from self._batches(FILE_READ, hits, component, mean, pool)
@@ -215,7 +178,7 @@ class IcebergLifecycle(Lifecycle):
         if traits.deletes and (not handle.prepared or files.delete_revision != handle.delete_revision):
             size = files.delete_bytes + traits.deletes * model.manifest_bytes
             yield from self._merge(files.deletes + traits.deletes, size, model, component)
-        size = model.list_size(files.manifests + traits.data + traits.deletes)
+        size = list_size(model, files.manifests + traits.data + traits.deletes)
         yield from self._batches(LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1)
         handle.made_list = True
 
@@ -227,17 +190,17 @@ class IcebergLifecycle(Lifecycle):
         Bins that an earlier attempt has merged are there already. Returns how many full bins there are, and whether the newest
         manifests were merged too.
         """
-        bins, per_bin, newest = model.bins(manifests, size)
+        bins, per_bin, newest = bins_of(model, manifests, size)
         mean = size // max(manifests, 1)
         left = bins - cached
         while left > 0:
             at_once = min(left, self.policy.max_parallel)
             yield from self._batches(FILE_READ, at_once * per_bin, component, mean, at_once)
-            yield from self._batches(FILE_WRITE, at_once, component, _merged_size(mean, per_bin, model), at_once)
+            yield from self._batches(FILE_WRITE, at_once, component, merged_size(model, mean, per_bin), at_once)
             left -= at_once
         if newest:
             yield from self._batches(FILE_READ, newest, component, mean, 1)
-            yield from self._batches(FILE_WRITE, 1, component, _merged_size(mean, newest, model), 1)
+            yield from self._batches(FILE_WRITE, 1, component, merged_size(model, mean, newest), 1)
         return bins, newest > 0
 
     def _after_commit(self, committed: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
@@ -245,14 +208,14 @@ class IcebergLifecycle(Lifecycle):
         yield from self._read_catalog()
         for table_id in self._written:
             files, traits = files_of(committed, table_id), self.txn.get_traits()
-            yield from self._metadata(METADATA_READ, files.model.metadata_size(files.snapshots + 1))
+            yield from self._metadata(METADATA_READ, metadata_size(files.model, files.snapshots + 1))
             if traits.list_after:
-                size = files.model.list_size(files.manifests + traits.data + traits.deletes)
+                size = list_size(files.model, files.manifests + traits.data + traits.deletes)
                 yield from self._batches(LIST_READ, 1, PER_ATTEMPT_IO, size, 1)
             handle = handles[table_id]
             if traits.kind == NO_SNAPSHOT:
                 yield from self._clean_up(files, traits)
-            yield from self._batches(FILE_DELETE, handle.lost + handle.made * handle.merged, PER_ATTEMPT_IO, 0, 1)
+            yield from self._batches(FILE_DELETE, files_of_lost_attempts(handle), PER_ATTEMPT_IO, 0, 1)
 
     def _clean_up(self, files: TableFiles, traits: Traits) -> Steps:
         """What an expiry looks through to find files that nobody needs any more: a list and a manifest for each snapshot."""
@@ -264,10 +227,6 @@ class IcebergLifecycle(Lifecycle):
     def _metadata(self, access: FileAccess, size: int) -> Steps:
         if not self.policy.table_metadata_inlined:
             yield from self._batches(access, 1, PER_ATTEMPT_IO, size, 1)
-
-
-def _merged_size(mean: int, manifests: int, model: TableModel) -> int:
-    return manifests * mean - (manifests - 1) * model.manifest_header_bytes
 
 
 def files_of(snapshot: CatalogSnapshot, table_id: int) -> TableFiles:

@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from endive.arithmetic.files import hits_of, list_size, metadata_size
+from endive.arithmetic.validation import is_start_expired
 from endive.catalog.types import CatalogSnapshot
 from endive.table import TableFiles, Traits, pyiceberg_traits_of
 from endive.transaction.iceberg import Handle, IcebergLifecycle, files_of, review
@@ -76,7 +78,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
             if all(files_of(current, t).length == files_of(base, t).length for t in self._written):
                 for table_id in self._written:
                     files = files_of(current, table_id)
-                    yield from self._metadata(METADATA_WRITE, files.model.metadata_size(files.snapshots + len(self._snapshots())))
+                    yield from self._metadata(METADATA_WRITE, metadata_size(files.model, files.snapshots + len(self._snapshots())))
                 result = yield from self._attempt(current)
                 if result.success:
                     return
@@ -94,7 +96,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
         files, traits = files_of(new, table_id), self._snapshots()[0]
         if not traits.validates:
             return
-        if not files.retains(handle.start):
+        if is_start_expired(files, handle.start):
             raise AbortError(VALIDATION_EXCEPTION)
         found = review(files, handle, traits, self._partitions(table_id))
         yield from self._batches(LIST_READ, found.lists, CONFLICT_IO, files.list_size, 1)
@@ -114,10 +116,10 @@ class PyIcebergLifecycle(IcebergLifecycle):
             else:
                 found = review(files, handle, traits, self._partitions(table_id))
                 yield from self._batches(LIST_READ, 1, PER_ATTEMPT_IO, files.list_size, 1)
-                looked_into = files.hits(traits) + found.hits + found.misses
+                looked_into = hits_of(files, traits) + found.hits + found.misses
                 yield from self._batches(FILE_READ, looked_into, PER_ATTEMPT_IO, model.manifest_bytes, 1)
                 yield from self._batches(FILE_WRITE, 1, PER_ATTEMPT_IO, model.manifest_bytes, 1)
-            yield from self._batches(LIST_WRITE, 1, PER_ATTEMPT_IO, model.list_size(files.manifests + 1), 1)
+            yield from self._batches(LIST_WRITE, 1, PER_ATTEMPT_IO, list_size(model, files.manifests + 1), 1)
 
     def _together(self, files: TableFiles) -> Steps:
         """The new manifest is written while the manifest list is read."""

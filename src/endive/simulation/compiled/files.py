@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.costs import merge_bins, merged_away
+from endive.arithmetic.files import NO_SNAPSHOT, counts_after, hits_of
+from endive.arithmetic.validation import nothing_found, reads_history, review_record
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import (
     history_at,
@@ -14,33 +15,6 @@ from endive.simulation.compiled.memory import (
     touched_at,
     traits_at,
 )
-from endive.table import ALL_MANIFESTS, NO_SNAPSHOT
-
-
-@jit
-def metadata_size(run: Any, snapshots: int) -> int:
-    """Bytes of table metadata that lists so many snapshots."""
-    return run.metadata_bytes + run.metadata_bytes_per_snapshot * snapshots  # type: ignore[no-any-return]
-
-
-@jit
-def list_size(run: Any, manifests: int) -> int:
-    """Bytes of a manifest list of so many manifests."""
-    return run.manifest_list_bytes + run.manifest_list_bytes_per_manifest * manifests  # type: ignore[no-any-return]
-
-
-@jit
-def hits_of(table: Any, traits: Any) -> int:
-    """How many data manifests hold files that an operation removes."""
-    return table.data if traits.hits == ALL_MANIFESTS else min(traits.hits, table.data)  # type: ignore[no-any-return]
-
-
-@jit
-def bins_of(run: Any, manifests: int, size: int) -> Any:
-    """How a group of manifests is merged."""
-    if not run.merge_manifests:
-        return 0, 1, 0
-    return merge_bins(manifests, size, run.min_count_to_merge, run.target_bytes)
 
 
 @jit
@@ -50,44 +24,28 @@ def change_files(run: Any, txn: Any, slot: int, t: int, traits: Any) -> None:
     if traits.kind == NO_SNAPSHOT:
         table.snapshots = min(table.snapshots, traits.retain)
         return
-    hits = hits_of(table, traits)
-    whole = traits.hits == ALL_MANIFESTS
-    if whole:
-        table.data = 0
-        table.data_bytes = 0
-        table.deletes = 0
-        table.delete_bytes = 0
-    table.data += traits.data
-    table.data_bytes += traits.data * run.manifest_bytes
-    table.deletes += traits.deletes
-    table.delete_bytes += traits.deletes * run.manifest_bytes
-    merged = 0
-    if traits.merges:
-        bins, per_bin, newest = bins_of(run, table.data, table.data_bytes)
-        merged = merged_away(bins, per_bin, newest)
-        table.data -= merged
-        table.data_bytes -= merged * run.manifest_header_bytes
-    if traits.merges and traits.deletes:
-        bins, per_bin, newest = bins_of(run, table.deletes, table.delete_bytes)
-        deletes_merged = merged_away(bins, per_bin, newest)
-        table.deletes -= deletes_merged
-        table.delete_bytes -= deletes_merged * run.manifest_header_bytes
-    table.snapshots += 1
-    table.length += 1
-    table.data_revision += 1 if traits.data + hits > 0 else 0
-    table.delete_revision += 1 if traits.deletes > 0 or whole else 0
-    table.merges += 1 if merged > 0 or whole else 0
-    _remember(run, txn, slot, t, table, traits, hits)
+    data = traits.data + hits_of(table, traits)
+    counts = counts_after(run, table, traits)
+    table.data = counts.data
+    table.data_bytes = counts.data_bytes
+    table.deletes = counts.deletes
+    table.delete_bytes = counts.delete_bytes
+    table.snapshots = counts.snapshots
+    table.length = counts.length
+    table.data_revision = counts.data_revision
+    table.delete_revision = counts.delete_revision
+    table.merges = counts.merges
+    _remember(run, txn, slot, t, table, traits, data)
 
 
 @inlined
-def _remember(run: Any, txn: Any, slot: int, t: int, table: Any, traits: Any, hits: int) -> None:
+def _remember(run: Any, txn: Any, slot: int, t: int, table: Any, traits: Any, data: int) -> None:
     """Enter a snapshot into the history of a table."""
     place = run.history_end - run.history_first
     record = history_at(run, place)
     record.parent = table.head
     record.kind = traits.kind
-    record.data = traits.data + hits
+    record.data = data
     record.deletes = traits.deletes
     record.partitions = -1
     if txn.tracks_partitions:
@@ -127,46 +85,32 @@ def overlaps(run: Any, txn: Any, slot: int, t: int, record: Any, place: int) -> 
 
 @jit
 def review(run: Any, txn: Any, slot: int, t: int) -> Any:
-    """What came between: lists, manifests, head_listed, conflicting, hits, misses, deletes, delete_hits (``iceberg.Review``)."""
+    """Look through the snapshots since the start, newest first; an operation that cares for none of them does not look."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
-    lists, manifests, conflicting, hits, misses, deletes, delete_hits = 0, 0, 0, 0, 0, 0, 0
-    if not (traits.validates or traits.matches_new or traits.filters_deletes or traits.keeps_nothing):
-        return lists, manifests, False, conflicting, hits, misses, deletes, delete_hits
+    found = nothing_found()
+    if not reads_history(traits):
+        return found
     unseen = table.length - mine.seen
     index = table.head
     for age in range(table.length - mine.start):
         place = index - run.history_first
         record = history_at(run, place)
-        kind = record.kind
-        close = range_has(run, txn, slot, t, record)
-        added = 1 if kind & traits.reads_added else 0
-        removed = traits.passes if kind & traits.reads_removed else 0
-        marked = traits.passes if kind & traits.reads_deletes else 0
-        if traits.lists_each:
-            lists += added + removed + marked
-        elif kind & traits.validates:
-            lists += 1
-        if close or not traits.prunes:
-            manifests += record.data * (added + removed) + record.deletes * marked
-        if kind & traits.reads_vectors:
-            manifests += record.deletes
         new = age < unseen
-        if not new and not traits.keeps_nothing:
-            index = record.parent
-            continue
-        deletes += record.deletes
-        if close:
-            if overlaps(run, txn, slot, t, record, place):
-                hits += record.data
-                delete_hits += record.deletes
-                if new and kind & traits.conflicts and not kind & traits.exempt_marks:
-                    conflicting += 1
-            else:
-                misses += record.data
+        in_range = range_has(run, txn, slot, t, record)
+        overlapping = in_range and (new or traits.keeps_nothing != 0) and overlaps(run, txn, slot, t, record, place)
+        found = review_record(found, record, traits, in_range, overlapping, new)
         index = record.parent
-    head_listed = False
-    if table.length > mine.start:
-        head_listed = history_at(run, table.head - run.history_first).kind & traits.validates != 0
-    return lists, manifests, head_listed, conflicting, hits, misses, deletes, delete_hits
+    return found
+
+
+@jit
+def is_head_listed(run: Any, txn: Any, slot: int, t: int) -> bool:
+    """Say whether the current manifest list is one of those that validation reads."""
+    mine = touched_at(run, slot, t)
+    table = table_at(run, mine.table)
+    if table.length <= mine.start:
+        return False
+    kind = history_at(run, table.head - run.history_first).kind
+    return kind & traits_at(run, txn.cls, txn.operation).validates != 0  # type: ignore[no-any-return]

@@ -10,8 +10,10 @@ from typing import Any
 
 from endive.arithmetic.costs import sized_median_ms
 from endive.arithmetic.draws import quantile
+from endive.arithmetic.files import NO_SNAPSHOT, bins_of, list_size, mean_size, merged_size, metadata_size
+from endive.arithmetic.validation import files_made, files_of_lost_attempts, is_start_expired, manifests_to_filter
 from endive.simulation.compiled.draws import conflict_uniform, largest_storage_uniform, value
-from endive.simulation.compiled.files import bins_of, hits_of, list_size, metadata_size, review
+from endive.simulation.compiled.files import is_head_listed, review
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
     CONFLICT_IO,
@@ -27,7 +29,6 @@ from endive.simulation.compiled.layout import (
 )
 from endive.simulation.compiled.memory import class_at, floats_at, table_at, touched_at, traits_at
 from endive.simulation.compiled.steps import step
-from endive.table import NO_SNAPSHOT
 
 NOT_SIZED = -math.inf
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
@@ -119,19 +120,18 @@ def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
         return CUT_OFF
     if traits.kind != NO_SNAPSHOT:
         found = review(run, txn, slot, t)
-        lists, manifests, head_listed, conflicting = found[0], found[1], found[2], found[3]
-        if traits.validates and table.length - mine.start >= table.snapshots:
+        if traits.validates and is_start_expired(table, mine.start):
             return EXPIRED
         size = list_size(run, table.data + table.deletes)
-        if not sized_access(run, txn, LIST_READ, lists, CONFLICT_IO, size, 1):
+        if not sized_access(run, txn, LIST_READ, found.lists, CONFLICT_IO, size, 1):
             return CUT_OFF
-        if not sized_access(run, txn, FILE_READ, manifests, CONFLICT_IO, run.manifest_bytes, 1):
+        if not sized_access(run, txn, FILE_READ, found.manifests, CONFLICT_IO, run.manifest_bytes, 1):
             return CUT_OFF
-        if conflicting and is_real_conflict(run, txn):
+        if found.conflicting and is_real_conflict(run, txn):
             return REAL_CONFLICT
-        if not head_listed and not sized_access(run, txn, LIST_READ, 1, PER_ATTEMPT_IO, size, 1):
+        if not is_head_listed(run, txn, slot, t) and not sized_access(run, txn, LIST_READ, 1, PER_ATTEMPT_IO, size, 1):
             return CUT_OFF
-        if not _make_snapshot(run, txn, mine, table, traits, found[4], found[5], found[6], found[7]):
+        if not _make_snapshot(run, txn, mine, table, traits, found):
             return CUT_OFF
     if not metadata_access(run, txn, METADATA_WRITE, table.snapshots + 1):
         return CUT_OFF
@@ -147,23 +147,12 @@ def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
 
 
 @jit
-def _make_snapshot(
-    run: Any, txn: Any, mine: Any, table: Any, traits: Any, new_hits: int, new_misses: int, new_deletes: int, delete_hits: int
-) -> bool:
+def _make_snapshot(run: Any, txn: Any, mine: Any, table: Any, traits: Any, found: Any) -> bool:
     """Filter, write and merge manifests, and write the manifest list."""
     pool = class_at(run, txn.cls).max_parallel
     component = CONFLICT_IO if mine.prepared else PER_ATTEMPT_IO
-    mean = table.data_bytes // table.data if table.data > 0 else run.manifest_bytes
-    hits = 0 if mine.prepared else hits_of(table, traits)
-    if mine.prepared and traits.hits and table.merges != mine.merges:
-        hits = 1
-    misses = 0 if mine.prepared else traits.misses
-    deletes = new_deletes if mine.prepared else table.deletes
-    if traits.matches_new:
-        hits += new_hits
-        misses += new_misses
-    else:
-        delete_hits = 0
+    mean = mean_size(run, table)
+    hits, misses, deletes, delete_hits = manifests_to_filter(table, mine, traits, found)
     if not sized_access(run, txn, FILE_READ, hits + misses, component, mean, pool):
         return False
     if traits.reads_per_hit > 1 and not sized_access(run, txn, FILE_READ, hits, component, mean, pool):
@@ -184,9 +173,9 @@ def _make_snapshot(
         cached = mine.bins if table.merges == mine.merges else 0
         if not merge_manifests(run, txn, manifests, size, component, cached):
             return False
-        found = bins_of(run, manifests, size)
-        mine.bins = found[0]
-        mine.merged = 1 if found[2] > 0 else 0
+        bins, _, newest = bins_of(run, manifests, size)
+        mine.bins = bins
+        mine.merged = 1 if newest > 0 else 0
     if traits.deletes and (not mine.prepared or table.delete_revision != mine.delete_revision):
         manifests, size = table.deletes + traits.deletes, table.delete_bytes + traits.deletes * run.manifest_bytes
         if not merge_manifests(run, txn, manifests, size, component, 0):
@@ -209,29 +198,22 @@ def merge_manifests(run: Any, txn: Any, manifests: int, size: int, component: in
         at_once = min(left, pool)
         if not sized_access(run, txn, FILE_READ, at_once * per_bin, component, mean, at_once):
             return False
-        if not sized_access(run, txn, FILE_WRITE, at_once, component, _merged_size(run, mean, per_bin), at_once):
+        if not sized_access(run, txn, FILE_WRITE, at_once, component, merged_size(run, mean, per_bin), at_once):
             return False
         left -= at_once
     if newest == 0:
         return True
     return sized_access(run, txn, FILE_READ, newest, component, mean, 1) and sized_access(
-        run, txn, FILE_WRITE, 1, component, _merged_size(run, mean, newest), 1
+        run, txn, FILE_WRITE, 1, component, merged_size(run, mean, newest), 1
     )
-
-
-@jit
-def _merged_size(run: Any, mean: int, manifests: int) -> int:
-    return manifests * mean - (manifests - 1) * run.manifest_header_bytes  # type: ignore[no-any-return]
 
 
 @jit
 def delete_all(run: Any, txn: Any, slot: int) -> bool:
     """Delete all that an operation has written that gives up."""
-    deletes = traits_at(run, txn.cls, txn.operation).deletes
+    traits = traits_at(run, txn.cls, txn.operation)
     for t in range(txn.written):
-        mine = touched_at(run, slot, t)
-        written = mine.lost + 1 + mine.merged + mine.made + deletes if mine.made_list else 0
-        if not sized_access(run, txn, FILE_DELETE, written, PER_ATTEMPT_IO, 0, 1):
+        if not sized_access(run, txn, FILE_DELETE, files_made(touched_at(run, slot, t), traits), PER_ATTEMPT_IO, 0, 1):
             return False
     return True
 
@@ -250,7 +232,7 @@ def after_commit(run: Any, txn: Any, slot: int) -> bool:
                 return False
         if traits.kind == NO_SNAPSHOT and not _clean_up(run, txn, mine, traits.retain):
             return False
-        if not sized_access(run, txn, FILE_DELETE, mine.lost + mine.made * mine.merged, PER_ATTEMPT_IO, 0, 1):
+        if not sized_access(run, txn, FILE_DELETE, files_of_lost_attempts(mine), PER_ATTEMPT_IO, 0, 1):
             return False
     return True
 

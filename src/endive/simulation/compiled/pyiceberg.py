@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from endive.arithmetic.files import hits_of, list_size
+from endive.arithmetic.validation import is_start_expired
 from endive.simulation.compiled.draws import storage_uniform
-from endive.simulation.compiled.files import hits_of, list_size, review
+from endive.simulation.compiled.files import review
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
     EXPIRED,
@@ -82,16 +84,16 @@ def validate_again(run: Any, txn: Any, slot: int, t: int) -> int:
         return CUT_OFF
     if not traits.validates:
         return PREPARED
-    if table.length - mine.start >= table.snapshots:
+    if is_start_expired(table, mine.start):
         return EXPIRED
     found = review(run, txn, slot, t)
     size = list_size(run, table.data + table.deletes)
-    if not sized_access(run, txn, LIST_READ, found[0], CONFLICT_IO, size, 1):
+    if not sized_access(run, txn, LIST_READ, found.lists, CONFLICT_IO, size, 1):
         return CUT_OFF
-    if not sized_access(run, txn, FILE_READ, found[1], CONFLICT_IO, run.manifest_bytes, 1):
+    if not sized_access(run, txn, FILE_READ, found.manifests, CONFLICT_IO, run.manifest_bytes, 1):
         return CUT_OFF
     mine.seen = table.length
-    return REAL_CONFLICT if found[3] and is_real_conflict(run, txn) else PREPARED
+    return REAL_CONFLICT if found.conflicting and is_real_conflict(run, txn) else PREPARED
 
 
 @jit
@@ -124,7 +126,7 @@ def _make_snapshot(run: Any, txn: Any, slot: int, t: int, traits: Any) -> bool:
         found = review(run, txn, slot, t)
         if not sized_access(run, txn, LIST_READ, 1, PER_ATTEMPT_IO, list_size(run, manifests), 1):
             return False
-        looked_into = hits_of(table, traits) + found[4] + found[5]
+        looked_into = hits_of(table, traits) + found.hits + found.misses
         if not sized_access(run, txn, FILE_READ, looked_into, PER_ATTEMPT_IO, run.manifest_bytes, 1):
             return False
         if not sized_access(run, txn, FILE_WRITE, 1, PER_ATTEMPT_IO, run.manifest_bytes, 1):

@@ -1,0 +1,108 @@
+"""The files of a table: how large they are, how manifests are merged, and what a commit does to them.
+
+``model`` is anything with the fields of ``endive.table.TableModel``, ``table`` with those of ``TableFiles`` and ``traits`` with
+those of ``Traits``: the dataclasses themselves, or records of the compiled engine.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+NO_SNAPSHOT = 0
+"""The kind of a commit that makes no snapshot."""
+ALL_MANIFESTS = -1
+"""In the place of a number of manifests: all that the table has."""
+
+
+def metadata_size(model: Any, snapshots: int) -> int:
+    """Return the bytes of table metadata that lists so many snapshots."""
+    return int(model.metadata_bytes + model.metadata_bytes_per_snapshot * snapshots)
+
+
+def list_size(model: Any, manifests: int) -> int:
+    """Return the bytes of a manifest list of so many manifests."""
+    return int(model.manifest_list_bytes + model.manifest_list_bytes_per_manifest * manifests)
+
+
+def mean_size(model: Any, table: Any) -> int:
+    """Return the mean bytes of the table's data manifests; those of a new one if it has none."""
+    return int(table.data_bytes // table.data if table.data > 0 else model.manifest_bytes)
+
+
+def merged_size(model: Any, mean: int, manifests: int) -> int:
+    """Return the bytes of one manifest merged from so many of a mean size."""
+    return int(manifests * mean - (manifests - 1) * model.manifest_header_bytes)
+
+
+def hits_of(table: Any, traits: Any) -> int:
+    """Return how many data manifests hold files that an operation removes."""
+    return int(table.data if traits.hits == ALL_MANIFESTS else min(traits.hits, table.data))
+
+
+def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int, int]:
+    """Say how a group of so many manifests, with the new ones, is merged: full bins, manifests in each, manifests of the newest.
+
+    Manifests are packed from the oldest on into bins of ``target`` bytes. Full bins are merged; the newest, which is not full, is
+    merged if it has ``least`` manifests (otherwise its number is 0). Manifests are taken to be all of their mean size.
+    """
+    if count < 2:
+        return 0, 1, 0
+    per_bin = target // max(size // count, 1)
+    if per_bin < 2:
+        return 0, 1, 0
+    bins = (count - 1) // per_bin
+    newest = count - bins * per_bin
+    return bins, per_bin, newest if newest >= least and newest > 1 else 0
+
+
+def bins_of(model: Any, manifests: int, size: int) -> tuple[int, int, int]:
+    """Say how a group of manifests of a table is merged (``merge_bins``), if manifests are merged at all."""
+    if not model.merge_manifests:
+        return 0, 1, 0
+    return merge_bins(manifests, size, model.min_count_to_merge, model.target_bytes)
+
+
+def merged_away(bins: int, per_bin: int, newest: int) -> int:
+    """Return how many manifests fewer there are when bins were merged."""
+    return bins * (per_bin - 1) + (newest - 1 if newest > 0 else 0)
+
+
+class FileCounts(NamedTuple):
+    """The numbers of a table; the fields of ``endive.table.TableFiles`` that a commit changes."""
+
+    data: int
+    data_bytes: int
+    deletes: int
+    delete_bytes: int
+    snapshots: int
+    length: int
+    data_revision: int
+    delete_revision: int
+    merges: int
+
+
+def counts_after(model: Any, table: Any, traits: Any) -> FileCounts:
+    """Return the numbers of a table with a commit on top that makes a snapshot."""
+    whole = traits.hits == ALL_MANIFESTS
+    data = traits.data if whole else table.data + traits.data
+    data_bytes = (0 if whole else table.data_bytes) + traits.data * model.manifest_bytes
+    deletes = traits.deletes if whole else table.deletes + traits.deletes
+    delete_bytes = (0 if whole else table.delete_bytes) + traits.deletes * model.manifest_bytes
+    merged, deletes_merged = 0, 0
+    if traits.merges:
+        bins, per_bin, newest = bins_of(model, data, data_bytes)
+        merged = merged_away(bins, per_bin, newest)
+    if traits.merges and traits.deletes:
+        bins, per_bin, newest = bins_of(model, deletes, delete_bytes)
+        deletes_merged = merged_away(bins, per_bin, newest)
+    return FileCounts(
+        data - merged,
+        data_bytes - merged * model.manifest_header_bytes,
+        deletes - deletes_merged,
+        delete_bytes - deletes_merged * model.manifest_header_bytes,
+        table.snapshots + 1,
+        table.length + 1,
+        table.data_revision + (1 if traits.data + hits_of(table, traits) > 0 else 0),
+        table.delete_revision + (1 if traits.deletes > 0 or whole else 0),
+        table.merges + (1 if merged > 0 or whole else 0),
+    )

@@ -1,0 +1,110 @@
+"""What an operation finds in the snapshots that came between, one at a time, and what it makes of it.
+
+``record`` is anything with the fields of ``endive.table.SnapshotRecord``, ``table`` with those of ``TableFiles``, ``traits`` with
+those of ``Traits`` and ``handle`` with those of ``endive.transaction.iceberg.Handle``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from endive.arithmetic.files import hits_of
+
+
+class Review(NamedTuple):
+    """What came between, as far as an operation cares."""
+
+    lists: int
+    """Manifest lists that validation reads."""
+    manifests: int
+    """Manifests that validation reads."""
+    conflicting: int
+    """Snapshots since the last attempt that may be real conflicts."""
+    hits: int
+    """New data manifests since the last attempt of the same partitions."""
+    misses: int
+    """Others since the last attempt that have to be looked into to know."""
+    deletes: int
+    """New delete manifests since the last attempt."""
+    delete_hits: int
+    """Those of the same partitions."""
+
+
+def nothing_found() -> Review:
+    """Return a review of no snapshots."""
+    return Review(0, 0, 0, 0, 0, 0, 0)
+
+
+def reads_history(traits: Any) -> bool:
+    """Say whether an operation cares for what came between at all."""
+    return bool(traits.validates or traits.matches_new or traits.filters_deletes or traits.keeps_nothing)
+
+
+def is_start_expired(table: Any, start: int) -> bool:
+    """Say whether the snapshot that was current when the table had ``start`` of them has been expired."""
+    return bool(table.length - start >= table.snapshots)
+
+
+def review_record(found: Review, record: Any, traits: Any, in_range: bool, overlaps: bool, is_new: bool) -> Review:
+    """Add a snapshot to what was found in newer ones.
+
+    ``in_range``: the range of its partitions has one that the operation writes; ``overlaps``: it may have written to one of them,
+    which matters only if it ``is_new`` since the last attempt or if nothing is kept between attempts.
+    """
+    kind = record.kind
+    added = 1 if kind & traits.reads_added else 0
+    removed = traits.passes if kind & traits.reads_removed else 0
+    marked = traits.passes if kind & traits.reads_deletes else 0
+    lists = found.lists
+    if traits.lists_each:
+        lists += added + removed + marked
+    elif kind & traits.validates:
+        lists += 1
+    manifests = found.manifests
+    if in_range or not traits.prunes:
+        manifests += record.data * (added + removed) + record.deletes * marked
+    if kind & traits.reads_vectors:
+        manifests += record.deletes
+    conflicting, hits, misses = found.conflicting, found.hits, found.misses
+    deletes, delete_hits = found.deletes, found.delete_hits
+    if is_new or traits.keeps_nothing:
+        deletes += record.deletes
+        if overlaps:
+            hits += record.data
+            delete_hits += record.deletes
+            if is_new and kind & traits.conflicts and not kind & traits.exempt_marks:
+                conflicting += 1
+        elif in_range:
+            misses += record.data
+    return Review(lists, manifests, conflicting, hits, misses, deletes, delete_hits)
+
+
+class Filtered(NamedTuple):
+    """Manifests that an attempt filters: those it rewrites, those it reads in vain, and the same of delete manifests."""
+
+    hits: int
+    misses: int
+    deletes: int
+    delete_hits: int
+
+
+def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> Filtered:
+    """Say what an attempt filters: the first one all that it cares for, later ones what is new."""
+    hits = 0 if handle.prepared else hits_of(table, traits)
+    if handle.prepared and traits.hits and table.merges != handle.merges:
+        hits = 1  # what it had found has been merged into another manifest
+    misses = 0 if handle.prepared else traits.misses
+    deletes = found.deletes if handle.prepared else table.deletes
+    if traits.matches_new:
+        return Filtered(hits + found.hits, misses + found.misses, deletes, found.delete_hits)
+    return Filtered(hits, misses, deletes, 0)
+
+
+def files_of_lost_attempts(handle: Any) -> int:
+    """Return how many files of lost attempts are deleted after a commit, with those that were merged away."""
+    return int(handle.lost + handle.made * handle.merged)
+
+
+def files_made(handle: Any, traits: Any) -> int:
+    """Return how many files an operation that gives up has written, and deletes."""
+    return int(handle.lost + 1 + handle.merged + handle.made + traits.deletes if handle.made_list else 0)
