@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from endive.arithmetic.costs import moment_of_effect_ms
+from endive.arithmetic.files import metadata_size
 from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableMetadata
 from endive.randomness import RandomSource
 from endive.steps import Step
@@ -138,7 +139,7 @@ class CatalogState:
         """Whether one more snapshot makes the metadata of a table larger than ``limit_bytes``; remembers when it first did."""
         for table_id in tables:
             files = self.tables[table_id].files
-            if files is not None and files.model.metadata_size(files.snapshots + 1) > limit_bytes:
+            if files is not None and metadata_size(files.model, files.snapshots + 1) > limit_bytes:
                 if self.counters.metadata_limit_reached_ms == 0.0:
                     self.counters.metadata_limit_reached_ms = now_ms
                 return True

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from endive.arithmetic.costs import BYTES_PER_MIB
+from endive.arithmetic.files import metadata_size
 from endive.catalog.base import StoredCatalog, TableChanges
 from endive.catalog.server import METADATA_TOO_LARGE, SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
 from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
@@ -242,7 +243,7 @@ class ServiceCatalog(StoredCatalog):
 
     def _metadata_size(self, table_id: int, more_snapshots: int) -> int:
         files = self._state.tables[table_id].files
-        return self.metadata_bytes if files is None else files.model.metadata_size(files.snapshots + more_snapshots)
+        return self.metadata_bytes if files is None else metadata_size(files.model, files.snapshots + more_snapshots)
 
     def _is_too_large(self, request: _Commit, now_ms: float) -> bool:
         """Whether the new metadata of a table is more than the catalog takes; an expiry makes it smaller."""
