@@ -161,8 +161,8 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, options: SparkOption
     from endive.pipeline.session import spark_session
     from endive.pipeline.sweep import run_sweep
     from endive.report.contents import page_of
-    from endive.report.figures import figures_of
-    from endive.report.matplotlib import save
+    from endive.report.figures import report_figures
+    from endive.report.paper import save
     from endive.report.page import html_of
     from endive.report.study import load_study
     from endive.runs.identity import code_version
@@ -176,7 +176,7 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, options: SparkOption
         if failed:
             raise typer.Exit(EXIT_FAILED)
         study = load_study(folder, code_version=code_version(), sessions=lambda: nullcontext(spark))
-    figures = figures_of(study)
+    figures = report_figures(study)
     page = page_of(study, figures)
     report = folder / REPORT
     write_text(report, html_of(page))

@@ -223,7 +223,7 @@ def _write(folder: Path, question: Question, found: Frontier, record: dict[str, 
 
     from endive.files import write_text
     from endive.report.frontier import frontier_figure
-    from endive.report.matplotlib import save
+    from endive.report.paper import save
 
     files = [folder / FRONTIER]
     write_text(files[0], dumps(record, indent=2) + "\n")

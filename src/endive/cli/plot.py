@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 
 if TYPE_CHECKING:
     from endive.report.figure import Figure
+    from endive.report.paper import Size
     from endive.report.study import Study
 
 StudyArgument = Annotated[
@@ -35,6 +37,13 @@ def plot(
     figure: Annotated[list[str], typer.Option("--figure", metavar="NAME", help="A figure; may be repeated. Default: all.")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where files go. Default: figures/ in it.")] = None,
     formats: Annotated[str, typer.Option("--format", help="Formats, separated by commas: png, svg, pdf.")] = "png,svg,pdf",
+    width: Annotated[str | None, typer.Option(help="Width of a figure, such as 3.3in, 84mm or 8.4cm.")] = None,
+    height: Annotated[str | None, typer.Option(help="Height of a figure. Default: as it needs.")] = None,
+    title: Annotated[bool, typer.Option(help="Whether the title stands above a figure.")] = True,
+    theory: Annotated[
+        list[Path],
+        typer.Option(metavar="CSV", help="A curve behind the points: columns x and y; its file name is its name. With one --figure."),
+    ] = [],  # noqa: B006
     at: Annotated[str | None, typer.Option(help="timeline: a moment, such as 12.5s, 300ms or 2min.")] = None,
     span: Annotated[str, typer.Option(help="timeline: how much time around that moment.")] = "1s",
     txn: Annotated[int | None, typer.Option(help="timeline: a transaction, by its number.")] = None,
@@ -52,7 +61,7 @@ def plot(
         from endive.pipeline.session import SparkOptions, spark_session
         from endive.report.study import load_study
 
-        wanted = _formats(formats)
+        wanted, size = _formats(formats), _size(width, height, titled=title)
         options = SparkOptions(master, remote, ship_code)
         loaded = load_study(study, load=load, code_version=code_version, sessions=lambda: spark_session(options))
         if list_:
@@ -61,20 +70,40 @@ def plot(
         timeline = at is not None or txn is not None or _TIMELINE in figure
         names = [name for name in dict.fromkeys(figure) if name != _TIMELINE]
         figures = _figures(loaded, names, only_timeline=timeline and not names)
+        figures = _with_theory(figures, theory)
         if timeline:
             figures.append(_timeline(loaded, at, span, txn))
-        _write(output, loaded, figures, out or loaded.figures_folder, wanted)
+        _write(output, loaded, figures, out or loaded.figures_folder, wanted, size)
 
 
 def _formats(text: str) -> list[str]:
     from endive.report.errors import ReportError
-    from endive.report.matplotlib import FORMATS
+    from endive.report.paper import FORMATS
 
     wanted = list(dict.fromkeys(each.strip().lower() for each in text.split(",") if each.strip()))
     wrong = [each for each in wanted if each not in FORMATS]
     if wrong or not wanted:
         raise ReportError(f"--format {text}: formats are {', '.join(FORMATS)}")
     return wanted
+
+
+def _size(width: str | None, height: str | None, *, titled: bool) -> Size:
+    from endive.report.paper import Size, inches
+
+    wide = None if width is None else inches(width, "--width")
+    return Size(wide, None if height is None else inches(height, "--height"), titled)
+
+
+def _with_theory(figures: list[Figure], files: list[Path]) -> list[Figure]:
+    """The figures with curves behind their points."""
+    from endive.report.errors import ReportError
+    from endive.report.figure import read_reference
+
+    if not files:
+        return figures
+    if len(figures) != 1 or figures[0].kind != "line":
+        raise ReportError("--theory: a curve goes with one figure that has curves, such as --figure throughput_load")
+    return [replace(figures[0], references=(*figures[0].references, *(read_reference(file) for file in files)))]
 
 
 def _figures(study: Study, names: list[str], *, only_timeline: bool) -> list[Figure]:
@@ -106,10 +135,10 @@ def _list(output: Output, study: Study) -> None:
     output.table("", ("figure", "title"), [(name, title or f"not in this study: {why}") for name, title, why in rows])
 
 
-def _write(output: Output, study: Study, figures: list[Figure], folder: Path, formats: list[str]) -> None:
-    from endive.report.matplotlib import save
+def _write(output: Output, study: Study, figures: list[Figure], folder: Path, formats: list[str], size: Size) -> None:
+    from endive.report.paper import save
 
-    written = [(figure, save(figure, folder, formats)) for figure in figures]
+    written = [(figure, save(figure, folder, formats, size)) for figure in figures]
     output.result(
         {
             "study": str(study.path),

@@ -60,10 +60,10 @@ def report(
 def _write(output: Output, study: Study, out: Path | None) -> None:
     from endive.files import write_text
     from endive.report.contents import page_of
-    from endive.report.figures import figures_of
+    from endive.report.figures import report_figures
     from endive.report.page import html_of
 
-    page = page_of(study, figures_of(study))
+    page = page_of(study, report_figures(study))
     file = out or study.figures_folder.parent / REPORT
     write_text(file, html_of(page))
     output.result(

@@ -1,8 +1,7 @@
-"""Figures as Vega-Lite charts.
+"""Figures as Vega-Lite charts, made by Altair: the one way in which anything is drawn, for pages and for papers.
 
-What flows in: a ``Figure`` and a colour for each series. What flows out: a Vega-Lite specification, made by Altair, and the rows it
-draws. The specification names its data (``rows``) and does not hold them, so that a page has every number once, for the chart and
-for the table behind it. What is neither data nor series is drawn in ``currentColor``: charts follow the page into dark mode.
+A chart names its data (``rows``) and does not hold them, so that a page has every number once, for the chart and for the table
+behind it.
 """
 
 from __future__ import annotations
@@ -14,61 +13,58 @@ import altair as alt
 import pandas as pd
 
 from endive.report.encodings import (
-    INK,
+    Panel,
     colour,
+    continuous,
     discrete,
     field,
-    names_of,
+    most_lines,
     number_format,
-    position,
+    references,
     rounded,
-    shared_columns,
+    shape,
+    short_format,
     thresholds,
     tooltip,
 )
-from endive.report.figure import Figure
-from endive.report.style import SEQUENTIAL
+from endive.report.figure import Axis, Figure
+from endive.report.legend import HATCHES, names_of
+from endive.report.scales import ticks
+from endive.report.style import MOMENTS, SEQUENTIAL, Look
 
-ROWS = "rows"
-"""The name of the data of every chart."""
-HATCHES = {"/": "url(#hatch-below-95)", "x": "url(#hatch-below-80)"}
-"""Fills of cells by ``Figure.hatch``: patterns that the page defines."""
-
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-_HEIGHT = 320
-_SMALL_HEIGHT = 240
-_BAR = 16
-_LONE_BAR = 26
-_LANE = 22
-_CELL = 36
-"""Heights in pixels."""
 _MOST_POINTS = 40
 """A curve with more rows than this is drawn without a point for each."""
-_LABEL_LIMIT = "containerSize()[0] * 0.35"
-"""Names of bars take this much of the width."""
 _REACH = 700
 """Size of the disc around a point in which it answers to the pointer."""
 _WHEEL = "wheel![event.ctrlKey || event.metaKey]"
 """What zooms: the bare wheel scrolls the page."""
+_LIGHT = 0.55
+"""Cells whose colour lies above this share of the scale are light, and have dark words."""
 
 
-def chart_of(figure: Figure, colours: Mapping[str, str], titles: Mapping[str, str]) -> dict[str, Any]:
-    """The Vega-Lite specification of a figure; of one of its small multiples if it has a ``facet``.
-
-    ``titles`` are words for columns that the figure itself has none for.
-    """
-    chart = _KINDS[figure.kind](figure, colours, tooltip(figure, titles)).properties(
-        width="container",
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-        background="transparent",
-        description=f"{figure.title}. {figure.definition}",
-    )
-    return dict(_styled(chart).to_dict())
+def panel_spec(panel: Panel) -> dict[str, Any]:
+    """Return the Vega-Lite specification of a panel, without its width and without what is said once for all panels."""
+    spec = dict(_KINDS[panel.figure.kind](panel).to_dict(validate=False))
+    return {name: value for name, value in spec.items() if name not in ("$schema", "config")}
 
 
-def rows_of(figure: Figure) -> dict[str, Any]:
-    """The data of a figure by column, numbers rounded. Text is given as its values and the place of each row's among them."""
-    return {str(name): _column(figure.data[name]) for name in figure.data.columns}
+def page_spec(panel: Panel) -> dict[str, Any]:
+    """Return the specification of a panel for a page, as wide as its place in it."""
+    figure = panel.figure
+    return {
+        "$schema": alt.SCHEMA_URL,
+        "config": config_of(panel.look),
+        "width": "container",
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "background": "transparent",
+        "description": f"{figure.title}. {figure.definition}",
+        **panel_spec(panel),
+    }
+
+
+def rows_of(data: pd.DataFrame) -> dict[str, Any]:
+    """Return data by column, numbers rounded. Text is given as its values and the place of each row's among them."""
+    return {str(name): _column(data[name]) for name in data.columns}
 
 
 def _column(values: pd.Series[Any]) -> Any:
@@ -80,135 +76,239 @@ def _column(values: pd.Series[Any]) -> Any:
     return {"values": [str(name) for name in names], "codes": codes.tolist()}
 
 
-def _lines(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
+def _lines(panel: Panel) -> Any:
     """A curve for each series with points and intervals; what is near the pointer is told."""
-    x, y = position(figure, figure.x, alt.X, "x"), position(figure, figure.y, alt.Y, "y")
-    base = alt.Chart(alt.NamedData(ROWS)).encode(x=x, y=y, color=colour(figure, colours))
+    figure, look = panel.figure, panel.look
+    base = panel.chart().encode(x=continuous(panel, "x", alt.X), y=continuous(panel, "y", alt.Y), color=colour(panel))
+    numbers = "category" not in (figure.x.scale, figure.y.scale)
     follow = alt.Order(field=field(figure.order or figure.x.column), type="quantitative")
-    near = alt.selection_point(name="near", on="pointerover", clear="pointerout", empty=False)
-    points = base.mark_point(filled=True, clip=True, tooltip=None).encode(
-        size=alt.condition(near, alt.value(130), alt.value(45)),
-        opacity=alt.condition(near, alt.value(1.0), alt.value(1.0 if _few_points(figure) else 0.0)),
-    )
-    reach = base.mark_point(filled=True, clip=True, size=_REACH, opacity=0.0).encode(tooltip=told)
-    continuous = "category" not in (figure.x.scale, figure.y.scale)
-    zoom = [alt.selection_interval(name="zoom", bind="scales", zoom=_WHEEL)] if continuous else []
-    line = base.mark_line(strokeWidth=2, clip=True)
+    line = base.mark_line(strokeWidth=look.size / 6, clip=True)
     layers = [
-        *thresholds(figure),
-        *_intervals(figure, base, figure.low, figure.high, along="y"),
-        *_intervals(figure, base, figure.x_low, figure.x_high, along="x"),
-        line.encode(order=follow) if continuous else line,
-        points,
-        reach.add_params(near, *zoom),
+        *thresholds(panel),
+        *references(panel),
+        *_intervals(panel, base, "y", figure.low, figure.high),
+        *_intervals(panel, base, "x", figure.x_low, figure.x_high),
+        line.encode(order=follow) if numbers else line,
+        *(_live_points(panel, base, zoom=numbers) if look.live else _points(panel, base)),
     ]
-    height = _HEIGHT if figure.facet is None else _SMALL_HEIGHT
-    return alt.layer(*layers).properties(height=height).add_params(*_domains(figure))
+    return alt.layer(*layers).properties(height=panel.inner_height)
 
 
-def _intervals(figure: Figure, base: alt.Chart, low: str | None, high: str | None, *, along: str) -> Iterator[Any]:
-    """Intervals along an axis: a line at each point, or a band along the curve."""
+def _points(panel: Panel, base: alt.Chart) -> list[Any]:
+    if panel.figure.band or not _few_points(panel.figure):
+        return []
+    return [base.mark_point(filled=True, clip=True, opacity=1.0, size=3.2 * panel.look.size).encode(shape=shape(panel))]
+
+
+def _live_points(panel: Panel, base: alt.Chart, *, zoom: bool) -> list[Any]:
+    """Points that grow under the pointer, and discs around them that tell what they are."""
+    near = alt.selection_point(name="near", on="pointerover", clear="pointerout", empty=False)
+    seen = 0.0 if panel.figure.band or not _few_points(panel.figure) else 1.0
+    points = base.mark_point(filled=True, clip=True, tooltip=None).encode(
+        shape=shape(panel),
+        size=alt.condition(near, alt.value(140), alt.value(50)),
+        opacity=alt.condition(near, alt.value(1.0), alt.value(seen)),
+    )
+    reach = base.mark_point(filled=True, clip=True, size=_REACH, opacity=0.0).encode(tooltip=tooltip(panel.figure, panel.titles))
+    scales = [alt.selection_interval(name="zoom", bind="scales", zoom=_WHEEL)] if zoom else []
+    return [points, reach.add_params(near, *scales)]
+
+
+def _intervals(panel: Panel, base: alt.Chart, along: str, low: str | None, high: str | None) -> Iterator[Any]:
+    """Intervals along an axis: a line at each point, or a band along the curve. A logarithmic axis has no zero to reach to."""
     if low is None or high is None:
         return
-    start = {"x": alt.X, "y": alt.Y}[along](field=field(low), type="quantitative")
-    end = {"x": alt.X2, "y": alt.Y2}[along](field=field(high))
+    figure = panel.figure
+    axis, start = (figure.x if along == "x" else figure.y), field(low)
+    if axis.scale == "log":
+        base = base.transform_calculate(_low=f"max(datum[{low!r}], {rounded(panel.span(along)[0])})")
+        start = "_low"
+    base = base.transform_filter(f"isValid(datum[{low!r}]) && isValid(datum[{high!r}])")
+    ends = {
+        along: {"x": alt.X, "y": alt.Y}[along](field=start, type="quantitative"),
+        f"{along}2": {"x": alt.X2, "y": alt.Y2}[along](field=field(high)),
+    }
     if figure.band:
         several = 1 if figure.series is None else len(names_of(figure, figure.series))
-        yield base.mark_area(
-            opacity=min(0.2, 0.6 / several), clip=True, orient="vertical" if along == "y" else "horizontal"
-        ).encode(**{along: start, f"{along}2": end})
+        orient = "vertical" if along == "y" else "horizontal"
+        yield base.mark_area(opacity=min(0.2, 0.6 / several), clip=True, orient=cast(Any, orient)).encode(**ends)
     else:
-        yield base.mark_rule(strokeWidth=1.5, opacity=0.7, clip=True).encode(**{along: start, f"{along}2": end})
+        yield base.mark_rule(strokeWidth=panel.look.size / 8, opacity=0.7, clip=True).encode(**ends)
 
 
-def _bars(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
-    """Horizontal bars, so that names can be read: the x of the figure goes down the page."""
-    base = alt.Chart(alt.NamedData(ROWS)).encode(y=discrete(figure, figure.x, alt.Y), tooltip=told)
-    step = alt.Step(_LONE_BAR)
+def _bars(panel: Panel) -> Any:
+    """Horizontal bars, so that names can be read: the x of the figure goes down the page. The number stands at the end.
+
+    On a logarithmic axis, which has no zero to begin at, there is a point in place of a bar.
+    """
+    figure, look = panel.figure, panel.look
+    told = {"tooltip": tooltip(figure, panel.titles)} if look.live else {}
+    base = panel.chart().encode(y=discrete(panel, "x", alt.Y), **told)
     if figure.series is not None and figure.series != figure.x.column:
         base = base.encode(yOffset=alt.YOffset(field=field(figure.series), type="nominal", sort=None))
-        step = alt.Step(_BAR, **{"for": "offset"})
-    length = position(figure, figure.y, alt.X, "y")
-    layers: list[Any] = [base.mark_bar().encode(x=length, color=colour(figure, colours))]
+        step = alt.Step(1.35 * look.size, **{"for": "offset"})
+    else:
+        step = alt.Step((1.15 * most_lines(panel, figure.x) + 1.0) * look.size)
+    length = continuous(panel, "y", alt.X)
+    if figure.y.scale == "log":
+        layers: list[Any] = [base.mark_point(filled=True, size=6 * look.size, opacity=1.0).encode(x=length, color=colour(panel))]
+    else:
+        end = base.mark_tick(thickness=2).encode(x=length, color=colour(panel))  # so that nothing is something to see
+        layers = [base.mark_bar().encode(x=length, color=colour(panel)), end]
+    at = f"datum[{figure.y.column!r}]"
     if figure.low is not None and figure.high is not None:
-        ends = {"x": alt.X(field=field(figure.low), type="quantitative"), "x2": alt.X2(field=field(figure.high))}
-        layers.append(base.mark_rule(strokeWidth=2, color=INK).encode(**ends))
-    if figure.text is not None:
-        words = base.mark_text(align="left", dx=6, color=INK, fontSize=12)
-        layers.append(words.encode(x=length, text=alt.Text(field=field(figure.text))))
-    layers += thresholds(figure, turned=True)
-    return alt.layer(*layers).properties(height=step).add_params(*_domains(figure))
+        layers += [rule.encode(y=discrete(panel, "x", alt.Y)) for rule in _arms(panel, base)]
+        at = f"(isValid(datum[{figure.high!r}]) ? datum[{figure.high!r}] : {at})"
+    sign = "''" if figure.text is None else f"datum[{figure.text!r}]"
+    written = f"{sign} + format(datum[{figure.y.column!r}], {short_format(figure.y)!r})"
+    words = base.transform_filter(f"isValid(datum[{figure.y.column!r}])").transform_calculate(_end=at, _words=written)
+    words = words.mark_text(align="left", dx=0.5 * look.size, color=look.ink, fontSize=look.size - 1)
+    layers.append(words.encode(x=alt.X(field="_end", type="quantitative"), text=alt.Text(field="_words")))
+    layers += thresholds(panel, turned=True)
+    return alt.layer(*layers).properties(height=panel.height or step)
 
 
-def _stacked(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
+def _arms(panel: Panel, base: alt.Chart) -> Iterator[Any]:
+    """Intervals of bars."""
+    figure = panel.figure
+    base = base.transform_filter(f"isValid(datum[{figure.low!r}]) && isValid(datum[{figure.high!r}])")
+    start = "_low" if figure.y.scale == "log" else field(str(figure.low))
+    if figure.y.scale == "log":
+        base = base.transform_calculate(_low=f"max(datum[{figure.low!r}], {rounded(panel.span('y')[0])})")
+    ends = {"x": alt.X(field=start, type="quantitative"), "x2": alt.X2(field=field(str(figure.high)))}
+    yield base.mark_rule(strokeWidth=panel.look.size / 7, color=panel.look.ink).encode(**ends)
+
+
+def _stacked(panel: Panel) -> Any:
     """Horizontal bars made of parts, in the order of their first appearance; each part has the interval of its end."""
+    figure, look = panel.figure, panel.look
     assert figure.part is not None
     place = f"indexof({names_of(figure, figure.part)!r}, datum[{figure.part!r}])"
-    order = [alt.SortField("_place", "ascending")]
+    told = {"tooltip": tooltip(figure, panel.titles)} if look.live else {}
     base = (
-        alt.Chart(alt.NamedData(ROWS))
+        panel.chart()
         .transform_calculate(_place=place)
-        .transform_stack(stack=figure.y.column, groupby=[figure.x.column], sort=order, as_=["_from", "_to"])
-        .encode(y=discrete(figure, figure.x, alt.Y), tooltip=told)
+        .transform_stack(
+            stack=figure.y.column, groupby=[figure.x.column], sort=[alt.SortField("_place", "ascending")], as_=["_from", "_to"]
+        )
+        .encode(y=discrete(panel, "x", alt.Y), **told)
     )
-    length = position(figure, figure.y, alt.X, "y")
+    length = continuous(panel, "y", alt.X)
     length.field = "_from"
-    layers: list[Any] = [base.mark_bar().encode(x=length, x2=alt.X2(field="_to"), color=colour(figure, colours))]
+    layers: list[Any] = [
+        base.mark_bar(stroke=look.ink, strokeWidth=0.3).encode(x=length, x2=alt.X2(field="_to"), color=colour(panel))
+    ]
+    far = "_to"
     if figure.low is not None and figure.high is not None:
-        ends = base.transform_calculate(_low=f"datum._from + datum[{figure.low!r}]", _high=f"datum._from + datum[{figure.high!r}]")
-        rule = ends.mark_rule(strokeWidth=1.5, color="black", opacity=0.75)
+        base = base.transform_calculate(
+            _low=f"datum._from + datum[{figure.low!r}]",
+            _high=f"isValid(datum[{figure.high!r}]) ? datum._from + datum[{figure.high!r}] : datum._to",
+        ).transform_joinaggregate(_far="max(_high)", groupby=[figure.x.column])
+        far = "_far"
+        ends = base.transform_filter(f"isValid(datum[{figure.low!r}])")
+        rule = ends.mark_rule(strokeWidth=look.size / 9, color=look.ink, opacity=0.8)
         layers.append(rule.encode(x=alt.X(field="_low", type="quantitative"), x2=alt.X2(field="_high")))
-    return alt.layer(*layers).properties(height=alt.Step(_LONE_BAR)).add_params(*_domains(figure))
+    if figure.text is not None:
+        words = base.transform_filter(f"datum[{figure.text!r}] !== ''")
+        words = words.mark_text(align="left", dx=0.5 * look.size, color=look.ink, fontSize=look.size - 1)
+        layers.append(words.encode(x=alt.X(field=far, type="quantitative"), text=alt.Text(field=field(figure.text))))
+    step = alt.Step((1.15 * most_lines(panel, figure.x) + 0.7) * look.size)
+    return alt.layer(*layers).properties(height=panel.height or step)
 
 
-def _heatmap(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
-    """A cell for each x and y, hatched where ``hatch`` says so."""
+def _heatmap(panel: Panel) -> Any:
+    """A cell for each x and y with its number in it, hatched where ``hatch`` says so."""
+    figure, look = panel.figure, panel.look
     assert figure.value is not None
-    scale: dict[str, Any] = {"type": "log" if figure.value.scale == "log" else "linear"}
-    if shared_columns(figure):
-        scale["domain"] = alt.ExprRef("value_domain")
-    shade = alt.Color(
-        field=field(figure.value.column),
-        type="quantitative",
-        title=figure.value.title,
-        scale=alt.Scale(scheme=cast(Any, SEQUENTIAL), **scale),
-        legend=alt.Legend(
-            orient="top", gradientLength=220 if figure.facet is None else 130, format=number_format(figure.value), titleLimit=320
-        ),
+    low, high = _value_span(figure, figure.value)
+    logarithmic = figure.value.scale == "log" and low > 0.0
+    shades = alt.Scale(type="log" if logarithmic else "linear", scheme=cast(Any, SEQUENTIAL), domain=[low, high])
+    told = {"tooltip": tooltip(figure, panel.titles)} if look.live else {}
+    column = field(figure.value.column)
+    base = panel.chart().encode(x=discrete(panel, "x", alt.X), y=discrete(panel, "y", alt.Y, down=True), **told)
+    at = ticks(figure.value, (low, high)) if logarithmic else None
+    bar = alt.Legend(
+        orient="top",
+        gradientLength=20 * look.size if figure.facet is None else 12 * look.size,
+        format=number_format(figure.value),
+        labelOverlap="greedy",
+        labelSeparation=look.size,
+        titleLimit=0,
+        **({"tickCount": 4} if at is None else {"values": at}),
     )
-    across, up = discrete(figure, figure.x, alt.X), discrete(figure, figure.y, alt.Y, down=True)
-    base = alt.Chart(alt.NamedData(ROWS)).encode(x=across, y=up, tooltip=told)
-    layers = [base.mark_rect().encode(color=shade)]
+    cells = base.mark_rect(stroke="white", strokeWidth=0.6).encode(
+        color=alt.Color(field=column, type="quantitative", title=figure.value.title, scale=shades, legend=bar)
+    )
+    layers: list[Any] = [cells]
     if figure.hatch is not None:
         hatched = base.transform_filter(alt.FieldOneOfPredicate(field=field(figure.hatch), oneOf=list(HATCHES)))
         patterns = alt.Scale(domain=list(HATCHES), range=list(HATCHES.values()))
-        layers.append(
-            hatched.mark_rect().encode(fill=alt.Fill(field=field(figure.hatch), type="nominal", scale=patterns, legend=None))
-        )
-    return alt.layer(*layers).properties(height=alt.Step(_CELL)).add_params(*_domains(figure))
-
-
-def _swimlanes(figure: Figure, colours: Mapping[str, str], told: list[alt.Tooltip]) -> Any:
-    """Spans in lanes."""
-    assert figure.x_end is not None
-    spans = alt.Chart(alt.NamedData(ROWS)).mark_bar(height={"band": 0.7}, clip=True)
-    chart = spans.encode(
-        x=position(figure, figure.x, alt.X, "x", zero=False),
-        x2=alt.X2(field=field(figure.x_end)),
-        y=discrete(figure, figure.y, alt.Y),
-        color=colour(figure, colours),
-        tooltip=told,
+        fill = alt.Fill(field=field(figure.hatch), type="nominal", scale=patterns, legend=None)
+        layers.append(hatched.mark_rect(opacity=0.55).encode(fill=fill))
+    value = f"datum[{figure.value.column!r}]"
+    share = f"(log({value}) - log({low})) / log({high / low})" if logarithmic else f"({value} - {low}) / {high - low}"
+    words = (
+        base.transform_filter(f"isValid({value})")
+        .transform_calculate(_number=f"format({value}, {short_format(figure.value)!r})", _short=f"format({value}, '.2~s')")
+        .transform_calculate(_words=_fitting_text(panel, "_number", "_short"), _light=f"{share} > {_LIGHT}")
     )
-    zoom = alt.selection_interval(name="zoom", bind="scales", encodings=["x"], zoom=_WHEEL)
+    halo = alt.Stroke(field=column, type="quantitative", scale=shades, legend=None)
+    layers.append(
+        words.mark_text(fontSize=look.size - 1, strokeWidth=4, strokeJoin="round").encode(
+            text=alt.Text(field="_words"), stroke=halo, fill=alt.value("transparent")
+        )
+    )
+    ink = alt.condition("datum._light", alt.value("black"), alt.value("white"))
+    layers.append(words.mark_text(fontSize=look.size - 1).encode(text=alt.Text(field="_words"), color=ink))
+    return alt.layer(*layers).resolve_scale(color="independent").properties(height=panel.height or alt.Step(2.6 * look.size))
+
+
+def _fitting_text(panel: Panel, *names: str) -> str:
+    """The first of these texts that fits into a cell, as an expression; the last is nothing."""
+    wide = "width" if panel.look.width is None else str(panel.look.width)
+    room = f"{wide} / {panel.figure.data[panel.figure.x.column].nunique()} > {0.58 * panel.look.size}"
+    return "".join(f"{room} * length(datum.{name}) ? datum.{name} : " for name in names) + "''"
+
+
+def _value_span(figure: Figure, value: Axis) -> tuple[float, float]:
+    """The ends of the scale of colours."""
+    values = figure.data[value.column].dropna().astype(float)
+    values = values[values > 0.0] if value.scale == "log" else values
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    low = low if value.scale == "log" else min(low, 0.0)
+    return (low, high) if high > low else (low, 2.0 * high or 1.0)
+
+
+def _swimlanes(panel: Panel) -> Any:
+    """Spans in lanes, marks for moments on top of them, and words beside the lanes."""
+    figure, look = panel.figure, panel.look
+    assert figure.x_end is not None
+    told = {"tooltip": tooltip(figure, panel.titles)} if look.live else {}
+    base = panel.chart().encode(
+        x=continuous(panel, "x", alt.X), y=discrete(panel, "y", alt.Y), color=colour(panel), **told
+    )
+    kind = None if figure.part is None else f"indexof({list(MOMENTS)!r}, datum[{figure.part!r}])"
+    spans = base.mark_bar(height={"band": 0.62}, clip=True, stroke=look.ink, strokeWidth=0.2)
+    spans = spans.encode(x2=alt.X2(field=field(figure.x_end)))
+    if look.live:
+        spans = spans.add_params(alt.selection_interval(name="zoom", bind="scales", encodings=["x"], zoom=_WHEEL))
+    layers: list[Any] = [spans if kind is None else spans.transform_filter(f"{kind} < 0")]
+    if kind is not None and figure.part is not None:
+        marks = alt.Scale(domain=list(MOMENTS), range=list(MOMENTS.values()))
+        moments = base.transform_filter(f"{kind} >= 0").mark_point(filled=True, opacity=1.0, stroke="white", strokeWidth=0.7)
+        sign = alt.Shape(field=field(figure.part), type="nominal", scale=marks, legend=None)
+        layers.append(moments.encode(shape=sign, size=alt.value(6.5 * look.size)))
     if figure.text is not None:
-        words = alt.Chart(alt.NamedData(ROWS)).mark_text(align="left", dx=3, color="black", fontSize=10, clip=True)
-        words = words.encode(x=position(figure, figure.x, alt.X, "x", zero=False), y=discrete(figure, figure.y, alt.Y))
-        chart = alt.layer(chart.add_params(zoom), words.encode(text=alt.Text(field=field(figure.text))))
-        return chart.properties(height=alt.Step(_LANE))
-    return chart.properties(height=alt.Step(_LANE)).add_params(zoom)
+        words = panel.chart().transform_filter(f"datum[{figure.text!r}] !== ''")
+        words = words.mark_text(align="left", dx=0.7 * look.size, color=look.ink, fontSize=look.size - 1, clip=False)
+        layers.append(
+            words.encode(x=alt.value("width"), y=discrete(panel, "y", alt.Y), text=alt.Text(field=field(figure.text)))
+        )
+    step = alt.Step((1.15 * most_lines(panel, figure.y) + 0.65) * look.size)
+    return alt.layer(*layers).properties(height=panel.height or step)
 
 
-_KINDS: Mapping[str, Callable[[Figure, Mapping[str, str], list[alt.Tooltip]], Any]] = {
+_KINDS: Mapping[str, Callable[[Panel], Any]] = {
     "line": _lines,
     "bars": _bars,
     "stacked": _stacked,
@@ -217,23 +317,28 @@ _KINDS: Mapping[str, Callable[[Figure, Mapping[str, str], list[alt.Tooltip]], An
 }
 
 
-def _domains(figure: Figure) -> list[alt.Parameter]:
-    return [alt.param(name=name, value=[1e-3, 1.0]) for name, _, _ in shared_columns(figure)]
-
-
 def _few_points(figure: Figure) -> bool:
     keys = [name for name in (figure.series, figure.facet, *figure.filters) if name is not None]
     most = figure.data.groupby(keys, dropna=False, observed=True).size().max() if keys else len(figure.data)
     return bool(most <= _MOST_POINTS)
 
 
-def _styled(chart: Any) -> Any:
-    text = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
-    lines = {"domainColor": INK, "tickColor": INK, "gridColor": INK, "gridOpacity": 0.12, "domainOpacity": 0.4, "tickOpacity": 0.4}
-    return (
-        chart.configure(font=_FONT)
-        .configure_view(stroke=None)
-        .configure_axis(**text, **lines, labelLimit=alt.ExprRef(_LABEL_LIMIT), labelOverlap="greedy", labelSeparation=6)
-        .configure_axisX(labelAngle=0)
-        .configure_legend(**text)
-    )
+def config_of(look: Look) -> dict[str, Any]:
+    """Return letters and lines as the look has them, for all axes and legends."""
+    text = {
+        "labelColor": look.ink,
+        "titleColor": look.ink,
+        "labelFontSize": look.size,
+        "titleFontSize": look.size,
+        "titleFontWeight": "normal",
+    }
+    lines = {"domainColor": look.ink, "tickColor": look.ink, "gridColor": look.ink}
+    faint = {"gridOpacity": 0.12, "domainOpacity": 0.5, "tickOpacity": 0.5, "tickSize": 0.4 * look.size}
+    overlap = {"titleLimit": 0, "labelOverlap": "greedy", "labelSeparation": 0.5 * look.size}
+    return {
+        "font": look.font,
+        "view": {"stroke": None},
+        "axis": {**text, **lines, **faint, **overlap},
+        "axisX": {"labelAngle": 0},
+        "legend": text,
+    }

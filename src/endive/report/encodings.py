@@ -2,35 +2,75 @@
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from endive.report.figure import Axis, Figure
+from endive.report.legend import names_of, series_column, shape_of
+from endive.report.scales import Span, domain, shares_y, ticks
+from endive.report.style import QUIET, Look, broken, text_width
 
-INK = "currentColor"
-"""The colour of the page's text, in light and in dark mode."""
+ROWS = "rows"
+"""The name of the data of every chart."""
 DIGITS = 6
 """Significant digits of the numbers that are sent to a page."""
 _TICKS = 6
 _UNTOLD = ("experiment",)
 """Columns that are for tables, too long for a mark to tell."""
-_MARGIN = 8
 _NUMBER = ",.4~r"
 _PERCENT = ".3~%"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One of the small multiples of a figure, or all of it: its rows, how it looks, and which titles of axes it has."""
+
+    figure: Figure
+    data: pd.DataFrame
+    look: Look
+    colours: Mapping[str, str]
+    titles: Mapping[str, str]
+    """Words for columns that the figure itself has none for."""
+    name: str | None = None
+    """The value of ``figure.facet``."""
+    rows: str = ROWS
+    titled: frozenset[str] = frozenset("xy")
+    """The axes that have a title: on paper only those at the edges."""
+    height: float | None = None
+    """None: as the kind of the figure asks."""
+
+    def span(self, which: str) -> Span:
+        """Return the ends of an axis, which panels share where they can be compared."""
+        shared = which == "x" or shares_y(self.figure)
+        return domain(self.figure, which, self.figure.data if shared else self.data)
+
+    def chart(self) -> alt.Chart:
+        """Return an empty chart of the rows."""
+        return alt.Chart(alt.NamedData(self.rows))
+
+    @property
+    def inner_height(self) -> float:
+        """The height of a panel with continuous axes."""
+        return self.height or (self.look.height if self.figure.facet is None else self.look.small_height)
+
+
+def panels_of(figure: Figure, look: Look, colours: Mapping[str, str], titles: Mapping[str, str]) -> list[Panel]:
+    """Return the small multiples of a figure in order; the figure itself if it has none."""
+    whole = Panel(figure, figure.data, look, colours, titles)
+    if figure.facet is None:
+        return [whole]
+    column = figure.data[figure.facet].astype(str)
+    return [replace(whole, name=name, data=figure.data[column == name]) for name in names_of(figure, figure.facet)]
 
 
 def field(name: str) -> str:
     """A column's name, safe from being read as a path."""
     return name.replace(".", r"\.").replace("[", r"\[").replace("]", r"\]")
-
-
-def names_of(figure: Figure, column: str) -> list[str]:
-    """The values of a column of names, in the order of their first appearance."""
-    return [str(name) for name in pd.unique(figure.data[column].dropna())]
 
 
 def readable(name: str) -> str:
@@ -52,45 +92,123 @@ def is_number(figure: Figure, column: str) -> bool:
     return bool(pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values))
 
 
-def shared_columns(figure: Figure) -> list[tuple[str, str, list[str]]]:
-    """For small multiples: the channels on one scale, as name of the parameter, scale and the columns that it has to span."""
-    if figure.facet is None or figure.kind == "swimlanes":
-        return []
-    if figure.value is not None:
-        return [("value_domain", "log" if figure.value.scale == "log" else "colour", [figure.value.column])]
-    axes = [("x", figure.x), ("y", figure.y)] if figure.kind == "line" else [("y", figure.y)]
-    spans = {
-        "x": [name for name in (figure.x.column, figure.x_low, figure.x_high) if name is not None],
-        "y": [name for name in (figure.y.column, figure.low, figure.high) if name is not None],
-    }
-    return [(f"{channel}_domain", axis.scale, spans[channel]) for channel, axis in axes if axis.scale != "category"]
-
-
-def position(figure: Figure, axis: Axis, channel: type[Any], of: str, *, zero: bool = True) -> Any:
-    """A column on an axis. Small multiples take their domains from the page, which knows all of them."""
+def continuous(panel: Panel, which: str, channel: type[Any]) -> Any:
+    """A column of numbers on an axis. ``which`` is the axis of the figure, which bars have turned."""
+    figure, look = panel.figure, panel.look
+    axis = figure.x if which == "x" else figure.y
     if axis.scale == "category":
         return channel(field=field(axis.column), type="nominal", sort=None, title=axis.title)
-    scale: dict[str, Any] = {"type": "linear", "nice": True, "zero": zero}
-    if figure.kind == "line":
-        scale = {"type": axis.scale, "nice": False, "padding": _MARGIN}  # room for points at the edge
-        scale |= {"zero": zero} if axis.scale == "linear" else {}
-    if any(name == f"{of}_domain" for name, _, _ in shared_columns(figure)):
-        scale = {**scale, "domain": alt.ExprRef(f"{of}_domain"), "zero": alt.Undefined}
-    drawn = alt.Axis(format=number_format(axis), tickCount=_ticks(figure, axis))
-    return channel(field=field(axis.column), type="quantitative", title=axis.title, scale=alt.Scale(**scale), axis=drawn)
+    span = panel.span(which)
+    scale: dict[str, Any] = {"type": axis.scale, "domain": list(span), "nice": False}
+    scale |= {"zero": False} if axis.scale == "linear" else {}
+    if axis.scale == "symlog":
+        values = figure.data[axis.column]
+        scale |= {"constant": rounded(float(values[values > 0.0].min()))}
+    measured = figure.kind == "line" and which == "x" and figure.x_low is None and not figure.band
+    at = ticks(axis, span, figure.data[axis.column].dropna().tolist() if measured else ())
+    drawn: dict[str, Any] = {"format": number_format(axis), **({"tickCount": _TICKS} if at is None else {"values": at})}
+    return channel(
+        field=field(axis.column),
+        type="quantitative",
+        title=_title(panel, which, axis, channel),
+        scale=alt.Scale(**scale),
+        axis=alt.Axis(**drawn, titlePadding=0.6 * look.size),
+    )
 
 
-def discrete(figure: Figure, axis: Axis, channel: type[Any], *, down: bool = False) -> Any:
+def _title(panel: Panel, which: str, axis: Axis, channel: type[Any]) -> Any:
+    """The title of an axis, in as many lines as it takes; None if another panel has it."""
+    if which not in panel.titled:
+        return None
+    room = panel.inner_height if channel is alt.Y else panel.look.width
+    if room is None or text_width(axis.title, panel.look.size) <= room:
+        return axis.title
+    return broken(axis.title, int(len(axis.title) * room / text_width(axis.title, panel.look.size)))
+
+
+def discrete(panel: Panel, which: str, channel: type[Any], *, down: bool = False) -> Any:
     """A column whose values stand beside each other: numbers by size (upwards on y), names as they come."""
-    values = pd.unique(figure.data[axis.column].dropna()).tolist()
+    figure, look = panel.figure, panel.look
+    axis = figure.x if which == "x" else figure.y
+    values = pd.unique((panel.data if figure.kind == "swimlanes" else figure.data)[axis.column].dropna()).tolist()
+    shown: dict[str, Any] = {"grid": False, "labelLimit": 0}
     if is_number(figure, axis.column):
         values = [rounded(value) for value in sorted(values, reverse=down)]
-    shown: dict[str, Any] = {"grid": False}
-    if is_number(figure, axis.column):
         shown["format"] = number_format(axis)
     if channel is alt.Y:  # lanes may be few: the title lies above them
         shown |= {"titleAngle": 0, "titleAlign": "left", "titleBaseline": "bottom", "titleX": 0, "titleY": -6}
-    return channel(field=field(axis.column), type="ordinal", title=axis.title, sort=values, axis=alt.Axis(**shown))
+        lines = {str(name): broken(str(name), look.letters) for name in values}
+        if any(len(parts) > 1 for parts in lines.values()):
+            shown["labelExpr"] = f"({json.dumps(lines)})[datum.label] || datum.label"
+    title = axis.title if which in panel.titled or channel is alt.Y else None
+    return channel(field=field(axis.column), type="ordinal", title=title, sort=values, axis=alt.Axis(**shown))
+
+
+def most_lines(panel: Panel, axis: Axis) -> int:
+    """How many lines the longest name on an axis takes."""
+    return max((len(broken(name, panel.look.letters)) for name in names_of(panel.figure, axis.column)), default=1)
+
+
+def colour(panel: Panel) -> Any:
+    """The colours of the series; the legend is made apart."""
+    column = series_column(panel.figure)
+    if column is None:
+        return alt.value(next(iter(panel.colours.values())))
+    names = names_of(panel.figure, column)
+    scale = alt.Scale(domain=names, range=[panel.colours[name] for name in names])
+    return alt.Color(field=field(column), type="nominal", scale=scale, legend=None)
+
+
+def shape(panel: Panel) -> Any:
+    """The marks of the series."""
+    figure = panel.figure
+    if figure.series is None:
+        return alt.value("circle")
+    names = names_of(figure, figure.series)
+    scale = alt.Scale(domain=names, range=[shape_of(figure, name) for name in names])
+    return alt.Shape(field=field(figure.series), type="nominal", scale=scale, legend=None)
+
+
+def thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
+    """Dashed lines across the chart, their words at the edge outside of it. ``turned``: the y of the figure goes along the page."""
+    layers: list[Any] = []
+    ink, size = panel.look.ink, panel.look.size - 1
+    for line in panel.figure.thresholds:
+        row = {"value": line.value, "label": line.label, "low": line.low, "high": line.high}
+        data = alt.Chart(alt.InlineData(values=[{name: value for name, value in row.items() if value is not None}]))
+        across = (line.along == "y") != turned
+        name, channel, second = ("y", alt.Y, alt.Y2) if across else ("x", alt.X, alt.X2)
+        if line.low is not None and line.high is not None:
+            ends = {name: channel(field="low", type="quantitative"), f"{name}2": second(field="high")}
+            layers.append(data.mark_rect(color=QUIET, opacity=0.25, clip=True).encode(**ends))
+        at = {name: channel(field="value", type="quantitative")}
+        layers.append(data.mark_rule(strokeDash=[5, 4], color=ink, opacity=0.6, clip=True).encode(**at))
+        if line.label and across:
+            words = data.mark_text(color=ink, fontSize=size, align="left", baseline="middle", dx=4, clip=False)
+            layers.append(words.encode(**at, x=alt.value("width"), text=alt.Text(field="label")))
+        elif line.label:
+            words = data.mark_text(color=ink, fontSize=size, align="center", baseline="bottom", dy=-3, clip=False)
+            layers.append(words.encode(**at, y=alt.value(0), text=alt.Text(field="label")))
+    return layers
+
+
+def references(panel: Panel) -> list[Any]:
+    """Curves to compare with, behind everything else."""
+    return [
+        alt.Chart(alt.InlineData(values=_points(reference.data)))
+        .mark_line(color=QUIET, strokeDash=[7, 3], strokeWidth=1.6, clip=True)
+        .encode(
+            x=alt.X(field="x", type="quantitative"), y=alt.Y(field="y", type="quantitative"), order=alt.Order(field="place")
+        )
+        for reference in panel.figure.references
+    ]
+
+
+def _points(data: pd.DataFrame) -> list[dict[str, float]]:
+    return [
+        {"place": place, "x": rounded(float(x)), "y": rounded(float(y))}
+        for place, (x, y) in enumerate(zip(data["x"], data["y"], strict=True))
+    ]
 
 
 def number_format(axis: Axis) -> str:
@@ -98,46 +216,9 @@ def number_format(axis: Axis) -> str:
     return _PERCENT if axis.percent else _NUMBER
 
 
-def _ticks(figure: Figure, axis: Axis) -> float:
-    """How many ticks to ask for: on a long logarithmic axis only powers of ten."""
-    values = figure.data[axis.column]
-    if axis.scale != "log" or not (values > 0).any():
-        return _TICKS
-    decades = math.log10(values.max() / values[values > 0].min())
-    return _TICKS if decades < 2.0 else decades
-
-
-def series_column(figure: Figure) -> str | None:
-    """The column that colours stand for."""
-    return figure.part if figure.kind == "stacked" else None if figure.kind == "heatmap" else figure.series
-
-
-def colour(figure: Figure, colours: Mapping[str, str]) -> Any:
-    """The colours of the series; the legend is the page's."""
-    column = series_column(figure)
-    if column is None:
-        return alt.value(next(iter(colours.values())))
-    names = names_of(figure, column)
-    scale = alt.Scale(domain=names, range=[colours[name] for name in names])
-    return alt.Color(field=field(column), type="nominal", scale=scale, legend=None)
-
-
-def thresholds(figure: Figure, *, turned: bool = False) -> list[Any]:
-    """Dashed lines with their words, across the chart. ``turned``: the y of the figure goes along the page."""
-    layers: list[Any] = []
-    for threshold in figure.thresholds:
-        data = alt.Chart(alt.InlineData(values=[{"value": threshold.value, "label": threshold.label}]))
-        rule = data.mark_rule(strokeDash=[5, 4], color=INK, opacity=0.6, clip=True)
-        if (threshold.along == "y") != turned:
-            at: dict[str, Any] = {"y": alt.Y(field="value", type="quantitative")}
-            words = data.mark_text(color=INK, fontSize=11, clip=True, align="right", baseline="top", dx=-4, dy=4)
-            words = words.encode(**at, x=alt.value("width"), text=alt.Text(field="label"))
-        else:
-            at = {"x": alt.X(field="value", type="quantitative")}
-            words = data.mark_text(color=INK, fontSize=11, clip=True, align="left", baseline="top", dx=4, dy=3)
-            words = words.encode(**at, y=alt.value(0), text=alt.Text(field="label"))
-        layers += [rule.encode(**at), words]
-    return layers
+def short_format(axis: Axis) -> str:
+    """How d3 is to write a number beside its mark."""
+    return ".4~p" if axis.percent else ",.3~r"
 
 
 def tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Tooltip]:

@@ -26,7 +26,7 @@ def frontier_figure(frontier: Frontier, vary: str, condition: Condition, name: s
     of = f" of {' '.join(group).replace('_', ' ')}" if group else ""
     thresholds = [Threshold(condition.value, shown(condition.metric, condition.value))]
     if frontier.load is not None:
-        thresholds.append(Threshold(frontier.load, number(float(f"{frontier.load:.3g}")), along="x"))
+        thresholds.append(Threshold(frontier.load, number(float(f"{frontier.load:.3g}")), "x", frontier.low, frontier.high))
     title = load_title(column_name(vary))
     return Figure(
         name=name,

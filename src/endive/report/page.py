@@ -1,11 +1,14 @@
 """The report: one HTML file that needs nothing else.
 
-What flows in: a ``Page``, which is words, figures and where they come from. What flows out: HTML with the data, the style, the
-scripts and the libraries that draw in it (Vega, Vega-Lite and Vega-Embed, once). Whoever opens it needs no network.
+It holds the words, the data of the figures, the style, the scripts and the libraries that draw (Vega, Vega-Lite and Vega-Embed,
+once). Whoever opens it needs no network. Its policy lets nothing run but these scripts, by their hashes: expressions of charts are
+interpreted rather than compiled, so that nothing is evaluated.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,29 +16,34 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import altair as alt
 import jinja2
 import vl_convert
 from markupsafe import Markup
 
 from endive import __version__
-from endive.report.charts import chart_of, rows_of
-from endive.report.encodings import (
-    DIGITS,
-    INK,
-    column_titles,
-    is_number,
-    names_of,
-    percent_columns,
-    readable,
-    series_column,
-    shared_columns,
-)
+from endive.report.charts import page_spec, rows_of
+from endive.report.encodings import DIGITS, column_titles, is_number, panels_of, percent_columns, readable
 from endive.report.figure import Figure
-from endive.report.style import PALETTE, colours_for
+from endive.report.legend import BOX, DASHES, LINE, colours_of, legend_of, names_of, series_column
+from endive.report.paper import patterns, vegalite_version
+from endive.report.style import CROSS, PAGE
 from endive.report.words import operation
 
-_BLACK = "#000000"
+_GLYPHS = {
+    "circle": "\u25cf",
+    "square": "\u25a0",
+    "triangle-up": "\u25b2",
+    "diamond": "\u25c6",
+    "triangle-down": "\u25bc",
+    "cross": "\u271a",
+    "triangle-right": "\u25b6",
+    "triangle-left": "\u25c0",
+    CROSS: "\u2716",
+    BOX: "\u25a0",
+    LINE: "\u2501",
+    DASHES: "\u2505",
+}
+"""Signs of the legend as letters, which are printed where backgrounds are not."""
 _TITLES = {
     "operation_type": "operation",
     "workload_class": "class",
@@ -55,6 +63,7 @@ class Page:
     answer: Sequence[str]
     warnings: Sequence[str]
     figures: Sequence[Figure]
+    """Those that tell most first."""
     colours: Mapping[str, str]
     configuration: str
     """What all configurations have in common, as TOML."""
@@ -68,6 +77,8 @@ class Page:
     """What configurations differ in, such as the store: by its name the value of each configuration. Readers filter by them."""
     titles: Mapping[str, str] = field(default_factory=dict)
     """Words for columns that figures have no words for."""
+    first: int = 4
+    """So many figures are seen at once; the others are behind a line that opens."""
 
 
 def html_of(page: Page) -> str:
@@ -75,52 +86,48 @@ def html_of(page: Page) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     template = environment.from_string(_asset("page.html"))
     data = json.dumps([drawn(figure, page) for figure in page.figures], separators=(",", ":"), allow_nan=False)
+    scripts = {"libraries": _libraries(), "script": f"\n{_asset('page.js')}"}
     return template.render(
         **vars(page),
         version=__version__,
         digits=DIGITS,
         css=_trusted(_asset("page.css")),
-        script=_trusted(_asset("page.js")),
-        libraries=_trusted(_libraries()),
+        patterns=_trusted(patterns()),
         data=_trusted(data.replace("<", "\\u003c")),
+        policy=" ".join(f"'sha256-{_digest(text)}'" for text in scripts.values()),
+        **{name: _trusted(text) for name, text in scripts.items()},
     )
 
 
 def drawn(figure: Figure, page: Page) -> dict[str, Any]:
-    """A figure as the script of the page takes it: the chart, its rows, and what a reader may choose."""
-    colours = colours_of(figure, page.colours)
+    """A figure as the script of the page takes it: its charts, its rows, and what a reader may choose."""
+    colours = colours_of(figure, page.colours, PAGE.ink)
     titles = {**_TITLES, **page.titles}
+    panels = panels_of(figure, PAGE, colours, titles)
+    specs: list[dict[str, Any]] = []
+    places = []
+    for panel in panels:
+        spec = page_spec(panel)
+        if spec not in specs:
+            specs.append(spec)
+        places.append({"value": panel.name, "spec": specs.index(spec)})
     return {
         "name": figure.name,
-        "spec": chart_of(figure, colours, titles),
-        "rows": rows_of(figure),
-        "series": _series(figure, colours),
-        "facet": None if figure.facet is None else {"column": figure.facet, **_values(figure, figure.facet)},
+        "specs": specs,
+        "panels": places,
+        "facet": figure.facet,
+        "rows": rows_of(figure.data),
+        "series": series_column(figure),
+        "legend": {
+            "title": figure.series_title if series_column(figure) == figure.series else "",
+            "entries": [
+                {"name": entry.name, "colour": entry.colour, "glyph": _GLYPHS[entry.sign], "series": entry.series}
+                for entry in legend_of(figure, colours)
+            ],
+        },
         "filters": list(_filters(figure, page.dimensions, titles)),
-        "shared": shared_columns(figure),
-        "stacked": [figure.x.column, figure.facet] if figure.kind == "stacked" else None,
-        "columns": [_described(figure, str(name), titles) for name in figure.data.columns if name != figure.hatch],
+        "columns": [_described(figure, str(name), titles) for name in figure.data.columns if name not in (figure.hatch, figure.text)],
     }
-
-
-def colours_of(figure: Figure, of_study: Mapping[str, str]) -> dict[str, str]:
-    """The colour of each series; black is that of the text, so that it is seen in dark mode too."""
-    column = series_column(figure)
-    names = [] if column is None else names_of(figure, column)
-    if all(name in figure.colours for name in names):
-        chosen = {name: figure.colours[name] for name in names}
-    else:
-        chosen = colours_for(names, of_study)
-    chosen = chosen or {"": PALETTE[0]}
-    return {name: INK if colour == _BLACK else colour for name, colour in chosen.items()}
-
-
-def _series(figure: Figure, colours: Mapping[str, str]) -> dict[str, Any] | None:
-    column = series_column(figure)
-    if column is None:
-        return None
-    title = "" if column == figure.part else figure.series_title
-    return {"column": column, "title": title, "names": list(colours.items())}
 
 
 def _filters(figure: Figure, dimensions: Mapping[str, Mapping[str, str]], titles: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -156,10 +163,12 @@ def _described(figure: Figure, name: str, titles: Mapping[str, str]) -> dict[str
 @cache
 def _libraries() -> str:
     """Vega, Vega-Lite and Vega-Embed, of the version that Altair writes for; in a scope of their own."""
-    wanted = alt.SCHEMA_VERSION.removeprefix("v")
-    version = next(each for each in vl_convert.get_vegalite_versions() if wanted.startswith(each + "."))
-    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vegalite_version())
     return f"(() => {{{bundle}\n}})();"
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _asset(name: str) -> str:

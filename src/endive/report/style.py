@@ -1,22 +1,28 @@
-"""Colours and marks, the same for every figure: a configuration has one colour, whatever the figure and whoever draws it.
+"""Colours, marks and looks, the same for every figure: a configuration has one colour and one mark wherever it is drawn.
 
-The palette is that of Okabe and Ito (2008), made to be told apart with any colour vision. Marks and dashes tell series apart where
-there is no colour at all.
+The palette is that of Okabe and Ito (2008), made to be told apart with any colour vision. Marks tell series apart where there is no
+colour at all.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 """Okabe-Ito; its yellow, which is pale on white, comes last."""
 MOST_SERIES = len(PALETTE)
 """More curves than this cannot be told apart."""
-MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""As matplotlib names them."""
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
+"""As Vega names them."""
+CROSS = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z"
+"""A lying cross, as a path."""
+MOMENTS = {"committed": "circle", "refused": CROSS, "aborted": "square"}
+"""Marks of what takes no time in a timeline; everything else is a span."""
 PART_COLOURS = {
     "catalog reads": "#56B4E9",
-    "runtime": "#DDDDDD",
+    "runtime": "#BBBBBB",
     "I/O of attempts": "#009E73",
     "I/O of conflicts": "#D55E00",
     "backoff": "#F0E442",
@@ -24,7 +30,43 @@ PART_COLOURS = {
 }
 """Where time goes: the runtime, which is no overhead, is pale."""
 SEQUENTIAL = "cividis"
-"""The colour map of heatmaps, in matplotlib and in Vega; it grows evenly in lightness for every colour vision."""
+"""The colours of heatmaps; they grow evenly in lightness for every colour vision."""
+_RAMP = ("#00224E", "#2A3F6D", "#575C6D", "#7C7B78", "#A59C74", "#D2C060", "#FEE838")
+"""The same as a ramp, for curves that are ordered."""
+QUIET = "#8A8A8A"
+"""The colour of curves to compare with; it is seen on white and on black."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What differs between a page and a paper. Sizes are in pixels of a page, which are points of a paper."""
+
+    ink: str
+    """The colour of words and axes."""
+    font: str
+    size: float
+    """Of letters."""
+    letters: int
+    """Names of bars and lanes are broken into lines of so many letters."""
+    height: float
+    small_height: float
+    """Of a figure of one panel, and of a panel of several."""
+    width: float | None = None
+    """None: as wide as its place in the page."""
+    live: bool = False
+    """Whether it answers to a pointer."""
+
+
+PAGE = Look(
+    ink="currentColor",
+    font="system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif",
+    size=12,
+    letters=26,
+    height=320,
+    small_height=240,
+    live=True,
+)
+"""Words and axes have the colour of the page's text, in light and in dark mode."""
 
 
 def colours(labels: Sequence[str]) -> dict[str, str]:
@@ -37,3 +79,28 @@ def colours_for(labels: Sequence[str], of_study: Mapping[str, str]) -> dict[str,
     if all(name in of_study for name in labels):
         return {name: of_study[name] for name in labels}
     return colours(labels)
+
+
+def ramp(labels: Sequence[str]) -> dict[str, str]:
+    """Colours from dark to light for labels that are ordered, such as loads."""
+    last = max(1, len(labels) - 1)
+    return {name: _between(place / last * (len(_RAMP) - 1)) for place, name in enumerate(labels)}
+
+
+def _between(place: float) -> str:
+    first = min(int(place), len(_RAMP) - 2)
+    ends = [[int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in _RAMP[first : first + 2]]
+    mixed = (round(a + (b - a) * (place - first)) for a, b in zip(*ends, strict=True))
+    return "#" + "".join(f"{part:02X}" for part in mixed)
+
+
+def broken(name: str, letters: int) -> list[str]:
+    """A name in lines of at most so many letters."""
+    return textwrap.wrap(name, max(letters, 4)) or [""]
+
+
+def text_width(text: str, size: float) -> float:
+    """About how wide a text is: a little wider than Liberation Sans (and so Arial) draws it."""
+    narrow, wide = "iljtfr.,:;|'!()[] ", "mwMW%@≥≤"
+    ems = sum(0.33 if c in narrow else 0.88 if c in wide else 0.7 if c.isupper() else 0.57 for c in text)
+    return ems * size

@@ -15,12 +15,13 @@ import pandas as pd
 
 from endive.report import words
 from endive.report.errors import ReportError
-from endive.report.figure import Axis, Figure, Threshold
+from endive.report.figure import Axis, Figure
 from endive.report.replay import Replay, Row, replay, stored_row
 from endive.report.study import Study
 from endive.report.style import PART_COLOURS
 
 MOST_LANES = 30
+_MOST_WINNERS = 4
 _TIME = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|min|h)?\s*$")
 _UNITS = {"ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000.0}
 _READ, _RUNTIME, _ATTEMPT, _CONFLICT, _BACKOFF, _COMMIT = words.TIME_PARTS.values()
@@ -119,6 +120,7 @@ def _figure(study: Study, seen: Replay, spans: list[Span], txn: int | None) -> F
     place = {number: order for order, number in enumerate(shown)}
     rows = [_row(seen, span, spans) for span in inside if span.txn in place]
     rows.sort(key=lambda row: (place[row["txn"]], row["start_s"], row["end_s"]))
+    _tell_losses(rows)
     only_work = len({span.txn for span in inside} - set(lanes))
     notes = []
     if left_out > 0:
@@ -138,12 +140,25 @@ def _figure(study: Study, seen: Replay, spans: list[Span], txn: int | None) -> F
         y=Axis("lane", "transaction", "category"),
         part="part",
         x_end="end_s",
-        text="text",
+        text="losses",
         colours=COLOURS,
-        thresholds=(Threshold(seen.start_ms / 1000.0, "", "x"), Threshold(seen.end_ms / 1000.0, "", "x")),
         filters=("part",),
         notes=tuple(notes),
     )
+
+
+def _tell_losses(rows: list[dict[str, Any]]) -> None:
+    """Add to the first row of each lane who beat the transaction, and what that cost it in all; to the others nothing."""
+    lost: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["part"] == _REFUSED:
+            lost.setdefault(row["txn"], []).append(row)
+    for row in rows:
+        own = lost.pop(row["txn"], [])
+        winners = [f"#{loss['beaten_by']}" for loss in own if loss["beaten_by"] is not None]
+        told = ", ".join(winners[:_MOST_WINNERS]) + (f" and {len(winners) - _MOST_WINNERS} more" if len(winners) > _MOST_WINNERS else "")
+        paid = sum(loss["paid_ms"] or 0.0 for loss in own)
+        row["losses"] = f"lost to {told}" + (f": +{paid:,.0f} ms" if paid else "") if told else ""
 
 
 def _lanes(busy: list[Span], txn: int | None) -> list[int]:

@@ -26,9 +26,9 @@
   const passes = (state, row, but) =>
     state.filters.every((filter, place) => place === but || filter.chosen === null || valueOf(filter, row) === filter.chosen);
   const shown = (figure, state) =>
-    state.rows.filter((row) => passes(state, row) && !(figure.series && state.hidden.has(row[figure.series.column])));
+    state.rows.filter((row) => passes(state, row) && !(figure.series && state.hidden.has(row[figure.series])));
 
-  const inFacet = (figure, rows, facet) => (facet === null ? rows : rows.filter((row) => String(row[figure.facet.column]) === facet));
+  const inFacet = (figure, rows, value) => (value === null ? rows : rows.filter((row) => String(row[figure.facet]) === value));
 
   // Where fingers scroll the page, a drag must not move the chart.
   function withoutZoom(spec) {
@@ -36,35 +36,12 @@
     (spec.layer ?? []).forEach(withoutZoom);
   }
 
-  // How far bars of parts reach: the sums of their rows, and the longest interval beyond.
-  function reaches(rows, by, [column, , high]) {
-    const found = new Map();
-    for (const row of rows) {
-      const key = JSON.stringify(by.map((name) => row[name]));
-      const [sum, beyond] = found.get(key) ?? [0, 0];
-      found.set(key, [sum + (row[column] ?? 0), Math.max(beyond, (row[high] ?? 0) - (row[column] ?? 0))]);
-    }
-    return [...found.values()].map(([sum, beyond]) => ({ [column]: sum + beyond }));
-  }
-
-  function domain(rows, columns, scale) {
-    const values = rows.flatMap((row) => columns.map((column) => row[column])).filter((v) => v !== null && (scale !== "log" || v > 0));
-    let low = Math.min(...values), high = Math.max(...values);
-    if (!values.length) return scale === "log" ? [1, 10] : [0, 1];
-    if (scale === "linear") low = Math.min(low, 0);
-    return low === high ? (scale === "log" ? [low / 2, high * 2] : [low, high + 1]) : [low, high];
-  }
-
   async function update(figure, state) {
     const rows = shown(figure, state);
     state.section.querySelector(".none").hidden = rows.length > 0;
-    for (const [facet, view, panel] of state.views) {
-      const own = inFacet(figure, rows, facet);
-      panel.hidden = facet !== null && !own.length;
-      for (const [name, scale, columns] of figure.shared) {
-        const spanned = figure.stacked ? reaches(rows, figure.stacked, columns) : rows;
-        view.signal(name, domain(spanned, figure.stacked ? [columns[0]] : columns, scale));
-      }
+    for (const [value, view, panel] of state.views) {
+      const own = inFacet(figure, rows, value);
+      panel.hidden = value !== null && !own.length;
       await view.data("rows", own).runAsync();
     }
     fillTable(figure, state, rows);
@@ -93,13 +70,20 @@
   }
 
   function addLegend(figure, state, controls) {
-    if (!figure.series || figure.series.names.length < 2) return;
+    const { title, entries } = figure.legend;
+    if (!entries.length) return;
     const legend = element("div", { className: "legend" });
-    if (figure.series.title) legend.append(element("span", { className: "legend-title", textContent: figure.series.title }));
-    for (const [name, colour] of figure.series.names) {
-      const swatch = element("i");
-      swatch.style.background = colour;
-      const button = element("button", { type: "button", title: "Show or hide" }, swatch, name);
+    if (title) legend.append(element("span", { className: "legend-title", textContent: title }));
+    for (const { name, colour, glyph, series } of entries) {
+      const sign = element("i", { textContent: colour.startsWith("url") ? "" : glyph });
+      if (colour.startsWith("url")) sign.append(hatched(colour));
+      else sign.style.color = colour;
+      sign.setAttribute("aria-hidden", "true");
+      if (!series) {
+        legend.append(element("span", {}, sign, name));
+        continue;
+      }
+      const button = element("button", { type: "button", title: "Show or hide" }, sign, name);
       button.setAttribute("aria-pressed", "true");
       button.addEventListener("click", () => {
         state.hidden.has(name) ? state.hidden.delete(name) : state.hidden.add(name);
@@ -109,6 +93,14 @@
       legend.append(button);
     }
     controls.append(legend);
+  }
+
+  function hatched(fill) {
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const box = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    for (const [name, value] of Object.entries({ width: 16, height: 16, fill, stroke: "currentColor" })) box.setAttribute(name, value);
+    svg.append(box);
+    return svg;
   }
 
   const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 5 });
@@ -150,24 +142,24 @@
     addDownload(figure, state);
     section.querySelector("details.table").addEventListener("toggle", () => fillTable(figure, state, shown(figure, state)));
     const charts = section.querySelector(".charts");
-    const facets = figure.facet ? figure.facet.values : [null];
-    if (facets.length > 1) charts.classList.add([3, 5, 6, 9].includes(facets.length) ? "by-three" : "by-two");
-    for (const facet of facets) {
+    const number = figure.panels.length;
+    if (number > 1) charts.classList.add(number === 2 || number === 4 ? "by-two" : "by-three");
+    for (const { value, spec } of figure.panels) {
       const place = element("div", { className: "chart" });
-      const panel = facet === null ? place : element("div", {}, element("h4", { textContent: figure.facet.words[facet] }), place);
+      const panel = value === null ? place : element("div", {}, element("h4", { textContent: value }), place);
       charts.append(panel);
-      const spec = structuredClone(figure.spec);
-      if (touch) withoutZoom(spec);
-      spec.datasets = { ...spec.datasets, rows: inFacet(figure, shown(figure, state), facet) };
-      const embedded = await vegaEmbed(place, spec, { renderer: "svg", actions: false, logLevel: ONLY_ERRORS });
-      state.views.push([facet, embedded.view, panel]);
+      const own = structuredClone(figure.specs[spec]);
+      if (touch) withoutZoom(own);
+      own.datasets = { ...own.datasets, rows: inFacet(figure, shown(figure, state), value) };
+      const embedded = await vegaEmbed(place, own, { renderer: "svg", actions: false, ast: true, logLevel: ONLY_ERRORS });
+      state.views.push([value, embedded.view, panel]);
     }
     await update(figure, state);
     section.dataset.drawn = "yes";
   }
 
-  window.addEventListener("load", async () => {
-    for (const figure of figures) {
+  async function drawAll(chosen) {
+    for (const figure of chosen) {
       try {
         await draw(figure);
       } catch (error) {
@@ -175,6 +167,26 @@
         console.error(figure.name, error);
       }
     }
+  }
+
+  // What is behind a closed line has no width to be drawn in: it is drawn when the line opens, by a click, a link or a printer.
+  const more = document.getElementById("more-figures");
+  const later = figures.filter((figure) => more?.contains(document.getElementById(figure.name)));
+  let drawn = null;
+  const drawLater = () => (drawn ??= drawAll(later).then(() => { more.dataset.drawn = "yes"; }));
+  function openFor(hash) {
+    const target = hash.length > 1 && document.getElementById(hash.slice(1));
+    if (!target || !more?.contains(target)) return;
+    more.open = true;
+    drawLater().then(() => target.scrollIntoView());
+  }
+
+  window.addEventListener("load", async () => {
+    await drawAll(figures.filter((figure) => !later.includes(figure)));
     document.body.dataset.drawn = "yes";
+    more?.addEventListener("toggle", () => { if (more.open) drawLater(); });
+    window.addEventListener("hashchange", () => openFor(location.hash));
+    for (const link of document.querySelectorAll("nav a")) link.addEventListener("click", () => openFor(link.hash));
+    openFor(location.hash);
   });
 })();

@@ -1,8 +1,4 @@
-"""All figures of a study, by name.
-
-What flows in: a ``Study``. What flows out: ``Figure`` values. A study that has no data for a figure does without it; who asks for
-it by name learns why.
-"""
+"""All figures of a study, by name. A study that has no data for a figure does without it; who asks for it by name learns why."""
 
 from __future__ import annotations
 
@@ -18,39 +14,65 @@ from endive.report.figures.breakdowns import (
     success_by_class,
     success_by_operation,
 )
-from endive.report.figures.curves import latency_throughput, overhead_load, retries_load, success_load
+from endive.report.figures.curves import latency_throughput, overhead_load, retries_load, success_load, throughput_load
 from endive.report.figures.heatmaps import heatmap_latency, heatmap_throughput
 from endive.report.figures.missing import NotInStudyError
 from endive.report.figures.shapes import commit_rate_time, latency_distribution
-from endive.report.study import Study
+from endive.report.study import ALL, Study
 
 Builder = Callable[[Study], Figure]
 FIGURES: dict[str, Builder] = {
-    "sustainable_throughput": sustainable_throughput,
-    "latency_throughput": latency_throughput,
-    "success_load": success_load,
     "frontier": frontier,
-    "overhead": overhead_load,
-    "time_parts": time_parts,
+    "throughput_load": throughput_load,
+    "success_load": success_load,
+    "latency_throughput": latency_throughput,
+    "success_by_class": success_by_class,
     "commit_parts": commit_parts,
-    "retries": retries_load,
+    "latency_by_class": latency_by_class,
     "latency_distribution": latency_distribution,
     "commit_rate_time": commit_rate_time,
-    "heatmap_throughput": heatmap_throughput,
-    "heatmap_latency": heatmap_latency,
+    "sustainable_throughput": sustainable_throughput,
+    "time_parts": time_parts,
+    "retries": retries_load,
+    "overhead": overhead_load,
     "catalogs_throughput": catalogs_throughput,
     "catalogs_latency": catalogs_latency,
     "success_by_operation": success_by_operation,
     "latency_by_operation": latency_by_operation,
-    "success_by_class": success_by_class,
-    "latency_by_class": latency_by_class,
+    "heatmap_throughput": heatmap_throughput,
+    "heatmap_latency": heatmap_latency,
 }
-"""Figures by name, in the order in which a report shows them. A builder raises NotInStudyError if there is no data for it."""
+"""Figures by name, those that tell most first: a report begins with the first four that a study has. A builder raises
+NotInStudyError if there is no data for it."""
+_FEW_CURVES = 4
+"""So many configurations are compared by curves; a heatmap of them would show the same again."""
 
 
 def figures_of(study: Study) -> list[Figure]:
     """All figures that the study has data for."""
     return [figure for _, figure, _ in catalogue(study) if figure is not None]
+
+
+def report_figures(study: Study) -> list[Figure]:
+    """Return the figures of a report, those that tell most first, without those that would show the same again."""
+    found = figures_of(study)
+    repeated = set(_repeated(study, {figure.name for figure in found}))
+    return [figure for figure in found if figure.name not in repeated]
+
+
+def _repeated(study: Study, names: set[str]) -> Iterable[str]:
+    """Name the figures whose curves another figure of the report has as well."""
+    table = study.experiments
+    split = table[(table["workload_class"] != ALL) & (table["operation_type"] != ALL)]
+    pairs = set(zip(split["workload_class"], split["operation_type"], strict=True))
+    if "success_by_class" in names and len(pairs) == len(study.classes) == len(study.operations):
+        yield from ("success_by_operation", "latency_by_operation")
+    if {"frontier", "success_by_class"} <= names:
+        yield "success_load"
+    if len(study.series) <= _FEW_CURVES:
+        yield from ("heatmap_throughput", "heatmap_latency")
+    if "throughput_load" in names:
+        yield "catalogs_throughput"
 
 
 def catalogue(study: Study) -> Iterable[tuple[str, Figure | None, str]]:
@@ -72,4 +94,4 @@ def figure_of(study: Study, name: str) -> Figure:
         raise ReportError(f"{study.path}: {name} cannot be drawn: {error}") from None
 
 
-__all__ = ["FIGURES", "NotInStudyError", "catalogue", "figure_of", "figures_of"]
+__all__ = ["FIGURES", "NotInStudyError", "catalogue", "figure_of", "figures_of", "report_figures"]

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 
 from endive.report import words
 from endive.report.figure import Axis, Figure
-from endive.report.figures.common import INTERVAL, axis_word, chosen_places, notes, place_label, tidy, with_interval
+from endive.report.figures.common import (
+    INTERVAL,
+    LATENCY,
+    THROUGHPUT,
+    Measure,
+    axis_word,
+    fitting,
+    has_axis,
+    in_order,
+    measured,
+    of_configurations,
+    place_label,
+    study_axis,
+    tidy,
+)
 from endive.report.figures.missing import NotInStudyError
+from endive.report.scales import HIDING
 from endive.report.study import Study
 from endive.report.style import PART_COLOURS
 from endive.runs.parameters import PREFIX
 
 DESIGN = tuple(f"{PREFIX}{name}" for name in ("catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined"))
 """The parameters of the factorial design of catalogs."""
-_BOUNDS = {"above": "\u2265", "at_or_below": "\u2264", "crossed": ""}
+_BOUNDS = {"above": "\u2265 ", "at_or_below": "\u2264 ", "crossed": ""}
+_MOST_GROUPS = 4
+"""Designs at more loads than this are curves rather than groups of bars."""
 
 
 def sustainable_throughput(study: Study) -> Figure:
@@ -22,36 +41,27 @@ def sustainable_throughput(study: Study) -> Figure:
     if study.axis is None or study.axis.load is None:
         raise NotInStudyError("no rate of arrivals varies, so no saturation was measured")
     labels = [each.label for each in study.drawn]
-    rows = study.saturation[study.saturation["series"].isin(labels)]
-    rows = rows.sort_values("series", key=lambda column: column.map(labels.index))
+    rows = in_order(study.saturation[study.saturation["series"].isin(labels)], "series", labels)
     if rows.empty or rows["n_loads"].max() < 2:
         raise NotInStudyError("every configuration was measured at one load only")
-    data = rows.assign(
-        y=rows["saturation_load"],
-        low=rows["saturation_low"],
-        high=rows["saturation_high"],
-        bound_sign=rows["bound"].map(_BOUNDS),
-    )
-    unit = study.axis.title.partition(" (")[2].rstrip(")")
+    signs = rows["bound"].map(_BOUNDS)
+    rows = rows.assign(y=rows["saturation_load"], low=rows["saturation_low"], high=rows["saturation_high"], bound_sign=signs)
     columns = ["y", "low", "high", "bound", "bound_sign", "reason", "lowest_load", "highest_load", "peak_throughput_per_s"]
-    return Figure(
+    data = tidy(rows, columns)
+    unit = study.axis.title.partition(" (")[2].rstrip(")")
+    return of_configurations(
+        study,
+        rows,
+        data,
         name="sustainable_throughput",
         title=f"Sustainable {axis_word(study)} by configuration",
         definition=f"The first {axis_word(study)} at which success falls below 99 % or throughput below 95 % of the offered load, "
         "interpolated between the loads that were measured. Lines are 95 % intervals over seeds, left out where the loads do not "
         "bound them. \u2265: not reached at the highest load; \u2264: already at the lowest.",
         kind="bars",
-        data=tidy(data, columns),
         x=Axis("series", "configuration", "category"),
-        y=Axis("y", f"sustainable {axis_word(study)}" + (f" ({unit})" if unit else "")),
-        series="series",
-        series_title="configuration",
-        low="low",
-        high="high",
+        y=fitting(Axis("y", f"sustainable {axis_word(study)}" + (f" ({unit})" if unit else "")), data),
         text="bound_sign",
-        colours=study.colours,
-        filters=("series",),
-        notes=notes(study, rows),
     )
 
 
@@ -60,10 +70,10 @@ def time_parts(study: Study) -> Figure:
     return _stacked(
         study,
         tuple(words.TIME_PARTS),
-        name="time_parts",
-        title="Where the time of a transaction goes",
-        definition="Mean total latency of committed transactions by what it was spent on; the parts add up to it.",
-        y="mean time per transaction (ms)",
+        "time_parts",
+        "Where the time of a transaction goes",
+        "Mean total latency of committed transactions by what it was spent on; the parts add up to it.",
+        "mean time per transaction",
     )
 
 
@@ -72,102 +82,87 @@ def commit_parts(study: Study) -> Figure:
     return _stacked(
         study,
         tuple(name for name in words.TIME_PARTS if name != "t_runtime"),
-        name="commit_parts",
-        title="What committing costs",
-        definition="Mean time of committed transactions by what it was spent on, without the runtime: all that metadata and "
-        "concurrency control add.",
-        y="mean time beside the runtime (ms)",
+        "commit_parts",
+        "What committing costs",
+        "Mean time of committed transactions by what it was spent on, without the runtime: all that metadata and concurrency "
+        "control add.",
+        "mean time beside the runtime",
     )
 
 
-def _stacked(study: Study, parts: tuple[str, ...], *, name: str, title: str, definition: str, y: str) -> Figure:
+def _stacked(study: Study, parts: tuple[str, ...], name: str, title: str, definition: str, y: str) -> Figure:
     rows = study.totals().dropna(subset=["mean_t_runtime"])
     if rows.empty:
         raise NotInStudyError("nothing was committed")
-    with_axis = study.axis is not None and len(study.axis.values) > 1
-    if with_axis:
-        rows = rows[rows["x"].isin(chosen_places(study))].sort_values("x", kind="stable")
-    where = [place_label(study, x, named=False) for x in rows["x"]] if with_axis else rows["series"]
-    stacked = []
-    for part in parts:
-        mean, width = rows[f"mean_{part}"].astype(float), rows[f"mean_{part}_hw"].astype(float)
-        stacked.append(
-            rows.assign(where=where, part=words.TIME_PARTS[part], y=mean, low=(mean - width).clip(lower=0.0), high=mean + width)
-        )
-    labels = [each.label for each in study.drawn]
-    data = pd.concat([part for part in stacked if (part["y"] > 0.0).any()])
-    if with_axis:
-        data = data.sort_values("series", key=lambda column: column.map(labels.index), kind="stable")
-    assert study.axis is not None or not with_axis
-    return Figure(
+    along = has_axis(study)
+    where = [place_label(study, x, named=False) for x in rows["x"]] if along else rows["series"]
+    rows = rows.assign(where=where, total=sum(rows[f"mean_{part}"].astype(float) for part in parts))
+    shares = rows["total"].max() > HIDING * rows["total"].median() and (rows["total"] > 0.0).all()
+    data = _parts(rows, parts, rows["total"] if shares else 1.0)
+    more = " Bars are shares, so that none hides the others; the time itself stands at their ends." if shares else ""
+    return of_configurations(
+        study,
+        rows,
+        tidy(data, ["where", "part", "y", "low", "high", "total", "text"]),
         name=name,
         title=title,
-        definition=f"{definition} The lines on the boxes are 95 % intervals of the part over seeds.",
+        definition=f"{definition} The lines on the boxes are 95 % intervals of the part over seeds.{more}",
         kind="stacked",
-        data=tidy(data, ["where", "part", "y", "low", "high"]),
-        x=Axis("where", study.axis.title if with_axis and study.axis is not None else "configuration", "category"),
-        y=Axis("y", y),
-        facet="series" if with_axis else None,
-        low="low",
-        high="high",
+        x=Axis("where", study_axis(study).title if along else "configuration", "category"),
+        y=Axis("y", f"share of the {y} (%)", percent=True) if shares else Axis("y", f"{y} (ms)"),
+        series=None,
+        series_title="",
+        facet="series" if along else None,
         part="part",
+        text="text",
         colours=PART_COLOURS,
-        filters=("series",),
-        notes=notes(study, rows),
     )
+
+
+def _parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[float] | float) -> pd.DataFrame:
+    """A row for each part that takes any time, in units of ``unit``; the last one of a bar says how long the bar is."""
+    shown = [part for part in parts if (rows[f"mean_{part}"].astype(float) > 0.0).any()]
+    found = []
+    for part in shown:
+        mean, width = rows[f"mean_{part}"].astype(float), rows[f"mean_{part}_hw"].astype(float)
+        text = [f"{total:,.0f} ms" if total >= 10.0 else f"{total:.2g} ms" for total in rows["total"]] if part == shown[-1] else ""
+        ends = {"y": mean / unit, "low": (mean - width).clip(lower=0.0) / unit, "high": (mean + width) / unit}
+        found.append(rows.assign(part=words.TIME_PARTS[part], text=text, **ends))
+    return in_order(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))
 
 
 def catalogs_throughput(study: Study) -> Figure:
     """Throughput of catalog designs side by side."""
-    return _designs(
-        study,
-        "throughput_per_s",
-        name="catalogs_throughput",
-        title="Catalog designs: throughput",
-        y=Axis("y", "throughput (commits/s)"),
-        definition="Commits per second.",
-    )
+    return _designs(study, THROUGHPUT, "catalogs_throughput")
 
 
 def catalogs_latency(study: Study) -> Figure:
     """Latency of catalog designs side by side."""
-    return _designs(
-        study,
-        "commit_latency_p95_ms",
-        name="catalogs_latency",
-        title="Catalog designs: commit latency",
-        y=Axis("y", "p95 of the commit latency (ms)"),
-        definition="95th percentile of the commit latency of committed transactions.",
-    )
+    return _designs(study, LATENCY, "catalogs_latency")
 
 
-def _designs(study: Study, metric: str, *, name: str, title: str, y: Axis, definition: str) -> Figure:
+def _designs(study: Study, measure: Measure, name: str) -> Figure:
     design = [column for column in DESIGN if column in study.varying]
     if not design:
         raise NotInStudyError("neither the type of the catalog nor the mode of manifest lists nor inlining varies")
     rows = study.totals()
-    with_axis = study.axis is not None and len(study.axis.values) > 1
-    if with_axis:
-        rows = rows[rows["x"].isin(chosen_places(study))]
     others = {each.label: {k: v for k, v in each.parameters.items() if k not in design} for each in study.drawn}
     panel = rows["series"].map({label: words.label(rest) for label, rest in others.items()})
-    where = [place_label(study, x, named=False) for x in rows["x"]] if with_axis else rows["series"]
-    data = with_interval(rows, study.metric(metric)).assign(where=where, panel=panel)
-    data = data.sort_values("x", kind="stable") if with_axis else data
-    return Figure(
+    along = has_axis(study)
+    lines = along and study.axis is not None and len(study.axis.values) > _MOST_GROUPS
+    where = [place_label(study, x, named=False) for x in rows["x"]] if along else rows["series"]
+    data = measured(study, rows.assign(where=where, panel=panel), measure, ["where", "panel"])
+    title = study_axis(study).title if along else "configuration"
+    return of_configurations(
+        study,
+        rows,
+        data.sort_values("x", kind="stable") if along else data,
         name=name,
-        title=title,
-        definition=f"{definition} Factors: {', '.join(words.parameter(column)[0] for column in design)}. {INTERVAL}",
-        kind="bars",
-        data=tidy(data, ["where", "panel", "y", "low", "high"]),
-        x=Axis("where", study.axis.title if with_axis and study.axis is not None else "configuration", "category"),
-        y=y,
-        series="series",
+        title=f"Catalog designs: {measure.title.lower()}",
+        definition=f"{measure.definition} Factors: {', '.join(words.parameter(column)[0] for column in design)}. {INTERVAL}",
+        kind="line" if lines else "bars",
+        x=study_axis(study) if lines else Axis("where", title, "category"),
+        y=fitting(measure.y if lines else replace(measure.y, scale="linear"), data),
         series_title="catalog design",
         facet="panel" if panel.nunique() > 1 else None,
-        low="low",
-        high="high",
-        colours=study.colours,
-        filters=("series",),
-        notes=notes(study, rows),
     )

@@ -2,78 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pandas as pd
 
 from endive.analysis.saturation import crossing
 from endive.report import words
 from endive.report.figure import Axis, Figure, Threshold
-from endive.report.figures.common import INTERVAL, axis_word, notes, place_label, study_axis, tidy, with_interval
+from endive.report.figures.common import (
+    INTERVAL,
+    LATENCY,
+    SUCCESS,
+    Measure,
+    axis_word,
+    fitting,
+    has_axis,
+    measured,
+    of_configurations,
+    place_label,
+    study_axis,
+)
 from endive.report.figures.missing import NotInStudyError
 from endive.report.study import Study
 from endive.runs.parameters import column_name
 
 COMMITTABLE = 0.95
 """A class of which less is committed is counted as un-committable."""
-_SUCCESS = ("success_rate", Axis("y", "success (%)", percent=True), "Committed transactions as a share of those that ended.", 1.0)
-_LATENCY = (
-    "commit_latency_p95_ms",
-    Axis("y", "p95 of the commit latency (ms)", "log"),
-    "95th percentile of the commit latency of committed transactions.",
-    float("inf"),
-)
 
 
 def success_by_operation(study: Study) -> Figure:
     """Success of each operation."""
-    return _by(study, "operation", *_SUCCESS, name="success_by_operation", title="Success by operation")
+    return _by(study, "operation", SUCCESS, "success_by_operation")
 
 
 def latency_by_operation(study: Study) -> Figure:
     """Latency of each operation."""
-    return _by(study, "operation", *_LATENCY, name="latency_by_operation", title="Commit latency by operation")
+    return _by(study, "operation", LATENCY, "latency_by_operation")
 
 
 def success_by_class(study: Study) -> Figure:
     """Success of each workload class."""
-    return _by(study, "class", *_SUCCESS, name="success_by_class", title="Success by workload class")
+    return _by(study, "workload class", SUCCESS, "success_by_class")
 
 
 def latency_by_class(study: Study) -> Figure:
     """Latency of each workload class."""
-    return _by(study, "class", *_LATENCY, name="latency_by_class", title="Commit latency by workload class")
+    return _by(study, "workload class", LATENCY, "latency_by_class")
 
 
-def _by(study: Study, what: str, metric: str, y: Axis, definition: str, most: float, *, name: str, title: str) -> Figure:
-    members = study.operations if what == "operation" else study.classes
+def _by(study: Study, what: str, measure: Measure, name: str) -> Figure:
+    """A measure of each operation or class: a panel for each if there is an axis, else a group of bars."""
+    of_operations = what == "operation"
+    members = study.operations if of_operations else study.classes
     if len(members) < 2:
-        kind = "operation" if what == "operation" else "workload class"
-        raise NotInStudyError(f"there is one {kind} only ({', '.join(members) or 'none'})")
-    parts = []
-    for member in members:
-        rows = study.totals(operation=member) if what == "operation" else study.totals(workload_class=member)
-        parts.append(rows.assign(member=words.operation(member) if what == "operation" else member))
-    every = pd.concat(parts)
-    data = tidy(with_interval(every, study.metric(metric), most=most), ["member", "y", "low", "high"]).dropna(subset=["y"])
-    if data.empty:
-        raise NotInStudyError(f"no {what} has a value of {metric}")
-    with_axis = study.axis is not None and len(study.axis.values) > 1
-    return Figure(
+        raise NotInStudyError(f"there is one {what} only ({', '.join(members) or 'none'})")
+    every = pd.concat(
+        study.totals(operation=member).assign(member=words.operation(member))
+        if of_operations
+        else study.totals(workload_class=member).assign(member=member)
+        for member in members
+    )
+    data = measured(study, every, measure, ["member"])
+    lines = has_axis(study)
+    return of_configurations(
+        study,
+        every,
+        data,
         name=name,
-        title=title,
-        definition=f"{definition} {INTERVAL}",
-        kind="line" if with_axis else "bars",
-        data=data,
-        x=study_axis(study) if with_axis else Axis("member", what if what == "operation" else "workload class", "category"),
-        y=y if with_axis else Axis(y.column, y.title, percent=y.percent),
-        series="series",
-        series_title="configuration",
-        facet="member" if with_axis else None,
-        low="low",
-        high="high",
-        thresholds=(Threshold(COMMITTABLE, "95 %"),) if y.percent else (),
-        colours=study.colours,
+        title=f"{measure.title} by {what}",
+        definition=f"{measure.definition} {INTERVAL}",
+        kind="line" if lines else "bars",
+        x=study_axis(study) if lines else Axis("member", what, "category"),
+        y=measure.y if lines else fitting(replace(measure.y, scale="linear"), data),
+        facet="member" if lines else None,
+        thresholds=(Threshold(COMMITTABLE, "95 %"),) if measure is SUCCESS else (),
         filters=("series", "member"),
-        notes=notes(study, every),
     )
 
 
@@ -85,30 +89,44 @@ def frontier(study: Study) -> Figure:
     others = [name for name in study.classes if column_name(name) != column_name(driving or "")]
     if driving is None or len(others) == len(study.classes) or not others:
         raise NotInStudyError("it takes two workload classes, and a rate of one of them that varies")
-    parts = [study.totals(workload_class=name).assign(member=name) for name in others]
-    every = pd.concat(parts)
-    data = tidy(with_interval(every, study.metric("success_rate"), most=1.0), ["member", "y", "low", "high"]).dropna(subset=["y"])
-    if data.empty:
-        raise NotInStudyError("no transaction of the other classes ended")
-    return Figure(
+    every = pd.concat(study.totals(workload_class=name).assign(member=name) for name in others)
+    data = measured(study, every, SUCCESS, ["member"])
+    return of_configurations(
+        study,
+        every,
+        data,
+        further=_crossings(study, data),
         name="frontier",
         title=f"Who can still commit: {', '.join(others)}, by {axis_word(study)}",
         definition=f"Success of {', '.join(others)} (committed / (committed + aborted)) against the {axis_word(study)}. "
         f"Below 95 % a class counts as un-committable. {INTERVAL}",
         kind="line",
-        data=data,
         x=x,
-        y=Axis("y", "success (%)", percent=True),
-        series="series",
-        series_title="configuration",
+        y=SUCCESS.y,
         facet="member" if len(others) > 1 else None,
-        low="low",
-        high="high",
-        thresholds=(Threshold(COMMITTABLE, "95 %"),),
-        colours=study.colours,
+        thresholds=(Threshold(COMMITTABLE, "95 %"), *_where(study, data)),
         filters=("series", "member"),
-        notes=notes(study, every, *_crossings(study, data)),
     )
+
+
+def _where(study: Study, data: pd.DataFrame) -> Iterator[Threshold]:
+    """The load at which a lone curve falls below the threshold, with the loads at which the ends of its interval do."""
+    if data.groupby(["member", "series"]).ngroups > 1:
+        return
+    curve = data.sort_values("x")
+    found = crossing(list(curve["x"]), list(curve["y"]), COMMITTABLE)
+    if found is not None and not found[1]:
+        low, high = _interval(curve)
+        yield Threshold(found[0], place_label(study, found[0], named=False), "x", low, high)
+
+
+def _interval(curve: pd.DataFrame) -> tuple[float | None, float | None]:
+    """Where the lower and the upper end of the interval of success fall below the threshold; None where they do not."""
+    known = curve.dropna(subset=["low", "high"])
+    if len(known) < len(curve):
+        return None, None
+    low, high = (crossing(list(known["x"]), list(known[end]), COMMITTABLE) for end in ("low", "high"))
+    return (None if low is None else low[0]), (None if high is None or high[1] else high[0])
 
 
 def _crossings(study: Study, data: pd.DataFrame) -> list[str]:
@@ -122,5 +140,7 @@ def _crossings(study: Study, data: pd.DataFrame) -> list[str]:
         elif where[1]:
             found.append(f"{member}, {series}: below 95 % already at {place_label(study, where[0], named=True)}.")
         else:
-            found.append(f"{member}, {series}: below 95 % from {place_label(study, where[0], named=True)}.")
+            low, high = (None if end is None else place_label(study, end, named=False) for end in _interval(curve))
+            within = f" (95 % interval {low or 'below all loads'} to {high or 'above all loads'})" if low or high else ""
+            found.append(f"{member}, {series}: below 95 % from {place_label(study, where[0], named=True)}{within}.")
     return found

@@ -1,31 +1,114 @@
-"""What the builders of figures share: intervals, notes, and the axis of the study."""
+"""What the builders of figures share: measures, intervals, notes, the axis of the study, and the making of a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
-from endive.report.figure import Axis
+from endive.report.figure import Axis, Figure
 from endive.report.figures.missing import NotInStudyError
+from endive.report.scales import fitting_scale
 from endive.report.study import Study
 from endive.report.words import number
 
 INTERVAL = "Bars are 95 % intervals over seeds."
-MOST_FACETS = 6
+MOST_FACETS = 9
+"""More small multiples than this are turned round, or said to be left out."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric as figures show it: its column, what it is called, its axis, what it means, and the most that it can be."""
+
+    column: str
+    title: str
+    y: Axis
+    definition: str
+    most: float = float("inf")
+
+
+SUCCESS = Measure(
+    "success_rate",
+    "Success",
+    Axis("y", "success (%)", percent=True),
+    "Committed transactions as a share of those that ended (committed or aborted).",
+    most=1.0,
+)
+LATENCY = Measure(
+    "commit_latency_p95_ms",
+    "Commit latency",
+    Axis("y", "p95 of the commit latency (ms)", "log"),
+    "95th percentile of the commit latency of committed transactions.",
+)
+THROUGHPUT = Measure("throughput_per_s", "Throughput", Axis("y", "throughput (commits/s)"), "Commits per second.")
+OVERHEAD = Measure(
+    "overhead",
+    "Overhead of committing",
+    Axis("y", "commit latency / total latency (%)", percent=True),
+    "Mean over committed transactions of the share of their total latency that went into committing.",
+    most=1.0,
+)
+RETRIES = Measure(
+    "retries_per_txn",
+    "Retries",
+    Axis("y", "retries (per transaction)"),
+    "Commit attempts after the first, per transaction, whatever became of it.",
+)
+
+
+def of_configurations(study: Study, rows: pd.DataFrame, data: pd.DataFrame, *, further: Iterable[str] = (), **fields: Any) -> Figure:
+    """Return a figure whose series are the configurations of the study, with the intervals of y in ``low`` and ``high``.
+
+    ``rows`` are what the notes are about; ``fields`` are those of ``Figure`` that differ from figure to figure.
+    """
+    usual: dict[str, Any] = {
+        "series": "series",
+        "series_title": "configuration",
+        "low": "low",
+        "high": "high",
+        "colours": study.colours,
+        "filters": ("series",),
+    }
+    return Figure(data=data, notes=notes(study, rows, *further), **{**usual, **fields})
+
+
+def fitting(axis: Axis, data: pd.DataFrame) -> Axis:
+    """Return the axis on a logarithmic scale where one value would hide the others on a linear one."""
+    if axis.percent or axis.scale != "linear":
+        return axis
+    return replace(axis, scale=fitting_scale(data[axis.column].astype(float)))
+
+
+def measured(study: Study, rows: pd.DataFrame, measure: Measure, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Return the rows that have a value of a measure, with the columns ``y``, ``low`` and ``high``. Raises NotInStudyError."""
+    data = with_interval(rows, study.metric(measure.column), most=measure.most)
+    data = tidy(data, [*columns, "y", "low", "high"]).dropna(subset=["y"])
+    if data.empty:
+        raise NotInStudyError(f"no experiment has a value of {measure.column}")
+    return data
+
+
+def has_axis(study: Study) -> bool:
+    """Tell whether a number varies."""
+    return study.axis is not None and len(study.axis.values) > 1
 
 
 def study_axis(study: Study) -> Axis:
     """The axis from left to right. Raises NotInStudyError if no number varies."""
-    if study.axis is None or len(study.axis.values) < 2:
+    if study.axis is None or not has_axis(study):
         raise NotInStudyError("no load and no other number varies in this study")
     return Axis("x", study.axis.title, study.axis.scale)
 
 
 def with_interval(rows: pd.DataFrame, metric: str, *, least: float = 0.0, most: float = float("inf")) -> pd.DataFrame:
     """The columns ``y``, ``low`` and ``high`` of a metric. Where there is one seed, there is no interval."""
-    width = rows[f"{metric}_hw"].astype(float)
     y = rows[metric].astype(float)
+    if f"{metric}_low" in rows.columns:
+        return rows.assign(y=y, low=rows[f"{metric}_low"].astype(float), high=rows[f"{metric}_high"].astype(float))
+    width = rows[f"{metric}_hw"].astype(float)
     return rows.assign(y=y, low=(y - width).clip(lower=least), high=(y + width).clip(upper=most))
 
 
@@ -47,14 +130,6 @@ def in_order(frame: pd.DataFrame, column: str, labels: Iterable[str]) -> pd.Data
     """Rows sorted by a column of labels in the order given; renderers keep the order of first appearance."""
     order = {label: place for place, label in enumerate(labels)}
     return frame.sort_values(column, key=lambda values: values.map(order), kind="stable")
-
-
-def chosen_places(study: Study) -> tuple[float, ...]:
-    """Some places on the axis, the first and the last among them, for figures that show a few."""
-    values = () if study.axis is None else study.axis.values
-    if len(values) <= MOST_FACETS:
-        return values
-    return tuple(values[round(k * (len(values) - 1) / (MOST_FACETS - 1))] for k in range(MOST_FACETS))
 
 
 def notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, ...]:

@@ -1,15 +1,63 @@
-"""Curves over the load: latency, success, overhead and retries of whole configurations."""
+"""Curves over the load: throughput, latency, success, overhead and retries of whole configurations."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pandas as pd
 
 from endive.analysis.saturation import LEAST_SUCCESS
-from endive.report.figure import Axis, Figure, Threshold
-from endive.report.figures.common import INTERVAL, axis_word, notes, study_axis, tidy, with_interval
+from endive.report.figure import Axis, Figure, Reference, Threshold
+from endive.report.figures.common import (
+    INTERVAL,
+    OVERHEAD,
+    RETRIES,
+    SUCCESS,
+    THROUGHPUT,
+    Measure,
+    axis_word,
+    fitting,
+    measured,
+    of_configurations,
+    study_axis,
+    tidy,
+    with_interval,
+)
 from endive.report.figures.missing import NotInStudyError
 from endive.report.study import Study
 from endive.simulation.summary import PERCENTILES
+
+EVERYTHING_COMMITS = "everything commits"
+
+
+def throughput_load(study: Study) -> Figure:
+    """Throughput against the load that was offered: where it bends, a configuration is saturated."""
+    if study.axis is None or study.axis.load is None or len(study.axis.values) < 2:
+        raise NotInStudyError("no rate of arrivals varies")
+    rows = study.totals()
+    offered = with_interval(rows, study.metric("offered_per_s"))
+    rows = rows.assign(offered=offered["y"], offered_low=offered["low"], offered_high=offered["high"])
+    data = measured(study, rows, THROUGHPUT, ["offered", "offered_low", "offered_high"])
+    x = fitting(Axis("offered", "offered load (transactions/s)"), data)
+    y = fitting(THROUGHPUT.y, data)
+    scale = "log" if "log" in (x.scale, y.scale) and (data[["offered", "y"]] > 0.0).all(axis=None) else "linear"
+    ends = [float(data["offered"].min()) if scale == "log" else 0.0, float(data["offered"].max())]
+    return of_configurations(
+        study,
+        rows,
+        data,
+        name="throughput_load",
+        title="Throughput against offered load",
+        definition=f"Commits per second against the transactions per second that begin to commit, by {axis_word(study)}. "
+        f"On the dashed line everything commits. {INTERVAL}",
+        kind="line",
+        x=replace(x, scale=scale),
+        y=replace(y, scale=scale),
+        x_low="offered_low",
+        x_high="offered_high",
+        order="x",
+        references=(Reference(EVERYTHING_COMMITS, pd.DataFrame({"x": ends, "y": ends})),),
+    )
 
 
 def latency_throughput(study: Study) -> Figure:
@@ -17,115 +65,63 @@ def latency_throughput(study: Study) -> Figure:
     study_axis(study)
     rows = study.totals()
     throughput = with_interval(rows, study.metric("throughput_per_s"))
-    panels = []
-    for percent in PERCENTILES:
-        latency = with_interval(rows, study.metric(f"commit_latency_p{percent}_ms"))
-        panels.append(
-            latency.assign(
-                percentile=f"p{percent}",
-                throughput=throughput["y"],
-                throughput_low=throughput["low"],
-                throughput_high=throughput["high"],
-            )
-        )
-    data = tidy(pd.concat(panels), ["percentile", "throughput", "throughput_low", "throughput_high", "y", "low", "high"]).dropna(
-        subset=["y"]
-    )
+    rows = rows.assign(throughput=throughput["y"], throughput_low=throughput["low"], throughput_high=throughput["high"])
+    panels = [
+        with_interval(rows, study.metric(f"commit_latency_p{percent}_ms")).assign(percentile=f"p{percent}")
+        for percent in PERCENTILES
+    ]
+    columns = ["percentile", "throughput", "throughput_low", "throughput_high", "y", "low", "high"]
+    data = tidy(pd.concat(panels), columns).dropna(subset=["y"])
     if data.empty:
         raise NotInStudyError("nothing was committed")
-    return Figure(
+    return of_configurations(
+        study,
+        rows,
+        data,
         name="latency_throughput",
         title="Commit latency against throughput",
         definition="Percentiles of the commit latency of committed transactions (from the end of the work to the commit) against "
         f"commits per second; points of a curve follow each other by {axis_word(study)}. {INTERVAL}",
         kind="line",
-        data=data,
-        x=Axis("throughput", "throughput (commits/s)"),
+        x=fitting(Axis("throughput", "throughput (commits/s)"), data),
         y=Axis("y", "commit latency (ms)", "log"),
-        series="series",
-        series_title="configuration",
         facet="percentile",
-        low="low",
-        high="high",
         x_low="throughput_low",
         x_high="throughput_high",
         order="x",
-        colours=study.colours,
         filters=("series", "percentile"),
-        notes=notes(study, rows),
     )
 
 
 def success_load(study: Study) -> Figure:
     """Success against the load."""
-    return _curve(
-        study,
-        "success_rate",
-        name="success_load",
-        title="Success",
-        y=Axis("y", "success (%)", percent=True),
-        definition="Committed transactions as a share of those that ended (committed or aborted).",
-        most=1.0,
-        thresholds=(Threshold(LEAST_SUCCESS, "99 %"),),
-    )
+    return _curve(study, SUCCESS, "success_load", (Threshold(LEAST_SUCCESS, "99 %"),))
 
 
 def overhead_load(study: Study) -> Figure:
     """Overhead against the load."""
-    return _curve(
-        study,
-        "overhead",
-        name="overhead",
-        title="Overhead of committing",
-        y=Axis("y", "commit latency / total latency (%)", percent=True),
-        definition="Mean over committed transactions of the share of their total latency that went into committing.",
-        most=1.0,
-    )
+    return _curve(study, OVERHEAD, "overhead")
 
 
 def retries_load(study: Study) -> Figure:
     """Retries against the load."""
-    return _curve(
-        study,
-        "retries_per_txn",
-        name="retries",
-        title="Retries",
-        y=Axis("y", "retries (per transaction)"),
-        definition="Commit attempts after the first, per transaction, whatever became of it.",
-    )
+    return _curve(study, RETRIES, "retries")
 
 
-def _curve(
-    study: Study,
-    metric: str,
-    *,
-    name: str,
-    title: str,
-    y: Axis,
-    definition: str,
-    most: float = float("inf"),
-    thresholds: tuple[Threshold, ...] = (),
-) -> Figure:
-    """A metric of whole configurations against the axis of the study."""
+def _curve(study: Study, measure: Measure, name: str, thresholds: tuple[Threshold, ...] = ()) -> Figure:
+    """A measure of whole configurations against the axis of the study."""
     x = study_axis(study)
     rows = study.totals()
-    data = tidy(with_interval(rows, study.metric(metric), most=most), ["y", "low", "high"]).dropna(subset=["x", "y"])
-    if data.empty:
-        raise NotInStudyError(f"no experiment has a value of {metric}")
-    return Figure(
+    data = measured(study, rows, measure).dropna(subset=["x"])
+    return of_configurations(
+        study,
+        rows,
+        data,
         name=name,
-        title=f"{title} against {axis_word(study)}",
-        definition=f"{definition} {INTERVAL}",
+        title=f"{measure.title} against {axis_word(study)}",
+        definition=f"{measure.definition} {INTERVAL}",
         kind="line",
-        data=data,
         x=x,
-        y=y,
-        series="series",
-        series_title="configuration",
-        low="low",
-        high="high",
+        y=fitting(measure.y, data),
         thresholds=thresholds,
-        colours=study.colours,
-        filters=("series",),
-        notes=notes(study, rows),
     )

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 
 from endive.report import words
 from endive.report.figure import Axis, Figure
-from endive.report.figures.common import MOST_FACETS, notes, place_label, study_axis, tidy
+from endive.report.figures.common import (
+    LATENCY,
+    MOST_FACETS,
+    THROUGHPUT,
+    Measure,
+    axis_word,
+    fitting,
+    notes,
+    place_label,
+    study_axis,
+    tidy,
+)
 from endive.report.figures.missing import NotInStudyError
 from endive.report.study import ALL, Series, Study
 
@@ -16,20 +29,40 @@ _HATCHING = "Hatched where success is below 95 %, cross-hatched below 80 %."
 
 def heatmap_throughput(study: Study) -> Figure:
     """Throughput over two parameters."""
-    value = Axis("throughput_per_s", "throughput (commits/s)")
-    return _heatmap(study, value, name="heatmap_throughput", title="Throughput", definition="Commits per second, mean over seeds.")
+    return _heatmap(study, THROUGHPUT, "heatmap_throughput")
 
 
 def heatmap_latency(study: Study) -> Figure:
     """Latency over two parameters."""
-    value = Axis("commit_latency_p95_ms", "p95 of the commit latency (ms)", "log")
-    definition = "95th percentile of the commit latency of committed transactions, mean over seeds."
-    return _heatmap(study, value, name="heatmap_latency", title="Commit latency", definition=definition)
+    return _heatmap(study, LATENCY, "heatmap_latency")
 
 
-def _heatmap(study: Study, value: Axis, *, name: str, title: str, definition: str) -> Figure:
+def _heatmap(study: Study, measure: Measure, name: str) -> Figure:
     x = study_axis(study)
     vertical = _vertical(study.series)
+    rows, panels = _cells(study, vertical)
+    further = f"{MOST_FACETS} of {len(panels)} combinations of the other parameters are shown." if len(panels) > MOST_FACETS else ""
+    metric = study.metric(measure.column)
+    data = tidy(rows, ["across", "down", "panel", metric, "success_rate", "hatch"])
+    value = fitting(replace(measure.y, column=metric), data)
+    return Figure(
+        name=name,
+        title=f"{measure.title} over {words.parameter(vertical)[0]} and {axis_word(study)}",
+        definition=f"{measure.definition} Means over seeds. {_HATCHING}",
+        kind="heatmap",
+        data=data,
+        x=Axis("across", x.title, "category"),
+        y=Axis("down", words.parameter_title(vertical), "category"),
+        facet="panel" if len(panels) > 1 else None,
+        value=value if value.scale == "log" else replace(value, scale="linear"),
+        hatch="hatch",
+        filters=("panel",) if len(panels) > 1 else (),
+        notes=tuple(note for note in notes(study, rows, further) if "are drawn" not in note),
+    )
+
+
+def _cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
+    """A row for each cell, in order, and the names of all panels, of which the first few have rows."""
     rows = study.experiments
     rows = rows[(rows["workload_class"] == ALL) & (rows["operation_type"] == ALL)].dropna(subset=["x"])
     by_label = {each.label: each for each in study.series}
@@ -42,26 +75,9 @@ def _heatmap(study: Study, value: Axis, *, name: str, title: str, definition: st
         hatch=rows["success_rate"].map(_hatch),
     )
     panels = list(dict.fromkeys(rows.sort_values("rank")["panel"]))
-    further = f"{MOST_FACETS} of {len(panels)} combinations of the other parameters are shown." if len(panels) > MOST_FACETS else ""
     rows = rows[rows["panel"].isin(panels[:MOST_FACETS])]
     ranks = rows.groupby("down")["rank"].transform("min")
-    rows = rows.assign(rank=ranks).sort_values(["rank", "x"], kind="stable")
-    metric = study.metric(value.column)
-    assert study.axis is not None
-    return Figure(
-        name=name,
-        title=f"{title} over {words.parameter(vertical)[0]} and {study.axis.title.partition(' (')[0]}",
-        definition=f"{definition} {_HATCHING}",
-        kind="heatmap",
-        data=tidy(rows, ["across", "down", "panel", metric, f"{metric}_hw", "success_rate", "hatch"]),
-        x=Axis("across", x.title, "category"),
-        y=Axis("down", words.parameter_title(vertical), "category"),
-        facet="panel" if len(panels) > 1 else None,
-        value=value,
-        hatch="hatch",
-        filters=("panel",) if len(panels) > 1 else (),
-        notes=tuple(note for note in notes(study, rows, further) if "are drawn" not in note),
-    )
+    return rows.assign(rank=ranks).sort_values(["x", "rank"], kind="stable"), panels
 
 
 def _vertical(series: tuple[Series, ...]) -> str:

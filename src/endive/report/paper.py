@@ -1,0 +1,312 @@
+"""Figures as files for papers: PNG, SVG and PDF of a given size, the same bytes for the same figure.
+
+The panels are the charts that a page has, put together with their titles and a legend by one Vega-Lite specification, which
+vl-convert turns into SVG, and that into the other formats. Letters are those of Liberation Sans, which comes with vl-convert; text
+stays text. Nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from endive.report.charts import config_of, panel_spec
+from endive.report.encodings import ROWS, Panel, panels_of, rounded
+from endive.report.errors import ReportError
+from endive.report.figure import Figure
+from endive.report.legend import BOX, DASHES, LINE, Entry, colours_of, legend_of
+from endive.report.style import Look, broken, text_width
+from endive.files import whole_file
+
+FORMATS = ("png", "svg", "pdf")
+_LENGTH = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>in|cm|mm|pt)\s*$")
+_UNITS = {"in": 1.0, "cm": 1.0 / 2.54, "mm": 1.0 / 25.4, "pt": 1.0 / 72.0}
+POINTS = 72.0
+"""Points, which are what charts are measured in, per inch."""
+_PIXELS_PER_INCH = 200.0
+_FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+_INK = "#1a1c1f"
+_SMALL, _LARGE = 7.0, 8.0
+"""Letters, in points, of figures for a column and of wider ones."""
+_COLUMN = 4.0
+"""Inches: a figure that is not wider is one for a column."""
+_LEAST_PANEL = 1.9
+"""Inches: panels stand beside each other if each has so much."""
+_MOST_COLUMNS = 3
+_TRIES = 8
+_NEAR = 3.0
+"""Points by which a figure may be smaller than asked for before its margin makes up for it."""
+_LEAST = 30.0
+"""Points that a panel has at least inside its axes."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a figure is to be, in inches; None: as it needs. ``titled``: whether its title stands above it."""
+
+    width: float | None = None
+    height: float | None = None
+    titled: bool = True
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A figure to be laid out: its panels in rows, all in points."""
+
+    figure: Figure
+    panels: Sequence[Panel]
+    columns: int
+    width: float
+    legend: Sequence[Entry]
+    titled: bool
+
+    @property
+    def look(self) -> Look:
+        """How all panels look."""
+        return self.panels[0].look
+
+
+def inches(text: str, option: str) -> float:
+    """Return a length such as 3.3in, 84mm or 240pt in inches. Raises ReportError if it is none."""
+    found = _LENGTH.match(text)
+    if found is None or float(found["number"]) <= 0.0:
+        raise ReportError(f"{option} {text}: a length is a number with in, cm, mm or pt, such as 3.3in")
+    return float(found["number"]) * _UNITS[found["unit"]]
+
+
+def save(figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, size: Size | None = None) -> list[Path]:
+    """Write a figure in these formats, each whole or not at all; returns the files. Raises ReportError if it cannot be so small."""
+    svg = svg_of(figure, size or Size())
+    written = []
+    for kind in formats:
+        path = folder / f"{figure.name}.{kind}"
+        with whole_file(path) as temporary:
+            temporary.write_bytes(_encoded(svg, kind))
+        written.append(path)
+    return written
+
+
+def _encoded(svg: str, kind: str) -> bytes:
+    if kind == "png":
+        return _squeezed(bytes(vl_convert.svg_to_png(svg, ppi=_PIXELS_PER_INCH)))
+    if kind == "pdf":
+        return bytes(vl_convert.svg_to_pdf(svg))
+    in_inches = re.sub(r'(width|height)="([\d.]+)"', lambda at: f'{at[1]}="{float(at[2]) / POINTS:.4g}in"', svg[: svg.index(">")])
+    return (in_inches + svg[svg.index(">") :]).encode()
+
+
+def _squeezed(png: bytes) -> bytes:
+    """The same picture in a third of the bytes: what is written in haste is compressed again."""
+    written, pixels, at = [png[:8]], b"", 8
+    while at < len(png):
+        (length,) = struct.unpack(">I", png[at : at + 4])
+        kind, body = png[at + 4 : at + 8], png[at + 8 : at + 8 + length]
+        if kind == b"IDAT":
+            pixels += body
+        elif kind == b"IEND":
+            written += [_chunk(b"IDAT", zlib.compress(zlib.decompress(pixels), 9)), _chunk(kind, body)]
+        else:
+            written.append(_chunk(kind, body))
+        at += 12 + length
+    return b"".join(written)
+
+
+def _chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def svg_of(figure: Figure, size: Size) -> str:
+    """Return a figure as SVG whose pixels are points. Panels grow or shrink until the whole is as large as was asked for."""
+    sheet = _sheet(figure, size)
+    spec, panels = _specification(sheet)
+    target, tall = sheet.width, None if size.height is None else size.height * POINTS
+    rows = math.ceil(len(panels) / sheet.columns)
+    inner, height = sheet.look.width or 0.0, None if tall is None else 0.6 * tall / rows
+    for _ in range(_TRIES):
+        for panel in panels:
+            panel |= {"width": inner} if height is None else {"width": inner, "height": height}
+        svg = str(vl_convert.vegalite_to_svg(spec, vl_version=vegalite_version(), allowed_base_urls=[]))
+        wide, high = _measured(svg)
+        if 0.0 <= target - wide < _NEAR and (tall is None or 0.0 <= tall - high < _NEAR):
+            return _framed(svg, target, tall or high, hatched=figure.hatch is not None)
+        inner = max(_LEAST, inner + (target - 0.5 - wide) / sheet.columns)
+        height = None if tall is None or height is None else max(_LEAST, height + (tall - 0.5 - high) / rows)
+    raise ReportError(
+        f"{figure.name}: it does not fit into {target / POINTS:.3g}in"
+        + ("" if tall is None else f" by {tall / POINTS:.3g}in")
+        + f"; it takes {max(wide, target) / POINTS:.2f}in by {max(high, tall or 0.0) / POINTS:.2f}in at least"
+    )
+
+
+def _sheet(figure: Figure, size: Size) -> Sheet:
+    colours = colours_of(figure, {})
+    number = 1 if figure.facet is None else figure.data[figure.facet].nunique()
+    inches = size.width or _usual_width(figure, number)
+    columns = max(1, min(number, _MOST_COLUMNS, int(inches / _LEAST_PANEL)))
+    columns = 2 if number == 4 and columns == 3 else columns
+    letters = _SMALL if inches <= _COLUMN else _LARGE
+    of_names = int(0.34 * inches / columns * POINTS / (0.55 * letters))
+    look = Look(
+        ink=_INK,
+        font=_FONT,
+        size=letters,
+        letters=of_names,
+        height=min(240.0, 0.5 * inches * POINTS),
+        small_height=min(150.0, 0.45 * inches * POINTS),
+        width=0.75 * inches / columns * POINTS,
+    )
+    panels = panels_of(figure, look, colours, {})
+    last = len(panels) - columns
+    placed = [
+        replace(panel, rows=f"{ROWS}_{place}", titled=frozenset(["x"] * (place >= last) + ["y"] * (place % columns == 0)))
+        for place, panel in enumerate(panels)
+    ]
+    if figure.kind in ("bars", "stacked"):  # they are turned
+        placed = [replace(panel, titled=frozenset(["y"] * (place >= last) + ["x"])) for place, panel in enumerate(placed)]
+    return Sheet(figure, placed, columns, inches * POINTS, legend_of(figure, colours), size.titled)
+
+
+def _usual_width(figure: Figure, panels: int) -> float:
+    if figure.kind == "swimlanes":
+        return 8.6
+    if figure.kind == "heatmap":
+        return max(4.6, 2.0 + 0.55 * figure.data[figure.x.column].nunique())
+    return 5.0 if panels == 1 else 2.7 * (2 if panels in (2, 4) else _MOST_COLUMNS)
+
+
+def _specification(sheet: Sheet) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The figure as one specification with its data, and the parts of it that are panels, whose size is still to be found."""
+    look = sheet.look
+    panels = [{**panel_spec(panel), **_panel_title(panel)} for panel in sheet.panels]
+    legend = [_legend(sheet)] if sheet.legend else []
+    rows = [
+        {"hconcat": panels[at : at + sheet.columns], "spacing": 2 * look.size} for at in range(0, len(panels), sheet.columns)
+    ]
+    data = {name: values for part in (*panels, *legend) for name, values in part.pop("datasets", {}).items()}
+    spec = {
+        "$schema": alt.SCHEMA_URL,
+        "config": config_of(look),
+        "background": None,
+        "padding": 3,
+        "vconcat": [*rows, *legend],
+        "spacing": 1.6 * look.size,
+        "datasets": {**data, **{panel.rows: _values(panel.data) for panel in sheet.panels}},
+    }
+    if sheet.titled:
+        letters = int(sheet.width / text_width("n", look.size + 1.5))
+        spec["title"] = _title(broken(sheet.figure.title, letters), look, look.size + 1.5)
+    return spec, panels
+
+
+def _panel_title(panel: Panel) -> dict[str, Any]:
+    if panel.name is None:
+        return {}
+    room = (panel.look.width or 0.0) + 3 * panel.look.size
+    lines = broken(panel.name, int(room / text_width("n", panel.look.size)))
+    return {"title": _title(lines, panel.look, panel.look.size)}
+
+
+def _title(lines: list[str], look: Look, size: float) -> dict[str, Any]:
+    return {"text": lines, "anchor": "start", "fontSize": size, "color": look.ink, "offset": 0.8 * look.size}
+
+
+def _legend(sheet: Sheet) -> dict[str, Any]:
+    """Signs and names in as many lines as they take."""
+    look = sheet.look
+    placed = list(_placed(sheet))
+    data = alt.Chart(alt.InlineData(values=placed)).encode(y=alt.Y("y:Q", scale=None, axis=None))
+    x = alt.X("x:Q", scale=None, axis=None)
+    middle = alt.X("middle:Q", scale=None, axis=None)
+    colour = {"color": alt.Color("colour:N", scale=None)}
+    long = {"x": x, "x2": alt.X2("end:Q")}
+    lined = "datum.line" if any(row["line"] for row in placed) else "false"
+    layers = [
+        data.transform_filter(f"{lined} && !datum.dashed").mark_rule(strokeWidth=1.4).encode(**long, **colour),
+        data.transform_filter("datum.dashed").mark_rule(strokeWidth=1.4, strokeDash=[7, 3]).encode(**long, **colour),
+        data.transform_filter("datum.shape !== ''")
+        .mark_point(filled=True, opacity=1.0)
+        .encode(x=middle, shape=alt.Shape("shape:N", scale=None), size=alt.Size("size:Q", scale=None), **colour),
+        data.transform_filter("datum.box")
+        .mark_point(shape="square", filled=True, opacity=1.0, size=0.9 * look.size**2, stroke=look.ink, strokeWidth=0.4)
+        .encode(x=middle, fill=alt.Fill("colour:N", scale=None)),
+        data.mark_text(align="left", baseline="middle", dx=0.5 * look.size, fontSize=look.size, color=look.ink).encode(
+            x=alt.X("end:Q", scale=None, axis=None), text="name:N"
+        ),
+    ]
+    height = max(row["y"] for row in placed) + 0.8 * look.size
+    spec = alt.layer(*layers).properties(width=1, height=height).to_dict(validate=False)
+    return {name: value for name, value in spec.items() if name not in ("$schema", "config")}
+
+
+def _placed(sheet: Sheet) -> Iterator[dict[str, Any]]:
+    """Where each entry stands, from left to right in columns that are as wide as the longest name."""
+    size = sheet.look.size
+    lined = sheet.figure.kind == "line"
+    sign = (2.2 if lined else 1.0) * size
+    widest = sign + 2.5 * size + max(text_width(entry.name, size) for entry in sheet.legend)
+    names = 0.35 if sheet.figure.x.scale == "category" or sheet.figure.kind == "swimlanes" else 0.15
+    columns = max(1, int((1.0 - names) * sheet.width / widest))
+    for place, entry in enumerate(sheet.legend):
+        x, y = (place % columns) * widest, (place // columns) * 1.5 * size + 0.8 * size
+        plain = entry.sign in (BOX, LINE, DASHES)
+        yield {
+            "name": entry.name,
+            "colour": entry.colour,
+            "x": x,
+            "middle": x + sign / 2,
+            "end": x + sign,
+            "y": y,
+            "shape": "" if plain else entry.sign,
+            "size": 0.0 if plain else 0.6 * size**2,
+            "line": lined and entry.sign != BOX,
+            "dashed": entry.sign == DASHES,
+            "box": entry.sign == BOX,
+        }
+
+
+def _values(data: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as a chart takes them: numbers rounded, what is missing as null."""
+    records = data.astype(object).where(data.notna(), None).to_dict("records")
+    return [
+        {str(name): rounded(value) if isinstance(value, int | float) and not isinstance(value, bool) else value for name, value in row.items()}
+        for row in records
+    ]
+
+
+def _measured(svg: str) -> tuple[float, float]:
+    found = re.search(r'width="([\d.]+)" height="([\d.]+)"', svg)
+    assert found is not None
+    return float(found[1]), float(found[2])
+
+
+def _framed(svg: str, width: float, height: float, *, hatched: bool) -> str:
+    """The same drawing on a white sheet of exactly this size, with the hatches that it uses."""
+    size = f'width="{width:.6g}" height="{height:.6g}" viewBox="0 0 {width:.6g} {height:.6g}"'
+    svg = re.sub(r'width="[\d.]+" height="[\d.]+" viewBox="[^"]*"', size, svg, count=1)
+    end = svg.index(">") + 1
+    return svg[:end] + '<rect width="100%" height="100%" fill="white"/>' + (patterns() if hatched else "") + svg[end:]
+
+
+@cache
+def vegalite_version() -> str:
+    """The version of Vega-Lite that Altair writes for, as vl-convert names it."""
+    wanted = alt.SCHEMA_VERSION.removeprefix("v")
+    return str(next(each for each in vl_convert.get_vegalite_versions() if wanted.startswith(each + ".")))
+
+
+@cache
+def patterns() -> str:
+    """The hatches that cells are filled with, as SVG."""
+    return (files("endive.report") / "assets" / "patterns.svg").read_text(encoding="utf-8")

@@ -1,0 +1,116 @@
+"""Scales of axes: where they begin and end, so that nothing that is drawn lies outside, and where their ticks are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from endive.report.figure import Axis, Figure, Scale
+
+Span = tuple[float, float]
+Floats = npt.NDArray[np.float64]
+HIDING = 20.0
+"""A value so many times the median makes the others too small to be seen on a linear axis."""
+_COMPARABLE = 3.0
+"""Panels whose peaks differ by more each have an axis of their own."""
+_REACH = 10.0
+"""An arm of an interval that goes further down than the least value divided by this is cut on a logarithmic axis."""
+_ROUND = 1000.0
+"""Up to this ratio a logarithmic axis has ticks at 1, 2 and 5; beyond, at powers of ten."""
+_NEAR_THE_TOP = 0.9
+_MOST_EXACT = 8
+"""So many measured values have a tick each."""
+
+
+def fitting_scale(values: Iterable[float]) -> Scale:
+    """Return the scale on which no value hides the others: ``log``, or ``symlog`` where some are zero, if a linear one would."""
+    known = np.array([value for value in values if not math.isnan(value)], np.float64)
+    positive = known[known > 0.0]
+    if len(positive) < 3 or positive.max() <= HIDING * float(np.median(positive)):
+        return "linear"
+    return "log" if len(positive) == len(known) else "symlog"
+
+
+def columns_of(figure: Figure, which: str) -> list[str]:
+    """Name the columns that the axis ``x`` or ``y`` has to span."""
+    if which == "x":
+        return [name for name in (figure.x.column, figure.x_low, figure.x_high, figure.x_end) if name is not None]
+    return [name for name in (figure.y.column, figure.low, figure.high) if name is not None]
+
+
+def shares_y(figure: Figure) -> bool:
+    """Tell whether panels share their axis of y: not where one of them would be too small to be seen."""
+    if figure.facet is None or figure.y.percent or figure.y.scale != "linear":
+        return True
+    lengths = _lengths(figure, figure.data) if figure.kind == "stacked" else figure.data.set_index(figure.facet)[figure.y.column]
+    highest = lengths.groupby(level=0).max()
+    return bool(highest.max() <= _COMPARABLE * highest.min())
+
+
+def domain(figure: Figure, which: str, data: pd.DataFrame) -> Span:
+    """Return the ends of the axis ``x`` or ``y`` for the rows of a panel: every value, interval and marked line lies inside."""
+    axis = figure.x if which == "x" else figure.y
+    if which == "y" and figure.kind == "stacked":
+        beyond = 0.0 if figure.high is None else (data[figure.high] - data[figure.y.column]).max()
+        return 0.0, 1.0 if axis.percent else float(_lengths(figure, data).max() + (0.0 if math.isnan(beyond) else beyond))
+    curves = [reference.data[which].to_numpy(np.float64) for reference in figure.references]
+    marked = [value for line in figure.thresholds if line.along == which for value in (line.value, line.low, line.high)]
+    drawn = data[columns_of(figure, which)].to_numpy(np.float64).ravel()
+    values = np.concatenate([drawn, *curves, np.array([value for value in marked if value is not None], np.float64)])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return 1.0, 10.0
+    if figure.kind == "swimlanes":
+        return float(values.min()), float(values.max())
+    if axis.scale == "log":
+        return _log_span(values, data[axis.column].to_numpy(np.float64))
+    return _linear_span(axis, values, tight=which == "x" and figure.band, bars=figure.kind == "bars")
+
+
+def _log_span(values: Floats, middle: Floats) -> Span:
+    least = middle[middle > 0.0].min(initial=math.inf)
+    kept = values[(values > 0.0) & (values >= least / _REACH)]
+    low, high = (float(kept.min()), float(kept.max())) if len(kept) else (1.0, 10.0)
+    margin = max(1.08, (high / low) ** 0.04)
+    return low / margin, high * margin
+
+
+def _linear_span(axis: Axis, values: Floats, *, tight: bool, bars: bool) -> Span:
+    """Rates, counts and shares begin at zero; shares that all lie near the top do not."""
+    low, high = float(values.min()), float(values.max())
+    if axis.percent and low > _NEAR_THE_TOP and not bars:
+        room = max(1.0 - low, 0.004)
+        return low - 0.15 * room, 1.0 + 0.12 * room
+    if axis.percent and high > 0.5:
+        return 0.0, 1.0 if bars else 1.04
+    return min(low, 0.0), (1.0 if tight or bars else 1.06) * high or 1.0
+
+
+def ticks(axis: Axis, span: Span, exact: Iterable[float] = ()) -> list[float] | None:
+    """Return where ticks are; None leaves it to the renderer. A few ``exact`` values have a tick each."""
+    wanted = sorted(set(exact))
+    if 0 < len(wanted) <= _MOST_EXACT:
+        return wanted
+    if axis.scale == "symlog":
+        return [0.0, *_decades(span[1] / 1e4, span[1], (1.0,))]
+    if axis.scale != "log" or span[1] <= 1.5 * span[0]:
+        return None
+    ratio = span[1] / span[0]
+    steps = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if ratio <= 10.0 else (1.0, 2.0, 5.0) if ratio <= _ROUND else (1.0,)
+    return _decades(*span, steps)
+
+
+def _decades(low: float, high: float, steps: Sequence[float]) -> list[float]:
+    low, first = max(low, 1e-12), math.floor(math.log10(max(low, 1e-12)))
+    found = [step * 10.0**power for power in range(first, math.ceil(math.log10(high)) + 1) for step in steps]
+    return [float(f"{value:.6g}") for value in found if low <= value <= high]
+
+
+def _lengths(figure: Figure, data: pd.DataFrame) -> pd.Series[float]:
+    """How long each bar of parts is."""
+    within = [name for name in (figure.facet, figure.x.column) if name is not None]
+    return data.groupby(within, observed=True, sort=False)[figure.y.column].sum()
