@@ -84,7 +84,6 @@ def test_the_model_knows_no_engine_and_no_files_of_results(module: str) -> None:
         ("pydantic", ("endive.config", "endive.runs", "endive.pipeline")),
         ("typer", ("endive.cli",)),
         ("rich", ("endive.cli",)),
-        ("matplotlib", ("endive.report",)),
         ("altair", ("endive.report",)),
         ("obstore", ("endive.calibrate",)),
         ("pyiceberg", ("endive.calibrate",)),
@@ -110,7 +109,7 @@ def loaded_by(statement: str) -> set[str]:
 def test_importing_is_cheap(statement: str) -> None:
     loaded = loaded_by(statement)
     assert "endive" in loaded
-    assert loaded.isdisjoint({"numba", "llvmlite", "pyspark", "py4j", "matplotlib", "altair", "pandas", "scipy"})
+    assert loaded.isdisjoint({"numba", "llvmlite", "pyspark", "py4j", "altair", "vl_convert", "pandas", "scipy"})
 
 
 def test_the_command_line_loads_the_model_only_when_it_runs() -> None:

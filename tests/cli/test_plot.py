@@ -49,6 +49,18 @@ def test_one_figure_where_it_is_wanted(run: Path, tmp_path: Path) -> None:
     assert {Path(path).name for path in told["files"]} == files(tmp_path / "paper")
 
 
+def test_a_figure_for_a_column_with_a_curve_of_theory(run: Path, tmp_path: Path) -> None:
+    curve = tmp_path / "prediction.csv"
+    curve.write_text("x,y\n0,5\n20,5\n")
+    asked = ("--width", "3.3in", "--height", "5in", "--no-title", "--theory", str(curve))
+    result = invoke("plot", str(run), "--figure", "commit_rate_time", *asked, "--format", "svg", "-o", str(tmp_path / "paper"))
+    assert result.exit_code == 0, result.stderr
+    drawing = (tmp_path / "paper" / "commit_rate_time.svg").read_text()
+    assert 'width="3.3in" height="5in"' in drawing
+    assert ">prediction<" in drawing
+    assert "Commit rate over time" not in drawing
+
+
 @pytest.mark.parametrize("moment", [("--at", "10s", "--span", "2s"), ("--txn", "40"), ("--figure", "timeline")])
 def test_the_timeline_of_a_run(run: Path, tmp_path: Path, moment: tuple[str, ...]) -> None:
     result = invoke("plot", str(run), *moment, "-o", str(tmp_path / "paper"), "--format", "svg")
@@ -71,6 +83,10 @@ def test_figures_are_listed_with_what_is_missing(run: Path) -> None:
         (("--figure", "success_load"), "no load and no other number varies"),
         (("--figure", "sucess"), "there is no figure 'sucess'"),
         (("--format", "jpg"), "formats are png, svg, pdf"),
+        (("--width", "wide"), "--width wide: a length is a number"),
+        (("--figure", "time_parts", "--width", "0.2in"), "time_parts: it does not fit into 0.2in"),
+        (("--theory", "curve.csv"), "--theory: a curve goes with one figure"),
+        (("--figure", "commit_rate_time", "--theory", "none.csv"), "none.csv: a curve is a CSV file"),
         (("--at", "soon"), "a time is a number"),
         (("--at", "1h"), "the run lasts 20s"),
         (("--txn", "99999"), "there is no transaction 99999"),

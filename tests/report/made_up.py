@@ -89,6 +89,8 @@ def _curves(table: pd.DataFrame, by_load: bool) -> pd.DataFrame:
         curves.append(
             {
                 "series": label,
+                "n_loads": len(rows),
+                "peak_throughput_per_s": rows["throughput_per_s"].max(),
                 "lowest_load": rows["x"].min(),
                 "highest_load": rows["x"].max(),
                 "saturation_load": found.load,

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from endive.report.contents import page_of
-from endive.report.figures import figures_of
+from endive.report.figures import figures_of, report_figures
 from endive.report.page import html_of
 from endive.report.study import Study
 from tests.report.made_up import kinds, page_with
@@ -47,7 +48,7 @@ pytestmark = [
 class Visit:
     """A page that was opened, and what it did on the way."""
 
-    def __init__(self, page: Page, file: Path) -> None:
+    def __init__(self, page: Page, file: Path, *, more: bool = True) -> None:
         self.page = page
         self.errors: list[str] = []
         self.requests: list[str] = []
@@ -57,6 +58,13 @@ class Visit:
         page.route(re.compile(".*"), lambda route: self._asked(route, file))
         page.goto(file.as_uri())
         page.wait_for_selector("body[data-drawn]")
+        if more:
+            self.open_more()
+
+    def open_more(self) -> None:
+        """Open what is behind "more figures", and wait until it is drawn."""
+        self.page.locator("details.more-figures > summary").click()
+        self.page.wait_for_selector("details.more-figures[data-drawn]")
 
     def _asked(self, route: Any, file: Path) -> None:
         if route.request.url.partition("#")[0] == file.as_uri():
@@ -88,7 +96,7 @@ def browser() -> Iterator[Browser]:
 def report(mixed: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a study with two stores, two classes and three operations."""
     file = tmp_path_factory.mktemp("report") / "report.html"
-    file.write_text(html_of(page_of(mixed, figures_of(mixed))), encoding="utf-8")
+    file.write_text(html_of(page_of(mixed, report_figures(mixed))), encoding="utf-8")
     return file
 
 
@@ -135,14 +143,14 @@ def test_it_is_drawn_without_errors_and_without_a_network(
 
 
 def test_filters_change_the_picture_and_the_table(visit: Visit) -> None:
-    visit.page.locator("#success_load details.table summary").click()
-    cells = visit.page.locator("#success_load tbody td")
+    visit.page.locator("#success_by_class details.table summary").click()
+    cells = visit.page.locator("#success_by_class tbody td")
     assert {"S3", "S3 Express"} <= set(cells.all_inner_texts())
-    visit.choose("success_load", "store", "S3 Express")
+    visit.choose("success_by_class", "store", "S3 Express")
     assert "S3" not in cells.all_inner_texts()
-    one = visit.picture("success_load")
-    visit.choose("success_load", "store", "")
-    assert visit.picture("success_load") != one
+    one = visit.picture("success_by_class")
+    visit.choose("success_by_class", "store", "")
+    assert visit.picture("success_by_class") != one
 
 
 def test_operations_and_classes_are_filters(visit: Visit) -> None:
@@ -214,6 +222,92 @@ def test_the_numbers_can_be_taken_along(visit: Visit, mixed: Study) -> None:
     assert started.value.suggested_filename == "sustainable_throughput.csv"
     assert [float(row["y"]) for row in rows] == pytest.approx(figure.data["y"].tolist(), rel=1e-5)
     assert [row["series"] for row in rows] == figure.data["series"].tolist()
+
+
+def test_what_is_behind_more_figures_is_drawn_when_it_is_asked_for(browser: Browser, report: Path) -> None:
+    visit = Visit(browser.new_page(viewport=DESK), report, more=False)
+    assert visit.page.locator("section.figure[data-drawn]").count() == 4
+    assert not visit.page.locator("#retries").is_visible()
+    visit.page.locator("nav a[href='#retries']").click()
+    visit.page.wait_for_selector("#retries[data-drawn]")
+    visit.page.wait_for_selector("details.more-figures[data-drawn]")
+    assert visit.page.locator("#retries .charts svg").is_visible()
+    assert visit.errors == []
+    visit.page.close()
+
+
+def test_nothing_can_be_evaluated_in_the_page(browser: Browser, report: Path) -> None:
+    """The charts of the other tests are drawn under this policy; here it is seen to hold."""
+    visit = Visit(browser.new_page(viewport=DESK), report, more=False)
+    visit.page.evaluate("""() => {
+        const script = document.createElement('script');
+        script.textContent = 'window.injected = true';
+        document.body.append(script);
+        setTimeout(() => {  // out of the call, which a debugger may make whatever the policy
+            try { window.evaluated = eval('1'); } catch { window.refused = true; }
+            window.tried = true;
+        });
+    }""")
+    visit.page.wait_for_function("window.tried")
+    assert visit.page.evaluate("[window.evaluated, window.refused, window.injected]") == [None, True, None]
+    assert any("Content Security Policy" in error for error in visit.errors)
+    visit.page.close()
+
+
+_OVERLAPS = """() => [...document.querySelectorAll('section.figure')].flatMap(section =>
+    [...section.querySelectorAll('.charts svg')].filter(drawing => drawing.checkVisibility()).flatMap(drawing => {
+        const paper = drawing.getBoundingClientRect();
+        const texts = [...drawing.querySelectorAll('text')].filter(text => text.textContent.trim()
+            && getComputedStyle(text).opacity > 0 && text.getAttribute('fill') !== 'transparent');
+        const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
+        const found = boxes.filter(([, box]) => box.left < paper.left - 1 || box.right > paper.right + 1 || box.top < paper.top - 1
+            || box.bottom > paper.bottom + 1).map(([text]) => `${section.id}: ${text} is cut`);
+        boxes.forEach(([one, a], place) => boxes.slice(place + 1).forEach(([other, b]) => {
+            const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+            const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+            if (across > 2 && down > 4) found.push(`${section.id}: ${one} lies on ${other}`);
+        }));
+        return found;
+    }))"""
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("which", ["report", "every_kind"])
+def test_no_word_is_cut_or_lies_on_another(
+    browser: Browser, which: str, viewport: ViewportSize, request: pytest.FixtureRequest
+) -> None:
+    visit = Visit(browser.new_page(viewport=viewport), request.getfixturevalue(which))
+    assert visit.page.evaluate(_OVERLAPS) == []
+    visit.page.close()
+
+
+def test_printed_pages_are_whole(browser: Browser, report: Path, tmp_path: Path) -> None:
+    """Titles and words are on the pages, charts keep their colours, and nothing lies beyond the margins."""
+    visit = Visit(browser.new_page(viewport=DESK), report)
+    file = tmp_path / "report.pdf"
+    visit.page.pdf(path=file, prefer_css_page_size=True)
+    titles = visit.page.locator("section.figure h2").all_inner_texts()
+    visit.page.emulate_media(media="print")
+    visit.page.set_viewport_size({"width": 688, "height": 1000})  # an A4 page within its margins
+    wide = visit.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert wide[0] <= wide[1]
+    assert visit.page.evaluate("getComputedStyle(document.querySelector('.charts svg')).printColorAdjust") == "exact"
+    signs = visit.page.locator("#commit_parts .legend i")
+    assert len({sign.evaluate("sign => getComputedStyle(sign).color") for sign in signs.all()}) == signs.count() > 2
+    visit.page.close()
+    text = re.sub(r"\s+", " ", text_of_pdf(file))
+    for title in titles:
+        assert title in text
+    assert {"catalog reads", "95 %", "everything commits"} <= {
+        each for each in ("catalog reads", "95 %", "everything commits") if each in text
+    }
+
+
+def text_of_pdf(file: Path) -> str:
+    """The words of a PDF, by poppler."""
+    if shutil.which("pdftotext") is None:
+        pytest.skip("there is no pdftotext; `apt-get install poppler-utils`")
+    return subprocess.run(["pdftotext", "-layout", str(file), "-"], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("media", ["screen", "print"])

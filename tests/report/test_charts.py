@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
+import altair as alt
 import pandas as pd
 import pytest
 import vl_convert
 
-from endive.report.charts import ROWS, chart_of, rows_of
-from endive.report.encodings import DIGITS
-from endive.report.figure import Figure
+from endive.report.charts import page_spec, rows_of
+from endive.report.encodings import DIGITS, ROWS, panels_of
+from endive.report.figure import Axis, Figure, Reference, Threshold
 from endive.report.figures import figures_of
-from endive.report.page import Page, colours_of, drawn
+from endive.report.legend import colours_of, legend_of
+from endive.report.page import drawn
 from endive.report.study import Study
+from endive.report.style import PAGE, PALETTE
 from tests.report.made_up import kinds, page_with
 
 KINDS = [pytest.param(figure, id=figure.name) for figure in kinds()]
@@ -32,14 +36,15 @@ def frame(rows: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({name: decoded(column) for name, column in rows.items()})
 
 
-def spec_of(figure: Figure, page: Page | None = None) -> dict[str, Any]:
-    return chart_of(figure, colours_of(figure, {} if page is None else page.colours), {})
+def spec_of(figure: Figure) -> dict[str, Any]:
+    """The specification of the first panel."""
+    return page_spec(panels_of(figure, PAGE, colours_of(figure, {}, PAGE.ink), {})[0])
 
 
 def with_data(figure: Figure) -> dict[str, Any]:
     """The specification with its rows in it, as the page makes it."""
     spec = spec_of(figure)
-    rows = frame(rows_of(figure)).astype(object)
+    rows = frame(rows_of(figure.data)).astype(object)
     values = rows.where(rows.notna(), None).to_dict("records")
     return {**spec, "datasets": {**spec.get("datasets", {}), ROWS: values}, "width": 400}
 
@@ -77,14 +82,14 @@ def test_a_chart_of_each_kind_is_drawn(figure: Figure) -> None:
 
 @pytest.mark.parametrize("figure", KINDS)
 def test_the_rows_are_those_of_the_figure(figure: Figure) -> None:
-    assert_equal_to_the_figure(rows_of(figure), figure)
+    assert_equal_to_the_figure(rows_of(figure.data), figure)
 
 
 @pytest.mark.parametrize("figure", KINDS)
 def test_a_chart_holds_no_numbers_of_its_own(figure: Figure) -> None:
     """They would be a second place that may say something else; only the lines that mean something are in it."""
     spec = spec_of(figure)
-    own = [row["value"] for rows in spec.get("datasets", {}).values() for row in rows]
+    own = [row["value"] for rows in spec.get("datasets", {}).values() for row in rows if "value" in row]
     assert sorted(own) == sorted(threshold.value for threshold in figure.thresholds)
 
 
@@ -117,6 +122,8 @@ def test_parts_are_stacked_in_their_order_with_their_intervals() -> None:
     vega = vl_convert.vegalite_to_vega(with_data(stacked))
     assert "stack" in json.dumps(vega["data"])
     assert marks(spec_of(stacked)) == ["bar", "rule"]
+    told = replace(stacked, text="series")
+    assert marks(spec_of(told)) == ["bar", "rule", "text"]
 
 
 def test_cells_are_hatched() -> None:
@@ -137,7 +144,64 @@ def test_names_of_columns_may_hold_dots_and_brackets() -> None:
 
 def test_black_is_the_colour_of_the_text_so_that_it_is_seen_in_the_dark() -> None:
     lines = next(figure for figure in kinds() if figure.name == "lines")
-    assert colours_of(lines, {"S3": "#000000", "S3 Express": "#0072B2"}) == {"S3": "currentColor", "S3 Express": "#0072B2"}
+    given = {"S3": "#000000", "S3 Express": "#0072B2"}
+    assert colours_of(lines, given, PAGE.ink) == {"S3": "currentColor", "S3 Express": "#0072B2"}
+
+
+@pytest.mark.parametrize("figure", KINDS)
+def test_charts_are_what_vega_lite_knows(figure: Figure) -> None:
+    alt.Chart.from_dict(with_data(figure))  # raises what is not in the schema
+
+
+def line(values: list[float], **more: Any) -> Figure:
+    data = pd.DataFrame({"series": "S3", "x": range(1, len(values) + 1), "y": values})
+    return Figure("made", "Made", "Made.", "line", data, Axis("x", "load (1/s)"), Axis("y", "time (ms)"), series="series", **more)
+
+
+def test_a_curve_to_compare_with_lies_behind_the_points_and_is_named() -> None:
+    theory = Reference("M/M/1", pd.DataFrame({"x": [1.0, 3.0], "y": [5.0, 9.0]}))
+    figure = line([1.0, 2.0, 3.0], references=(theory,))
+    kinds_of_marks = marks(spec_of(figure))
+    assert kinds_of_marks.index("line") < kinds_of_marks.index("point")
+    assert kinds_of_marks.count("line") == 2
+    assert [(entry.name, entry.series) for entry in legend_of(figure, {"S3": PALETTE[0]})] == [("S3", True), ("M/M/1", False)]
+    assert svg_of(figure).count("stroke-dasharray") == 1
+
+
+def test_a_line_that_was_measured_has_its_interval() -> None:
+    with_interval = line([1.0, 2.0, 3.0], thresholds=(Threshold(2.0, "2", "x", 1.5, 2.5),))
+    assert "rect" in marks(spec_of(with_interval))
+    assert "rect" not in marks(spec_of(line([1.0, 2.0, 3.0], thresholds=(Threshold(2.0, "2", "x"),))))
+
+
+def test_a_bar_of_nothing_is_seen_and_says_so() -> None:
+    data = pd.DataFrame({"member": ["ingest", "upkeep"], "y": [1.0, 0.0]})
+    figure = Figure("b", "B", "B.", "bars", data, Axis("member", "class", "category"), Axis("y", "success (%)", percent=True))
+    svg = svg_of(figure)
+    assert ">0%<" in svg
+    assert ">100%<" in svg
+    assert svg.count('aria-roledescription="tick"') == 2
+
+
+def test_bars_on_a_logarithmic_axis_are_points() -> None:
+    bars = next(figure for figure in kinds() if figure.kind == "bars")
+    assert "bar" not in marks(spec_of(replace(bars, y=replace(bars.y, scale="log"))))
+
+
+def test_cells_have_their_numbers() -> None:
+    heat = next(figure for figure in kinds() if figure.kind == "heatmap")
+    svg = svg_of(heat)
+    for value in heat.data["value"]:
+        assert f">{100 * value}%<" in svg
+
+
+def test_long_names_are_broken_into_lines_and_whole() -> None:
+    bars = next(figure for figure in kinds() if figure.kind == "bars")
+    name = "S3 Express, lists rewritten, table metadata not inlined"
+    svg = svg_of(replace(bars, data=bars.data.assign(series=["S3", name])))
+    assert "tspan" in svg
+    assert all(word in svg for word in name.split())
+    assert "\u2026" not in svg
 
 
 def test_every_figure_of_a_study_has_its_numbers_in_the_page(mixed: Study, designs: Study, single: Study) -> None:
@@ -148,12 +212,18 @@ def test_every_figure_of_a_study_has_its_numbers_in_the_page(mixed: Study, desig
             svg_of(figure)
 
 
-def test_a_configuration_has_one_colour_in_all_charts(mixed: Study) -> None:
+def test_a_configuration_has_one_colour_and_one_sign_in_all_charts(mixed: Study) -> None:
     page = page_with(figures_of(mixed), colours=mixed.colours)
     seen: dict[str, set[str]] = {}
+    signs: dict[str, set[str]] = {}
     for figure in page.figures:
-        series = drawn(figure, page)["series"]
-        if series is not None and series["column"] == "series":
-            for name, colour in series["names"]:
-                seen.setdefault(name, set()).add(colour)
+        sent = drawn(figure, page)
+        if sent["series"] == "series":
+            for entry in sent["legend"]["entries"]:
+                if entry["series"]:
+                    seen.setdefault(entry["name"], set()).add(entry["colour"])
+                    if figure.kind == "line" and not figure.band:
+                        signs.setdefault(entry["name"], set()).add(entry["glyph"])
     assert seen == {label: {colour} for label, colour in mixed.colours.items()}
+    assert all(len(found) == 1 for found in signs.values())
+    assert len(set.union(*signs.values())) == len(signs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import pandas as pd
 import pytest
 
 from endive.report.errors import ReportError
-from endive.report.figure import Axis, Figure
-from endive.report.figures import FIGURES, catalogue, figure_of, figures_of
-from endive.report.study import Study
+from endive.report.figure import Axis, Figure, read_reference
+from endive.report.figures import FIGURES, catalogue, figure_of, figures_of, report_figures
+from endive.report.study import ALL, Study
 from endive.report.style import PALETTE, PART_COLOURS
 from endive.report.words import TIME_PARTS
+from tests.report.made_up import Point, made_up
 from tests.report.studies import measured, one_experiment
 
 UNITLESS = {"configuration", "operation", "workload class", "store", "transaction", "catalog", "manifest lists", "tables"}
@@ -45,6 +47,7 @@ def row_of(study: Study, drawn: pd.Series[Any]) -> Any:
 
 
 METRIC = {
+    "throughput_load": "throughput_per_s",
     "success_load": "success_rate",
     "frontier": "success_rate",
     "overhead": "overhead",
@@ -85,6 +88,8 @@ def test_numbers_are_those_of_the_table_of_experiments(study: Study) -> None:
                 assert same(drawn["high"], min(most, row[metric] + width) if pd.notna(width) else math.nan)
             if figure.name == "latency_throughput":
                 assert same(drawn["throughput"], row["throughput_per_s"])
+            if figure.name == "throughput_load":
+                assert same(drawn["offered"], row["offered_per_s"])
             checked += 1
     assert checked > 5
 
@@ -217,7 +222,7 @@ def test_a_figure_that_cannot_be_drawn_says_why(single: Study, mixed: Study) -> 
         figure_of(single, "success_load")
     with pytest.raises(ReportError, match="neither the type of the catalog"):
         figure_of(mixed, "catalogs_latency")
-    with pytest.raises(ReportError, match="there is no figure 'succes'; there are sustainable_throughput"):
+    with pytest.raises(ReportError, match="there is no figure 'succes'; there are frontier, throughput_load"):
         figure_of(mixed, "succes")
 
 
@@ -226,3 +231,83 @@ def test_a_run_in_which_nothing_happened(tmp_path: Path) -> None:
     study = measured(next(tmp_path.glob("mixed-*")))
     assert figures_of(study) == []
     assert all(why for _, _, why in catalogue(study))
+
+
+def loads(count: int) -> Study:
+    """A study of two stores at so many loads, made up; at 4 and 12 as at all others, and Google far slower."""
+    points: list[Point] = []
+    for store, slow in (("S3", 1.0), ("Google Cloud", 100.0)):
+        for load in range(1, count + 1):
+            at = {f"mean_{part}": 10.0 * slow for part in TIME_PARTS} | {f"mean_{part}_hw": 1.0 for part in TIME_PARTS}
+            more = {"retries_per_txn_hw": 0.1, "overhead": 0.5, "overhead_hw": 0.1}
+            more |= {f"commit_latency_p{p}_ms": 100.0 * slow for p in (50, 95, 99)}
+            more |= {f"commit_latency_p{p}_ms_hw": 10.0 for p in (50, 95, 99)}
+            points.append({"experiment": f"{store}-{load}", "series": store, "x": float(load), **at, **more})
+    study = made_up(points)
+    keys = study.experiments[["experiment", "series", "x", "workload_class", "operation_type", "n_seeds"]]
+    over_time = [keys.assign(from_ms=k * 1e3, to_ms=(k + 1) * 1e3, commits_per_s=1.0, commits_per_s_hw=0.1) for k in range(3)]
+    shares = [keys.assign(committed=100.0, slower_share=s, commit_latency_ms=9.0, commit_latency_ms_hw=1.0) for s in (1.0, 0.5)]
+    return replace(study, over_time=pd.concat(over_time), distributions=pd.concat(shares))
+
+
+@pytest.mark.parametrize("count", [2, 8, 13])
+def test_all_loads_are_in_all_figures(count: int) -> None:
+    study = loads(count)
+    seen = {figure.name for figure in figures_of(study)}
+    assert {"throughput_load", "success_load", "commit_parts", "time_parts", "latency_distribution", "commit_rate_time"} <= seen
+    for figure in figures_of(study):
+        if figure.name != "sustainable_throughput":
+            assert set(figure.data["x"]) == {float(load) for load in range(1, count + 1)}, figure.name
+
+
+def test_many_loads_are_colours_and_configurations_are_panels() -> None:
+    figure = figure_of(loads(13), "latency_distribution")
+    assert (figure.series, figure.facet) == ("load", "panel")
+    assert list(figure.colours) == [str(load) for load in range(1, 14)]
+    assert set(figure.data["panel"]) == {"S3", "Google Cloud"}
+
+
+def test_bars_of_parts_are_shares_where_one_would_hide_the_others() -> None:
+    points: list[Point] = [
+        {"x": float(load), **{f"mean_{part}": mean for part in TIME_PARTS}, **{f"mean_{part}_hw": 1.0 for part in TIME_PARTS}}
+        for load, mean in ((1, 10.0), (2, 12.0), (3, 900.0))
+    ]
+    figure = figure_of(made_up(points), "time_parts")
+    assert figure.y.percent
+    assert figure.data.groupby("x")["y"].sum().tolist() == pytest.approx([1.0, 1.0, 1.0])
+    assert [text for text in figure.data["text"] if text] == ["60 ms", "72 ms", "5,400 ms"]
+    alike = figure_of(made_up(points[:2]), "time_parts")
+    assert alike.y.title == "mean time per transaction (ms)"
+
+
+def test_a_report_shows_nothing_three_times(mixed: Study, designs: Study) -> None:
+    names = [figure.name for figure in report_figures(mixed)]
+    assert names[:4] == ["frontier", "throughput_load", "latency_throughput", "success_by_class"]
+    assert "success_load" not in names  # of two classes together: both are shown apart
+    assert not any(name.startswith("heatmap") for name in names)  # two stores: the curves tell it
+    assert "heatmap_latency" in [figure.name for figure in report_figures(designs)]
+
+
+def test_the_frontier_has_its_interval() -> None:
+    points: list[Point] = [
+        {"workload_class": name, "x": load, "success_rate": success if name == "upkeep" else 1.0, "success_rate_hw": 0.02}
+        for name in (ALL, "ingest", "upkeep")
+        for load, success in ((1.0, 1.0), (2.0, 0.97), (3.0, 0.93), (4.0, 0.80))
+    ]
+    figure = figure_of(made_up(points), "frontier")
+    where = next(line for line in figure.thresholds if line.along == "x")
+    assert (where.low, where.value, where.high) == pytest.approx((2.0, 2.5, 3.0))
+    assert "below 95 % from ingest rate = 2.5/s (95 % interval 2 to 3)" in figure.notes[-1]
+
+
+def test_a_curve_of_theory_is_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "M_D_1.csv"
+    file.write_text("x,y\n1,1\n2,1.9\n")
+    curve = read_reference(file)
+    assert (curve.label, curve.data["y"].tolist()) == ("M D 1", [1.0, 1.9])
+    for text in ("a,b\n1,2\n", "x,y\n1,one\n", "x,y\n1,1\n"):
+        file.write_text(text)
+        with pytest.raises(ReportError, match=r"M_D_1\.csv: a curve"):
+            read_reference(file)
+    with pytest.raises(ReportError, match=r"none\.csv"):
+        read_reference(tmp_path / "none.csv")

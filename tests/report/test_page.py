@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 import tomllib
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -104,7 +107,7 @@ def test_words_cannot_become_markup() -> None:
     page = page_with([figure.__class__(**{**vars(figure), "data": data, "title": nasty})], answer=[nasty])
     html = html_of(page)
     assert '<script>alert("x")' not in html
-    assert data_of(html)[0]["series"]["names"][0][0] == nasty
+    assert data_of(html)[0]["legend"]["entries"][0]["name"] == nasty
     assert Outline(html).text.count(nasty) == 3  # answer, contents and heading
 
 
@@ -119,10 +122,35 @@ def test_filters_are_what_configurations_differ_in() -> None:
     assert found[1]["words"] == {ALL: ALL, "fast_append": "fast append"}
 
 
-def test_small_multiples_share_their_scales() -> None:
+def test_small_multiples_share_their_scales_where_they_can_be_compared() -> None:
     lines = drawn(kinds()[0], page_with([]))
-    assert lines["shared"] == [("x_domain", "linear", ["x", "x_low", "x_high"]), ("y_domain", "log", ["y", "low", "high"])]
-    assert {each["name"] for each in lines["spec"]["params"] if "value" in each} >= {"x_domain", "y_domain"}
+    assert [panel["value"] for panel in lines["panels"]] == ["p50", "p99"]
+    assert len(lines["specs"]) == 1
+    data = kinds()[0].data
+    unlike = replace(kinds()[0], data=data.assign(y=data["y"].where(data["panel"] == "p50", 1000.0 * data["y"])))
+    assert len(drawn(unlike, page_with([]))["specs"]) == 1  # on a logarithmic axis all are seen
+    linear = replace(unlike, y=replace(unlike.y, scale="linear"))
+    assert len(drawn(linear, page_with([]))["specs"]) == 2
+
+
+def test_at_most_four_figures_are_seen_at_once(html: str) -> None:
+    shown, _, more = html.partition('<details class="more-figures"')
+    assert shown.count('<section class="figure"') == 4
+    assert more.count('<section class="figure"') == len(kinds()) - 4
+    assert f"More figures ({len(kinds()) - 4})" in more
+    assert "more-figures" not in html_of(page_with(kinds()[:4])).partition("<body>")[2].partition("<script")[0]
+
+
+def test_nothing_runs_but_the_scripts_of_the_page(html: str) -> None:
+    """The policy names them by their hashes, and lets nothing be evaluated."""
+    policy = next(str(meta["content"]) for meta in Outline(html).all("meta") if meta.get("http-equiv"))
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = next(rule for rule in policy.split("; ") if rule.startswith("script-src"))
+    assert allowed == "script-src " + " ".join(f"'sha256-{each}'" for each in hashes)
+    assert len(scripts) == 2
+    assert "unsafe-eval" not in policy
+    assert {"base-uri 'none'", "form-action 'none'", "img-src data:"} <= set(policy.split("; "))
 
 
 def test_the_numbers_are_those_of_the_tables_of_metrics(mixed: Study) -> None:

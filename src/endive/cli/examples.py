@@ -162,8 +162,8 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, options: SparkOption
     from endive.pipeline.sweep import run_sweep
     from endive.report.contents import page_of
     from endive.report.figures import report_figures
-    from endive.report.paper import save
     from endive.report.page import html_of
+    from endive.report.paper import save
     from endive.report.study import load_study
     from endive.runs.identity import code_version
     from endive.runs.plan import remaining_work

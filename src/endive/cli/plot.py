@@ -42,7 +42,9 @@ def plot(
     title: Annotated[bool, typer.Option(help="Whether the title stands above a figure.")] = True,
     theory: Annotated[
         list[Path],
-        typer.Option(metavar="CSV", help="A curve behind the points: columns x and y; its file name is its name. With one --figure."),
+        typer.Option(
+            metavar="CSV", help="A curve behind the points: columns x and y; its file name is its name. With one --figure."
+        ),
     ] = [],  # noqa: B006
     at: Annotated[str | None, typer.Option(help="timeline: a moment, such as 12.5s, 300ms or 2min.")] = None,
     span: Annotated[str, typer.Option(help="timeline: how much time around that moment.")] = "1s",

@@ -76,6 +76,11 @@ def _column(values: pd.Series[Any]) -> Any:
     return {"values": [str(name) for name in names], "codes": codes.tolist()}
 
 
+def _told(panel: Panel) -> dict[str, Any]:
+    """What marks tell, where there is a pointer to ask them."""
+    return {"tooltip": tooltip(panel.figure, panel.titles)} if panel.look.live else {}
+
+
 def _lines(panel: Panel) -> Any:
     """A curve for each series with points and intervals; what is near the pointer is told."""
     figure, look = panel.figure, panel.look
@@ -142,8 +147,7 @@ def _bars(panel: Panel) -> Any:
     On a logarithmic axis, which has no zero to begin at, there is a point in place of a bar.
     """
     figure, look = panel.figure, panel.look
-    told = {"tooltip": tooltip(figure, panel.titles)} if look.live else {}
-    base = panel.chart().encode(y=discrete(panel, "x", alt.Y), **told)
+    base = panel.chart().encode(y=discrete(panel, "x", alt.Y), **_told(panel))
     if figure.series is not None and figure.series != figure.x.column:
         base = base.encode(yOffset=alt.YOffset(field=field(figure.series), type="nominal", sort=None))
         step = alt.Step(1.35 * look.size, **{"for": "offset"})
@@ -184,14 +188,13 @@ def _stacked(panel: Panel) -> Any:
     figure, look = panel.figure, panel.look
     assert figure.part is not None
     place = f"indexof({names_of(figure, figure.part)!r}, datum[{figure.part!r}])"
-    told = {"tooltip": tooltip(figure, panel.titles)} if look.live else {}
     base = (
         panel.chart()
         .transform_calculate(_place=place)
         .transform_stack(
             stack=figure.y.column, groupby=[figure.x.column], sort=[alt.SortField("_place", "ascending")], as_=["_from", "_to"]
         )
-        .encode(y=discrete(panel, "x", alt.Y), **told)
+        .encode(y=discrete(panel, "x", alt.Y), **_told(panel))
     )
     length = continuous(panel, "y", alt.X)
     length.field = "_from"
@@ -223,9 +226,8 @@ def _heatmap(panel: Panel) -> Any:
     low, high = _value_span(figure, figure.value)
     logarithmic = figure.value.scale == "log" and low > 0.0
     shades = alt.Scale(type="log" if logarithmic else "linear", scheme=cast(Any, SEQUENTIAL), domain=[low, high])
-    told = {"tooltip": tooltip(figure, panel.titles)} if look.live else {}
     column = field(figure.value.column)
-    base = panel.chart().encode(x=discrete(panel, "x", alt.X), y=discrete(panel, "y", alt.Y, down=True), **told)
+    base = panel.chart().encode(x=discrete(panel, "x", alt.X), y=discrete(panel, "y", alt.Y, down=True), **_told(panel))
     at = ticks(figure.value, (low, high)) if logarithmic else None
     bar = alt.Legend(
         orient="top",
@@ -283,10 +285,7 @@ def _swimlanes(panel: Panel) -> Any:
     """Spans in lanes, marks for moments on top of them, and words beside the lanes."""
     figure, look = panel.figure, panel.look
     assert figure.x_end is not None
-    told = {"tooltip": tooltip(figure, panel.titles)} if look.live else {}
-    base = panel.chart().encode(
-        x=continuous(panel, "x", alt.X), y=discrete(panel, "y", alt.Y), color=colour(panel), **told
-    )
+    base = panel.chart().encode(x=continuous(panel, "x", alt.X), y=discrete(panel, "y", alt.Y), color=colour(panel), **_told(panel))
     kind = None if figure.part is None else f"indexof({list(MOMENTS)!r}, datum[{figure.part!r}])"
     spans = base.mark_bar(height={"band": 0.62}, clip=True, stroke=look.ink, strokeWidth=0.2)
     spans = spans.encode(x2=alt.X2(field=field(figure.x_end)))
@@ -301,9 +300,7 @@ def _swimlanes(panel: Panel) -> Any:
     if figure.text is not None:
         words = panel.chart().transform_filter(f"datum[{figure.text!r}] !== ''")
         words = words.mark_text(align="left", dx=0.7 * look.size, color=look.ink, fontSize=look.size - 1, clip=False)
-        layers.append(
-            words.encode(x=alt.value("width"), y=discrete(panel, "y", alt.Y), text=alt.Text(field=field(figure.text)))
-        )
+        layers.append(words.encode(x=alt.value("width"), y=discrete(panel, "y", alt.Y), text=alt.Text(field=field(figure.text))))
     step = alt.Step((1.15 * most_lines(panel, figure.y) + 0.65) * look.size)
     return alt.layer(*layers).properties(height=panel.height or step)
 

@@ -197,9 +197,7 @@ def references(panel: Panel) -> list[Any]:
     return [
         alt.Chart(alt.InlineData(values=_points(reference.data)))
         .mark_line(color=QUIET, strokeDash=[7, 3], strokeWidth=1.6, clip=True)
-        .encode(
-            x=alt.X(field="x", type="quantitative"), y=alt.Y(field="y", type="quantitative"), order=alt.Order(field="place")
-        )
+        .encode(x=alt.X(field="x", type="quantitative"), y=alt.Y(field="y", type="quantitative"), order=alt.Order(field="place"))
         for reference in panel.figure.references
     ]
 

@@ -126,7 +126,9 @@ def drawn(figure: Figure, page: Page) -> dict[str, Any]:
             ],
         },
         "filters": list(_filters(figure, page.dimensions, titles)),
-        "columns": [_described(figure, str(name), titles) for name in figure.data.columns if name not in (figure.hatch, figure.text)],
+        "columns": [
+            _described(figure, str(name), titles) for name in figure.data.columns if name not in (figure.hatch, figure.text)
+        ],
     }
 
 

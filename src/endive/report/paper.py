@@ -22,13 +22,13 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
+from endive.files import whole_file
 from endive.report.charts import config_of, panel_spec
 from endive.report.encodings import ROWS, Panel, panels_of, rounded
 from endive.report.errors import ReportError
 from endive.report.figure import Figure
 from endive.report.legend import BOX, DASHES, LINE, Entry, colours_of, legend_of
 from endive.report.style import Look, broken, text_width
-from endive.files import whole_file
 
 FORMATS = ("png", "svg", "pdf")
 _LENGTH = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>in|cm|mm|pt)\s*$")
@@ -36,10 +36,14 @@ _UNITS = {"in": 1.0, "cm": 1.0 / 2.54, "mm": 1.0 / 25.4, "pt": 1.0 / 72.0}
 POINTS = 72.0
 """Points, which are what charts are measured in, per inch."""
 _PIXELS_PER_INCH = 200.0
+_RESOURCES = re.compile(rb"(?: +/[A-Za-z]+\d+ \d+ 0 R\n){2,}")
+"""Entries of a dictionary of a PDF, which are written in any order."""
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _INK = "#1a1c1f"
 _SMALL, _LARGE = 7.0, 8.0
 """Letters, in points, of figures for a column and of wider ones."""
+_TITLE = 1.3
+"""Letters of the title, in those of the rest."""
 _COLUMN = 4.0
 """Inches: a figure that is not wider is one for a column."""
 _LEAST_PANEL = 1.9
@@ -102,7 +106,7 @@ def _encoded(svg: str, kind: str) -> bytes:
     if kind == "png":
         return _squeezed(bytes(vl_convert.svg_to_png(svg, ppi=_PIXELS_PER_INCH)))
     if kind == "pdf":
-        return bytes(vl_convert.svg_to_pdf(svg))
+        return _RESOURCES.sub(lambda lines: b"".join(sorted(lines[0].splitlines(keepends=True))), bytes(vl_convert.svg_to_pdf(svg)))
     in_inches = re.sub(r'(width|height)="([\d.]+)"', lambda at: f'{at[1]}="{float(at[2]) / POINTS:.4g}in"', svg[: svg.index(">")])
     return (in_inches + svg[svg.index(">") :]).encode()
 
@@ -140,7 +144,7 @@ def svg_of(figure: Figure, size: Size) -> str:
         svg = str(vl_convert.vegalite_to_svg(spec, vl_version=vegalite_version(), allowed_base_urls=[]))
         wide, high = _measured(svg)
         if 0.0 <= target - wide < _NEAR and (tall is None or 0.0 <= tall - high < _NEAR):
-            return _framed(svg, target, tall or high, hatched=figure.hatch is not None)
+            return _framed(_numbered(svg), target, tall or high, hatched=figure.hatch is not None)
         inner = max(_LEAST, inner + (target - 0.5 - wide) / sheet.columns)
         height = None if tall is None or height is None else max(_LEAST, height + (tall - 0.5 - high) / rows)
     raise ReportError(
@@ -191,9 +195,7 @@ def _specification(sheet: Sheet) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     look = sheet.look
     panels = [{**panel_spec(panel), **_panel_title(panel)} for panel in sheet.panels]
     legend = [_legend(sheet)] if sheet.legend else []
-    rows = [
-        {"hconcat": panels[at : at + sheet.columns], "spacing": 2 * look.size} for at in range(0, len(panels), sheet.columns)
-    ]
+    rows = [{"hconcat": panels[at : at + sheet.columns], "spacing": 2 * look.size} for at in range(0, len(panels), sheet.columns)]
     data = {name: values for part in (*panels, *legend) for name, values in part.pop("datasets", {}).items()}
     spec = {
         "$schema": alt.SCHEMA_URL,
@@ -205,8 +207,8 @@ def _specification(sheet: Sheet) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         "datasets": {**data, **{panel.rows: _values(panel.data) for panel in sheet.panels}},
     }
     if sheet.titled:
-        letters = int(sheet.width / text_width("n", look.size + 1.5))
-        spec["title"] = _title(broken(sheet.figure.title, letters), look, look.size + 1.5)
+        letters = int(sheet.width / text_width("n", _TITLE * look.size))
+        spec["title"] = _title(broken(sheet.figure.title, letters), look, _TITLE * look.size)
     return spec, panels
 
 
@@ -219,7 +221,9 @@ def _panel_title(panel: Panel) -> dict[str, Any]:
 
 
 def _title(lines: list[str], look: Look, size: float) -> dict[str, Any]:
-    return {"text": lines, "anchor": "start", "fontSize": size, "color": look.ink, "offset": 0.8 * look.size}
+    """A title; not in bold, because a PDF with two fonts has them in any order."""
+    words = {"text": lines, "anchor": "start", "fontSize": size, "fontWeight": "normal", "color": look.ink}
+    return {**words, "offset": 0.8 * look.size}
 
 
 def _legend(sheet: Sheet) -> dict[str, Any]:
@@ -280,7 +284,10 @@ def _values(data: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as a chart takes them: numbers rounded, what is missing as null."""
     records = data.astype(object).where(data.notna(), None).to_dict("records")
     return [
-        {str(name): rounded(value) if isinstance(value, int | float) and not isinstance(value, bool) else value for name, value in row.items()}
+        {
+            str(name): rounded(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+            for name, value in row.items()
+        }
         for row in records
     ]
 
@@ -289,6 +296,14 @@ def _measured(svg: str) -> tuple[float, float]:
     found = re.search(r'width="([\d.]+)" height="([\d.]+)"', svg)
     assert found is not None
     return float(found[1]), float(found[2])
+
+
+def _numbered(svg: str) -> str:
+    """The same drawing with its clips and gradients numbered from one, which Vega numbers from one drawing to the next."""
+    places: dict[str, int] = {}
+    return re.sub(
+        r'(id="|url\(#)([a-z_]+)(\d+)', lambda at: f"{at[1]}{at[2]}{places.setdefault(at[2] + at[3], len(places) + 1)}", svg
+    )
 
 
 def _framed(svg: str, width: float, height: float, *, hatched: bool) -> str:

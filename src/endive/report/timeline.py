@@ -156,7 +156,9 @@ def _tell_losses(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         own = lost.pop(row["txn"], [])
         winners = [f"#{loss['beaten_by']}" for loss in own if loss["beaten_by"] is not None]
-        told = ", ".join(winners[:_MOST_WINNERS]) + (f" and {len(winners) - _MOST_WINNERS} more" if len(winners) > _MOST_WINNERS else "")
+        told = ", ".join(winners[:_MOST_WINNERS]) + (
+            f" and {len(winners) - _MOST_WINNERS} more" if len(winners) > _MOST_WINNERS else ""
+        )
         paid = sum(loss["paid_ms"] or 0.0 for loss in own)
         row["losses"] = f"lost to {told}" + (f": +{paid:,.0f} ms" if paid else "") if told else ""
 

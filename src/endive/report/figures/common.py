@@ -59,7 +59,9 @@ RETRIES = Measure(
 )
 
 
-def of_configurations(study: Study, rows: pd.DataFrame, data: pd.DataFrame, *, further: Iterable[str] = (), **fields: Any) -> Figure:
+def of_configurations(
+    study: Study, rows: pd.DataFrame, data: pd.DataFrame, *, further: Iterable[str] = (), **fields: Any
+) -> Figure:
     """Return a figure whose series are the configurations of the study, with the intervals of y in ``low`` and ``high``.
 
     ``rows`` are what the notes are about; ``fields`` are those of ``Figure`` that differ from figure to figure.

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 
 from endive.analysis.saturation import LEAST_SUCCESS
-from endive.report.figure import Axis, Figure, Reference, Threshold
+from endive.report.figure import Axis, Figure, Reference, Scale, Threshold
 from endive.report.figures.common import (
     INTERVAL,
     OVERHEAD,
@@ -40,7 +40,7 @@ def throughput_load(study: Study) -> Figure:
     data = measured(study, rows, THROUGHPUT, ["offered", "offered_low", "offered_high"])
     x = fitting(Axis("offered", "offered load (transactions/s)"), data)
     y = fitting(THROUGHPUT.y, data)
-    scale = "log" if "log" in (x.scale, y.scale) and (data[["offered", "y"]] > 0.0).all(axis=None) else "linear"
+    scale: Scale = "log" if "log" in (x.scale, y.scale) and (data[["offered", "y"]] > 0.0).all(axis=None) else "linear"
     ends = [float(data["offered"].min()) if scale == "log" else 0.0, float(data["offered"].max())]
     return of_configurations(
         study,

@@ -1,0 +1,187 @@
+"""Files for papers: of the size that was asked for, with all words and marks, real text, the same bytes every time."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+
+from endive.report.errors import ReportError
+from endive.report.figure import Figure, Reference
+from endive.report.figures import figure_of, figures_of
+from endive.report.paper import FORMATS, Size, inches, save, svg_of
+from endive.report.study import Study
+from endive.report.style import PALETTE, broken, ramp
+from endive.report.timeline import timeline
+from tests.report.made_up import kinds
+
+OKABE_ITO = {"#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7"}
+DEUTERANOPIA = np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]])
+"""Machado, Oliveira and Fernandes, "A physiologically-based model for simulation of color vision deficiency", 2009, severity 1."""
+KINDS = [pytest.param(figure, id=figure.name) for figure in kinds()]
+
+
+def words_of(svg: str) -> str:
+    """All text of a drawing, broken lines joined."""
+    return " ".join(re.sub(r"<[^>]*>", " ", part) for part in re.findall(r"<text[^>]*>(.*?)</text>", svg, re.DOTALL))
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+
+
+def linear(colour: str) -> npt.NDArray[np.float64]:
+    parts = np.array([int(colour[k : k + 2], 16) / 255.0 for k in (1, 3, 5)])
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def test_the_palette_is_that_of_okabe_and_ito() -> None:
+    assert set(PALETTE) <= OKABE_ITO
+    assert len(set(PALETTE)) == len(PALETTE)
+
+
+def test_colours_are_told_apart_without_green_cones() -> None:
+    seen = {colour: np.clip(DEUTERANOPIA @ linear(colour), 0.0, 1.0) ** (1 / 2.2) for colour in PALETTE}
+    for one, other in combinations(PALETTE, 2):
+        assert np.linalg.norm(seen[one] - seen[other]) > 0.12, (one, other)
+
+
+def test_ordered_colours_grow_lighter() -> None:
+    lightness = [float(linear(colour) @ (0.2126, 0.7152, 0.0722)) for colour in ramp([str(k) for k in range(12)]).values()]
+    assert lightness == sorted(lightness)
+    assert len(set(lightness)) == 12
+
+
+@pytest.mark.parametrize("figure", KINDS)
+@pytest.mark.parametrize("size", [Size(), Size(3.3, titled=False), Size(3.3, 3.0)], ids=["usual", "column", "fixed"])
+def test_a_figure_is_as_large_as_it_was_asked_for_and_whole(figure: Figure, size: Size) -> None:
+    svg = svg_of(figure, size)
+    found = re.search(r'width="([\d.]+)" height="([\d.]+)" viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    assert found is not None
+    width, height, *box = (float(part) for part in found.groups())
+    assert [width, height] == box
+    assert size.width is None or width == pytest.approx(72.0 * size.width)
+    assert size.height is None or height == pytest.approx(72.0 * size.height)
+    text = plain(words_of(svg))
+    for axis in (figure.x, figure.y):
+        assert axis.title in text
+    assert (figure.title in text) == size.titled
+    assert "\u2026" not in text  # nothing was cut
+    for name in [] if figure.series is None else figure.data[figure.series].unique():
+        assert name in text
+
+
+def test_what_does_not_fit_is_an_error_that_says_how_much_it_takes() -> None:
+    with pytest.raises(ReportError, match=r"lines: it does not fit into 0\.3in; it takes \d\.\d\din by"):
+        svg_of(kinds()[0], Size(0.3))
+
+
+@pytest.mark.parametrize(("text", "length"), [("3.3in", 3.3), ("84 mm", 84 / 25.4), ("8.4cm", 8.4 / 2.54), ("72pt", 1.0)])
+def test_lengths(text: str, length: float) -> None:
+    assert inches(text, "--width") == pytest.approx(length)
+
+
+@pytest.mark.parametrize("text", ["3.3", "wide", "0in", "-1in", "3px"])
+def test_what_is_no_length(text: str) -> None:
+    with pytest.raises(ReportError, match=f"--width {text}: a length is a number with in, cm, mm or pt"):
+        inches(text, "--width")
+
+
+def test_every_curve_has_a_point_for_each_number_in_its_colour(mixed: Study) -> None:
+    figure = figure_of(mixed, "retries")
+    svg = svg_of(figure, Size())
+    for label, colour in mixed.colours.items():
+        drawn = re.findall(
+            rf'aria-label="[^"]*series: {re.escape(label)}"[^>]*aria-roledescription="point"[^>]*fill="{colour}"', svg
+        )
+        assert len(drawn) == (figure.data["series"] == label).sum() == 3
+
+
+def test_panels_have_titles_and_axes_are_titled_at_the_edges(mixed: Study) -> None:
+    text = words_of(svg_of(figure_of(mixed, "success_by_class"), Size()))
+    assert text.count("success (%)") == 1
+    assert text.count("ingest rate (transactions/s)") == 2
+    assert "ingest" in text
+    assert "upkeep" in text
+
+
+def test_a_curve_to_compare_with_is_in_the_legend(mixed: Study) -> None:
+    figure = figure_of(mixed, "throughput_load")
+    theory = Reference("M/D/1", pd.DataFrame({"x": [1.0, 5.0], "y": [1.0, 4.0]}))
+    text = words_of(svg_of(replace(figure, references=(*figure.references, theory)), Size(3.3)))
+    assert "M/D/1" in text
+    assert "everything commits" in text
+
+
+def test_a_timeline_says_who_beat_whom(single: Study) -> None:
+    figure = timeline(single, at_ms=10_000.0, span_ms=2_000.0)
+    svg = svg_of(figure, Size())
+    text = plain(words_of(svg))
+    told = [words for words in figure.data["losses"] if words]
+    assert len(told) > 3
+    for words in told:
+        assert words in text
+    for lane in figure.data["lane"].unique():
+        assert lane in text
+    moments = figure.data["part"].isin(["committed", "refused", "aborted"]).sum()
+    assert svg.count('aria-roledescription="point"') >= moments > 3
+
+
+def test_files_are_the_same_every_time_and_have_no_dates(mixed: Study, tmp_path: Path) -> None:
+    figure = figure_of(mixed, "heatmap_latency")
+    first, second = (save(figure, tmp_path / folder) for folder in ("a", "b"))
+    assert [path.suffix[1:] for path in first] == list(FORMATS)
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.name
+    assert b"CreationDate" not in first[2].read_bytes()
+    assert not list((tmp_path / "a").glob(".*"))
+
+
+def test_text_is_text_and_sizes_are_those_of_the_paper(mixed: Study, tmp_path: Path) -> None:
+    png, svg, pdf = save(figure_of(mixed, "success_load"), tmp_path, FORMATS, Size(3.3, 2.4))
+    drawing = svg.read_text()
+    assert 'width="3.3in" height="2.4in"' in drawing
+    assert "Liberation Sans" in drawing
+    assert b"LiberationSans" in pdf.read_bytes()
+    assert b"/FontFile" in pdf.read_bytes()
+    assert re.search(rb"/MediaBox\s*\[\s*0 0 237\.6\d* 172\.8\d*\s*\]", pdf.read_bytes())
+    width, height = struct.unpack(">II", png.read_bytes()[16:24])
+    assert (width, height) == (round(3.3 * 200), round(2.4 * 200))
+
+
+def test_pictures_are_whole(mixed: Study, tmp_path: Path) -> None:
+    """Every chunk is as long as it says and has its checksum, and there are as many pixels as there should be."""
+    (file,) = save(figure_of(mixed, "success_load"), tmp_path, ["png"])
+    data = file.read_bytes()
+    at, pixels = 8, b""
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        body = data[at + 4 : at + 8 + length]
+        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length]) == (zlib.crc32(body),)
+        pixels += body[4:] if body.startswith(b"IDAT") else b""
+        at += 12 + length
+    width, height = struct.unpack(">II", data[16:24])
+    assert len(zlib.decompress(pixels)) == height * (1 + 4 * width)
+
+
+@pytest.mark.parametrize("name", ["mixed", "designs", "single"])
+def test_every_figure_of_a_study_fits_into_a_column(name: str, request: pytest.FixtureRequest) -> None:
+    study: Study = request.getfixturevalue(name)
+    for figure in figures_of(study):
+        text = plain(words_of(svg_of(figure, Size(3.3, titled=False))))
+        for axis in (figure.x, figure.y):
+            assert axis.title in text, (figure.name, axis.title)
+        assert "\u2026" not in text
+
+
+def test_names_are_broken_between_words() -> None:
+    assert broken("S3 Express, lists rewritten", 12) == ["S3 Express,", "lists", "rewritten"]
+    assert broken("", 12) == [""]
