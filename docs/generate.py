@@ -52,6 +52,7 @@ VALUES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Manifest counts", schema.ManifestCounts),
     ("Periodic arrivals", schema.Periodic),
     ("Closed arrivals", schema.Closed),
+    ("Rate step", schema.RateStep),
     ("Normal latency", schema.Normal),
     ("Latencies of reads and writes", schema.ReadWrite),
 )
@@ -135,7 +136,7 @@ def _section(title: str, model: type[BaseModel], level: int = 2) -> str:
     lines = [f"{'#' * level} {title}", "", _introduction(model), "", "| key | type | default | meaning |", "|---|---|---|---|"]
     hints = get_type_hints(model, include_extras=True)
     for name, field in model.model_fields.items():
-        cells = (f"`{name}`", type_text(hints[name]), default_text(field), meaning(model, name, field))
+        cells = (f"`{field.alias or name}`", type_text(hints[name]), default_text(field), meaning(model, name, field))
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -5,6 +5,8 @@ Durations and loads are small, so that a run takes milliseconds; latencies are o
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -170,9 +172,57 @@ def commit_settings(draw: st.DrawFn, most_tables: int, path: str, real_paths: bo
 
 
 @st.composite
-def arrivals(draw: st.DrawFn) -> Tree:
-    """One of the three arrival processes."""
-    kind = draw(st.sampled_from(["open", "rate", "periodic", "closed"]))
+def _traces(draw: st.DrawFn, catalog: Tree, path: str) -> str:
+    """A file of submissions, cells of which are missing here and there; it stays in the temporary folder, to repeat a failure."""
+    lines = ["time_ms,operation,runtime_ms,table,partitions", "0,,,,"]
+    now_ms = 0.0
+    operations = ["", *(_OPERATIONS if path == "pyiceberg" else _OPERATIONS + _JAVA_ONLY)]
+    for _ in range(draw(st.integers(0, 12))):
+        now_ms += draw(st.sampled_from([0.0, 1.0, 7.5, 15.0]))
+        table = draw(st.none() | st.integers(0, catalog["num_tables"] - 1))
+        partitions = ""
+        if table is not None:
+            most = catalog["partitions"]["per_table"][table]
+            partitions = ";".join(map(str, draw(st.lists(st.integers(0, most - 1), max_size=3, unique=True))))
+        runtime = draw(st.sampled_from(["", "0ms", "3.5ms", "20ms"]))
+        shown = "" if table is None else str(table)
+        lines.append(f"{now_ms},{draw(st.sampled_from(operations))},{runtime},{shown},{partitions}")
+    text = "\n".join(lines) + "\n"
+    folder = Path(tempfile.gettempdir(), "endive-traces")
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.csv"
+    if not file.exists():
+        file.write_text(text)
+    return str(file)
+
+
+@st.composite
+def arrivals(draw: st.DrawFn, catalog: Tree | None = None, path: str = "endive") -> Tree:
+    """One of the arrival processes, at times not from the start to the end."""
+    kinds = ["open", "rate", "periodic", "closed", "writers", "schedule"]
+    kind = draw(st.sampled_from(kinds if catalog is None else [*kinds, "trace"]))
+    if catalog is not None and kind == "trace":
+        return {"trace": draw(_traces(catalog, path))}
+    if kind == "schedule":
+        rates = draw(st.lists(st.sampled_from([0.0, 20.0, 100.0]), min_size=1, max_size=3))
+        first = draw(st.sampled_from([0.0, 30.0]))
+        steps = [{"from": first + 60.0 * step, "rate": rate} for step, rate in enumerate([50.0, *rates])]
+        return {"schedule": steps}
+    section = draw(_endless(kind))
+    if draw(st.integers(0, 3)) == 0:
+        section["start_ms"] = draw(st.sampled_from([0.0, 20.0, 33.3]))
+    if draw(st.integers(0, 3)) == 0:
+        section["end_ms"] = draw(st.sampled_from([100.0, 150.0, 1e9]))
+    return section
+
+
+@st.composite
+def _endless(draw: st.DrawFn, kind: str) -> Tree:
+    """Arrivals that go on."""
+    if kind == "writers":
+        phase = draw(st.sampled_from([None, "random", "aligned", "staggered"]))
+        section: Tree = {"writers": draw(st.integers(1, 4)), "every_ms": draw(st.sampled_from([20.0, 50.0]))}
+        return section if phase is None else section | {"phase": phase}
     if kind == "open":
         return {"inter_arrival": draw(distributions(draw(st.sampled_from([5.0, 20.0]))))}
     if kind == "rate":
@@ -228,9 +278,9 @@ def _says_operations(cls: Tree) -> bool:
 
 @st.composite
 def _classes(draw: st.DrawFn, catalog: Tree, path: str, mixed: bool) -> Tree:
-    section: Tree = draw(arrivals())
+    own = draw(st.sampled_from(["endive", "iceberg", "pyiceberg"])) if mixed else path
+    section: Tree = draw(arrivals(catalog, "pyiceberg" if "pyiceberg" in (own, path) else own))
     if draw(st.booleans()):
-        own = draw(st.sampled_from(["endive", "iceberg", "pyiceberg"])) if mixed else path
         section |= draw(commit_settings(1, own, mixed or own != "endive"))
         section["commit_path"] = own
     if "operation_types" not in section and draw(st.booleans()):

@@ -37,6 +37,7 @@ class Purpose(IntEnum):
     CONFLICT = 8
     BACKOFF = 9
     GROUPS = 10
+    PHASE = 11
 
 
 def name_key(name: str) -> int:

@@ -22,6 +22,28 @@ def backoff_ms(
     return capped * (1.0 + jitter * (u if upwards else 2.0 * u - 1.0))
 
 
+def scheduled_delay_ms(now_ms: float, unit: float, steps: object, n: int) -> float:
+    """How long after ``now_ms`` the next arrival of a Poisson process comes whose rate changes in ``n`` steps.
+
+    ``unit`` is the number of arrivals expected until then, an exponential of mean 1: the cumulative rate is inverted at it.
+    ``steps`` holds the start of each step and its rate per ms in turn. Infinite, if no further arrival comes.
+    """
+    i = 0
+    while i + 1 < n and steps[2 * (i + 1)] <= now_ms:  # type: ignore[index]
+        i += 1
+    start = max(now_ms, steps[0])  # type: ignore[index]
+    while i + 1 < n:
+        end, rate = steps[2 * (i + 1)], steps[2 * i + 1]  # type: ignore[index]
+        expected = (end - start) * rate
+        if unit < expected:
+            return start + unit / rate - now_ms  # type: ignore[no-any-return]
+        unit -= expected
+        start = end
+        i += 1
+    rate = steps[2 * i + 1]  # type: ignore[index]
+    return start + unit / rate - now_ms if rate > 0.0 else math.inf
+
+
 def manifests_to_merge(snapshots_behind: int, manifests_per_commit: float) -> int:
     """How many manifests a merge append reads again, and writes again, when so many commits came between."""
     return int(snapshots_behind * manifests_per_commit)

@@ -36,6 +36,8 @@ _MANIFEST = {
     "commit.manifest.target-size-bytes": "target_bytes",
     "commit.manifest-merge.enabled": "merge_manifests",
 }
+_TIMES = {"every": "every_ms", "start": "start_ms", "end": "end_ms"}
+_OF_CLASSES = _RETRY | _TIMES
 ALIASES |= {f"transaction.{old}": f"transaction.{new}" for old, new in _RETRY.items()}
 ALIASES |= {f"table.{old}": f"table.{new}" for old, new in _MANIFEST.items()}
 
@@ -95,10 +97,10 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
 
 
 def _class_aliases(document: Tree) -> list[tuple[str, str]]:
-    """Iceberg's names for the retries of classes."""
+    """Other spellings of the keys of classes: Iceberg's names for retries, and times without their unit."""
     classes = document.get("workload")
     names = [name for name in classes if "." not in name] if isinstance(classes, dict) else []
-    return [(f"workload.{name}.{old}", f"workload.{name}.{new}") for name in names for old, new in _RETRY.items()]
+    return [(f"workload.{name}.{old}", f"workload.{name}.{new}") for name in names for old, new in _OF_CLASSES.items()]
 
 
 def _sections(table: Any) -> list[Any]:

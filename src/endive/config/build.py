@@ -8,20 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from endive.catalog import Coalesce, ServiceCatalog, ServiceSettings, StoredCatalog
+from endive.config.arrivals import build_arrivals
 from endive.config.checks import partitions_per_table, spans_groups
+from endive.config.distributions import distribution
 from endive.config.load import load_document
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
-from endive.config.schema import (
-    CatalogSection,
-    Closed,
-    Distribution,
-    Document,
-    ManifestCounts,
-    Periodic,
-    Selection,
-    Transactions,
-    ZipfTables,
-)
+from endive.config.schema import CatalogSection, Document, ManifestCounts, Selection, Transactions, ZipfTables
 from endive.config.storage import catalog_kind, catalog_profile, storage_profile
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import Stream
@@ -30,8 +22,6 @@ from endive.simulation.config import BACKOFF_FIELDS
 from endive.storage import (
     ExponentialLatency,
     FixedLatency,
-    LognormalLatency,
-    NormalLatency,
     ProfiledProvider,
     QuantileDistribution,
     StorageProfile,
@@ -40,10 +30,6 @@ from endive.storage import (
 from endive.table import ALL_MANIFESTS, OperationSettings, TableModel
 from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes
 from endive.workload import (
-    Arrivals,
-    ClosedArrivals,
-    OpenArrivals,
-    PeriodicArrivals,
     UniformPartitionSelector,
     UniformTableSelector,
     Workload,
@@ -159,7 +145,9 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
     hit = settings.manifests_hit
     return WorkloadClass(
         name=resolved.name,
-        arrivals=_arrivals(resolved),
+        arrivals=build_arrivals(resolved),
+        start_ms=resolved.start_ms,
+        end_ms=resolved.end_ms,
         runtime=distribution(settings.runtime, "lognormal"),
         operations={OPERATIONS[name]: weight for name, weight in settings.operation_types if weight > 0.0},
         tables_per_txn=ZipfCount(tables.zipf) if isinstance(tables, ZipfTables) else tables,
@@ -181,16 +169,6 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
             retain_snapshots=settings.retain_snapshots,
         ),
     )
-
-
-def _arrivals(resolved: ResolvedClass) -> Arrivals:
-    arrivals = resolved.arrivals
-    assert arrivals is not None
-    if isinstance(arrivals, Periodic):
-        return PeriodicArrivals(arrivals.interval_ms, arrivals.phase_ms)
-    if isinstance(arrivals, Closed):
-        return ClosedArrivals(arrivals.clients, distribution(arrivals.think_time, "exponential"))
-    return OpenArrivals(distribution(arrivals, "exponential"))
 
 
 def _policy(settings: Transactions, document: Document) -> CommitPolicy:
@@ -244,21 +222,3 @@ def _partition_selector(selection: Selection) -> UniformPartitionSelector | Zipf
 
 def _alpha(selection: Selection) -> float:
     return _DEFAULT_ALPHA if selection.alpha is None else selection.alpha
-
-
-def distribution(section: Distribution, default: str) -> QuantileDistribution:
-    """The distribution that a section describes; ``default`` is its kind where it names none."""
-    kind = section.distribution or default
-    floor = section.min or 0.0
-    if kind == "lognormal":
-        sigma = 0.0 if section.sigma is None else section.sigma
-        if section.median is not None:
-            return LognormalLatency.from_median(section.median, sigma, floor)
-        return LognormalLatency.from_mean(section.mean or 0.0, sigma, floor)
-    if kind == "exponential":
-        return ExponentialLatency(section.scale or section.mean or 0.0, floor)
-    if kind == "normal":
-        return NormalLatency(section.mean or 0.0, section.stddev or 0.0, floor)
-    if kind == "uniform":
-        return UniformLatency(floor, section.max or 0.0)
-    return FixedLatency((section.mean or 0.0) if section.value is None else section.value)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from endive.catalog.kinds import CATALOG_KINDS, CATALOG_SETTINGS, CatalogKind
+from endive.config.arrivals import check_arrivals, check_times, check_trace
 from endive.config.errors import Problem, nearest
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
-from endive.config.schema import CatalogSection, Document, Interval, Transactions
+from endive.config.schema import ARRIVALS, CatalogSection, Document, Transactions
 from endive.config.storage import INFERRED_KINDS, catalog_kind, catalog_profile, storage_profile
 from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
@@ -183,25 +184,23 @@ def _storage_effects(document: Document) -> Iterator[Problem]:
 
 
 def _has_arrivals(fields: set[str]) -> bool:
-    return bool({"rate", "inter_arrival", "periodic", "closed"} & fields)
+    return not fields.isdisjoint(ARRIVALS)
 
 
 def _classes(document: Document) -> Iterator[Problem]:
     for resolved in resolve_classes(document):
-        yield from _arrivals(resolved)
+        yield from check_arrivals(resolved)
         yield from _useless(resolved, resolved.settings)
         if _one_number_per_table(document):
             yield from _access(resolved, document)
 
 
-def _arrivals(cls: ResolvedClass) -> Iterator[Problem]:
-    arrivals = cls.arrivals
-    if arrivals is None:
-        yield Problem(cls.key("inter_arrival"), "is missing: nothing says how often transactions arrive")
-    if isinstance(arrivals, Interval) and not any(
-        (arrivals.scale, arrivals.mean, arrivals.median, arrivals.value, arrivals.min, arrivals.max)
-    ):
-        yield Problem(cls.key("inter_arrival"), "is always 0, so that transactions would arrive without end", 0)
+def _arrival_times(document: Document) -> Iterator[Problem]:
+    """Arrivals that have to fit the length of the run, and traces the tables too."""
+    for resolved in resolve_classes(document):
+        yield from check_times(resolved, document)
+        if _one_number_per_table(document):
+            yield from check_trace(resolved, document, partitions_per_table(document))
 
 
 def _access(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
@@ -308,6 +307,7 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_workload_effects, {"transaction", "workload"}),
     (_storage_effects, {"storage"}),
     (_classes, {"catalog", "transaction", "workload"}),
+    (_arrival_times, {"simulation", "catalog", "transaction", "workload"}),
     (_iceberg, {"transaction", "workload", "table"}),
     (_providers, {"storage", "catalog"}),
     (_manifest_lists, {"storage", "transaction"}),

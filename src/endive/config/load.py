@@ -50,6 +50,10 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
         provider = table.get("provider") if isinstance(table, dict) else None
         if isinstance(provider, str) and provider.endswith(".toml"):
             tree[section]["provider"] = str(directory / provider)
+    classes = tree.get("workload")
+    for cls in classes.values() if isinstance(classes, dict) else ():
+        if isinstance(cls, dict) and isinstance(cls.get("trace"), str) and cls["trace"]:
+            cls["trace"] = str(directory / cls["trace"])
     document, broken = None, set()
     try:
         document = Document.model_validate(tree)

@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from endive.config.schema import ClassSection, Closed, Document, Interval, OperationTypes, Periodic, Transactions
+from endive.config.schema import (
+    ARRIVALS,
+    ClassSection,
+    Closed,
+    Document,
+    Interval,
+    OperationTypes,
+    Periodic,
+    RateStep,
+    Transactions,
+)
 from endive.workload import DEFAULT_CLASS
+from endive.workload.arrivals import Phase
 
-_OWN_ONLY = {"rate", "inter_arrival", "periodic", "closed", "operation", "tables", "partition_range"}
+_OWN_ONLY = {*ARRIVALS, "every_ms", "phase", "start_ms", "end_ms", "operation", "tables", "partition_range"}
+
+
+@dataclass(frozen=True)
+class Writers:
+    """Periodic writers of a class."""
+
+    writers: int
+    every_ms: float
+    phase: Phase
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The steps of a rate that changes."""
+
+    steps: tuple[RateStep, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A file of submissions."""
+
+    path: str
+
+
+ArrivalSection = Interval | Periodic | Closed | Writers | Schedule | Trace
 
 
 @dataclass(frozen=True)
@@ -17,7 +55,9 @@ class ResolvedClass:
     name: str
     own: ClassSection | None
     settings: Transactions
-    arrivals: Interval | Periodic | Closed | None
+    arrivals: ArrivalSection | None
+    start_ms: float = 0.0
+    end_ms: float = math.inf
 
     def key(self, name: str) -> str:
         """Where in the file to look for a setting."""
@@ -45,7 +85,17 @@ def _resolve(name: str, own: ClassSection, transaction: Transactions) -> Resolve
         changes["operation_types"] = OperationTypes(**{own.operation: 1.0})
     if "conflicting_manifests" in changes and "on_real_conflict" not in changes:
         changes["on_real_conflict"] = "merge"
-    arrivals = own.inter_arrival or own.periodic or own.closed or transaction.inter_arrival
+    start_ms, end_ms = own.start_ms or 0.0, math.inf if own.end_ms is None else own.end_ms
+    return ResolvedClass(name, own, transaction.model_copy(update=changes), _arrivals(own, transaction), start_ms, end_ms)
+
+
+def _arrivals(own: ClassSection, transaction: Transactions) -> ArrivalSection | None:
     if own.rate is not None:
-        arrivals = Interval(scale=1000.0 / own.rate)
-    return ResolvedClass(name, own, transaction.model_copy(update=changes), arrivals)
+        return Interval(scale=1000.0 / own.rate)
+    if own.writers is not None and own.every_ms is not None:
+        return Writers(own.writers, own.every_ms, own.phase or "random")
+    if own.schedule is not None:
+        return Schedule(tuple(own.schedule))
+    if own.trace is not None:
+        return Trace(own.trace)
+    return own.inter_arrival or own.periodic or own.closed or transaction.inter_arrival

@@ -6,6 +6,7 @@ before they get here (``aliases``).
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
@@ -231,6 +232,19 @@ class Transactions(Section):
     manifest_list_entry_size: AtLeastOne = Field(50, description="ML+: bytes of an entry.")
 
 
+class RateStep(Section):
+    """A step of a schedule: from a time on, so many arrivals per second."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    from_ms: NonNegativeMs = Field(alias="from", description="From when on, since the start of the run (also `from_ms`).")
+    rate: NonNegative = Field(description="Arrivals per second; 0 is a pause.")
+
+
+ARRIVALS = ("rate", "inter_arrival", "periodic", "closed", "writers", "schedule", "trace")
+"""Keys of a class that say how its transactions arrive; it has at most one of them."""
+
+
 class _ClassKeys(Section):
     """``[workload.NAME]``: a class of transactions. What it leaves out is as ``[transaction]`` says."""
 
@@ -238,6 +252,19 @@ class _ClassKeys(Section):
     inter_arrival: Interval | None = None
     periodic: Periodic | None = None
     closed: Closed | None = None
+    writers: AtLeastOne | None = Field(None, description="So many writers, each of which submits once in `every_ms`.")
+    every_ms: PositiveMs | None = Field(None, description="The interval of `writers` (also `every`).")
+    phase: Literal["random", "aligned", "staggered"] | None = Field(
+        None, description="When in the interval each of `writers` submits: at a moment of its own, all at once, evenly spread."
+    )
+    schedule: list[RateStep] | None = Field(None, description="A rate that changes: Poisson arrivals, in steps in order of time.")
+    trace: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="A file of submissions (*.parquet, *.csv) that are replayed as they are."
+    )
+    start_ms: NonNegativeMs | None = Field(None, description="When the class begins (also `start`). Default 0.")
+    end_ms: PositiveMs | None = Field(
+        None, description="From when on it submits nothing (also `end`). Default: the end of the run."
+    )
     operation: Operation | None = Field(None, description="Its one operation.")
     tables: list[Count] | None = Field(None, description="The tables it is confined to.", min_length=1)
     partition_range: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = Field(
@@ -246,12 +273,34 @@ class _ClassKeys(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        arrivals = {"rate", "inter_arrival", "periodic", "closed"} & self.model_fields_set
+        arrivals = set(ARRIVALS) & self.model_fields_set
         if len(arrivals) > 1:
             raise ValueError(f"arrivals are given twice: {', '.join(sorted(arrivals))}")
+        if self.writers is not None and self.every_ms is None:
+            raise ValueError('writers needs every, such as every = "10s"')
+        for key in ("every_ms", "phase"):
+            if self.writers is None and getattr(self, key) is not None:
+                raise ValueError(f"{key} needs writers, such as writers = 1")
+        self._check_times()
         if {"operation", "operation_types"} <= self.model_fields_set:
             raise ValueError("operation and operation_types are given both")
         return self
+
+    def _check_times(self) -> None:
+        for key in ("start_ms", "end_ms"):
+            for own in ("schedule", "trace"):
+                if getattr(self, key) is not None and getattr(self, own) is not None:
+                    raise ValueError(f"{key} contradicts {own}, which says itself when transactions arrive")
+        start_ms, end_ms = self.start_ms or 0.0, self.end_ms
+        if end_ms is not None and end_ms <= start_ms:
+            raise ValueError(f"end_ms {end_ms:.12g} is not after start_ms {start_ms:.12g}")
+        if self.schedule is not None and not self.schedule:
+            raise ValueError('the schedule is empty: give at least one step, such as schedule = [{ from = "0s", rate = 2.0 }]')
+        for before, after in itertools.pairwise(self.schedule or ()):
+            if after.from_ms <= before.from_ms:
+                raise ValueError(
+                    f"steps of the schedule are not in order of time: {after.from_ms:.12g} ms after {before.from_ms:.12g} ms"
+                )
 
 
 _OF_THE_RUN = {"manifest_list_mode", "manifest_list_seal_threshold", "manifest_list_entry_size"}

@@ -9,11 +9,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 from endive import __version__
 from endive.config.schema import Document
 from endive.config.storage import catalog_profile, storage_profile
+from endive.config.traces import trace_hash
 from endive.storage import StorageProfile
 from endive.utils import fingerprint
 
@@ -35,6 +37,9 @@ def parameters(document: Document) -> dict[str, Any]:
     held = catalog_profile(document, storage)
     assert held is not None
     tree["storage"]["provider"] = _described(storage)
+    for cls in tree["workload"].values():
+        if cls["trace"] is not None:
+            cls["trace"] = trace_hash(Path(cls["trace"]))
     tree["catalog"]["provider"] = _described(held)
     return tree
 

@@ -111,6 +111,9 @@ COLUMNS: tuple[Column, ...] = (
         "when it began to commit, for the first time if it was restarted; -1 before, and of read-only ones",
         "entered_ms",
     ),
+    Column(
+        "client", "id", "client", "number of the writer or client in its class, from 0; -1 where submissions are nobody's", "client"
+    ),
 )
 
 BY_ATTRIBUTE = {column.attribute: column for column in COLUMNS}

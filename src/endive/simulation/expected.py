@@ -9,6 +9,7 @@ machine and every time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -19,12 +20,11 @@ import pyarrow as pa
 from endive.catalog import AppendCatalog, Catalog
 from endive.simulation.config import SimulationConfig
 from endive.simulation.reference import ReferenceEngine
-from endive.storage import LatencyDistribution, ProfiledProvider, QuantileDistribution
-from endive.workload import ClosedArrivals, OpenArrivals, PeriodicArrivals, Workload, WorkloadClass
+from endive.storage import ProfiledProvider
+from endive.workload import ClosedArrivals, PeriodicArrivals, Workload, WorkloadClass, expected_submissions, mean_ms
 
 _TRIED = 5
 """Transactions of each class that are run alone."""
-_QUANTILES = 64
 _NEVER_MS = 1e15
 _VALIDATING = ("overwrite", "validated_overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete")
 _MERGING = ("merge_append",)
@@ -84,29 +84,21 @@ def expected_work(config: SimulationConfig) -> ExpectedWork:
 
 def _load(config: SimulationConfig, cls: WorkloadClass) -> _Load:
     alone = _try_alone(config, cls)
-    return _Load(cls, alone, _rate_per_s(cls, alone), config.max_retries_of(cls))
+    return _Load(cls, alone, _rate_per_s(cls, alone, config.duration_ms), config.max_retries_of(cls))
 
 
-def _rate_per_s(cls: WorkloadClass, alone: _Alone) -> float:
-    arrivals = cls.arrivals
-    if isinstance(arrivals, OpenArrivals):
-        return 1000.0 / max(mean_ms(arrivals.inter_arrival), 1e-3)
-    if isinstance(arrivals, PeriodicArrivals):
-        return 1000.0 / max(arrivals.interval_ms, 1e-3)
-    assert isinstance(arrivals, ClosedArrivals)
-    return arrivals.clients / max(mean_ms(arrivals.think_time) / 1000.0 + alone.work_s + alone.commit_s, 1e-3)
-
-
-def mean_ms(distribution: LatencyDistribution) -> float:
-    """About the mean of a distribution, in milliseconds: the mean of its quantiles; 1 s for one that has none."""
-    if not isinstance(distribution, QuantileDistribution):
-        return 1000.0
-    return fmean(distribution.at((i + 0.5) / _QUANTILES) for i in range(_QUANTILES))
+def _rate_per_s(cls: WorkloadClass, alone: _Alone, duration_ms: float) -> float:
+    """Transactions that begin in a second, on average over the run."""
+    active_ms = max(0.0, min(duration_ms, cls.end_ms) - cls.start_ms)
+    if isinstance(cls.arrivals, ClosedArrivals):
+        cycle_s = mean_ms(cls.arrivals.think_time) / 1000.0 + alone.work_s + alone.commit_s
+        return cls.arrivals.clients / max(cycle_s, 1e-3) * active_ms / duration_ms
+    return expected_submissions(cls.arrivals, active_ms) * 1000.0 / duration_ms
 
 
 def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
     """Run some transactions of a class, each in a run of its own."""
-    once = replace(cls, arrivals=PeriodicArrivals(_NEVER_MS))
+    once = replace(cls, arrivals=PeriodicArrivals(_NEVER_MS), start_ms=0.0, end_ms=math.inf)
     rows: list[dict[str, Any]] = []
 
     def keep(batch: pa.RecordBatch) -> None:

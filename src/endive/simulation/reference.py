@@ -116,8 +116,8 @@ class ReferenceEngine:
 
     def _await_arrival(self, source: Source) -> None:
         """Wait for the next transaction of a source, unless it would come after the end."""
-        delay_ms = source.next_delay_ms()
-        if self._env.now + delay_ms < self._config.duration_ms:
+        delay_ms = source.next_delay_ms(self._env.now)
+        if self._env.now + delay_ms < min(self._config.duration_ms, source.workload_class.end_ms):
             arrival = simpy.Event(self._env)
             arrival._ok, arrival._value = True, None
             arrival.callbacks = [lambda _: self._submit(source)]
@@ -177,4 +177,5 @@ def _in_flight_result(txn: Transaction, now_ms: float) -> TransactionResult:
         submit_time_ms=txn.submit_time_ms,
         workload_class=txn.workload_class,
         tables_written=tuple(sorted(txn.tables_written)),
+        client=txn.client,
     )

@@ -66,6 +66,8 @@ class Transaction(ABC):
         self.group = group
         self.workload_class = workload_class
         self.settings = settings or _USUAL
+        self.client = -1
+        """The number of the writer that submits it, -1 where it is nobody's."""
         self.lifecycle: Lifecycle | None = None
         """How far it has come; set by ``execute``."""
 

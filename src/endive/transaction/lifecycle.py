@@ -466,6 +466,7 @@ class Lifecycle:
             submit_time_ms=txn.submit_time_ms,
             workload_class=txn.workload_class,
             tables_written=tuple(sorted(txn.tables_written)),
+            client=txn.client,
             **self.times,  # type: ignore[arg-type]
             **self.counts,
         )

@@ -78,5 +78,7 @@ class TransactionResult:
     submit_time_ms: float = 0.0
     workload_class: str = "default"
     tables_written: tuple[int, ...] = ()
+    client: int = -1
+    """The number of the writer in its class, -1 where submissions are nobody's."""
     commit_start_ms: float = -1.0
     """When it began to commit, for the first time if it was restarted; -1 before, and of read-only ones."""

@@ -1,14 +1,19 @@
 """Workloads: topology, arrivals, and the choice of operations, tables and partitions."""
 
-from endive.workload.classes import (
-    DEFAULT_CLASS,
+from endive.workload.arrivals import (
     Arrivals,
     ClosedArrivals,
     OpenArrivals,
     PeriodicArrivals,
-    WorkloadClass,
-    ZipfCount,
+    ScheduledArrivals,
+    Submission,
+    TraceArrivals,
+    WriterArrivals,
+    expected_submissions,
+    mean_ms,
+    writers_of,
 )
+from endive.workload.classes import DEFAULT_CLASS, WorkloadClass, ZipfCount
 from endive.workload.groups import assign_groups
 from endive.workload.selectors import (
     PartitionSelector,
@@ -27,15 +32,22 @@ __all__ = [
     "OpenArrivals",
     "PartitionSelector",
     "PeriodicArrivals",
+    "ScheduledArrivals",
     "Source",
+    "Submission",
     "TableSelector",
+    "TraceArrivals",
     "UniformPartitionSelector",
     "UniformTableSelector",
     "Workload",
     "WorkloadClass",
     "WorkloadConfig",
+    "WriterArrivals",
     "ZipfCount",
     "ZipfPartitionSelector",
     "ZipfTableSelector",
     "assign_groups",
+    "expected_submissions",
+    "mean_ms",
+    "writers_of",
 ]

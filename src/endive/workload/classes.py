@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from endive.storage import LatencyDistribution
 from endive.table import OperationSettings
 from endive.transaction import CommitPolicy, ConflictDetector, FastAppendTransaction, Transaction
+from endive.workload.arrivals import Arrivals, ScheduledArrivals, TraceArrivals
 from endive.workload.selectors import (
     PartitionSelector,
     TableSelector,
@@ -16,32 +18,6 @@ from endive.workload.selectors import (
 )
 
 DEFAULT_CLASS = "default"
-
-
-@dataclass(frozen=True)
-class OpenArrivals:
-    """Transactions come whatever happens to the earlier ones; the first comes after the first interval."""
-
-    inter_arrival: LatencyDistribution
-
-
-@dataclass(frozen=True)
-class PeriodicArrivals:
-    """One transaction at phase, phase + interval, phase + 2 x interval, ..."""
-
-    interval_ms: float
-    phase_ms: float = 0.0
-
-
-@dataclass(frozen=True)
-class ClosedArrivals:
-    """Clients that each think, submit, wait for the end of their transaction, and think again."""
-
-    clients: int
-    think_time: LatencyDistribution
-
-
-Arrivals = OpenArrivals | PeriodicArrivals | ClosedArrivals
 
 
 @dataclass(frozen=True)
@@ -76,7 +52,17 @@ class WorkloadClass:
     conflict_detector: ConflictDetector | None = None
     settings: OperationSettings | None = None
     """How its operations are used, where their costs depend on it."""
+    start_ms: float = 0.0
+    """When it begins: what its arrivals say counts from here."""
+    end_ms: float = math.inf
+    """From when on nothing more is submitted."""
 
     def __post_init__(self) -> None:
         if not self.operations or sum(self.operations.values()) <= 0.0:
             raise ValueError(f"class {self.name!r}: at least one operation needs a weight above 0")
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it goes on in the same way from the start of a run to its end."""
+        always = self.start_ms == 0.0 and self.end_ms == math.inf
+        return always and not isinstance(self.arrivals, ScheduledArrivals | TraceArrivals)

@@ -1,23 +1,24 @@
 """The workload: topology, classes, and the transactions that they submit.
 
-What flows in: a configuration and a seed. What flows out: sources, one for each open or periodic class and one for each client
-of a closed class, that make transactions one after the other. A source owns nothing but how many it has made: each transaction
+What flows in: a configuration and a seed. What flows out: sources, one for each class or each of its writers, that make
+transactions one after the other. A source owns nothing but how many it has made: each transaction
 follows from the seed, the class and its ordinal alone.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 import secrets
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from endive.arithmetic.costs import fractional_count, pick
-from endive.arithmetic.draws import MASK
+from endive.arithmetic.costs import fractional_count, pick, scheduled_delay_ms
+from endive.arithmetic.draws import MASK, derive
 from endive.randomness import Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
-from endive.storage import LatencyDistribution
+from endive.storage import ExponentialLatency, LatencyDistribution
 from endive.transaction import (
     FastAppendTransaction,
     MergeAppendTransaction,
@@ -25,14 +26,17 @@ from endive.transaction import (
     Transaction,
     ValidatedOverwriteTransaction,
 )
-from endive.workload.classes import (
-    DEFAULT_CLASS,
+from endive.workload.arrivals import (
     ClosedArrivals,
     OpenArrivals,
     PeriodicArrivals,
-    WorkloadClass,
-    ZipfCount,
+    ScheduledArrivals,
+    Submission,
+    TraceArrivals,
+    WriterArrivals,
+    writers_of,
 )
+from endive.workload.classes import DEFAULT_CLASS, WorkloadClass, ZipfCount
 from endive.workload.selectors import (
     PartitionSelector,
     TableSelector,
@@ -117,8 +121,12 @@ class WorkloadConfig:
         return tuple(tuple(tables) for tables in members)
 
 
+_UNIT = ExponentialLatency(1.0)
+_DRAWN = Submission(0.0)
+
+
 class Source:
-    """One stream of arrivals: a class, or one client of a closed class. ``rank`` orders arrivals of the same moment."""
+    """One stream of arrivals: a class, or one of its writers. ``rank`` orders arrivals of the same moment."""
 
     def __init__(self, config: WorkloadConfig, cls: WorkloadClass, key: int, client: int, rank: int) -> None:
         self.workload_class = cls
@@ -127,31 +135,59 @@ class Source:
         self._config = config
         self._key = key
         self._client = client
+        self.writer = client if writers_of(cls.arrivals) else -1
+        """The number of the writer, -1 where submissions are nobody's."""
         self._candidates = tuple(range(config.num_tables)) if cls.tables is None else cls.tables
         self._operations = sorted(cls.operations.items(), key=lambda item: item[0].operation_type)
         self._streams = transaction_streams(key, client, 0)
+
+    @property
+    def key(self) -> int:
+        """The key of its transactions' streams."""
+        return derive(self._key, self._client)
 
     @property
     def closed(self) -> bool:
         """Whether the next arrival waits for the end of this one."""
         return isinstance(self.workload_class.arrivals, ClosedArrivals)
 
-    def next_delay_ms(self) -> float:
-        """How long after the last submission (a client: after its last completion) the next transaction is submitted."""
-        arrivals = self.workload_class.arrivals
-        if isinstance(arrivals, PeriodicArrivals):
-            return arrivals.interval_ms if self.ordinal else arrivals.phase_ms
+    def next_delay_ms(self, now_ms: float = 0.0) -> float:
+        """How long after ``now_ms`` the next transaction is submitted; infinite, if there is none.
+
+        ``now_ms`` is when the last one was submitted (of a client: when it was completed), 0 before the first.
+        """
+        cls, arrivals = self.workload_class, self.workload_class.arrivals
+        if isinstance(arrivals, TraceArrivals):
+            return arrivals.submissions[self.ordinal].time_ms - now_ms if self.ordinal < len(arrivals.submissions) else math.inf
+        if isinstance(arrivals, ScheduledArrivals):
+            unit = _UNIT.sample(self._streams.stream(Purpose.ARRIVAL))
+            return scheduled_delay_ms(now_ms, unit, arrivals.flat, len(arrivals.steps))
+        if isinstance(arrivals, PeriodicArrivals | WriterArrivals):
+            return arrivals.interval_ms if self.ordinal else self.first_ms
         wait = arrivals.inter_arrival if isinstance(arrivals, OpenArrivals) else arrivals.think_time
-        return wait.sample(self._streams.stream(Purpose.ARRIVAL))
+        delay = wait.sample(self._streams.stream(Purpose.ARRIVAL))
+        return delay if self.ordinal else cls.start_ms + delay
+
+    @property
+    def first_ms(self) -> float:
+        """When the source begins; a periodic one submits at that moment."""
+        cls, arrivals = self.workload_class, self.workload_class.arrivals
+        if isinstance(arrivals, PeriodicArrivals):
+            return cls.start_ms + arrivals.phase_ms
+        if isinstance(arrivals, WriterArrivals):
+            return cls.start_ms + arrivals.phase_ms(self._key, self._client)
+        return cls.start_ms
 
     def make(self, txn_id: int, submit_ms: float) -> tuple[Transaction, TransactionStreams]:
         """The next transaction and its streams; afterwards the source stands at the one after it."""
-        cls, streams = self.workload_class, self._streams
-        operation = self._operation(streams.stream(Purpose.OPERATION))
-        read, written = self._tables(streams.stream(Purpose.TABLES))
+        cls, streams, given = self.workload_class, self._streams, self._given()
+        operation = given.operation or self._operation(streams.stream(Purpose.OPERATION))
+        read, written = self._tables(streams.stream(Purpose.TABLES)) if given.table is None else (frozenset({given.table}),) * 2
         partitions = None
         if issubclass(operation, ReadOnlyTransaction):
             written = frozenset()
+        elif given.table is not None and given.partitions is not None:
+            partitions = {given.table: given.partitions}
         elif cls.partitions_per_txn is not None:
             partitions = self._partitions(written, cls.partitions_per_txn, streams.stream(Purpose.PARTITIONS))
         extra: dict[str, Any] = {} if cls.settings is None else {"settings": cls.settings}
@@ -160,7 +196,7 @@ class Source:
         txn = operation(
             txn_id,
             submit_ms,
-            cls.runtime.sample(streams.stream(Purpose.RUNTIME)),
+            cls.runtime.sample(streams.stream(Purpose.RUNTIME)) if given.runtime_ms is None else given.runtime_ms,
             written,
             partitions,
             tables_read=read,
@@ -168,9 +204,15 @@ class Source:
             workload_class=cls.name,
             **extra,
         )
+        txn.client = self.writer
         self.ordinal += 1
         self._streams = transaction_streams(self._key, self._client, self.ordinal)
         return txn, streams
+
+    def _given(self) -> Submission:
+        """What a trace says of the next transaction."""
+        arrivals = self.workload_class.arrivals
+        return arrivals.submissions[self.ordinal] if isinstance(arrivals, TraceArrivals) else _DRAWN
 
     def _operation(self, rng: RandomSource) -> type[Transaction]:
         left = rng.random_sample() * sum(weight for _, weight in self._operations)
@@ -234,13 +276,12 @@ class Workload:
         made: list[Source] = []
         for cls in self.config.workload_classes:
             key = class_key(self.seed, cls.name)
-            clients = cls.arrivals.clients if isinstance(cls.arrivals, ClosedArrivals) else 1
             first = len(made)
-            made.extend(Source(self.config, cls, key, client, first + client) for client in range(clients))
+            made.extend(Source(self.config, cls, key, writer, first + writer) for writer in range(writers_of(cls.arrivals) or 1))
         return tuple(made)
 
     def generate(self) -> Generator[tuple[float, Transaction], None, None]:
-        """Yield (delay in ms since the last one, transaction), without end. Closed classes need a run to close the loop."""
+        """Yield (delay in ms since the last one, transaction) as long as any class submits. Closed classes need a run."""
         sources = self.sources()
         if any(source.closed for source in sources):
             raise ValueError("a closed class submits when its last transaction ends, so it cannot be listed without a run")
@@ -249,7 +290,11 @@ class Workload:
         heapq.heapify(pending)
         for txn_id in range(2**63):
             submit_ms, rank = pending[0]
-            txn, _ = sources[rank].make(txn_id, submit_ms)
+            if submit_ms == math.inf:
+                return
+            source = sources[rank]
+            txn, _ = source.make(txn_id, submit_ms)
             yield submit_ms - now_ms, txn
             now_ms = submit_ms
-            heapq.heapreplace(pending, (submit_ms + sources[rank].next_delay_ms(), rank))
+            next_ms = submit_ms + source.next_delay_ms(submit_ms)
+            heapq.heapreplace(pending, (next_ms if next_ms < source.workload_class.end_ms else math.inf, rank))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from endive.arithmetic.costs import fractional_count, pick
+from endive.arithmetic.costs import fractional_count, pick, scheduled_delay_ms
 from endive.arithmetic.draws import derive, keyed_uniform
 from endive.randomness import Purpose
 from endive.simulation.compiled.draws import uniform_at, value
@@ -16,14 +17,18 @@ from endive.simulation.compiled.layout import (
     NUM_OPERATIONS,
     PERIODIC,
     READ_ONLY,
+    SCHEDULED,
+    TRACED,
 )
 from endive.simulation.compiled.memory import (
     candidate_at,
     floats_at,
     integers_at,
     partition_at,
+    submission_at,
     table_at,
     touched_at,
+    traced_partition_at,
 )
 
 _ARRIVAL = int(Purpose.ARRIVAL)
@@ -37,18 +42,27 @@ _CATALOG = int(Purpose.CATALOG)
 
 @jit
 def next_delay_ms(run: Any, source: Any, cls: Any) -> float:
-    """How long after the last submission (a client: after its last completion) the next transaction is submitted."""
+    """How long from now on the next transaction is submitted; infinite, if there is none."""
     if cls.arrival_kind == PERIODIC:
-        return cls.arrival[1] if source.ordinal > 0 else cls.phase_ms  # type: ignore[no-any-return]
+        return cls.arrival[1] if source.ordinal > 0 else source.first_ms  # type: ignore[no-any-return]
+    if cls.arrival_kind == TRACED:
+        if source.ordinal >= cls.submissions:
+            return math.inf
+        return submission_at(run, cls.first_submission + source.ordinal).time_ms - run.now_ms  # type: ignore[no-any-return]
     key = derive(source.key, word(source.ordinal))
-    return value(run, cls.arrival, uniform_at(key, _ARRIVAL, 0))
+    delay = value(run, cls.arrival, uniform_at(key, _ARRIVAL, 0))
+    if cls.arrival_kind == SCHEDULED:
+        return scheduled_delay_ms(run.now_ms, delay, floats_at(run.schedules + 8 * cls.first_step, 2 * cls.steps), cls.steps)
+    return delay if source.ordinal > 0 else source.first_ms + delay
 
 
 @jit
 def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     """Make the next transaction of a source; its number, class and submission time are set by the caller."""
-    key = derive(source.key, word(source.ordinal))
+    ordinal = source.ordinal
+    key = derive(source.key, word(ordinal))
     source.ordinal += 1
+    txn.client = source.client
     txn.key = key
     txn.storage_key = derive(key, word(_STORAGE))
     txn.catalog_key = derive(key, word(_CATALOG))
@@ -60,12 +74,38 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     txn.runtime_ms = value(run, cls.runtime, uniform_at(key, _RUNTIME, 0))
     _choose_tables(run, txn, slot, cls)
     txn.tracks_partitions = 0
+    if cls.arrival_kind == TRACED:
+        _replay(run, txn, slot, submission_at(run, cls.first_submission + ordinal))
     if txn.operation == READ_ONLY:
         txn.written = 0
+        txn.tracks_partitions = 0
+    elif txn.tracks_partitions:
+        pass
     elif cls.partitions_per_txn >= 0.0:
         txn.tracks_partitions = 1
         _choose_partitions(run, txn, slot, cls)
     _clear(txn)
+
+
+@jit
+def _replay(run: Any, txn: Any, slot: int, given: Any) -> None:
+    """Put what a trace says in place of what was drawn."""
+    if given.operation >= 0:
+        txn.operation = given.operation
+    if given.runtime_ms >= 0.0:
+        txn.runtime_ms = given.runtime_ms
+    if given.table < 0:
+        return
+    mine = touched_at(run, slot, 0)
+    mine.table = given.table
+    txn.written = 1
+    txn.read = 1
+    txn.group = table_at(run, given.table).group
+    if given.partitions >= 0:
+        txn.tracks_partitions = 1
+        mine.partitions = given.partitions
+        for p in range(given.partitions):
+            partition_at(run, slot, 0, p).partition = traced_partition_at(run, given.first_partition + p).value
 
 
 @jit

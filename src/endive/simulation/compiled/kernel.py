@@ -167,7 +167,7 @@ def _await_arrival(run: Any, source_id: int) -> None:
     """Put the next arrival of a source into the queue, unless it would come after the end."""
     source = source_at(run, source_id)
     submit_ms = run.now_ms + next_delay_ms(run, source, class_at(run, source.cls))
-    if submit_ms < run.duration_ms:
+    if submit_ms < source.end_ms:
         push(run, submit_ms, ARRIVALS + source_id, source_id)
 
 

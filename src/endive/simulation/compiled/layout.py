@@ -26,7 +26,7 @@ EXPIRE_SNAPSHOTS, MERGE_APPEND, READ_ONLY = (OPERATION_CODES[name] for name in (
 NUM_OPERATIONS = len(OPERATION_CODES)
 COMMIT_PATHS: tuple[CommitPath, ...] = get_args(CommitPath)
 ENDIVE, ICEBERG, PYICEBERG = (COMMIT_PATHS.index(path) for path in ("endive", "iceberg", "pyiceberg"))
-OPEN, PERIODIC, CLOSED = range(3)
+OPEN, PERIODIC, CLOSED, SCHEDULED, TRACED = range(5)
 EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
 NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION = range(-1, 3)
 ON_REAL_CONFLICT: tuple[OnRealConflict, ...] = get_args(OnRealConflict)
@@ -91,6 +91,9 @@ RUN = np.dtype(
         ("traits", "i8"),
         ("history", "i8"),
         ("history_partitions", "i8"),
+        ("schedules", "i8"),
+        ("submissions", "i8"),
+        ("traced_partitions", "i8"),
         ("slots", "i8"),
         ("row_capacity", "i8"),
         ("num_quantiles", "i8"),
@@ -156,7 +159,10 @@ CLASS = np.dtype(
     [
         ("arrival_kind", "i8"),
         ("arrival", "f8", (4,)),
-        ("phase_ms", "f8"),
+        ("first_step", "i8"),
+        ("steps", "i8"),
+        ("first_submission", "i8"),
+        ("submissions", "i8"),
         ("runtime", "f8", (4,)),
         ("weights", "f8", (NUM_OPERATIONS,)),
         ("only_operation", "i8"),
@@ -201,13 +207,19 @@ CLASS = np.dtype(
     ]
 )
 
-SOURCE = np.dtype([("cls", "i8"), ("key", "u8"), ("ordinal", "i8")])
+SOURCE = np.dtype([("cls", "i8"), ("key", "u8"), ("ordinal", "i8"), ("client", "i8"), ("first_ms", "f8"), ("end_ms", "f8")])
+
+SUBMISSION = np.dtype(
+    [("time_ms", "f8"), ("operation", "i8"), ("runtime_ms", "f8"), ("table", "i8"), ("first_partition", "i8"), ("partitions", "i8")]
+)
+"""A submission of a trace: what is negative is drawn. Partitions are a range of ``World.traced_partitions``."""
 
 TXN = np.dtype(
     [
         ("txn_id", "i8"),
         ("cls", "i8"),
         ("source", "i8"),
+        ("client", "i8"),
         ("operation", "i8"),
         ("status", "i8"),
         ("event", "i8"),
@@ -356,3 +368,6 @@ class World(NamedTuple):
     traits: Array
     history: Array
     history_partitions: Ints
+    schedules: Floats
+    submissions: Array
+    traced_partitions: Ints

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 
-from endive.arithmetic.draws import QUANTILES, derive
+from endive.arithmetic.draws import QUANTILES
 from endive.catalog import AppendCatalog, ServiceCatalog, StoredCatalog
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
-from endive.randomness import class_key
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.layout import World
@@ -52,13 +52,19 @@ from endive.table import (
 )
 from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
 from endive.workload import (
+    Arrivals,
     ClosedArrivals,
     OpenArrivals,
     PeriodicArrivals,
+    ScheduledArrivals,
+    Source,
+    Submission,
+    TraceArrivals,
     UniformPartitionSelector,
     UniformTableSelector,
     Workload,
     WorkloadClass,
+    WriterArrivals,
     ZipfCount,
     ZipfPartitionSelector,
     ZipfTableSelector,
@@ -125,7 +131,7 @@ def check_lowerable(config: SimulationConfig) -> None:
         _builtin(cls.table_selector, (UniformTableSelector, ZipfTableSelector), f"table selector {where}")
         _builtin(cls.partition_selector, (UniformPartitionSelector, ZipfPartitionSelector), f"partition selector {where}")
         _builtin(cls.runtime, _DISTRIBUTIONS, f"runtime {where}")
-        _builtin(cls.arrivals, (OpenArrivals, PeriodicArrivals, ClosedArrivals), f"arrival process {where}")
+        _builtin(cls.arrivals, get_args(Arrivals), f"arrival process {where}")
         if isinstance(cls.arrivals, OpenArrivals):
             _builtin(cls.arrivals.inter_arrival, _DISTRIBUTIONS, f"inter-arrival time {where}")
         if isinstance(cls.arrivals, ClosedArrivals):
@@ -179,6 +185,9 @@ class _Lowering:
         self.weights: list[float] = []
         self.weight_offsets: dict[float, int] = {}
         self.candidates: list[int] = []
+        self.schedules: list[float] = []
+        self.submissions: list[tuple[float, int, float, int, int, int]] = []
+        self.traced_partitions: list[int] = []
         self.convoys: dict[tuple[Parameters, int], int] = {}
         topology = self.workload.config
         self.most_items = max(topology.num_tables, *topology.partitions_per_table)
@@ -189,6 +198,7 @@ class _Lowering:
             self._class(record, cls)
         max_tables = max(self._max_tables(cls) for cls in self.classes)
         max_partitions = max(math.ceil(cls.partitions_per_txn or 1) for cls in self.classes)
+        max_partitions = max(max_partitions, *(partitions for *_, partitions in self.submissions), 1)
         sources = self._sources()
         run = self._run()
         tables, partitions = self._tables()
@@ -214,6 +224,9 @@ class _Lowering:
             traits=self._traits(),
             history=np.zeros(INITIAL_HISTORY * max_tables if tracked else 0, layout.HISTORY),
             history_partitions=np.zeros((INITIAL_HISTORY * max_tables if tracked else 0, max_partitions), np.int64),
+            schedules=np.array(self.schedules, np.float64),
+            submissions=np.array(self.submissions, layout.SUBMISSION),
+            traced_partitions=np.array(self.traced_partitions, np.int64),
         )
         return with_more_slots(world, INITIAL_SLOTS)
 
@@ -271,16 +284,39 @@ class _Lowering:
 
     def _arrivals(self, record: np.void, cls: WorkloadClass) -> None:
         arrivals = cls.arrivals
-        if isinstance(arrivals, PeriodicArrivals):
+        if isinstance(arrivals, PeriodicArrivals | WriterArrivals):
             record["arrival_kind"] = layout.PERIODIC
             record["arrival"] = (0.0, arrivals.interval_ms, 0.0, 0.0)
-            record["phase_ms"] = arrivals.phase_ms
+        elif isinstance(arrivals, ScheduledArrivals):
+            record["arrival_kind"] = layout.SCHEDULED
+            record["arrival"] = ExponentialLatency(1.0).parameters
+            record["first_step"], record["steps"] = len(self.schedules), len(arrivals.steps)
+            self.schedules.extend(arrivals.flat)
+        elif isinstance(arrivals, TraceArrivals):
+            record["arrival_kind"] = layout.TRACED
+            record["first_submission"], record["submissions"] = len(self.submissions), len(arrivals.submissions)
+            for submission in arrivals.submissions:
+                self._submission(submission)
         elif isinstance(arrivals, ClosedArrivals):
             record["arrival_kind"] = layout.CLOSED
             record["arrival"] = _parameters(arrivals.think_time)
         else:
             record["arrival_kind"] = layout.OPEN
             record["arrival"] = _parameters(arrivals.inter_arrival)
+
+    def _submission(self, submission: Submission) -> None:
+        operation, runtime_ms, partitions = submission.operation, submission.runtime_ms, submission.partitions
+        self.submissions.append(
+            (
+                submission.time_ms,
+                -1 if operation is None else OPERATION_ORDER.index(operation),
+                -1.0 if runtime_ms is None else runtime_ms,
+                -1 if submission.table is None else submission.table,
+                len(self.traced_partitions),
+                -1 if partitions is None else len(partitions),
+            )
+        )
+        self.traced_partitions.extend(sorted(partitions or ()))
 
     def _selection(self, record: np.void, cls: WorkloadClass) -> None:
         tables, partitions = cls.table_selector, cls.partition_selector
@@ -350,12 +386,14 @@ class _Lowering:
             record["detector"] = layout.PARTITION_OVERLAP
 
     def _sources(self) -> layout.Array:
-        rows: list[tuple[int, int, int]] = []
-        for index, cls in enumerate(self.classes):
-            key = class_key(self.workload.seed, cls.name)
-            clients = cls.arrivals.clients if isinstance(cls.arrivals, ClosedArrivals) else 1
-            rows += [(index, derive(key, client), 0) for client in range(clients)]
-        return np.array(rows, layout.SOURCE)
+        places = {cls.name: place for place, cls in enumerate(self.classes)}
+        return np.array(
+            [self._source(source, places[source.workload_class.name]) for source in self.workload.sources()], layout.SOURCE
+        )
+
+    def _source(self, source: Source, place: int) -> tuple[int, int, int, int, float, float]:
+        end_ms = min(self.config.duration_ms, source.workload_class.end_ms)
+        return (place, source.key, 0, source.writer, source.first_ms, end_ms)
 
     def _tables(self) -> tuple[layout.Array, layout.Ints]:
         topology = self.workload.config

@@ -23,6 +23,7 @@ from endive.simulation.compiled.layout import (
     PARTITION,
     RUN,
     SOURCE,
+    SUBMISSION,
     TABLE,
     TOUCHED,
     TRAITS,
@@ -98,6 +99,8 @@ def _copy_record(typing_context: Any, target: Any, source: Any) -> Any:
 copy_record: Any = intrinsic(_copy_record)
 class_at = _finder("classes", CLASS)
 source_at = _finder("sources", SOURCE)
+submission_at = _finder("submissions", SUBMISSION)
+traced_partition_at = _finder("traced_partitions", INTEGER)
 txn_at = _finder("txns", TXN)
 group_at = _finder("groups", GROUP)
 table_at = _finder("tables", TABLE)

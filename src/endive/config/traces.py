@@ -1,0 +1,147 @@
+"""Traces of submissions: a Parquet or CSV file becomes what ``TraceArrivals`` replays."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from endive.config.durations import duration_ms
+from endive.config.errors import closest, nearest
+from endive.transaction import OPERATIONS, Transaction
+from endive.workload import Submission
+
+COLUMNS = {
+    "time_ms": "time_ms",
+    "time": "time_ms",
+    "operation": "operation",
+    "runtime_ms": "runtime_ms",
+    "runtime": "runtime_ms",
+    "table": "table",
+    "partitions": "partitions",
+}
+"""Columns that a trace may have, and what they hold."""
+
+
+_NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?")
+"""Numbers are text in a column of a CSV file that has durations too."""
+
+
+class TraceError(ValueError):
+    """A trace that cannot be replayed; the message names the row and what is allowed."""
+
+
+def read_trace(path: Path) -> tuple[Submission, ...]:
+    """Read a trace. Raises TraceError, and OSError where there is no such file."""
+    status = path.stat()
+    return _read(path, status.st_mtime_ns, status.st_size)
+
+
+def trace_hash(path: Path) -> str:
+    """A hash of what a trace holds, wherever it lies."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, modified_ns: int, size: int) -> tuple[Submission, ...]:
+    columns = _columns(path)
+    if not columns["time_ms"]:
+        raise TraceError("has no rows: a trace needs at least one submission")
+    submissions = []
+    before_ms = 0.0
+    for number, row in enumerate(zip(*columns.values(), strict=True), start=1):
+        submission = _submission(dict(zip(columns, row, strict=True)), number)
+        if submission.time_ms < before_ms:
+            times = f"row {number} is at {submission.time_ms:.12g} ms and row {number - 1} at {before_ms:.12g} ms"
+            raise TraceError(f"{times}: sort the rows by time")
+        before_ms = submission.time_ms
+        submissions.append(submission)
+    return tuple(submissions)
+
+
+def _columns(path: Path) -> dict[str, list[Any]]:
+    """The columns of a file by what they hold."""
+    import pyarrow as pa
+
+    try:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet
+
+            table = pyarrow.parquet.read_table(path)
+        elif path.suffix == ".csv":
+            import pyarrow.csv
+
+            table = pyarrow.csv.read_csv(path)
+        else:
+            raise TraceError("should end in .parquet or .csv")
+    except pa.ArrowInvalid as error:
+        raise TraceError(f"cannot be read: {error}") from error
+    found: dict[str, list[Any]] = {}
+    for name in table.column_names:
+        if name not in COLUMNS:
+            raise TraceError(f"column {name!r}: no such column; {nearest(name, COLUMNS)}")
+        if COLUMNS[name] in found:
+            raise TraceError(f"column {name!r} is another spelling of {COLUMNS[name]!r}, which is given too")
+        found[COLUMNS[name]] = table.column(name).to_pylist()
+    if "time_ms" not in found:
+        raise TraceError("has no column 'time_ms'")
+    return found
+
+
+def _submission(row: dict[str, Any], number: int) -> Submission:
+    table = _whole(row.get("table"), f"row {number}: table")
+    partitions = _partitions(row.get("partitions"), f"row {number}: partitions")
+    if partitions is not None and table is None:
+        raise TraceError(f"row {number}: partitions need a table")
+    time_ms = _time(row["time_ms"], f"row {number}: time_ms")
+    if time_ms is None:
+        raise TraceError(f"row {number}: time_ms is missing")
+    runtime_ms = _time(row.get("runtime_ms"), f"row {number}: runtime_ms")
+    return Submission(time_ms, _operation(row.get("operation"), number), runtime_ms, table, partitions)
+
+
+def _operation(name: Any, number: int) -> type[Transaction] | None:
+    if name is None or name == "":
+        return None
+    if name not in OPERATIONS:
+        allowed = closest(str(name), OPERATIONS) or f"; there are {', '.join(sorted(OPERATIONS))}"
+        raise TraceError(f"row {number}: there is no operation {name!r}{allowed}")
+    return OPERATIONS[name]
+
+
+def _time(value: Any, where: str) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        number = float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else duration_ms(value)
+    except ValueError as error:
+        raise TraceError(f"{where} {error} (is {value!r})") from None
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
+        raise TraceError(f"{where} should be a finite number of milliseconds, at least 0 (is {value!r})")
+    return float(number)
+
+
+def _whole(value: Any, where: str) -> int | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
+        raise TraceError(f"{where} should be a whole number, at least 0 (is {value!r})")
+    return int(value)
+
+
+def _partitions(value: Any, where: str) -> frozenset[int] | None:
+    """Partitions as a list, or as text with separators."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        parts = re.split(r"[;\s]+", value.strip())
+        if not all(part.isdigit() for part in parts):
+            raise TraceError(f"{where} should be numbers such as '0;3' (is {value!r})")
+        value = [int(part) for part in parts]
+    items = [_whole(item, where) for item in (value if isinstance(value, list) else [value])]
+    if not items:
+        raise TraceError(f"{where} is an empty list: leave it out, or name at least one")
+    return frozenset(item for item in items if item is not None)
