@@ -120,7 +120,7 @@ class TestSchedule:
         st.floats(0.001, 5.0),
     )
     def test_the_delay_inverts_the_cumulative_rate(self, widths: list[tuple[float, float]], now: float, unit: float) -> None:
-        starts = np.cumsum([0.0, *(width for width, _ in widths[:-1])])
+        starts = [float(start) for start in np.cumsum([0.0, *(width for width, _ in widths[:-1])])]
         rates = [rate for _, rate in widths]
         flat = [number for step in zip(starts, rates, strict=True) for number in step]
 
@@ -133,7 +133,7 @@ class TestSchedule:
         delay = scheduled_delay_ms(now, unit, flat, len(rates))
         if delay == math.inf:
             assert rates[-1] == 0.0
-            assert cumulative(float(starts[-1])) - cumulative(now) <= unit + 1e-9
+            assert cumulative(starts[-1]) - cumulative(now) <= unit + 1e-9
         else:
             assert delay >= 0.0
             assert cumulative(now + delay) - cumulative(now) == pytest.approx(unit, rel=1e-6, abs=1e-9)
