@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,23 +9,21 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from endive import reading
 from endive.config.aliases import ALIASES, Tree, UnknownClassError, canonical, override
 from endive.config.checks import cross_checks
 from endive.config.errors import ConfigError, Problem, nearest
 from endive.config.schema import Document
 from endive.config.translate import problems_of
+from endive.reading import UnreadableError
 
 
 def read_toml(path: Path) -> Tree:
-    """The content of a TOML file."""
+    """The content of a TOML file. Raises ConfigError."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(str(path), [Problem("", "there is no such file")]) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), [Problem("", f"cannot be read: {error}")]) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(str(path), [Problem("", f"is not TOML: {error}")]) from error
+        return reading.read_toml(path)
+    except UnreadableError as error:
+        raise ConfigError(str(path), [Problem("", str(error))]) from None
 
 
 def load_document(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Document:
@@ -89,6 +86,6 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise ConfigError("--set", [Problem("", f"{text!r} is not of the form key=value")])
     try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return key, reading.parse_toml(f"value = {value}")["value"]
+    except UnreadableError:
         return key, value.strip()

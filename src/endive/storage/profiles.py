@@ -13,7 +13,6 @@ like override a kind of object.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from endive.randomness import RandomSource
+from endive.reading import UnreadableError, parse_toml, read_toml
 from endive.storage.distributions import (
     FixedLatency,
     LognormalLatency,
@@ -54,7 +54,7 @@ def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, Sto
     for directory in dict.fromkeys((_FIRST_SET, profile_set)):
         folder = resources.files("endive.storage").joinpath("profile_data", directory)
         for entry in sorted(folder.iterdir(), key=lambda item: item.name):
-            profile = parse_profile(tomllib.loads(entry.read_text()), f"{directory}/{entry.name}")
+            profile = parse_profile(parse_toml(entry.read_text()), f"{directory}/{entry.name}")
             profiles[profile.name] = profile
     return profiles
 
@@ -62,8 +62,8 @@ def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, Sto
 def load_profile(path: Path) -> StorageProfile:
     """A profile from a file of the user's own."""
     try:
-        document = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        document = read_toml(path)
+    except UnreadableError as error:
         raise ProfileError(f"{path}: cannot be read as a provider profile: {error}") from error
     return parse_profile({"name": path.stem, **document}, str(path))
 

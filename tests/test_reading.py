@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from endive.reading import DEEPEST, UnreadableError, parse_json, parse_toml, read_json, read_text, read_toml
+
+
+def test_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("x = [1, {y = 2}]")
+    (tmp_path / "a.json").write_text('{"x": [1, {"y": null}]}')
+    assert read_toml(tmp_path / "a.toml") == {"x": [1, {"y": 2}]}
+    assert read_json(tmp_path / "a.json") == {"x": [1, {"y": None}]}
+    assert parse_json("3") == 3
+    assert parse_json("[]") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = " + "[" * 100_000, "nested more than"),
+        ("x = " + "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), "nested more than"),
+        ("[a" + ".a" * 3_000 + "]", "nested more than"),
+        ("x = " + "9" * 5_000, "more digits"),
+        ("x = ", "is not TOML"),
+    ],
+)
+def test_toml_that_goes_too_far_is_refused_in_a_sentence(text: str, said: str) -> None:
+    with pytest.raises(UnreadableError, match=said) as error:
+        parse_toml(text)
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 100_000, "nested more than"),
+        ('{"a":' * 100 + "1" + "}" * 100, "nested"),
+        ("1" * 5_000, "more digits"),
+        ("{", "is not JSON"),
+    ],
+)
+def test_json_that_goes_too_far_is_refused_in_a_sentence(text: str, said: str) -> None:
+    with pytest.raises(UnreadableError, match=said):
+        parse_json(text)
+
+
+def test_what_is_just_deep_enough_is_read() -> None:
+    assert parse_toml("x = " + "[" * (DEEPEST - 1) + "]" * (DEEPEST - 1))
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "large").write_bytes(b"#" * 2_000)
+    with pytest.raises(UnreadableError, match="no such file") as missing:
+        read_toml(tmp_path / "nowhere")
+    assert missing.value.missing
+    with pytest.raises(UnreadableError, match="no text"):
+        read_toml(tmp_path / "binary")
+    with pytest.raises(UnreadableError, match="larger than"):
+        read_text(tmp_path / "large", most_bytes=1_000)
+    with pytest.raises(UnreadableError, match="cannot be read"):
+        read_toml(tmp_path)
+    with pytest.raises(UnreadableError, match="cannot be read"):
+        read_toml(tmp_path / "a\x00b")
+
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        max_leaves=20,
+    )
+)
+def test_json_is_what_was_written(value: object) -> None:
+    assert parse_json(json.dumps(value)) == value
