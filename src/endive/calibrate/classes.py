@@ -1,0 +1,149 @@
+"""Classes of a workload made from commits: by operation, engine, application and size."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from endive.calibrate.arrivals import Process, recognise
+from endive.calibrate.history import Commit, History
+
+Floats = npt.NDArray[np.float64]
+
+_LEAST = 8
+"""A group is split only into parts with so many commits."""
+_GAP = 8.0
+"""Numbers of added files that differ by this factor, with none between, are two kinds of jobs."""
+_JAVA_ENGINES = ("spark", "flink", "trino", "hive", "presto", "dremio", "impala", "kafka")
+
+
+@dataclass(frozen=True)
+class ObservedClass:
+    """Commits that are taken to be of one kind, with the operation that the simulator has for them."""
+
+    name: str
+    operation: str
+    commits: tuple[Commit, ...]
+    process: Process
+    partitions: float | None
+    """Partitions that a commit changes, on average; None where no summary tells."""
+    delete_files: str | None = None
+    """What a row delta deletes with."""
+    guessed: str = ""
+    """Why the operation is this one, where the history does not say it."""
+
+    @property
+    def times_ms(self) -> Floats:
+        """When it committed."""
+        return np.array([commit.timestamp_ms for commit in self.commits], np.float64)
+
+
+def client_of(history: History) -> tuple[str, str]:
+    """The commit path of the clients that wrote a history, and why it is that one."""
+    java = [c for c in history.commits if c.engine or "iceberg-version" in c.summary or "manifests-created" in c.summary]
+    python = [c for c in history.commits if "pyiceberg" in c.summary.get("iceberg-version", "").lower() or "pyiceberg" in c.engine]
+    if python and len(python) * 2 >= len(history.commits):
+        return "pyiceberg", "summaries name PyIceberg"
+    if len(java) * 2 >= len(history.commits):
+        return "iceberg", "summaries name an engine that uses Iceberg's Java library"
+    return "pyiceberg", "summaries name no engine, as those of PyIceberg; say --client iceberg if it was another"
+
+
+def observe_classes(history: History, start_ms: float, client: str) -> list[ObservedClass]:
+    """Make classes of the commits of a history; times count from ``start_ms``."""
+    groups: dict[tuple[str, str], list[Commit]] = {}
+    for commit in history.commits:
+        groups.setdefault((commit.operation or "append", commit.engine), []).append(commit)
+    end_ms = _end(history, start_ms)
+    found: list[ObservedClass] = []
+    for (operation, engine), commits in sorted(groups.items()):
+        for application, own in _by_application(commits):
+            for size, part in _by_added_files(own):
+                name = _name(operation, engine, application, size, {each.name for each in found})
+                found.append(_observed(name, part, start_ms, end_ms, client))
+    return found
+
+
+def _end(history: History, start_ms: float) -> float:
+    """The end of the observation: a mean interval after the last commit."""
+    count = len(history.commits)
+    return history.commits[-1].timestamp_ms + (history.commits[-1].timestamp_ms - start_ms) / max(count, 1)
+
+
+def _by_application(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
+    """Split by the job that commits, where a few jobs commit again and again; jobs that commit once are one kind."""
+    names = Counter(commit.application for commit in commits)
+    if len(names) < 2 or any(count < _LEAST for count in names.values()):
+        return [("", commits)]
+    return [(name, [commit for commit in commits if commit.application == name]) for name in sorted(names)]
+
+
+def _by_added_files(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
+    """Split where numbers of added files fall into two heaps far apart."""
+    added = [commit.count("added-data-files", "added-delete-files") or 0 for commit in commits]
+    ordered = np.sort(np.maximum(np.array(added, np.float64), 1.0))
+    if len(ordered) < 2 * _LEAST:
+        return [("", commits)]
+    ratios = ordered[1:] / ordered[:-1]
+    place = int(np.argmax(ratios))
+    if ratios[place] < _GAP or not _LEAST <= place + 1 <= len(ordered) - _LEAST:
+        return [("", commits)]
+    bound = float(ordered[place])
+    small = [commit for commit, count in zip(commits, added, strict=True) if count <= bound]
+    large = [commit for commit, count in zip(commits, added, strict=True) if count > bound]
+    return [("small", small), ("large", large)]
+
+
+def _name(operation: str, engine: str, application: str, size: str, taken: set[str]) -> str:
+    parts = [re.sub(r"[^A-Za-z0-9]+", "-", part).strip("-")[:24] for part in (engine, application, operation, size)]
+    name = "_".join(part for part in parts if part) or "commits"
+    number = 2
+    while name in taken:
+        name = f"{name.rstrip('0123456789').rstrip('-')}-{number}"
+        number += 1
+    return name
+
+
+def _observed(name: str, commits: Sequence[Commit], start_ms: float, end_ms: float, client: str) -> ObservedClass:
+    times = np.array([commit.timestamp_ms for commit in commits], np.float64)
+    operation, deletes, guessed = _operation(commits, client)
+    changed = [count for count in (commit.count("changed-partition-count") for commit in commits) if count is not None]
+    partitions = float(np.mean(changed)) if changed and np.mean(changed) >= 1.0 else None
+    return ObservedClass(name, operation, tuple(commits), recognise(times, start_ms, end_ms), partitions, deletes, guessed)
+
+
+def _operation(commits: Sequence[Commit], client: str) -> tuple[str, str | None, str]:
+    """The simulator's operation, what it deletes with, and why it was guessed."""
+    first = commits[0].operation or ""
+    deletes = _deletes_with(commits)
+    if first == "replace":
+        return "rewrite_files", None, ""
+    if first == "overwrite":
+        if any(commit.summary.get("replace-partitions") == "true" for commit in commits):
+            return "replace_partitions", None, ""
+        return ("row_delta", deletes, "") if deletes and client == "iceberg" else ("overwrite", None, "")
+    if first == "delete":
+        return ("row_delta", deletes, "") if deletes and client == "iceberg" else ("delete", None, "")
+    guessed = "" if first == "append" else f"operation {first!r} is taken as an append"
+    if any((commit.count("manifests-replaced") or 0) > 0 for commit in commits):
+        return "merge_append", None, guessed
+    engine = commits[0].engine
+    if any(known in engine for known in _JAVA_ENGINES):
+        return "merge_append", None, guessed or f"{engine} appends with merging (a streaming job of Spark does not)"
+    return "fast_append", None, guessed
+
+
+def _deletes_with(commits: Sequence[Commit]) -> str | None:
+    def any_of(*keys: str) -> bool:
+        return any((commit.count(key) or 0) > 0 for commit in commits for key in keys)
+
+    if any_of("added-dvs"):
+        return "vectors"
+    if any_of("added-equality-deletes", "added-equality-delete-files"):
+        return "equality"
+    return "position" if any_of("added-delete-files", "added-position-deletes", "added-position-delete-files") else None

@@ -1,0 +1,172 @@
+"""A table's metadata.json read for its history: format versions 1 to 3, optional fields missing or not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from endive.calibrate.errors import InputError
+from endive.calibrate.history import Commit, History, TableState
+
+_MOST_MS = 253_402_300_799_999  # the year 9999
+_NEAR_MS = 2_000
+"""PyIceberg's overwrite is a delete and an append at once; they lie no further apart than this."""
+
+
+def parse_metadata(content: bytes, where: str) -> History:
+    """Read the bytes of a metadata file, gzip or not. Raises InputError for what is no table metadata."""
+    plain = _decompressed(content, where)
+    try:
+        document = json.loads(plain)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: is not JSON: {str(error)[:120]}") from None
+    if not isinstance(document, dict) or "format-version" not in document:
+        raise InputError(f"{where}: is JSON, but not the metadata of an Iceberg table: it has no format-version")
+    version = document["format-version"]
+    if version not in (1, 2, 3, 4) or isinstance(version, bool):
+        raise InputError(f"{where}: format-version is {version!r}, but must be 1, 2 or 3")
+    snapshots = _items(document, "snapshots", where)
+    commits = sorted((_commit(item, where) for item in snapshots), key=lambda commit: commit.timestamp_ms)
+    updates = _update_times(document, where)
+    commits, joined = _join_parts(commits, updates)
+    notes = []
+    if joined:
+        notes.append(f"{joined} commits made two snapshots at once, as PyIceberg's overwrite does: taken as one overwrite each")
+    branches = _branches(document)
+    if branches:
+        notes.append(f"commits to all branches are counted, also those to {', '.join(branches)}: they swap the same pointer")
+    changed = _changes_without_snapshot(commits, updates)
+    return History(
+        source=where,
+        commits=tuple(commits),
+        properties=_properties(document),
+        partitioned=_is_partitioned(document),
+        state=_state(document, snapshots, len(plain), commits),
+        other_changes_ms=changed,
+        manifest_list=_manifest_list(document, snapshots),
+        notes=tuple(notes),
+    )
+
+
+def _decompressed(content: bytes, where: str) -> bytes:
+    if content[:2] != b"\x1f\x8b":
+        return content
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{where}: is gzip that cannot be unpacked: {error}") from None
+
+
+def _items(document: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any]]:
+    value = document.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise InputError(f"{where}: {key}: must be a list of objects")
+    return value
+
+
+def _whole(item: Mapping[str, Any], key: str, where: str, most: int) -> int:
+    value = item.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise InputError(f"{where}: {key} is {str(value)[:60]!r}, but must be a whole number from 0 to {most}")
+    return value
+
+
+def _commit(item: Mapping[str, Any], where: str) -> Commit:
+    identity = _whole(item, "snapshot-id", f"{where}: snapshots", 2**63 - 1)
+    at = f"{where}: snapshot {identity}"
+    summary = item.get("summary") or {}
+    if not isinstance(summary, dict):
+        raise InputError(f"{at}: summary is {str(summary)[:60]!r}, but must be an object")
+    texts = {str(key): str(value) for key, value in summary.items() if isinstance(value, str | int | float)}
+    return Commit(identity, _whole(item, "timestamp-ms", at, _MOST_MS), texts.get("operation", ""), texts)
+
+
+def _update_times(document: Mapping[str, Any], where: str) -> list[int]:
+    """When metadata files were written, as far back as the log goes, oldest first."""
+    times = [_whole(item, "timestamp-ms", f"{where}: metadata-log", _MOST_MS) for item in _items(document, "metadata-log", where)]
+    if "last-updated-ms" in document:
+        times.append(_whole(document, "last-updated-ms", where, _MOST_MS))
+    return sorted(times)
+
+
+def _join_parts(commits: list[Commit], updates: list[int]) -> tuple[list[Commit], int]:
+    """Make one commit of a delete and the append that follows it at once, where no metadata file was written between."""
+    made: list[Commit] = []
+    joined = 0
+    written = set(updates)
+    for commit in commits:
+        last = made[-1] if made else None
+        if (
+            last is not None
+            and (last.operation, commit.operation) in (("delete", "append"), ("overwrite", "append"))
+            and commit.timestamp_ms - last.timestamp_ms <= _NEAR_MS
+            and updates
+            and updates[0] <= last.timestamp_ms
+            and last.timestamp_ms not in written
+        ):
+            made[-1] = Commit(commit.snapshot_id, commit.timestamp_ms, "overwrite", {**last.summary, **commit.summary})
+            joined += 1
+        else:
+            made.append(commit)
+    return made, joined
+
+
+def _changes_without_snapshot(commits: list[Commit], updates: list[int]) -> tuple[int, ...]:
+    """Metadata files after the first commit that stand at no snapshot's time."""
+    if not commits:
+        return ()
+    taken = {commit.timestamp_ms for commit in commits}
+    first = commits[0].timestamp_ms
+    return tuple(time for time in updates if time > first and time not in taken)
+
+
+def _manifest_list(document: Mapping[str, Any], snapshots: list[Mapping[str, Any]]) -> str | None:
+    current = document.get("current-snapshot-id")
+    lists = [item.get("manifest-list") for item in snapshots if item.get("snapshot-id") == current]
+    return lists[0] if lists and isinstance(lists[0], str) else None
+
+
+def _branches(document: Mapping[str, Any]) -> list[str]:
+    refs = document.get("refs")
+    if not isinstance(refs, dict):
+        return []
+    return sorted(
+        str(name) for name, ref in refs.items() if name != "main" and isinstance(ref, dict) and ref.get("type") == "branch"
+    )
+
+
+def _properties(document: Mapping[str, Any]) -> dict[str, str]:
+    properties = document.get("properties")
+    if not isinstance(properties, dict):
+        return {}
+    return {str(key): str(value) for key, value in properties.items() if isinstance(value, str | int | float | bool)}
+
+
+def _is_partitioned(document: Mapping[str, Any]) -> bool:
+    """Whether the default specification has fields (version 1 may have it as ``partition-spec``)."""
+    specs = document.get("partition-specs")
+    if isinstance(specs, list):
+        chosen = document.get("default-spec-id", 0)
+        return any(isinstance(spec, dict) and spec.get("spec-id") == chosen and bool(spec.get("fields")) for spec in specs)
+    return bool(document.get("partition-spec"))
+
+
+def _state(document: Mapping[str, Any], snapshots: list[Mapping[str, Any]], size_bytes: int, commits: list[Commit]) -> TableState:
+    per_snapshot = sum(len(json.dumps(item)) for item in snapshots) // max(len(snapshots), 1)
+    current = document.get("current-snapshot-id")
+    last = next((commit for commit in commits if commit.snapshot_id == current), commits[-1] if commits else None)
+    kept = None if last is None else last.count("manifests-kept")
+    created = None if last is None else last.count("manifests-created")
+    return TableState(
+        snapshots=len(snapshots),
+        manifests=None if kept is None or created is None else kept + created,
+        metadata_bytes=max(size_bytes - per_snapshot * len(snapshots), 0),
+        metadata_bytes_per_snapshot=per_snapshot,
+        data_files=None if last is None else last.count("total-data-files"),
+        delete_files=None if last is None else last.count("total-delete-files"),
+    )

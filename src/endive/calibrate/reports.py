@@ -1,0 +1,64 @@
+"""Commit reports, as Iceberg's reporters and REST catalogs keep them: one JSON object in each line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from endive.calibrate.errors import InputError
+
+_UNITS_MS = {"nanoseconds": 1e-6, "microseconds": 1e-3, "milliseconds": 1.0, "seconds": 1e3}
+
+
+@dataclass(frozen=True)
+class CommitReport:
+    """What a client says of a commit that succeeded: how many attempts it took and how long."""
+
+    snapshot_id: int | None
+    operation: str
+    attempts: int
+    duration_ms: float
+
+
+def read_reports(path: Path) -> tuple[CommitReport, ...]:
+    """Read commit reports; other reports among them are passed over. Raises InputError."""
+    try:
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode()
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    made = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            report = json.loads(line)
+        except ValueError:
+            raise InputError(f"{path}: line {number} is not JSON; commit reports are one JSON object in each line") from None
+        made.append(_report(report, f"{path}: line {number}"))
+    found = tuple(report for report in made if report is not None)
+    if not found:
+        raise InputError(f"{path}: has no commit report (an object with metrics of total-duration and attempts)")
+    return found
+
+
+def _report(report: Any, where: str) -> CommitReport | None:
+    if isinstance(report, dict) and isinstance(report.get("report"), dict):
+        report = report["report"]
+    if not isinstance(report, dict) or not isinstance(report.get("metrics"), dict) or "total-duration" not in report["metrics"]:
+        return None
+    metrics = report["metrics"]
+    try:
+        timer = metrics["total-duration"]
+        duration = float(timer["total-duration"]) * _UNITS_MS[timer.get("time-unit", "nanoseconds")]
+        attempts = int((metrics.get("attempts") or {"value": 1})["value"])
+        identity = report.get("snapshot-id")
+        found = CommitReport(None if identity is None else int(identity), str(report.get("operation", "")), attempts, duration)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{where}: is not a commit report: {type(error).__name__} {error}") from None
+    if found.attempts < 1 or not 0.0 <= found.duration_ms < 1e12:
+        raise InputError(f"{where}: {found.attempts} attempts in {found.duration_ms} ms cannot be")
+    return found

@@ -1,0 +1,161 @@
+"""Where a history comes from: a metadata file, the ``snapshots`` metadata table, or a catalog that PyIceberg knows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+
+from endive.calibrate.columns import read_rows
+from endive.calibrate.errors import InputError
+from endive.calibrate.history import Commit, History, TableState
+from endive.calibrate.metadata import parse_metadata
+
+_MOST_BYTES = 1 << 30
+_TABLES = (".parquet", ".pq", ".csv", ".tsv")
+
+
+def open_history(table: str, catalog: str | None = None) -> History:
+    """Read the history of a table.
+
+    ``table`` is the path or URL of a metadata.json, of the ``snapshots`` metadata table as Parquet or CSV, or a table's name in a
+    PyIceberg catalog (``catalog``, by default that of PyIceberg's configuration). Raises InputError.
+    """
+    name = table.lower()
+    if catalog is None and name.endswith(_TABLES):
+        return _from_snapshots_table(Path(table))
+    if catalog is None and (".json" in name or "/" in name or Path(table).exists()):
+        return _with_manifests(parse_metadata(read_bytes(table), table))
+    return _from_catalog(table, catalog)
+
+
+def read_bytes(location: str) -> bytes:
+    """Read a file that pyarrow's filesystems open: a path, file://, s3://, gs://, abfs://, hdfs://. Raises InputError."""
+    try:
+        filesystem, path = _filesystem(location)
+        info = filesystem.get_file_info(path)
+        if info.type == pa.fs.FileType.NotFound:
+            raise InputError(f"{location}: is not there")
+        if info.type == pa.fs.FileType.Directory:
+            raise InputError(f"{location}: is a directory; give one of its *.metadata.json")
+        if info.size is not None and info.size > _MOST_BYTES:
+            raise InputError(f"{location}: has {info.size:,} bytes; a metadata file of more than 1 GiB is not read")
+        with filesystem.open_input_file(path) as file:
+            return bytes(file.read())
+    except InputError:
+        raise
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise InputError(f"{location}: cannot be read: {_first_line(error)}") from None
+
+
+def _filesystem(location: str) -> tuple[Any, str]:
+    if "://" in location:
+        scheme = location.partition("://")[0]
+        if scheme in ("s3a", "s3n"):
+            location = "s3://" + location.partition("://")[2]
+        return pa.fs.FileSystem.from_uri(location)  # type: ignore[no-any-return]
+    return pa.fs.LocalFileSystem(), str(Path(location).resolve())
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0][:300] if text else type(error).__name__
+
+
+def _with_manifests(history: History) -> History:
+    """The history with what the current manifest list tells of the table, where it can be read; otherwise as it was."""
+    if history.manifest_list is None:
+        return history
+    try:
+        size = len(read_bytes(history.manifest_list))
+        manifests = _manifests(history.manifest_list)
+    except Exception:  # an unreadable list only leaves a number unknown, which the import then says
+        return history
+    data = [length for kind, length in manifests if kind == 0]
+    deletes = [length for kind, length in manifests if kind == 1]
+    lengths = data + deletes
+    state = replace(
+        history.state,
+        manifests=len(data),
+        delete_manifests=len(deletes),
+        manifest_bytes=sum(lengths) // len(lengths) if lengths else None,
+        manifest_list_bytes=size,
+    )
+    return replace(history, state=state)
+
+
+def _manifests(location: str) -> list[tuple[int, int]]:
+    """Content (0 data, 1 deletes) and length of each manifest of a list."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+    from pyiceberg.manifest import read_manifest_list
+
+    file = PyArrowFileIO().new_input(location)
+    return [(int(manifest.content), manifest.manifest_length) for manifest in read_manifest_list(file)]
+
+
+def _from_catalog(table: str, catalog: str | None) -> History:
+    """Load a table through PyIceberg; credentials and addresses are those of its configuration."""
+    try:
+        from pyiceberg.catalog import load_catalog
+    except ImportError:
+        raise InputError(f"{table}: reading a table from a catalog needs PyIceberg; install endive[probe]") from None
+    if "." not in table:
+        raise InputError(f"{table}: is no file, and no table of a catalog: that is NAMESPACE.TABLE, such as db.events")
+    try:
+        loaded = load_catalog(catalog).load_table(table)
+        content = loaded.metadata.model_dump_json(by_alias=True).encode()
+    except Exception as error:  # whatever a catalog raises becomes a sentence
+        name = catalog or "default"
+        raise InputError(f"{table}: cannot be loaded from catalog {name!r}: {type(error).__name__}: {_first_line(error)}") from None
+    return _with_manifests(parse_metadata(content, table))
+
+
+def _from_snapshots_table(path: Path) -> History:
+    """The ``snapshots`` metadata table of an engine: committed_at, snapshot_id, operation, summary."""
+    rows = read_rows(path)
+    missing = [name for name in ("committed_at", "snapshot_id") if name not in rows.column_names]
+    if missing:
+        raise InputError(f"{path}: has no column {missing[0]!r}, which the snapshots metadata table has")
+    commits = sorted((_row(row, path) for row in rows.to_pylist()), key=lambda commit: commit.timestamp_ms)
+    state = TableState(
+        snapshots=len(commits),
+        data_files=commits[-1].count("total-data-files") if commits else None,
+        delete_files=commits[-1].count("total-delete-files") if commits else None,
+    )
+    note = "a snapshots table has no properties of the table and no sizes of its metadata: defaults are used"
+    return History(str(path), tuple(commits), state=state, notes=(note,))
+
+
+def _row(row: dict[str, Any], path: Path) -> Commit:
+    summary = row.get("summary")
+    if isinstance(summary, str):
+        try:
+            summary = json.loads(summary)
+        except ValueError:
+            raise InputError(f"{path}: summary {summary[:60]!r} is not JSON") from None
+    pairs = summary.items() if isinstance(summary, dict) else summary or []
+    try:
+        texts = {str(key): str(value) for key, value in pairs if value is not None}
+        identity = int(row["snapshot_id"])
+    except (TypeError, ValueError):
+        raise InputError(f"{path}: row {str(row)[:120]} is not one of a snapshots table") from None
+    operation = row.get("operation") or texts.get("operation", "")
+    return Commit(identity, _milliseconds(row["committed_at"], path), str(operation), texts)
+
+
+def _milliseconds(value: Any, path: Path) -> int:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip().replace(" UTC", "+00:00"))
+        except ValueError:
+            raise InputError(f"{path}: committed_at {value!r} is not a time") from None
+    if isinstance(value, datetime):
+        return int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value if value > 10**11 else value * 1000
+    raise InputError(f"{path}: committed_at {value!r} is not a time")

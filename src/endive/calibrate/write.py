@@ -1,0 +1,80 @@
+"""An imported configuration as files: TOML with comments, and the ranges of its assumptions beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from endive.calibrate.errors import InputError
+from endive.calibrate.imported import Assumption, Imported
+
+_COMMENTS = {
+    "storage": "the store",
+    "catalog": "one table, whose pointer is swapped in the store",
+    "table": "the table as it is at the end of the history",
+    "transaction": "retries as the table's properties say, Iceberg's defaults otherwise",
+}
+
+
+def configuration_text(imported: Imported) -> str:
+    """Return the text of the configuration file."""
+    lines = [f"# Made by endive import from {imported.source}."]
+    lines += [f"# {note}" for note in imported.notes]
+    lines += ["#", "# What a history cannot tell, and what is assumed:"]
+    lines += [f"# - {each.about}: {each.assumed}" for each in imported.assumptions]
+    by_name = {cls.name: cls for cls in imported.classes}
+    for section, content in imported.tree.items():
+        if section == "workload":
+            continue
+        lines += ["", *([f"# {_COMMENTS[section]}"] if section in _COMMENTS else []), _dumped(section, content)]
+    for name, content in imported.tree["workload"].items():
+        cls = by_name.get(name)
+        lines += [""]
+        if cls is not None:
+            lines += [f"# {len(cls.commits):,} commits, {cls.process.words}"]
+        lines += [_dumped(f"workload.{name}", content)]
+    return "\n".join(lines) + "\n"
+
+
+def _dumped(section: str, content: dict[str, Any]) -> str:
+    """A section; keys with dots in them are Iceberg's names and are written as such."""
+    plain = {key: value for key, value in content.items() if "." not in key}
+    dotted = [f"{key} = {json.dumps(value)}" for key, value in content.items() if "." in key]
+    flat = [f"{key} = {_inline(value)}" for key, value in plain.items()]
+    return "\n".join([f"[{section}]", *flat, *dotted])
+
+
+def _inline(value: Any) -> str:
+    """A TOML value on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_inline(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_inline(item) for item in value) + "]"
+    return tomli_w.dumps({"x": value}).partition(" = ")[2].rstrip()
+
+
+def assumptions_path(configuration: Path) -> Path:
+    """Where the ranges of a configuration's assumptions lie."""
+    return configuration.with_suffix(".assumptions.json")
+
+
+def assumptions_text(imported: Imported) -> str:
+    """Return the assumptions with their ranges, as JSON."""
+    made = {"source": imported.source, "start_ms": imported.start_ms, "assumptions": [asdict(a) for a in imported.assumptions]}
+    return json.dumps(made, indent=2) + "\n"
+
+
+def read_assumptions(configuration: Path) -> tuple[Assumption, ...]:
+    """Read the assumptions beside a configuration; none if there is no such file. Raises InputError."""
+    path = assumptions_path(configuration)
+    if not path.exists():
+        return ()
+    try:
+        found = json.loads(path.read_text())["assumptions"]
+        return tuple(Assumption(str(a["about"]), str(a["assumed"]), dict(a["low"]), dict(a["high"])) for a in found)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: is not a file of assumptions: {error}") from None
