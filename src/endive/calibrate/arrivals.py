@@ -16,6 +16,9 @@ Floats = npt.NDArray[np.float64]
 _HOUR_MS = 3_600_000.0
 _DAY_MS = 24 * _HOUR_MS
 _LEAST_PERIODIC = 6
+_MOST_MISSED = 30.0
+"""So many slots of a period may pass for each commit."""
+_STEPS = 400
 _OF_SIXTY = (1, 2, 3, 5, 10, 15, 20, 30)
 _ROUND_MS = sorted(
     count * unit
@@ -40,65 +43,84 @@ class Process:
     late_ms: float = 0.0
     """Periodic: how much later than its slot the median commit is."""
     notes: tuple[str, ...] = field(default=())
+    even: dict[str, Any] | None = None
+    """The distribution of intervals, where they vary less than at random."""
 
 
-def recognise(times_ms: Floats, start_ms: float, end_ms: float) -> Process:
-    """Say how commits at these times come, in a history that goes from ``start_ms`` to ``end_ms``; phases count from its start."""
-    per_s = 1e3 * len(times_ms) / max(end_ms - start_ms, 1.0)
-    periodic = _periodic(times_ms, start_ms, per_s)
+def recognise(times_ms: Floats, zero_ms: float, first_ms: float, end_ms: float) -> Process:
+    """Say how commits at these times come, in a history from ``first_ms`` to ``end_ms``; phases count from ``zero_ms``."""
+    per_s = 1e3 * len(times_ms) / max(end_ms - first_ms, 1.0)
+    periodic = _periodic(times_ms, zero_ms)
     if periodic is not None:
         return periodic
-    scheduled = _daily(times_ms, start_ms, end_ms, per_s)
+    scheduled = _daily(times_ms, zero_ms, end_ms, per_s)
     if scheduled is not None:
         return scheduled
     return _renewal(times_ms, per_s)
 
 
-def _periodic(times_ms: Floats, start_ms: float, per_s: float) -> Process | None:
+def _periodic(times_ms: Floats, zero_ms: float) -> Process | None:
+    """Find an interval on whose slots nearly all commits lie; slots may be empty, and commits later than their slot."""
     if len(times_ms) < _LEAST_PERIODIC:
         return None
-    interval = float(np.median(np.diff(times_ms)))
-    if interval <= 0.0:
+    interval = _interval(times_ms)
+    if interval is None:
         return None
-    slots = np.zeros(len(times_ms))
-    offset = float(times_ms[0])
-    for _ in range(4):
-        steps = np.maximum(np.round(np.diff(times_ms) / interval), 1.0)
-        slots = np.concatenate([[0.0], np.cumsum(steps)])
-        line = stats.theilslopes(times_ms, slots) if len(times_ms) <= 400 else stats.linregress(slots, times_ms)
-        interval, offset = float(line.slope), float(line.intercept)
-        if interval <= 0.0:
-            return None
-    late = times_ms - (offset + interval * slots)
-    spread = float(np.quantile(late, 0.9) - np.quantile(late, 0.1)) / interval
-    kept = len(times_ms) / (float(slots[-1]) + 1.0)
-    if spread > 0.3 or kept < 0.5:
-        return None
-    interval = _rounded(interval, len(times_ms), float(late.std()))
-    since = np.sort((times_ms - start_ms) % interval)
-    earliest = _earliest(since, interval)
-    late_ms = float(np.median((times_ms - start_ms - earliest) % interval))
-    missed = 1.0 - kept
+    since = times_ms - zero_ms
+    earliest = _leading_edge(np.sort(since % interval), interval)
+    late = (since - earliest) % interval
+    late = np.where(late > 0.97 * interval, late - interval, late)  # a little before the edge
+    slots = np.unique(np.round((since - earliest - late) / interval))
+    missed = 1.0 - len(slots) / (float(slots[-1] - slots[0]) + 1.0)
     words = f"every {interval / 1000.0:g} s, first at {earliest / 1000.0:.3f} s"
     if missed > 0.005:
         words += f", {100 * missed:.1f} % of the slots without a commit"
-    phase = round(earliest, 3)
-    return Process(
-        words, {"periodic": {"interval_ms": float(f"{interval:.9g}"), "phase_ms": phase}}, 1e3 / interval, missed, late_ms
-    )
+    keys = {"periodic": {"interval_ms": float(f"{interval:.9g}"), "phase_ms": round(earliest, 3)}}
+    return Process(words, keys, 1e3 / interval, missed, float(np.median(late)))
 
 
-def _rounded(interval: float, count: int, deviation: float) -> float:
-    """The round interval next to it, if it lies within the error of the estimate."""
-    nearest = min(_ROUND_MS, key=lambda each: abs(math.log(each / interval)))
-    error = 4.0 * deviation * math.sqrt(12.0) / count**1.5 + 1.0 / count
-    return nearest if abs(nearest - interval) < max(error, 1e-4 * interval) else interval
+def _interval(times_ms: Floats) -> float | None:
+    """The interval at which times, folded, lie closest together, if they lie closer than chance would have them."""
+    gaps = np.diff(times_ms)
+    mean = float(gaps.mean())
+    if mean <= 0.0:
+        return None
+    steady = float(gaps.std()) < 0.15 * mean
+    lengths = {each: _concentration(times_ms, each) for each in _ROUND_MS if mean / _MOST_MISSED <= each <= 1.3 * mean}
+    most = max(lengths.values(), default=0.0)
+    if most > 0.6 and (steady or len(times_ms) * most**2 > math.log(len(lengths)) + 5.0):
+        return max(each for each, length in lengths.items() if length >= most - 0.005)  # parts of an interval fold as well
+    own = _searched(times_ms, float(np.median(gaps)))
+    length = _concentration(times_ms, own)
+    significant = len(times_ms) * length**2 > math.log(_STEPS) + 7.0
+    return own if length > 0.8 and (significant or steady) else None
 
 
-def _earliest(since: Floats, interval: float) -> float:
-    """The first of times on a circle: where the largest gap ends."""
-    gaps = np.diff(np.append(since, since[0] + interval))
-    return float(since[(int(np.argmax(gaps)) + 1) % len(since)])
+def _concentration(times_ms: Floats, interval: float) -> float:
+    """How close times lie when folded by an interval: 1 all at one point, near 0 at random."""
+    return float(abs(np.exp(2j * np.pi * ((times_ms - times_ms[0]) % interval) / interval).mean()))
+
+
+def _searched(times_ms: Floats, near: float) -> float:
+    """The interval near a first guess at which times lie closest; the window narrows as more of the history is taken."""
+    width = 0.05
+    found = near
+    for count in (12, 48, 192, 768, len(times_ms)):
+        part = times_ms[:count]
+        tried = found * np.linspace(1.0 - width, 1.0 + width, _STEPS)
+        found = float(tried[int(np.argmax([_concentration(part, float(each)) for each in tried]))])
+        width = min(width, 0.5 * found / max(float(part[-1] - part[0]), found))
+        if count >= len(times_ms):
+            break
+    return found
+
+
+def _leading_edge(phases: Floats, interval: float) -> float:
+    """Where on the circle the densest cluster begins: commits that were not held up."""
+    window = 0.1 * interval
+    twice = np.concatenate([phases, phases + interval])
+    counts = np.searchsorted(twice, phases + window, side="right") - np.arange(len(phases))
+    return float(phases[int(np.argmax(counts))])
 
 
 def _daily(times_ms: Floats, start_ms: float, end_ms: float, per_s: float) -> Process | None:
@@ -139,6 +161,10 @@ def _renewal(times_ms: Floats, per_s: float) -> Process:
     if abs(variation - 1.0) <= max(error, 0.15):
         return Process(f"{per_s:.4g} per second, at random", {"rate": float(f"{per_s:.6g}")}, per_s, notes=few)
     sigma = math.sqrt(math.log1p(variation * variation))
-    keys = {"inter_arrival": {"distribution": "lognormal", "mean": float(f"{mean:.6g}"), "sigma": float(f"{sigma:.4g}")}}
-    kind = "in bursts" if variation > 1.0 else "more evenly than at random"
-    return Process(f"{per_s:.4g} per second, {kind} (intervals vary by {variation:.2f} of their mean)", keys, per_s)
+    intervals = {"distribution": "lognormal", "mean": float(f"{mean:.6g}"), "sigma": float(f"{sigma:.4g}")}
+    vary = f"(intervals vary by {variation:.2f} of their mean)"
+    if variation > 1.0:
+        return Process(f"{per_s:.4g} per second, in bursts {vary}", {"inter_arrival": intervals}, per_s)
+    words = f"{per_s:.4g} per second, more evenly than at random {vary}"
+    at_random = {"distribution": "exponential", "mean": float(f"{mean:.6g}")}
+    return Process(words, {"inter_arrival": at_random}, per_s, even=intervals)

@@ -49,6 +49,8 @@ def client_of(history: History) -> tuple[str, str]:
     python = [c for c in history.commits if "pyiceberg" in c.summary.get("iceberg-version", "").lower() or "pyiceberg" in c.engine]
     if python and len(python) * 2 >= len(history.commits):
         return "pyiceberg", "summaries name PyIceberg"
+    if any(c.operation == "replace" or _deletes_with([c]) for c in history.commits):
+        return "iceberg", "there are compactions or delete files, which PyIceberg does not write"
     if len(java) * 2 >= len(history.commits):
         return "iceberg", "summaries name an engine that uses Iceberg's Java library"
     return "pyiceberg", "summaries name no engine, as those of PyIceberg; say --client iceberg if it was another"
@@ -59,20 +61,15 @@ def observe_classes(history: History, start_ms: float, client: str) -> list[Obse
     groups: dict[tuple[str, str], list[Commit]] = {}
     for commit in history.commits:
         groups.setdefault((commit.operation or "append", commit.engine), []).append(commit)
-    end_ms = _end(history, start_ms)
+    end_ms = history.commits[-1].timestamp_ms + history.span_ms / max(len(history.commits) - 1, 1)
+    first_ms = float(history.commits[0].timestamp_ms)
     found: list[ObservedClass] = []
     for (operation, engine), commits in sorted(groups.items()):
         for application, own in _by_application(commits):
             for size, part in _by_added_files(own):
                 name = _name(operation, engine, application, size, {each.name for each in found})
-                found.append(_observed(name, part, start_ms, end_ms, client))
+                found.append(_observed(name, part, (start_ms, first_ms, end_ms), client))
     return found
-
-
-def _end(history: History, start_ms: float) -> float:
-    """The end of the observation: a mean interval after the last commit."""
-    count = len(history.commits)
-    return history.commits[-1].timestamp_ms + (history.commits[-1].timestamp_ms - start_ms) / max(count, 1)
 
 
 def _by_application(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
@@ -109,12 +106,12 @@ def _name(operation: str, engine: str, application: str, size: str, taken: set[s
     return name
 
 
-def _observed(name: str, commits: Sequence[Commit], start_ms: float, end_ms: float, client: str) -> ObservedClass:
+def _observed(name: str, commits: Sequence[Commit], span: tuple[float, float, float], client: str) -> ObservedClass:
     times = np.array([commit.timestamp_ms for commit in commits], np.float64)
     operation, deletes, guessed = _operation(commits, client)
     changed = [count for count in (commit.count("changed-partition-count") for commit in commits) if count is not None]
     partitions = float(np.mean(changed)) if changed and np.mean(changed) >= 1.0 else None
-    return ObservedClass(name, operation, tuple(commits), recognise(times, start_ms, end_ms), partitions, deletes, guessed)
+    return ObservedClass(name, operation, tuple(commits), recognise(times, *span), partitions, deletes, guessed)
 
 
 def _operation(commits: Sequence[Commit], client: str) -> tuple[str, str | None, str]:

@@ -13,12 +13,14 @@ from endive.calibrate.classes import ObservedClass, client_of, observe_classes
 from endive.calibrate.errors import InputError
 from endive.calibrate.history import History, moment
 from endive.calibrate.reports import CommitReport
+from endive.table import PYICEBERG_OPERATIONS
 
 Tree = dict[str, Any]
 STORE_SCALE = "store_scale"
 """In an assumption's range: not a key of the file, but a factor on all latencies of the store."""
 _VALIDATING = ("overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete", "validated_overwrite")
 _MINUTE_MS = 60_000
+_MOST_FAILED = 0.97
 _MOST_MS = 7 * 24 * 3_600_000
 _PROPERTIES = {
     "commit.retry.num-retries": ("transaction", int),
@@ -79,12 +81,14 @@ def import_history(
         "catalog": {"num_tables": 1, "table_metadata_inlined": False},
         "table": _table(history, assumptions),
         "transaction": {"commit_path": path, "retry_policy": "iceberg"},
-        "workload": {cls.name: _section(cls, durations.get(cls.name)) for cls in classes},
+        "workload": {cls.name: _section(cls, path, durations.get(cls.name)) for cls in classes},
     }
     _add_expiry(tree, history, start, assumptions, path)
     _add_properties(tree, history, classes)
+    _assume_appends(classes, assumptions)
     _assume_store(assumptions, provider, bool(reports))
-    _assume_failures(tree, classes, reports, assumptions)
+    _assume_even_arrivals(classes, assumptions)
+    _assume_failures(tree, classes, durations, assumptions)
     _assume_runtimes(tree, classes, assumptions)
     _assume_conflicts(tree, classes, history, assumptions)
     notes = [*history.notes, f"time 0 is {moment(start)}; the last commit is {moment(history.commits[-1].timestamp_ms)}"]
@@ -109,8 +113,10 @@ def _durations(classes: Sequence[ObservedClass], reports: Sequence[CommitReport]
     return found
 
 
-def _section(cls: ObservedClass, reports: Sequence[CommitReport] | None) -> Tree:
+def _section(cls: ObservedClass, path: str, reports: Sequence[CommitReport] | None) -> Tree:
     section: Tree = {"operation": cls.operation}
+    if path == "pyiceberg" and cls.operation not in PYICEBERG_OPERATIONS:
+        section["commit_path"] = "iceberg"
     keys = dict(cls.process.keys)
     hourly = keys.pop("hourly", None)
     if hourly is not None:
@@ -138,7 +144,10 @@ def _table(history: History, assumptions: list[Assumption]) -> Tree:
         table["snapshots"] = state.snapshots
     if state.manifest_bytes:
         table["manifest_bytes"] = state.manifest_bytes
-        table["manifest_header_bytes"] = min(6_900, state.manifest_bytes)
+        table["manifest_header_bytes"] = min(6_900, int(0.97 * state.manifest_bytes))
+    if state.manifest_list_bytes and state.manifests is not None:
+        listed = state.manifests + (state.delete_manifests or 0)
+        table["manifest_list_bytes"] = max(state.manifest_list_bytes - 42 * listed, 0)
     if state.manifests is None:
         guess = min(max(state.data_files or len(history.commits), 1), 100)
         table["manifests"] = guess
@@ -155,7 +164,8 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
     from endive.calibrate.arrivals import recognise
 
     times = np.array(history.other_changes_ms, np.float64)
-    process = recognise(times, start, float(max(times[-1], history.commits[-1].timestamp_ms)))
+    last = float(max(times[-1], history.commits[-1].timestamp_ms))
+    process = recognise(times, start, float(history.commits[0].timestamp_ms), last)
     keys = {key: value for key, value in process.keys.items() if key != "hourly"} or {"rate": process.per_s}
     section = {"operation": "expire_snapshots", "runtime": {"distribution": "fixed", "value": 0.0}, **keys}
     tree["workload"]["metadata_changes"] = section
@@ -189,21 +199,28 @@ def _value(text: str, kind: type) -> Any:
     return value if value >= 0 else None
 
 
+def _assume_appends(classes: Sequence[ObservedClass], assumptions: list[Assumption]) -> None:
+    """Whether an append merges manifests shows only where it did."""
+    guessed = [cls for cls in classes if cls.operation == "merge_append" and cls.guessed]
+    if guessed:
+        low = {f"workload.{cls.name}.operation": "fast_append" for cls in guessed}
+        assumptions.append(Assumption("appends", "taken to merge manifests, as batch jobs and Flink's sink do", low))
+
+
 def _assume_store(assumptions: list[Assumption], provider: str | None, reported: bool) -> None:
     if reported:
-        assumptions.append(
-            Assumption("latencies", "scaled so that a commit lasts as long as reports say", {STORE_SCALE: 0.9}, {STORE_SCALE: 1.1})
-        )
+        text = "scaled so that a commit lasts as long as reports say; a table that grew was faster then"
+        assumptions.append(Assumption("latencies", text, {STORE_SCALE: 0.8}, {STORE_SCALE: 1.25}))
         return
     named = f"those of {provider}" if provider else "those of S3; say --provider for another store"
     assumptions.append(Assumption("latencies", f"not in a history: {named}", {STORE_SCALE: 0.5}, {STORE_SCALE: 2.0}))
 
 
 def _assume_failures(
-    tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[CommitReport], assumptions: list[Assumption]
+    tree: Tree, classes: Sequence[ObservedClass], reports: Mapping[str, Sequence[CommitReport]], assumptions: list[Assumption]
 ) -> None:
     """What failed left no snapshot: slots of a period that are empty, and attempts that were needed, tell of it."""
-    failed = _failing_share(tree, reports)
+    most_attempts = int(tree["transaction"].get("commit.retry.num-retries", 4)) + 1
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     told = []
@@ -212,24 +229,50 @@ def _assume_failures(
         if "periodic" in section:
             told.append(f"{100 * cls.process.missed:.1f} % of the slots of {cls.name} are empty")
             continue
-        most = 1.0 / (1.0 - min(max(2.0 * failed, 0.02), 0.5)) if reports else 1.25
-        key, at = _rate(cls.name, section, 1.0 / (1.0 - failed))
-        _put(tree, key, at)
-        low[key] = _rate(cls.name, section, 1.0 - failed)[1]
-        high[key] = _rate(cls.name, section, most * (1.0 - failed))[1]
-    share = f"{100 * failed:.2g} % more are submitted than commit, by the attempts in reports" if reports else "none failed"
-    text = "; ".join([f"operations that failed are not in a history: {share}", *told])
+        own = reports.get(cls.name, ())
+        failed = _failing_share([report.attempts for report in own], most_attempts)
+        most = min(max(2.0 * failed, 0.05), _MOST_FAILED) if own else 0.2
+        if own:
+            told.append(f"{100 * failed:.2g} % of {cls.name} fail, by the attempts in reports")
+        for share, into in ((0.0, low), (most, high)):
+            key, value = _rate(cls.name, section, 1.0 / (1.0 - share))
+            into[key] = value
+        key, value = _rate(cls.name, section, 1.0 / (1.0 - failed))
+        _put(tree, key, value)
+    text = "; ".join(["operations that failed are not in a history", *(told or ["none are taken to have failed"])])
     assumptions.append(Assumption("failed operations", text, low, high))
 
 
-def _failing_share(tree: Tree, reports: Sequence[CommitReport]) -> float:
-    """The share of operations that used up their attempts, if each attempt is lost with the same probability."""
-    if not reports:
+def _failing_share(attempts: Sequence[int], most: int) -> float:
+    """The share of operations that used up their attempts, if each attempt is lost with the same probability.
+
+    Only successes are reported: their attempts are geometric, cut off at ``most``, and the probability follows from their mean.
+    """
+    if not attempts:
         return 0.0
-    attempts = float(np.mean([report.attempts for report in reports]))
-    most = int(tree["transaction"].get("commit.retry.num-retries", 4)) + 1
-    lost = 1.0 - 1.0 / attempts
-    return min(float(lost**most), 0.5)
+    mean = float(np.mean(attempts))
+    counts = np.arange(1, most + 1)
+
+    def cut_mean(lost: float) -> float:
+        weights = lost ** (counts - 1.0)
+        return float((weights * counts).sum() / weights.sum())
+
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if cut_mean(middle) < mean else (low, middle)
+    return min(low**most, _MOST_FAILED)
+
+
+def _assume_even_arrivals(classes: Sequence[ObservedClass], assumptions: list[Assumption]) -> None:
+    """Commits of a busy table follow each other more evenly than their submissions, which are therefore taken to be at random."""
+    low: dict[str, Any] = {}
+    for cls in classes:
+        if cls.process.even:
+            low[f"workload.{cls.name}.inter_arrival"] = cls.process.even
+    if low:
+        text = "commits come more evenly than at random, which a busy table makes of any submissions: taken to be at random"
+        assumptions.append(Assumption("arrivals", text, low))
 
 
 def _rate(name: str, section: Tree, factor: float) -> tuple[str, Any]:
@@ -264,7 +307,9 @@ def _assume_runtimes(tree: Tree, classes: Sequence[ObservedClass], assumptions: 
         low[f"workload.{cls.name}.runtime.value"] = 0.0
         high[f"workload.{cls.name}.runtime.value"] = float(f"{0.9 * interval_ms:.4g}")
     if low:
-        text = "not in a history: a fifth of the interval between its commits, at most a minute; from nothing to all of the interval"
+        text = (
+            "not in a history: a fifth of the interval between its commits, at most a minute; from nothing to all of the interval"
+        )
         assumptions.append(Assumption("runtimes of operations that validate", text, low, high))
 
 

@@ -157,7 +157,7 @@ def _is_partitioned(document: Mapping[str, Any]) -> bool:
 
 
 def _state(document: Mapping[str, Any], snapshots: list[Mapping[str, Any]], size_bytes: int, commits: list[Commit]) -> TableState:
-    per_snapshot = sum(len(json.dumps(item)) for item in snapshots) // max(len(snapshots), 1)
+    per_snapshot = sum(len(json.dumps(item, separators=(",", ":"))) + 1 for item in snapshots) // max(len(snapshots), 1)
     current = document.get("current-snapshot-id")
     last = next((commit for commit in commits if commit.snapshot_id == current), commits[-1] if commits else None)
     kept = None if last is None else last.count("manifests-kept")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,12 +13,17 @@ import tomli_w
 from endive.calibrate.errors import InputError
 from endive.calibrate.fit import Fit, quantile_interval
 from endive.storage import (
+    EmpiricalLatency,
     FixedLatency,
+    GammaLatency,
     LognormalLatency,
+    MixtureLatency,
     NormalLatency,
     QuantileDistribution,
+    ShiftedLognormalLatency,
     SizeBasedLatency,
     StorageProfile,
+    TableLatency,
 )
 from endive.storage.profiles import parse_profile
 
@@ -98,6 +104,37 @@ def profile_text(
     return text
 
 
+def scaled_profile_text(profile: StorageProfile, factor: float) -> str:
+    """Return the text of a profile whose latencies are all ``factor`` times as long."""
+    tree: dict[str, Any] = {
+        "name": f"{profile.name} x {factor:.3g}",
+        "min_latency_ms": profile.min_latency_ms * factor,
+        "tail_append": profile.tail_append,
+        "source": f"latencies of {profile.name}, {factor:.4g} times as long",
+    }
+    for access, by_kind in (("read", profile.reads), ("write", profile.writes)):
+        tree[access] = _times(_keys_of(by_kind["*"]), factor)
+        tree[access] |= {kind: _times(_keys_of(each), factor) for kind, each in by_kind.items() if kind != "*"}
+    for name in ("cas", "failed_cas", "append", "failed_append", "compaction", "log_entry_read"):
+        found = getattr(profile, name)
+        if found is not None:
+            tree[name] = _times(_keys_of(found), factor)
+    text = tomli_w.dumps(tree)
+    _check(text, profile.name)
+    return text
+
+
+def _times(keys: Mapping[str, Any], factor: float) -> dict[str, Any]:
+    """The keys of a distribution with its times longer by a factor; shapes and shares stay."""
+    made: dict[str, Any] = {}
+    for key, value in keys.items():
+        if not key.endswith("_ms"):
+            made[key] = value
+        else:
+            made[key] = [each * factor for each in value] if isinstance(value, list) else value * factor
+    return made
+
+
 def _section(key: str, fit: Fit) -> list[str]:
     told = describe(fit)
     interval = told["interval_95"]["p99_ms"]
@@ -131,7 +168,7 @@ def _assumed_keys(key: str, why: str, by_name: Mapping[str, Fit], base: StorageP
     return _rounded(_keys_of(found))
 
 
-def _keys_of(distribution: QuantileDistribution) -> dict[str, float]:
+def _keys_of(distribution: QuantileDistribution) -> dict[str, Any]:
     """The keys of a profile that mean a distribution."""
     if isinstance(distribution, LognormalLatency):
         return {"median_ms": math.exp(distribution.mu), "sigma": distribution.sigma}
@@ -145,11 +182,32 @@ def _keys_of(distribution: QuantileDistribution) -> dict[str, float]:
         return {"mean_ms": distribution.mean_ms, "stddev_ms": distribution.stddev_ms}
     if isinstance(distribution, FixedLatency):
         return {"fixed_ms": distribution.latency_ms}
+    if isinstance(distribution, TableLatency):
+        return _table_keys(distribution)
     probabilities = [0.001, 0.01, 0.05, *(n / 10 for n in range(1, 10)), 0.95, 0.99, 0.999, 0.9999]
-    return {"probabilities": probabilities, "quantiles_ms": [distribution.at(p) for p in probabilities]}  # type: ignore[dict-item]
+    return {"probabilities": probabilities, "quantiles_ms": [distribution.at(p) for p in probabilities]}
+
+
+def _table_keys(distribution: TableLatency) -> dict[str, Any]:
+    keys: dict[str, Any]
+    if isinstance(distribution, ShiftedLognormalLatency):
+        median = distribution.shift_ms + distribution.median_above_ms
+        keys = {"shift_ms": distribution.shift_ms, "median_ms": median, "sigma": distribution.sigma}
+    elif isinstance(distribution, GammaLatency):
+        keys = {"mean_ms": distribution.mean_ms, "shape": distribution.shape}
+    elif isinstance(distribution, MixtureLatency):
+        keys = {
+            "median_ms": distribution.first_median_ms,
+            "sigma": distribution.first_sigma,
+            "second_median_ms": distribution.second_median_ms,
+            "second_sigma": distribution.second_sigma,
+            "second_share": distribution.second_share,
+        }
+    else:
+        assert isinstance(distribution, EmpiricalLatency)
+        keys = {"probabilities": list(distribution.probabilities), "quantiles_ms": list(distribution.quantiles_ms)}
+    return keys | ({"per_mib_ms": distribution.latency_per_mib_ms} if distribution.latency_per_mib_ms else {})
 
 
 def _check(text: str, name: str) -> None:
-    import tomllib
-
     parse_profile(tomllib.loads(text), name)

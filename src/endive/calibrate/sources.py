@@ -133,12 +133,12 @@ def _from_snapshots_table(path: Path) -> History:
 
 def _row(row: dict[str, Any], path: Path) -> Commit:
     summary = row.get("summary")
-    if isinstance(summary, str):
+    if isinstance(summary, str) and summary.strip():
         try:
             summary = json.loads(summary)
         except ValueError:
             raise InputError(f"{path}: summary {summary[:60]!r} is not JSON") from None
-    pairs = summary.items() if isinstance(summary, dict) else summary or []
+    pairs = summary.items() if isinstance(summary, dict) else [] if isinstance(summary, str) else summary or []
     try:
         texts = {str(key): str(value) for key, value in pairs if value is not None}
         identity = int(row["snapshot_id"])

@@ -22,10 +22,10 @@ _COMMENTS = {
 
 def configuration_text(imported: Imported) -> str:
     """Return the text of the configuration file."""
-    lines = [f"# Made by endive import from {imported.source}."]
-    lines += [f"# {note}" for note in imported.notes]
+    lines = [_comment(f"Made by endive import from {imported.source}.")]
+    lines += [_comment(note) for note in imported.notes]
     lines += ["#", "# What a history cannot tell, and what is assumed:"]
-    lines += [f"# - {each.about}: {each.assumed}" for each in imported.assumptions]
+    lines += [_comment(f"- {each.about}: {each.assumed}") for each in imported.assumptions]
     by_name = {cls.name: cls for cls in imported.classes}
     for section, content in imported.tree.items():
         if section == "workload":
@@ -38,6 +38,11 @@ def configuration_text(imported: Imported) -> str:
             lines += [f"# {len(cls.commits):,} commits, {cls.process.words}"]
         lines += [_dumped(f"workload.{name}", content)]
     return "\n".join(lines) + "\n"
+
+
+def _comment(text: str) -> str:
+    """One line of a comment, whatever a table's names have in them."""
+    return "# " + " ".join(text.encode("utf-8", "replace").decode().split())
 
 
 def _dumped(section: str, content: dict[str, Any]) -> str:

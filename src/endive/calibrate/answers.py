@@ -1,0 +1,165 @@
+"""What a configuration predicts, class by class, with the range that its assumptions leave open."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+from scipy import stats
+
+from endive.calibrate.imported import STORE_SCALE, Assumption
+from endive.calibrate.profile import scaled_profile_text
+from endive.config import build_simulation_config
+from endive.config.load import load_document
+from endive.config.storage import storage_profile
+from endive.simulation import RESULT_SCHEMA
+from endive.simulation.runner import Simulation
+
+Floats = npt.NDArray[np.float64]
+SEEDS = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the transactions of a class, over all seeds; percentiles and attempts are those of commits."""
+
+    submitted: int
+    committed: int
+    attempts: float
+    p50_ms: float
+    p95_ms: float
+    commits_per_s: float
+
+    @property
+    def success(self) -> float:
+        """The share of finished transactions that committed."""
+        return self.committed / self.submitted if self.submitted else math.nan
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The prediction for a class, and the least and greatest success, p50 and attempts over the ranges of assumptions.
+
+    The range of success has the 95 % interval of chance within it.
+    """
+
+    name: str
+    base: Outcome
+    success: tuple[float, float]
+    p50_ms: tuple[float, float]
+    attempts: tuple[float, float]
+    widest: str
+    """The assumption that moves success the most; empty if none does."""
+
+
+def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> pd.DataFrame:
+    """Run a configuration with each seed and return all rows, with the seed as a column."""
+    frames = []
+    with tempfile.TemporaryDirectory() as folder:
+        changed = _with_store(path, dict(overrides), Path(folder))
+        for seed in seeds:
+            document = load_document(path, {**changed, "simulation.seed": seed})
+            batches: list[pa.RecordBatch] = []
+            Simulation(build_simulation_config(document)).stream(batches.append)
+            frames.append(pa.Table.from_batches(batches, schema=RESULT_SCHEMA).to_pandas().assign(seed=seed))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _with_store(path: Path, overrides: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Replace a factor on latencies by a profile with latencies so many times as long."""
+    factor = overrides.pop(STORE_SCALE, None)
+    if factor is None:
+        return overrides
+    profile = storage_profile(load_document(path, overrides).storage)
+    scaled = folder / "scaled.toml"
+    scaled.write_text(scaled_profile_text(profile, float(factor)))
+    return {**overrides, "storage.provider": str(scaled)}
+
+
+def outcomes(rows: pd.DataFrame, duration_ms: float) -> dict[str, Outcome]:
+    """What became of each class; transactions in flight at the end are left out."""
+    seeds = rows["seed"].nunique()
+    made = {}
+    for name, own in rows.groupby("workload_class"):
+        finished = own[own["status"] != "in_flight"]
+        committed = finished[finished["status"] == "committed"]
+        latencies = committed["commit_latency"].to_numpy()
+        made[str(name)] = Outcome(
+            submitted=len(finished),
+            committed=len(committed),
+            attempts=float(committed["n_retries"].mean() + 1.0) if len(committed) else math.nan,
+            p50_ms=_percentile(latencies, 0.5),
+            p95_ms=_percentile(latencies, 0.95),
+            commits_per_s=1e3 * len(committed) / (duration_ms * seeds),
+        )
+    return made
+
+
+def _percentile(values: Floats, p: float) -> float:
+    return float(np.quantile(values, p)) if len(values) else math.nan
+
+
+def answers(path: Path, assumptions: Sequence[Assumption], overrides: Mapping[str, Any] | None = None) -> list[Answer]:
+    """Predict each class of a configuration, and again with each assumption at both ends of its range, one at a time.
+
+    ``overrides`` are keys of the configuration that are changed in all of these runs, and win over assumptions.
+    """
+    given = dict(overrides or {})
+    duration = load_document(path, given).simulation.duration_ms
+    base = outcomes(simulate(path, given), duration)
+    moved: dict[str, list[tuple[str, Outcome]]] = {name: [] for name in base}
+    for assumption in assumptions:
+        for end in (assumption.low, assumption.high):
+            changes = {key: value for key, value in end.items() if key not in given}
+            if not changes or (STORE_SCALE in changes and "storage.provider" in given):
+                continue
+            for name, outcome in outcomes(simulate(path, {**given, **changes}, SEEDS[:2]), duration).items():
+                moved.setdefault(name, []).append((assumption.about, outcome))
+    return [_answer(name, outcome, moved[name]) for name, outcome in base.items()]
+
+
+def _answer(name: str, base: Outcome, moved: Sequence[tuple[str, Outcome]]) -> Answer:
+    all_outcomes = [base, *(outcome for _, outcome in moved)]
+
+    def extent(values: Sequence[float]) -> tuple[float, float]:
+        known = [value for value in values if not math.isnan(value)]
+        return (min(known), max(known)) if known else (math.nan, math.nan)
+
+    shifts = [(abs(outcome.success - base.success), about) for about, outcome in moved if not math.isnan(outcome.success)]
+    widest = max(shifts, default=(0.0, ""))
+    return Answer(
+        name,
+        base,
+        extent([*_by_chance(base), *(outcome.success for outcome in all_outcomes)]),
+        extent([outcome.p50_ms for outcome in all_outcomes]),
+        extent([outcome.attempts for outcome in all_outcomes]),
+        widest[1] if widest[0] > 0.001 else "",
+    )
+
+
+def _by_chance(outcome: Outcome) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson)."""
+    if not outcome.submitted:
+        return math.nan, math.nan
+    interval = stats.binomtest(outcome.committed, outcome.submitted).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def fit_store(path: Path, durations_ms: Sequence[float], rounds: int = 4) -> float:
+    """Find the factor on the store's latencies at which commits of one attempt last, in the median, as long as these did."""
+    target, factor = float(np.median(durations_ms)), 1.0
+    for _ in range(rounds):
+        rows = simulate(path, {STORE_SCALE: factor}, SEEDS[:1])
+        single = rows[(rows["status"] == "committed") & (rows["n_retries"] == 0)]["commit_latency"]
+        if not len(single):
+            return factor
+        factor *= target / float(single.median())
+    return factor

@@ -1,0 +1,149 @@
+"""``endive import``: from a table's history to a configuration."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.inputs import input_errors
+from endive.cli.output import Output, output_for
+
+if TYPE_CHECKING:
+    from endive.calibrate.answers import Answer
+    from endive.calibrate.imported import Imported
+
+TableArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="metadata.json (path or URL), the snapshots metadata table (Parquet, CSV), or NAMESPACE.TABLE of a PyIceberg catalog.",
+        show_default=False,
+    ),
+]
+CatalogOption = Annotated[str | None, typer.Option(metavar="NAME", help="PyIceberg catalog that has the table. Default: its own.")]
+ReportsOption = Annotated[Path | None, typer.Option(metavar="FILE", help="Commit reports of the table, JSON lines.")]
+
+
+@app.command(name="import")
+def import_(
+    table: TableArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The configuration to write.")] = Path("mine.toml"),
+    catalog: CatalogOption = None,
+    reports: ReportsOption = None,
+    provider: Annotated[str | None, typer.Option(help="The store: a built-in provider or a profile. Default: s3, assumed.")] = None,
+    client: Annotated[
+        Literal["iceberg", "pyiceberg"] | None, typer.Option(help="Whose commit path. Default: as summaries say.")
+    ] = None,
+    answer: Annotated[bool, typer.Option("--answer/--no-answer", help="Also simulate it, with the range of assumptions.")] = True,
+    json: JsonFlag = False,
+) -> None:
+    """Read a table's history and write a configuration with its classes, rates, table state and properties."""
+    output = output_for(json)
+    with exit_codes(output), input_errors(output):
+        from endive.calibrate.imported import import_history
+        from endive.calibrate.reports import read_reports
+        from endive.calibrate.sources import open_history
+
+        found = () if reports is None else read_reports(reports)
+        imported = import_history(open_history(table, catalog), reports=found, provider=provider, client=client)
+        written = write_imported(imported, out, [report.duration_ms for report in found if report.attempts == 1])
+        result: dict[str, Any] = {
+            "configuration": str(out),
+            "written": [str(path) for path in written],
+            "classes": [
+                {"name": c.name, "operation": c.operation, "commits": len(c.commits), "arrivals": c.process.words}
+                for c in imported.classes
+            ],
+            "assumptions": [{"about": each.about, "assumed": each.assumed} for each in imported.assumptions],
+            "notes": list(imported.notes),
+        }
+        rows = [(c.name, c.operation, f"{len(c.commits):,}", c.process.words) for c in imported.classes]
+        output.table(f"Classes of {table}", ("class", "operation", "commits", "arrivals"), rows)
+        for note in imported.notes:
+            output.note(note)
+        output.text("\nWhat a history cannot tell, and what is assumed:")
+        for each in imported.assumptions:
+            output.text(f"- {each.about}: {each.assumed}")
+        if answer:
+            from endive.calibrate.answers import answers
+
+            made = answers(out, imported.assumptions)
+            result["answers"] = [answer_data(each) for each in made]
+            show_answers(output, "\nSimulated, with the range that the assumptions leave open", made)
+        output.result(result)
+        output.text(f"\nwrote {', '.join(str(path) for path in written)}; now: endive run {out}")
+
+
+def write_imported(imported: Imported, out: Path, single_attempts_ms: list[float]) -> list[Path]:
+    """Write the configuration, its assumptions and, where reports tell latencies, the store that fits them; return the files."""
+    from endive.calibrate.answers import fit_store
+    from endive.calibrate.profile import scaled_profile_text
+    from endive.calibrate.write import assumptions_path, assumptions_text, configuration_text
+    from endive.config.load import check_document, load_document
+    from endive.config.storage import storage_profile
+    from endive.files import write_text
+
+    text = configuration_text(imported)
+    check_document(tomllib.loads(text), str(out), out.parent)
+    write_text(out, text)
+    beside = assumptions_path(out)
+    write_text(beside, assumptions_text(imported))
+    written = [out, beside]
+    if single_attempts_ms:
+        factor = fit_store(out, single_attempts_ms)
+        store = out.with_suffix(".store.toml")
+        write_text(store, scaled_profile_text(storage_profile(load_document(out).storage), factor))
+        imported.tree["storage"]["provider"] = store.name
+        write_text(out, configuration_text(imported))
+        written.append(store)
+    return written
+
+
+def answer_data(answer: Answer) -> dict[str, Any]:
+    """An answer as plain values; what is not known is null."""
+
+    def plain(value: float) -> float | None:
+        return None if value != value else value
+
+    return {
+        "class": answer.name,
+        "success": plain(answer.base.success),
+        "success_range": [plain(end) for end in answer.success],
+        "p50_ms": plain(answer.base.p50_ms),
+        "p50_ms_range": [plain(end) for end in answer.p50_ms],
+        "p95_ms": plain(answer.base.p95_ms),
+        "attempts": plain(answer.base.attempts),
+        "attempts_range": [plain(end) for end in answer.attempts],
+        "commits_per_s": answer.base.commits_per_s,
+        "widest_assumption": answer.widest or None,
+    }
+
+
+def show_answers(output: Output, title: str, made: list[Answer]) -> None:
+    """A table of predictions with their ranges."""
+
+    def percent(value: float) -> str:
+        return "-" if value != value else f"{100 * value:.1f} %"
+
+    def ms(value: float) -> str:
+        return "-" if value != value else f"{value:.0f} ms" if value < 1000.0 else f"{value / 1000.0:.2f} s"
+
+    header = ("class", "success", "range", "time to commit, p50", "range", "attempts", "commits per s", "most depends on")
+    rows = [
+        (
+            each.name,
+            percent(each.base.success),
+            f"{percent(each.success[0])} to {percent(each.success[1])}",
+            ms(each.base.p50_ms),
+            f"{ms(each.p50_ms[0])} to {ms(each.p50_ms[1])}",
+            f"{each.base.attempts:.2f}",
+            f"{each.base.commits_per_s:.3g}",
+            each.widest or "-",
+        )
+        for each in made
+    ]
+    output.table(title, header, rows)

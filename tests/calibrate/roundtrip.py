@@ -1,0 +1,141 @@
+"""Random systems that are simulated, written as a table, imported again, and asked what another retry limit would do.
+
+``python -m tests.calibrate.roundtrip --count 20`` prints what came of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import tomli_w
+
+from endive.calibrate.answers import Answer, answers, outcomes, simulate
+from endive.calibrate.imported import Imported, import_history
+from endive.calibrate.reports import read_reports
+from endive.calibrate.sources import open_history
+from endive.cli.import_ import write_imported
+from tests.calibrate.tables import write_table
+
+Tree = dict[str, Any]
+OTHER_RETRIES = 1
+DELETE_MANIFESTS = 3
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    """A system, what was imported of its table, and success with another retry limit by class: the truth and the predictions."""
+
+    tree: Tree
+    rows: pd.DataFrame
+    manifests: int
+    imported: Imported
+    truth: dict[str, float]
+    predicted: dict[str, Answer]
+    without_reports: dict[str, Answer]
+
+
+def random_system(seed: int) -> tuple[Tree, int]:
+    """A table with a stream of appends and up to two periodic jobs, and how many manifests it ends with."""
+    rng = random.Random(seed)
+    fixed = {"distribution": "fixed", "value": 0.0}
+    workload: Tree = {"ingest": {"operation": "fast_append", "rate": rng.choice([0.3, 0.8, 1.5]), "runtime": fixed}}
+    if rng.random() < 0.7:
+        interval = rng.choice([10_000.0, 30_000.0, 60_000.0])
+        phase = float(rng.randrange(0, int(interval), 500))
+        runtime = {"distribution": "fixed", "value": rng.choice([200.0, 1_000.0])}
+        workload["compact"] = {
+            "operation": "rewrite_files",
+            "periodic": {"interval_ms": interval, "phase_ms": phase},
+            "runtime": runtime,
+        }
+    if rng.random() < 0.5:
+        interval = rng.choice([5_000.0, 20_000.0, 45_000.0])
+        phase = float(rng.randrange(0, int(interval), 500))
+        workload["stream"] = {
+            "operation": "fast_append",
+            "periodic": {"interval_ms": interval, "phase_ms": phase},
+            "runtime": fixed,
+        }
+    tree = {
+        "simulation": {"duration_ms": 2_400_000.0, "seed": seed},
+        "storage": {"provider": rng.choice(["s3", "s3x", "azurex"])},
+        "catalog": {"num_tables": 1, "table_metadata_inlined": False},
+        "table": {"manifests": rng.randrange(1, 60), "snapshots": 100},
+        "transaction": {"commit_path": "iceberg", "retry_policy": "iceberg", "retry": rng.choice([2, 4, 6])},
+        "workload": workload,
+    }
+    return tree, rng.randrange(1, 90)
+
+
+def round_trip(seed: int, folder: Path) -> RoundTrip:
+    """Take a random system through its table and back."""
+    tree, manifests = random_system(seed)
+    original = folder / "original.toml"
+    original.write_text(tomli_w.dumps(tree))
+    rows = simulate(original, {}, (seed,))
+    properties = {"commit.retry.num-retries": str(tree["transaction"]["retry"])}
+    table = write_table(folder / "table", rows, properties=properties, manifests=manifests, delete_manifests=DELETE_MANIFESTS)
+    history, reports = open_history(str(table.metadata)), read_reports(table.reports)
+    provider = tree["storage"]["provider"]
+    change = {"transaction.retry": OTHER_RETRIES}
+    imported = import_history(history, reports=reports, provider=provider)
+    mine = folder / "mine.toml"
+    write_imported(imported, mine, [report.duration_ms for report in reports if report.attempts == 1])
+    blind = import_history(history, provider=provider)
+    other = folder / "blind.toml"
+    write_imported(blind, other, [])
+    from_now_on = change | {f"table.{key}": value for key, value in imported.tree["table"].items()}
+    truth = {name: each.success for name, each in outcomes(simulate(original, from_now_on), 1.0).items()}
+    return RoundTrip(
+        tree,
+        rows,
+        manifests,
+        imported,
+        truth,
+        _by_class(answers(mine, imported.assumptions, change)),
+        _by_class(answers(other, blind.assumptions, change)),
+    )
+
+
+def _by_class(made: list[Answer]) -> dict[str, Answer]:
+    """Answers by the class of the original: its name was written as the application."""
+    names = ("ingest", "compact", "stream")
+    return {next((name for name in names if name in each.name), _only(each.name)): each for each in made}
+
+
+def _only(name: str) -> str:
+    """A table with one application does not name it in its classes."""
+    return "compact" if "replace" in name else "ingest"
+
+
+def agrees(truth: float, answer: Answer) -> bool:
+    """Whether a prediction lies within five points of the truth, or its range covers it."""
+    return abs(answer.base.success - truth) <= 0.05 or answer.success[0] <= truth <= answer.success[1]
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.calibrate.roundtrip", description=__doc__)
+    parser.add_argument("--count", type=int, default=20)
+    for seed in range(parser.parse_args().count):
+        with tempfile.TemporaryDirectory() as folder:
+            trip = round_trip(seed, Path(folder))
+        for name, truth in trip.truth.items():
+            for kind, found in (("reports", trip.predicted), ("none", trip.without_reports)):
+                answer = found[name]
+                low, high = answer.success
+                verdict = "agrees" if agrees(truth, answer) else "OFF"
+                print(
+                    f"{seed} {name} {kind}: truth {truth:.3f}, {answer.base.success:.3f} ({low:.3f} to {high:.3f}) {verdict}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

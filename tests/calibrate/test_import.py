@@ -1,0 +1,298 @@
+"""Tables of all kinds are imported, or refused with a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from endive.calibrate.errors import InputError
+from endive.calibrate.history import History
+from endive.calibrate.imported import Imported, import_history
+from endive.calibrate.metadata import parse_metadata
+from endive.calibrate.reports import read_reports
+from endive.calibrate.sources import open_history
+from endive.calibrate.write import configuration_text
+from endive.config.load import check_document
+from tests.calibrate.mutations import mutated
+from tests.calibrate.tables import START_MS, metadata_document
+
+TIMES = [START_MS + 60_000 * n + (n * 7919) % 500 for n in range(40)]
+
+
+def imported(document: dict[str, Any], **options: Any) -> Imported:
+    made = import_history(parse_metadata(json.dumps(document).encode(), "t.json"), **options)
+    check_document(tomllib.loads(configuration_text(made)), "made")
+    return made
+
+
+def with_summaries(change: Any) -> dict[str, Any]:
+    document = metadata_document(TIMES)
+    for place, snapshot in enumerate(document["snapshots"]):
+        snapshot["summary"] = change(place)
+    return document
+
+
+class TestOtherWriters:
+    def test_version_1_has_manifests_in_place_of_a_list_and_no_summary(self) -> None:
+        document = metadata_document(TIMES, **{"format-version": 1, "partition-spec": [{"name": "d"}]})
+        for key in ("partition-specs", "refs", "last-sequence-number", "metadata-log", "snapshot-log"):
+            document.pop(key)
+        for snapshot in document["snapshots"]:
+            del snapshot["summary"], snapshot["manifest-list"], snapshot["sequence-number"]
+            snapshot["manifests"] = ["s3://nowhere/m.avro"]
+        made = imported(document)
+        assert [cls.operation for cls in made.classes] == ["fast_append"]
+        assert made.tree["catalog"]["partitions"] == {"num_partitions": 2}
+
+    def test_version_3_with_deletion_vectors_is_a_row_delta(self) -> None:
+        def summary(place: int) -> dict[str, str]:
+            return {"operation": "overwrite", "added-dvs": "2", "added-delete-files": "2", "engine-name": "spark"}
+
+        made = imported({**with_summaries(summary), "format-version": 3, "next-row-id": 5})
+        assert made.tree["workload"]["spark_overwrite"]["operation"] == "row_delta"
+        assert made.tree["workload"]["spark_overwrite"]["delete_files"] == "vectors"
+
+    def test_tags_branches_and_statistics_do_no_harm(self) -> None:
+        refs = {
+            "main": {"snapshot-id": 40, "type": "branch"},
+            "audit": {"snapshot-id": 39, "type": "branch"},
+            "v1": {"snapshot-id": 3, "type": "tag"},
+        }
+        statistics = [{"snapshot-id": 3, "statistics-path": "s3://nowhere/x.puffin", "blob-metadata": []}]
+        made = imported(metadata_document(TIMES, refs=refs, statistics=statistics))
+        assert any("audit" in note for note in made.notes)
+
+    def test_names_cannot_break_out_of_a_comment(self) -> None:
+        refs = {"x\nprovider = 'y'\n\ud800": {"snapshot-id": 39, "type": "branch"}}
+        text = configuration_text(imported(metadata_document(TIMES, refs=refs)))
+        assert tomllib.loads(text.encode().decode())["storage"] == {"provider": "s3"}
+
+    def test_partition_evolution_takes_the_current_specification(self) -> None:
+        specs = [{"spec-id": 0, "fields": []}, {"spec-id": 1, "fields": [{"name": "day", "transform": "day", "source-id": 1}]}]
+        assert (
+            "partitions" in imported(metadata_document(TIMES, **{"partition-specs": specs, "default-spec-id": 1})).tree["catalog"]
+        )
+        assert "partitions" not in imported(metadata_document(TIMES, **{"partition-specs": specs})).tree["catalog"]
+
+    def test_gzip_is_unpacked(self, tmp_path: Path) -> None:
+        path = tmp_path / "00001.gz.metadata.json"
+        path.write_bytes(gzip.compress(json.dumps(metadata_document(TIMES)).encode()))
+        assert len(open_history(str(path)).commits) == 40
+
+    def test_missing_optional_fields_are_missed_by_nobody(self) -> None:
+        document = {"format-version": 2, "snapshots": [{"snapshot-id": n, "timestamp-ms": t} for n, t in enumerate(TIMES)]}
+        assert imported(document).tree["table"]["snapshots"] == 40
+
+    @pytest.mark.parametrize("count", [0, 1])
+    def test_too_few_snapshots_are_refused(self, count: int) -> None:
+        with pytest.raises(InputError, match="two are needed"):
+            imported(metadata_document(TIMES[:count]))
+
+    def test_snapshots_at_one_time_are_refused(self) -> None:
+        with pytest.raises(InputError, match="same time"):
+            imported(metadata_document([TIMES[0]] * 3))
+
+    def test_an_overwrite_of_pyiceberg_is_one_commit(self) -> None:
+        document = metadata_document([TIMES[0], TIMES[1], TIMES[1] + 40, TIMES[2]])
+        document["snapshots"][1]["summary"]["operation"] = "delete"
+        document["metadata-log"] = [{"metadata-file": "x", "timestamp-ms": t} for t in (TIMES[0], TIMES[1] + 40)]
+        assert [c.operation for c in parse_metadata(json.dumps(document).encode(), "t").commits] == [
+            "append",
+            "overwrite",
+            "append",
+        ]
+
+    def test_metadata_that_changes_without_a_snapshot_is_expiry(self) -> None:
+        log = [{"metadata-file": "x", "timestamp-ms": TIMES[0] + 300_000 * n + 17} for n in range(7)]
+        document = with_summaries(lambda _: {"operation": "append", "iceberg-version": "Apache Iceberg 1.10"})
+        made = imported({**document, "metadata-log": log})
+        assert made.tree["workload"]["metadata_changes"]["operation"] == "expire_snapshots"
+        assert made.tree["workload"]["metadata_changes"]["periodic"]["interval_ms"] == 300_000.0
+
+
+class TestWhatIsFound:
+    def test_a_minutely_job_is_periodic_with_its_phase(self) -> None:
+        made = imported(metadata_document([START_MS + 12_000 + 60_000 * n for n in range(40) if n not in (7, 20)]))
+        section = made.tree["workload"]["append"]
+        assert section["periodic"] == {"interval_ms": 60_000.0, "phase_ms": 12_000.0}
+        assert any("5.0 % of the slots" in each.assumed for each in made.assumptions)
+
+    def test_engines_applications_and_sizes_are_told_apart(self) -> None:
+        def summary(place: int) -> dict[str, str]:
+            job = ("a", "b")[place % 2]
+            return {"operation": "append", "engine-name": "flink", "flink.job-id": job, "added-data-files": "1"}
+
+        names = {cls.name for cls in imported(with_summaries(summary)).classes}
+        assert names == {"flink_a_append", "flink_b_append"}
+        sizes = with_summaries(lambda place: {"operation": "append", "added-data-files": "500" if place % 4 == 0 else "1"})
+        assert {cls.name for cls in imported(sizes).classes} == {"append_small", "append_large"}
+
+    @pytest.mark.parametrize(
+        ("summary", "operation"),
+        [
+            ({"operation": "replace"}, "rewrite_files"),
+            ({"operation": "overwrite", "replace-partitions": "true"}, "replace_partitions"),
+            ({"operation": "overwrite"}, "overwrite"),
+            ({"operation": "delete"}, "delete"),
+            ({"operation": "append", "manifests-replaced": "3"}, "merge_append"),
+            ({"operation": "append"}, "fast_append"),
+            ({"operation": "overwrite", "added-equality-deletes": "3"}, "row_delta"),
+        ],
+    )
+    def test_operations(self, summary: dict[str, str], operation: str) -> None:
+        java = {**summary, "iceberg-version": "Apache Iceberg 1.10"}
+        assert [cls.operation for cls in imported(with_summaries(lambda _: java)).classes] == [operation]
+
+    def test_properties_keep_their_names(self) -> None:
+        properties = {
+            "commit.retry.num-retries": "9",
+            "commit.manifest.min-count-to-merge": "50",
+            "commit.manifest-merge.enabled": "false",
+            "commit.retry.min-wait-ms": "nonsense",
+        }
+        made = imported(metadata_document(TIMES, properties=properties))
+        assert made.tree["transaction"]["commit.retry.num-retries"] == 9
+        assert made.tree["table"]["commit.manifest.min-count-to-merge"] == 50
+        assert made.tree["table"]["commit.manifest-merge.enabled"] is False
+        assert "commit.retry.min-wait-ms" not in made.tree["transaction"]
+
+    def test_bursts_are_said(self) -> None:
+        rng = random.Random(3)
+        times, now = [], START_MS
+        for _ in range(60):
+            now += rng.randrange(200_000, 900_000)
+            times += [now + 700 * n for n in range(rng.randrange(1, 8))]
+        assert "bursts" in imported(metadata_document(times)).classes[0].process.words
+
+    def test_a_daily_profile_becomes_a_schedule(self) -> None:
+        rng = random.Random(4)
+        times = sorted(
+            START_MS + day * 86_400_000 + (8 if rng.random() < 0.8 else 20) * 3_600_000 + rng.randrange(3_600_000)
+            for day in range(5)
+            for _ in range(100)
+        )
+        history = parse_metadata(json.dumps(metadata_document([START_MS, *times])).encode(), "t.json")
+        schedule = import_history(history).tree["workload"]["append"]["schedule"]
+        assert max(schedule, key=lambda step: step["rate"])["from"] == 8 * 3_600_000.0
+
+    def test_what_cannot_be_told_is_said(self) -> None:
+        made = imported(with_summaries(lambda _: {"operation": "replace", "engine-name": "spark"}))
+        assert {each.about for each in made.assumptions} >= {"latencies", "failed operations", "manifests", "real conflicts"}
+        text = configuration_text(made)
+        for each in made.assumptions:
+            assert each.assumed in text
+
+
+ROWS = [{"committed_at": TIMES[n], "snapshot_id": n, "operation": "append", "summary": {"added-data-files": "1"}} for n in range(9)]
+
+
+class TestSnapshotsTable:
+    def test_parquet_with_times_and_maps(self, tmp_path: Path) -> None:
+        path = tmp_path / "snapshots.parquet"
+        kinds = pa.schema(
+            [
+                ("committed_at", pa.timestamp("ms", "UTC")),
+                ("snapshot_id", pa.int64()),
+                ("operation", pa.string()),
+                ("summary", pa.map_(pa.string(), pa.string())),
+            ]
+        )
+        rows = [{**row, "summary": list(row["summary"].items())} for row in ROWS]  # type: ignore[attr-defined]
+        pa.parquet.write_table(pa.Table.from_pylist(rows, kinds), path)
+        history = open_history(str(path))
+        assert [commit.timestamp_ms for commit in history.commits] == TIMES[:9]
+        assert history.commits[0].count("added-data-files") == 1
+        import_history(history)
+
+    def test_csv_with_texts(self, tmp_path: Path) -> None:
+        path = tmp_path / "snapshots.csv"
+        path.write_text(
+            "committed_at,snapshot_id,operation,summary\n"
+            '2026-05-01 10:00:00.250 UTC,1,append,"{""added-data-files"":""2""}"\n'
+            "2026-05-01 10:01:00.250 UTC,2,append,\n"
+        )
+        history = open_history(str(path))
+        assert history.span_ms == 60_000
+        assert history.commits[0].count("added-data-files") == 2
+
+    def test_another_csv_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "other.csv"
+        path.write_text("a,b\n1,2\n")
+        with pytest.raises(InputError, match="committed_at"):
+            open_history(str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (b"", "is not JSON"),
+        (b"hello", "is not JSON"),
+        (b"[]", "not the metadata"),
+        (b"{}", "not the metadata"),
+        (b'{"format-version": 9}', "format-version is 9"),
+        (b'{"format-version": 2, "snapshots": 5}', "snapshots"),
+        (b'{"format-version": 2, "snapshots": [{"snapshot-id": "x"}]}', "snapshot-id is 'x'"),
+        (b'{"format-version": 2, "snapshots": [{"snapshot-id": 1, "timestamp-ms": -5}]}', "timestamp-ms"),
+        (gzip.compress(b"{}")[:8], "gzip"),
+        (b"[" * 100_000, "is not JSON"),
+    ],
+)
+def test_what_is_no_metadata_is_refused_in_a_sentence(content: bytes, hint: str) -> None:
+    with pytest.raises(InputError, match=hint):
+        parse_metadata(content, "t.json")
+
+
+@pytest.mark.parametrize("name", ["nowhere/x.metadata.json", "file:///nowhere/x.json", "what://is/this.json", "noname"])
+def test_what_is_not_there_is_refused_in_a_sentence(name: str) -> None:
+    with pytest.raises(InputError):
+        open_history(name)
+
+
+def try_one(content: bytes) -> History | None:
+    """Import a broken file: a configuration that loads, or one sentence."""
+    try:
+        history = parse_metadata(content, "t.json")
+        made = import_history(history)
+    except InputError as error:
+        refused = str(error)
+    else:
+        text = configuration_text(made).encode().decode()
+        check_document(tomllib.loads(text), "made")
+        return history
+    assert "\n" not in refused
+    return None
+
+
+def test_mutated_metadata_does_no_harm() -> None:
+    """A fixed part of the 2,000 that ``make fuzz-metadata`` tries."""
+    outcomes = [try_one(mutated(seed)) for seed in range(120)]
+    assert 10 < sum(outcome is not None for outcome in outcomes) < 120
+
+
+class TestReports:
+    def test_other_reports_are_passed_over(self, tmp_path: Path) -> None:
+        commit = {
+            "snapshot-id": 5,
+            "operation": "append",
+            "metrics": {"total-duration": {"time-unit": "nanoseconds", "total-duration": 2_000_000}, "attempts": {"value": 3}},
+        }
+        scan = {"report-type": "scan-report", "metrics": {}}
+        path = tmp_path / "reports.jsonl"
+        path.write_text("\n".join(json.dumps(each) for each in (commit, scan, {"report-type": "commit-report", "report": commit})))
+        found = read_reports(path)
+        assert [(report.attempts, report.duration_ms) for report in found] == [(3, 2.0), (3, 2.0)]
+
+    @pytest.mark.parametrize("text", ["", "nonsense", '{"metrics": {"total-duration": {}}}', '{"a": 1}'])
+    def test_what_is_no_report_is_refused(self, tmp_path: Path, text: str) -> None:
+        path = tmp_path / "reports.jsonl"
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"reports\.jsonl"):
+            read_reports(path)
