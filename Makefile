@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check browser bench verify fuzz-engines soak setup clean
+.PHONY: help run test check browser bench verify fuzz-engines fuzz-metadata roundtrip soak setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,6 +51,12 @@ fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines
 
 soak: $(STAMP)  ## Kill sweeps a hundred times
 	ENDIVE_KILLS=100 $(BIN)/pytest tests/pipeline/test_faults.py
+
+fuzz-metadata: $(STAMP)  ## Import 2,000 broken metadata files
+	$(BIN)/python -m tests.calibrate.mutations --count 2000
+
+roundtrip: $(STAMP)  ## Simulate 20 random systems, import their tables and compare what is predicted
+	$(BIN)/python -m tests.calibrate.roundtrip --count 20
 
 clean:  ## Remove what was built
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

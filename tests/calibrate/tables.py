@@ -48,17 +48,19 @@ def write_table(
     metadata = new_table_metadata(
         Schema(NestedField(1, "id", LongType(), required=False)), PartitionSpec(), SortOrder(), location, properties
     )
-    snapshots = [_snapshot(place, row, location) for place, row in enumerate(committed.to_dict("records"), 1)]
+    records: list[dict[str, Any]] = committed.to_dict("records")  # type: ignore[assignment]
+    snapshots = [_snapshot(place, row, location) for place, row in enumerate(records, 1)]
     snapshots[-1] = snapshots[-1].model_copy(
         update={"manifest_list": _manifest_list(folder, snapshots[-1], manifests, delete_manifests)}
     )
     updates: list[Any] = [AddSnapshotUpdate(snapshot=snapshot) for snapshot in snapshots]
-    updates.append(SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshots[-1].snapshot_id))
+    head = {"ref-name": "main", "type": "branch", "snapshot-id": snapshots[-1].snapshot_id}
+    updates.append(SetSnapshotRefUpdate.model_validate(head))
     made = update_table_metadata(metadata, tuple(updates))
     path = folder / "v1.metadata.json"
     path.write_text(made.model_dump_json(by_alias=True, exclude_none=True))
     reports = folder / "reports.jsonl"
-    reports.write_text("".join(json.dumps(_report(row, place)) + "\n" for place, row in enumerate(committed.to_dict("records"), 1)))
+    reports.write_text("".join(json.dumps(_report(row, place)) + "\n" for place, row in enumerate(records, 1)))
     return WrittenTable(path, reports)
 
 
@@ -89,8 +91,8 @@ def _manifest_list(folder: Path, snapshot: Snapshot, manifests: int, deletes: in
 
 def _manifest(place: int, deletes: bool, snapshot: Snapshot) -> ManifestFile:
     content = ManifestContent.DELETES if deletes else ManifestContent.DATA
-    counts = dict.fromkeys(("added_files_count", "existing_files_count", "deleted_files_count"), 1)
-    rows = dict.fromkeys(("added_rows_count", "existing_rows_count", "deleted_rows_count"), 1)
+    counts: dict[str, Any] = dict.fromkeys(("added_files_count", "existing_files_count", "deleted_files_count"), 1)
+    rows: dict[str, Any] = dict.fromkeys(("added_rows_count", "existing_rows_count", "deleted_rows_count"), 1)
     return ManifestFile.from_args(
         manifest_path=f"m{place}.avro",
         manifest_length=7_000,

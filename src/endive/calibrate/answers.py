@@ -62,14 +62,15 @@ class Answer:
 
 def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> pd.DataFrame:
     """Run a configuration with each seed and return all rows, with the seed as a column."""
-    frames = []
+    frames: list[pd.DataFrame] = []
     with tempfile.TemporaryDirectory() as folder:
         changed = _with_store(path, dict(overrides), Path(folder))
         for seed in seeds:
             document = load_document(path, {**changed, "simulation.seed": seed})
             batches: list[pa.RecordBatch] = []
             Simulation(build_simulation_config(document)).stream(batches.append)
-            frames.append(pa.Table.from_batches(batches, schema=RESULT_SCHEMA).to_pandas().assign(seed=seed))
+            rows: pd.DataFrame = pa.Table.from_batches(batches, schema=RESULT_SCHEMA).to_pandas()
+            frames.append(rows.assign(seed=seed))
     return pd.concat(frames, ignore_index=True)
 
 

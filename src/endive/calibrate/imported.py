@@ -81,7 +81,7 @@ def import_history(
         "catalog": {"num_tables": 1, "table_metadata_inlined": False},
         "table": _table(history, assumptions),
         "transaction": {"commit_path": path, "retry_policy": "iceberg"},
-        "workload": {cls.name: _section(cls, path, durations.get(cls.name)) for cls in classes},
+        "workload": {cls.name: _section(cls, path, _duration(history, start), durations.get(cls.name)) for cls in classes},
     }
     _add_expiry(tree, history, start, assumptions, path)
     _add_properties(tree, history, classes)
@@ -113,14 +113,14 @@ def _durations(classes: Sequence[ObservedClass], reports: Sequence[CommitReport]
     return found
 
 
-def _section(cls: ObservedClass, path: str, reports: Sequence[CommitReport] | None) -> Tree:
+def _section(cls: ObservedClass, path: str, duration_ms: float, reports: Sequence[CommitReport] | None) -> Tree:
     section: Tree = {"operation": cls.operation}
     if path == "pyiceberg" and cls.operation not in PYICEBERG_OPERATIONS:
         section["commit_path"] = "iceberg"
     keys = dict(cls.process.keys)
     hourly = keys.pop("hourly", None)
     if hourly is not None:
-        section["schedule"] = [{"from": hour * 3_600_000.0, "rate": rate} for hour, rate in enumerate(hourly)]
+        section["schedule"] = _every_day(hourly, duration_ms)
     section |= keys
     if "periodic" in section and reports:
         commit_ms = min(report.duration_ms for report in reports)
@@ -131,6 +131,12 @@ def _section(cls: ObservedClass, path: str, reports: Sequence[CommitReport] | No
     if cls.delete_files:
         section["delete_files"] = cls.delete_files
     return section
+
+
+def _every_day(hourly: Sequence[float], duration_ms: float) -> list[Tree]:
+    """The steps of a schedule that goes through the hours of a day again and again."""
+    hours = math.ceil(duration_ms / 3_600_000.0)
+    return [{"from": hour * 3_600_000.0, "rate": hourly[hour % 24]} for hour in range(hours)]
 
 
 def _table(history: History, assumptions: list[Assumption]) -> Tree:

@@ -107,12 +107,20 @@ def _from_catalog(table: str, catalog: str | None) -> History:
     if "." not in table:
         raise InputError(f"{table}: is no file, and no table of a catalog: that is NAMESPACE.TABLE, such as db.events")
     try:
-        loaded = load_catalog(catalog).load_table(table)
+        loaded = load_catalog(catalog, **catalog_properties(catalog)).load_table(table)
         content = loaded.metadata.model_dump_json(by_alias=True).encode()
     except Exception as error:  # whatever a catalog raises becomes a sentence
         name = catalog or "default"
         raise InputError(f"{table}: cannot be loaded from catalog {name!r}: {type(error).__name__}: {_first_line(error)}") from None
     return _with_manifests(parse_metadata(content, table))
+
+
+def catalog_properties(name: str | None) -> dict[str, Any]:
+    """What PyIceberg's configuration says of a catalog now; the library itself looks only once, when it is imported."""
+    from pyiceberg.utils.config import Config
+
+    config = Config()
+    return dict(config.get_catalog_config(name or config.get_default_catalog_name()) or {})
 
 
 def _from_snapshots_table(path: Path) -> History:

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from typer.testing import CliRunner
+
+from endive.config.load import load_document
+from endive.main import app
+from tests.calibrate.tables import START_MS, metadata_document
+
+RUN = CliRunner()
+
+
+@pytest.fixture
+def metadata(tmp_path: Path) -> Path:
+    path = tmp_path / "v3.metadata.json"
+    path.write_text(json.dumps(metadata_document([START_MS + 30_000 * n for n in range(40)])))
+    return path
+
+
+def test_a_configuration_is_written_that_runs(tmp_path: Path, metadata: Path) -> None:
+    out = tmp_path / "mine.toml"
+    done = RUN.invoke(app, ["import", str(metadata), "-o", str(out), "--provider", "s3x", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["classes"] == [
+        {"name": "append", "operation": "fast_append", "commits": 40, "arrivals": "every 30 s, first at 0.000 s"}
+    ]
+    assert told["answers"][0]["success"] == 1.0
+    assert told["answers"][0]["success_range"][0] < 1.0
+    assert load_document(out).storage.provider == "s3x"
+    assert (tmp_path / "mine.assumptions.json").exists()
+
+
+def test_people_are_told_what_is_assumed(tmp_path: Path, metadata: Path) -> None:
+    done = RUN.invoke(app, ["import", str(metadata), "-o", str(tmp_path / "mine.toml"), "--no-answer"])
+    assert done.exit_code == 0, done.output
+    assert "latencies: not in a history" in done.output
+
+
+def test_a_table_of_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri, warehouse = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/warehouse"
+    catalog = SqlCatalog("mine", uri=uri, warehouse=warehouse)
+    catalog.create_namespace("db")
+    rows = pa.table({"a": [1, 2]})
+    table = catalog.create_table("db.events", rows.schema)
+    for _ in range(3):
+        table.append(rows)
+    catalog.engine.dispose()
+    monkeypatch.setenv("PYICEBERG_CATALOG__MINE__URI", uri)
+    monkeypatch.setenv("PYICEBERG_CATALOG__MINE__WAREHOUSE", warehouse)
+    monkeypatch.chdir(tmp_path)
+    done = RUN.invoke(app, ["import", "db.events", "--catalog", "mine", "-o", "mine.toml", "--no-answer", "--json"])
+    assert done.exit_code == 0, done.output
+    document = load_document(tmp_path / "mine.toml")
+    assert document.table.manifests == 3
+    assert document.table.snapshots == 3
+    assert document.transaction.commit_path == "pyiceberg"
+
+
+@pytest.mark.parametrize("table", ["nowhere.metadata.json", "db.none"])
+def test_what_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = RUN.invoke(app, ["import", table, "-o", "mine.toml"])
+    assert done.exit_code == 2
+    assert "Traceback" not in done.output
+    assert not (tmp_path / "mine.toml").exists()
