@@ -52,7 +52,7 @@ _MOST_COLUMNS = 3
 _TRIES = 8
 _NEAR = 3.0
 """Points by which a figure may be smaller than asked for before its margin makes up for it."""
-_LEAST = 30.0
+_LEAST = 20.0
 """Points that a panel has at least inside its axes."""
 
 
@@ -137,7 +137,7 @@ def svg_of(figure: Figure, size: Size) -> str:
     spec, panels = _specification(sheet)
     target, tall = sheet.width, None if size.height is None else size.height * POINTS
     rows = math.ceil(len(panels) / sheet.columns)
-    inner, height = sheet.look.width or 0.0, None if tall is None else 0.6 * tall / rows
+    inner, height = sheet.look.width or 0.0, sheet.panels[0].height
     for _ in range(_TRIES):
         for panel in panels:
             panel |= {"width": inner} if height is None else {"width": inner, "height": height}
@@ -171,7 +171,8 @@ def _sheet(figure: Figure, size: Size) -> Sheet:
         small_height=min(150.0, 0.45 * inches * POINTS),
         width=0.75 * inches / columns * POINTS,
     )
-    panels = panels_of(figure, look, colours, {})
+    height = None if size.height is None else 0.5 * size.height * POINTS / math.ceil(number / columns)
+    panels = [replace(panel, height=height) for panel in panels_of(figure, look, colours, {})]
     last = len(panels) - columns
     placed = [
         replace(panel, rows=f"{ROWS}_{place}", titled=frozenset(["x"] * (place >= last) + ["y"] * (place % columns == 0)))
