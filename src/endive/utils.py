@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 from collections.abc import Iterator
 from functools import cache
@@ -48,6 +49,20 @@ def _sources(node: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
     elif node.is_dir():
         for child in node.iterdir():
             yield from _sources(child, f"{path}/{child.name}")
+
+
+def available_bytes() -> int:
+    """Memory that is free, or can be made so; where the system does not tell, half of what it has, or else 4 GiB."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):
+        return 4 * 2**30
 
 
 def get_git_sha() -> str | None:

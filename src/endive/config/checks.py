@@ -14,6 +14,7 @@ from endive.config.storage import INFERRED_KINDS, catalog_kind, catalog_profile,
 from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
 from endive.table import PYICEBERG_OPERATIONS
+from endive.utils import available_bytes
 from endive.workload.groups import group_sizes
 
 Check = Callable[[Document], Iterator[Problem]]
@@ -45,6 +46,22 @@ def _simulation(document: Document) -> Iterator[Problem]:
         yield Problem("simulation.output_path", "should name a file", path)
     if document.simulation.engine == "reference" and document.simulation.convoy != "exact":
         yield Problem("simulation.convoy", "is for the compiled engine; the reference engine draws each access", "convolved")
+
+
+def _memory(document: Document) -> Iterator[Problem]:
+    """What a run holds from its beginning has to fit into memory: tables, partitions, and the partitions of a transaction."""
+    catalog = document.catalog
+    partitions = catalog.num_tables * (catalog.partitions.num_partitions or 1)
+    if catalog.partitions.per_table is not None:
+        partitions = sum(catalog.partitions.per_table)
+    needed = _BYTES_PER_TABLE * catalog.num_tables + _BYTES_PER_PARTITION * partitions
+    if needed > available_bytes() / 2:
+        size = f"{needed / 2**30:,.1f} GiB of memory"
+        yield Problem("catalog.partitions", f"{partitions:,} partitions in all need about {size}, more than half of what is free")
+
+
+_BYTES_PER_TABLE, _BYTES_PER_PARTITION = 700, 40
+"""What the reference engine, which needs more, was seen to hold."""
 
 
 def _topology(document: Document) -> Iterator[Problem]:
@@ -300,6 +317,7 @@ def _unknown_provider(key: str, name: str, error: Exception) -> Problem:
 
 _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_simulation, {"simulation"}),
+    (_memory, {"catalog"}),
     (_topology, {"catalog"}),
     (_catalog_effects, {"catalog"}),
     (_service, {"catalog", "transaction", "workload"}),

@@ -21,8 +21,24 @@ NonNegative = Annotated[float, Field(ge=0, le=MOST_MS)]
 Positive = Annotated[float, Field(gt=0, le=MOST_MS)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 MAX_SEED = 2**63 - 1
-Count = Annotated[int, Field(ge=0)]
-AtLeastOne = Annotated[int, Field(ge=1)]
+MOST = 10**9
+"""The largest whole number of most keys: products of two of them still fit into 64 bits, in both engines."""
+MOST_FILES = 10**6
+"""Files, tables, partitions of a table: more than that would be read, or held in memory, one by one."""
+MOST_WRITERS = 10**5
+Count = Annotated[int, Field(ge=0, le=MOST)]
+AtLeastOne = Annotated[int, Field(ge=1, le=MOST)]
+Files = Annotated[int, Field(ge=0, le=MOST_FILES)]
+Some = Annotated[int, Field(ge=1, le=MOST_FILES)]
+Writers = Annotated[int, Field(ge=1, le=MOST_WRITERS)]
+Threshold = Annotated[int, Field(ge=0, le=10**15)]
+"""Bytes that something is compared with, and that is multiplied by nothing."""
+PerCommit = Annotated[float, Field(ge=0, le=1000)]
+Weight = Annotated[float, Field(ge=0, le=1e9)]
+Alpha = Annotated[float, Field(ge=0, le=20)]
+"""Of a Zipf distribution: with a million items, weights stay within what a float can hold."""
+Rate = Annotated[float, Field(ge=1e-9, le=1e6)]
+"""Arrivals per second: one in thirty years to a million."""
 
 _SHAPES: dict[str, tuple[set[str], set[str]]] = {
     "exponential": ({"scale", "mean"}, {"min"}),
@@ -93,8 +109,8 @@ class ManifestCounts(Section):
 
     distribution: Literal["exponential", "uniform", "fixed"] = Field("exponential", description="Uniform is from min to max.")
     mean: Positive | None = Field(None, description="Mean of exponential, value of fixed.")
-    min: Count = Field(1, description="At least so many.")
-    max: Count = Field(10, description="At most so many.")
+    min: Files = Field(1, description="At least so many.")
+    max: Files = Field(10, description="At most so many.")
 
     @model_validator(mode="after")
     def _check(self) -> ManifestCounts:
@@ -109,7 +125,7 @@ class Selection(Section):
     """How tables or partitions are chosen."""
 
     distribution: Literal["uniform", "zipf"] = Field("uniform", description="zipf makes a few of them hot.")
-    alpha: NonNegative | None = Field(None, description="Zipf: item k has weight 1/k^alpha. Default 1.5.")
+    alpha: Alpha | None = Field(None, description="Zipf: item k has weight 1/k^alpha. Default 1.5.")
     write_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="The part of them that is written.")
 
     @model_validator(mode="after")
@@ -122,7 +138,7 @@ class Selection(Section):
 class ZipfTables(Section):
     """A number of tables that is itself Zipf-distributed."""
 
-    zipf: Positive = Field(description="k tables have weight 1/k^zipf.")
+    zipf: Alpha = Field(description="k tables have weight 1/k^zipf.")
 
 
 class RetryBackoff(Section):
@@ -130,7 +146,7 @@ class RetryBackoff(Section):
 
     enabled: bool = Field(False, description="Whether there is any wait.")
     base_ms: NonNegativeMs = Field(10.0, description="Wait before the first retry.")
-    multiplier: Annotated[float, Field(ge=1)] = Field(2.0, description="Growth from one retry to the next.")
+    multiplier: Annotated[float, Field(ge=1, le=1e6)] = Field(2.0, description="Growth from one retry to the next.")
     max_ms: NonNegativeMs = Field(5000.0, description="No wait is longer, but for the jitter.")
     jitter: Probability = Field(0.1, description="Each wait is moved at random by at most this part of it.")
 
@@ -163,7 +179,7 @@ else:
         "OperationTypes",
         __base__=_OperationWeights,
         __doc__=_OperationWeights.__doc__,
-        **{facts.name: (NonNegative, Field(0.0, description=facts.meaning)) for facts in OPERATION_FACTS},
+        **{facts.name: (Weight, Field(0.0, description=facts.meaning)) for facts in OPERATION_FACTS},
     )
     Operation = Literal[tuple(OPERATION_CODES)]
     CatalogName = Literal[tuple(CATALOG_KINDS)]
@@ -179,14 +195,14 @@ class Periodic(Section):
 class Closed(Section):
     """Clients that each think, submit, wait for the end, and think again."""
 
-    clients: AtLeastOne
+    clients: Writers
     think_time: Interval = Field(default_factory=lambda: Interval(distribution="fixed", value=0.0))
 
 
 class Transactions(Section):
     """``[transaction]``: what transactions do and how they commit; classes of ``[workload]`` take from here what they leave out."""
 
-    retry: Count = Field(10, description="Retries after the first attempt.")
+    retry: Files = Field(10, description="Retries after the first attempt.")
     runtime: Runtime = Field(default_factory=lambda: Runtime(mean=180_000.0, sigma=1.5), description="Time of the work.")
     inter_arrival: Interval | None = Field(None, description="Time between arrivals.")
     operation_types: OperationTypes = Field(
@@ -195,13 +211,13 @@ class Transactions(Section):
         ),
         description="How often each operation, as weights.",
     )
-    tables_per_txn: AtLeastOne | ZipfTables = Field(1, description="Tables of a transaction, all of one group.")
+    tables_per_txn: Some | ZipfTables = Field(1, description="Tables of a transaction, all of one group.")
     table_selection: Selection = Field(default_factory=Selection, description="Which tables.")
-    partitions_per_txn: Annotated[float, Field(ge=1)] | None = Field(
+    partitions_per_txn: Annotated[float, Field(ge=1, le=MOST_FILES)] | None = Field(
         None, description="Partitions written in each table; a fraction is a mean. Left out: any change of the table overlaps."
     )
     partition_selection: Selection = Field(default_factory=Selection, description="Which partitions of a table.")
-    manifests_per_concurrent_commit: NonNegative = Field(1.5, description="What a merge append merges again per commit.")
+    manifests_per_concurrent_commit: PerCommit = Field(1.5, description="What a merge append merges again per commit.")
     real_conflict_probability: Probability = Field(0.0, description="How likely an overlap is a real conflict.")
     conflict_detector: Literal["probabilistic", "partition_overlap"] = Field(
         "probabilistic", description="partition_overlap calls every overlap a real conflict."
@@ -209,7 +225,7 @@ class Transactions(Section):
     on_real_conflict: OnRealConflict | None = Field(
         None, description="Default abort, or merge where conflicting_manifests is given."
     )
-    max_restarts: Count = Field(3, description="With restart: how often the application starts again.")
+    max_restarts: Files = Field(3, description="With restart: how often the application starts again.")
     conflicting_manifests: ManifestCounts | None = Field(None, description="With merge: how many manifests a conflict takes.")
     total_timeout_ms: NonNegativeMs | None = Field(None, description="Budget of the commit, checked after a failed attempt.")
     retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Waiting before a retry.")
@@ -224,11 +240,11 @@ class Transactions(Section):
     )
     overwrite_by: Literal["files", "filter"] = Field("files", description="Whether an overwrite names the files it replaces.")
     delete_files: Literal["position", "equality", "vectors"] = Field("position", description="What a row_delta deletes with.")
-    manifests_hit: Count | Literal["all"] = Field(1, description="Manifests that hold files which the operation removes.")
-    manifests_missed: Count = Field(0, description="Manifests that it looks into in vain.")
-    retain_snapshots: AtLeastOne = Field(1, description="Snapshots that expire_snapshots leaves.")
+    manifests_hit: Files | Literal["all"] = Field(1, description="Manifests that hold files which the operation removes.")
+    manifests_missed: Files = Field(0, description="Manifests that it looks into in vain.")
+    retain_snapshots: Some = Field(1, description="Snapshots that expire_snapshots leaves.")
     manifest_list_mode: Literal["rewrite", "append"] = Field("rewrite", description="append is ML+.")
-    manifest_list_seal_threshold: Count = Field(0, description="ML+: seal a list after so many bytes; 0 never does.")
+    manifest_list_seal_threshold: Threshold = Field(0, description="ML+: seal a list after so many bytes; 0 never does.")
     manifest_list_entry_size: AtLeastOne = Field(50, description="ML+: bytes of an entry.")
 
 
@@ -238,7 +254,7 @@ class RateStep(Section):
     model_config = ConfigDict(populate_by_name=True)
 
     from_ms: NonNegativeMs = Field(alias="from", description="From when on, since the start of the run (also `from_ms`).")
-    rate: NonNegative = Field(description="Arrivals per second; 0 is a pause.")
+    rate: Annotated[float, Field(ge=0, le=1e6)] = Field(description="Arrivals per second; 0 is a pause.")
 
 
 ARRIVALS = ("rate", "inter_arrival", "periodic", "closed", "writers", "schedule", "trace")
@@ -248,11 +264,11 @@ ARRIVALS = ("rate", "inter_arrival", "periodic", "closed", "writers", "schedule"
 class _ClassKeys(Section):
     """``[workload.NAME]``: a class of transactions. What it leaves out is as ``[transaction]`` says."""
 
-    rate: Positive | None = Field(None, description="Arrivals per second, exponential intervals.")
+    rate: Rate | None = Field(None, description="Arrivals per second, exponential intervals.")
     inter_arrival: Interval | None = None
     periodic: Periodic | None = None
     closed: Closed | None = None
-    writers: AtLeastOne | None = Field(None, description="So many writers, each of which submits once in `every_ms`.")
+    writers: Writers | None = Field(None, description="So many writers, each of which submits once in `every_ms`.")
     every_ms: PositiveMs | None = Field(None, description="The interval of `writers` (also `every`).")
     phase: Literal["random", "aligned", "staggered"] | None = Field(
         None, description="When in the interval each of `writers` submits: at a moment of its own, all at once, evenly spread."
@@ -328,8 +344,8 @@ CLASS_KNOBS = frozenset(set(ClassSection.model_fields) - set(_ClassKeys.model_fi
 class Partitions(Section):
     """``[catalog.partitions]``: how many partitions tables have."""
 
-    num_partitions: AtLeastOne | None = Field(None, description="Of every table. Default 1.")
-    per_table: list[AtLeastOne] | None = Field(None, description="Of each table.")
+    num_partitions: Some | None = Field(None, description="Of every table. Default 1.")
+    per_table: list[Some] | None = Field(None, description="Of each table.")
 
     @model_validator(mode="after")
     def _check(self) -> Partitions:
@@ -360,8 +376,8 @@ class CatalogSection(Section):
     type: CatalogName | None = Field(
         None, description="Default cas, or append on a provider that can only append. service: REST, or a database."
     )
-    num_tables: AtLeastOne = Field(1, description="Tables, numbered from 0.")
-    num_groups: AtLeastOne | None = Field(
+    num_tables: Some = Field(1, description="Tables, numbered from 0.")
+    num_groups: Some | None = Field(
         None,
         description="Tables of a group share one pointer. 1, the default: single-file catalog. With service: one for each table.",
     )
@@ -372,26 +388,26 @@ class CatalogSection(Section):
     linearization: Probability = Field(1.0, description="When, within its latency, a read or commit takes effect.")
     size_bytes: Count = Field(4096, description="Size of the catalog object, for latencies that depend on it.")
     table_metadata_inlined: bool = Field(True, description="False: table metadata is read and written apart.")
-    compaction_threshold: Count = Field(16_000_000, description="append: seal the log after so many bytes.")
+    compaction_threshold: Threshold = Field(16_000_000, description="append: seal the log after so many bytes.")
     compaction_max_entries: Count = Field(0, description="append: or after so many entries; 0 never does.")
     log_entry_size: AtLeastOne = Field(100, description="append: bytes of a log entry.")
     network: Latency | None = Field(None, description="service: the way there, and the way back. Default: median 1 ms, sigma 0.3.")
     load: Latency | None = Field(None, description="service: time of service of a load. Default: median 5 ms, sigma 0.5.")
     commit: Latency | None = Field(None, description="service: time of service of a commit. Default: median 10 ms, sigma 0.5.")
     check: Latency | None = Field(None, description="service: time of service of a commit that has lost. Default: 2 ms.")
-    workers: Count = Field(0, description="service: requests that are served at once, the others wait in a queue; 0: no queue.")
-    queue_limit: Count | None = Field(None, description="service: beyond so many that wait, requests are refused (429, 503).")
+    workers: Files = Field(0, description="service: requests that are served at once, the others wait in a queue; 0: no queue.")
+    queue_limit: Threshold | None = Field(None, description="service: beyond so many that wait, requests are refused (429, 503).")
     retry_after_ms: NonNegative = Field(1000.0, description="service: a refused request is sent again after this.")
-    max_resends: Count = Field(5, description="service: so often; then the operation ends with service_unavailable.")
+    max_resends: Files = Field(5, description="service: so often; then the operation ends with service_unavailable.")
     lock: Literal["none", "table"] | None = Field(
         None, description="service: table makes a commit wait for others of its table, instead of failing at its end."
     )
-    server_retries: Count = Field(0, description="service: an append that lost is applied again so often by the server.")
+    server_retries: Files = Field(0, description="service: an append that lost is applied again so often by the server.")
     coalesce: CoalesceSection | None = Field(None, description="service: group commit of what waits for the same table.")
     transfer_ms_per_mib: NonNegative = Field(
         10.0, description="service: what a MiB of table metadata adds to the answer of a load."
     )
-    metadata_limit_bytes: AtLeastOne | None = Field(
+    metadata_limit_bytes: Annotated[int, Field(ge=1, le=10**15)] | None = Field(
         None, description="A commit that makes metadata.json larger fails for good (AWS Glue: 20 MB)."
     )
 
@@ -404,17 +420,21 @@ class CatalogSection(Section):
 class TableSection(Section):
     """``[table]``: how every table begins and how large its metadata is, for classes on Iceberg's commit paths."""
 
-    manifests: Count = Field(1, description="Data manifests at the start.")
-    delete_manifests: Count = Field(0, description="Delete manifests at the start.")
-    snapshots: AtLeastOne = Field(1, description="Retained snapshots at the start.")
+    manifests: Files = Field(1, description="Data manifests at the start.")
+    delete_manifests: Files = Field(0, description="Delete manifests at the start.")
+    snapshots: Some = Field(1, description="Retained snapshots at the start.")
     metadata_bytes: Count = Field(2_000, description="Size of a metadata file without snapshots.")
     metadata_bytes_per_snapshot: Count = Field(740, description="What each retained snapshot adds.")
     manifest_list_bytes: Count = Field(4_400, description="Size of a manifest list without manifests.")
     manifest_list_bytes_per_manifest: Count = Field(42, description="What each manifest adds.")
     manifest_bytes: AtLeastOne = Field(7_100, description="Size of a new manifest.")
     manifest_header_bytes: Count = Field(6_900, description="The part of it that a merge saves.")
-    min_count_to_merge: Annotated[int, Field(ge=2)] = Field(100, description="So many manifests, the new one included, are merged.")
-    target_bytes: AtLeastOne = Field(8 * 1024 * 1024, description="Merged manifests do not grow beyond this.")
+    min_count_to_merge: Annotated[int, Field(ge=2, le=MOST)] = Field(
+        100, description="So many manifests, the new one included, are merged."
+    )
+    target_bytes: Annotated[int, Field(ge=1, le=10**15)] = Field(
+        8 * 1024 * 1024, description="Merged manifests do not grow beyond this."
+    )
     merge_manifests: bool = Field(True, description="False: no operation merges manifests.")
 
     @model_validator(mode="after")
@@ -453,7 +473,7 @@ class StorageSection(Section):
 
     provider: str | None = Field(None, description="A built-in provider, or the path of a profile of your own (*.toml).")
     profile: Literal["2025-06", "2025-12", "2026-01"] = Field("2026-01", description="The set of built-in profiles.")
-    max_parallel: AtLeastOne = Field(4, description="So many like accesses go at once.")
+    max_parallel: Writers = Field(4, description="So many like accesses go at once.")
     min_latency_ms: NonNegativeMs | None = Field(None, description="Floor under every latency, in place of the profile's.")
     sizes: Sizes = Field(default_factory=Sizes, description="Sizes of metadata objects.")
     T_CAS: Normal | None = Field(None, description="Compare-and-swap of the catalog's pointer.")
