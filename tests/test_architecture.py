@@ -25,12 +25,12 @@ LAYERS = (
     ("arithmetic",),
     ("randomness", "steps", "storage", "table", "catalog", "transaction", "conflict_detector", "workload"),
     ("simulation",),
-    ("config",),
+    ("config", "test_utils"),
     ("runs",),
     ("analysis", "calibrate"),
     ("pipeline",),
     ("report",),
-    ("cli", "main", "__main__"),
+    ("cli", "main", "__main__", "saturation_analysis"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODEL = LAYERS[1] + LAYERS[2]
@@ -82,7 +82,7 @@ def test_the_model_knows_no_engine_and_no_files_of_results(module: str) -> None:
         ("numba", ("endive.simulation.compiled",)),
         ("pyspark", ("endive.pipeline",)),
         ("pydantic", ("endive.config", "endive.runs", "endive.pipeline")),
-        ("typer", ("endive.cli",)),
+        ("typer", ("endive.cli", "endive.saturation_analysis")),
         ("rich", ("endive.cli",)),
         ("altair", ("endive.report",)),
         ("obstore", ("endive.calibrate",)),

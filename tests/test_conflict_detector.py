@@ -114,6 +114,13 @@ class TestPartitionOverlap:
         assert append.has_write_overlap(START, CHANGED)
         assert not self.detector.is_real_conflict(append, CHANGED, START)
 
+    def test_partitions_are_compared_whatever_the_versions_of_their_tables(self) -> None:
+        before = CatalogSnapshot(0, (TableMetadata(0, 5, 2, (1, 1)),), 0.0)
+        after = CatalogSnapshot(1, (TableMetadata(0, 5, 2, (1, 2)),), 0.0)
+        assert self.detector.is_real_conflict(overwrite({0: frozenset({1})}), after, before)
+        assert not self.detector.is_real_conflict(overwrite({0: frozenset({0})}), after, before)
+        assert self.detector.is_real_conflict(overwrite(None), after, before)
+
     def test_it_needs_no_randomness(self) -> None:
         assert self.detector.bind(Stream(run_key(1))) is self.detector
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from endive.catalog import CatalogSnapshot
+from endive.catalog import CatalogSnapshot, TableMetadata
 from endive.randomness import RandomSource
 from endive.transaction import ConflictDetector, Transaction
 
@@ -33,5 +33,17 @@ class PartitionOverlapConflictDetector(ConflictDetector):
     """Says that every overlap is real: whoever wrote to the same partition wrote to the same data."""
 
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Whether a written partition has changed, if the operation can conflict."""
-        return txn.can_have_real_conflict() and txn.has_write_overlap(start_snapshot, current_snapshot)
+        """Whether a written partition has changed since the start, if the operation can conflict.
+
+        Partitions are compared one by one, whatever the versions of their tables; where none are tracked, all of a table's count.
+        """
+        return txn.can_have_real_conflict() and any(
+            self._has_changed(txn, start_snapshot.get_table(table_id), current_snapshot.get_table(table_id))
+            for table_id in txn.tables_written
+        )
+
+    def _has_changed(self, txn: Transaction, before: TableMetadata, now: TableMetadata) -> bool:
+        if txn.partitions_written is None:
+            return before.version != now.version or before.partition_versions != now.partition_versions
+        written = txn.partitions_written.get(now.table_id, ())
+        return any(before.partition_versions[partition] != now.partition_versions[partition] for partition in written)

@@ -267,11 +267,10 @@ def test_tables_without_a_partition_count_each_are_refused(num_tables: int, part
         CASCatalog(fixed_provider(), num_tables, partitions)
 
 
-def test_a_provider_without_cas_cannot_commit() -> None:
+def test_a_store_without_compare_and_swap_cannot_hold_it() -> None:
     profile = StorageProfile("readable", 0.0, {"*": FixedLatency(1.0)}, {}, cas=None)
-    catalog = CASCatalog(ProfiledProvider(profile, Stream(0)), 1, (1,))
     with pytest.raises(UnsupportedOperationError, match="readable"):
-        outcome(catalog.commit(0, {0: 1}))
+        CASCatalog(ProfiledProvider(profile, Stream(0)), 1, (1,))
 
 
 # -- the instant catalog ----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ def assert_engines_agree(tree: dict[str, Any]) -> None:
     config = config_of(tree)
     reference, reference_counters = table_of(ReferenceEngine, config)
     compiled, compiled_counters = table_of(CompiledEngine, config)
-    note("# this file reproduces it:\n" + tomli_w.dumps(tree))
     assert compiled.num_rows == reference.num_rows
     for name in RESULT_SCHEMA.names:
         ours, theirs = reference.column(name).to_pylist(), compiled.column(name).to_pylist()
@@ -39,4 +38,28 @@ def assert_engines_agree(tree: dict[str, Any]) -> None:
 )
 @given(documents())
 def test_rows_of_both_engines_are_equal_for_any_configuration(tree: dict[str, Any]) -> None:
+    note("# this file reproduces it:\n" + tomli_w.dumps(tree))
     assert_engines_agree(tree)
+
+
+@pytest.mark.parametrize("mode", ["rewrite", "append"])
+@pytest.mark.parametrize("policy", ["abort", "merge"])
+def test_rows_are_equal_where_some_of_the_tables_of_a_transaction_overlap(mode: str, policy: str) -> None:
+    conflicts: dict[str, Any] = {"conflicting_manifests": {"distribution": "fixed", "mean": 2.0}} if policy == "merge" else {}
+    assert_engines_agree(
+        {
+            "simulation": {"duration_ms": 1_000.0, "seed": 3},
+            "storage": {"provider": "s3x", "profile": "2025-06"},
+            "catalog": {"num_tables": 4, "table_metadata_inlined": False},
+            "transaction": {
+                "runtime": {"distribution": "fixed", "value": 10.0},
+                "inter_arrival": {"scale": 5.0},
+                "tables_per_txn": 3,
+                "operation_types": {"fast_append": 1.0, "merge_append": 1.0, "validated_overwrite": 1.0},
+                "real_conflict_probability": 0.3,
+                "on_real_conflict": policy,
+                "manifest_list_mode": mode,
+                **conflicts,
+            },
+        }
+    )

@@ -161,3 +161,11 @@ def test_the_fields_of_backoff_make_a_policy_and_must_not_contradict_one() -> No
     assert config.commit_policy == CommitPolicy(backoff=Backoff(enabled=True, base_ms=3.0))
     with pytest.raises(ValueError, match="backoff is given twice"):
         dataclasses.replace(config, policy=CommitPolicy())
+
+
+@pytest.mark.parametrize("drain", [False, True])
+@pytest.mark.parametrize("duration_ms", [0.0, -5.0])
+def test_a_run_of_no_length_has_no_rows_on_either_engine(duration_ms: float, drain: bool) -> None:
+    for engine in ("reference", "compiled"):
+        config = dataclasses.replace(config_with(), duration_ms=duration_ms, drain=drain, engine=engine)
+        assert Simulation(config).run().to_table().num_rows == 0

@@ -161,3 +161,8 @@ def test_a_distribution_of_the_users_own_needs_only_sample() -> None:
             return 1.0 if rng.random_sample() < 0.5 else 2.0
 
     assert {Coin().sample(Stream(seed)) for seed in range(40)} == {1.0, 2.0}
+
+
+def test_a_latency_by_size_without_spread_is_exact() -> None:
+    latency = SizeBasedLatency(30.0, 20.0, 0.0).with_size(3 * 1024 * 1024)
+    assert latency.sample(np.random.RandomState(1)) == 30.0 + 20.0 * 3

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 from endive.arithmetic.costs import backoff_ms
-from endive.catalog import AppendCatalog, CASCatalog, InstantCatalog
+from endive.catalog import AppendCatalog, CASCatalog, CatalogSnapshot, InstantCatalog
 from endive.randomness import Purpose, Stream, TransactionStreams
 from endive.storage import FixedLatency, ProfiledProvider, StorageProfile, UniformLatency
 from endive.transaction import (
     Backoff,
     CommitPolicy,
+    ConflictCost,
+    ConflictDetector,
     FastAppendTransaction,
     ManifestCount,
     MergeAppendTransaction,
@@ -606,3 +608,59 @@ def test_catalog_and_storage_draw_from_streams_of_their_own() -> None:
     assert streams.stream(Purpose.CATALOG).draws == 2  # a read and a compare-and-swap
     assert streams.stream(Purpose.STORAGE).draws == 3  # the manifests of one attempt
     assert untouched.draws == 0
+
+
+# -- an attempt after an overlap ---------------------------------------------------------------------------------------------------
+
+
+def test_an_attempt_makes_anew_the_manifests_of_the_tables_that_overlapped_and_no_others() -> None:
+    catalog = cas_catalog(3)
+    txn = FastAppendTransaction(1, 0.0, RUNTIME, frozenset({0, 1, 2}))
+    result = run_transaction(txn, catalog, meanwhile=commits(catalog, 1))
+    assert manifest_io(result) == (3 + 1, 3 + 1, 0, 3 + 1)
+
+
+def test_metadata_that_is_not_inlined_is_written_anew_for_the_tables_that_overlapped() -> None:
+    catalog = cas_catalog(3)
+    txn = FastAppendTransaction(1, 0.0, RUNTIME, frozenset({0, 1, 2}))
+    policy = CommitPolicy(table_metadata_inlined=False)
+    result = run_transaction(txn, catalog, policy=policy, meanwhile=commits(catalog, 0, 2))
+    assert result.metadata_writes == 3 + 2
+
+
+def test_a_merged_conflict_reads_the_lists_of_the_tables_that_overlapped() -> None:
+    catalog = cas_catalog(2)
+    policy = CommitPolicy(on_real_conflict="merge", conflicting_manifests=ManifestCount(FixedLatency(2.0)))
+    result = run_transaction(overwrite(0, 1), catalog, ALWAYS_REAL, policy=policy, meanwhile=commits(catalog, 1))
+    assert manifest_io(result) == (2 + 1 + 1 + 1, 2 + 1, 2, 2 + 2 + 1)
+
+
+class _Lavish(FastAppendTransaction):
+    def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
+        return ConflictCost(manifest_list_reads=1, manifest_file_writes=7, manifest_list_writes=3)
+
+
+def test_of_a_cost_of_ones_own_the_share_of_the_tables_is_paid_rounded_up() -> None:
+    catalog = cas_catalog(3)
+    result = run_transaction(_Lavish(1, 0.0, RUNTIME, frozenset({0, 1, 2})), catalog, meanwhile=commits(catalog, 1))
+    assert manifest_io(result) == (1 + 1, 3 + 1, 0, 7 + 3)
+
+
+# -- what a detector gets ----------------------------------------------------------------------------------------------------------
+
+
+class _Watching(ConflictDetector):
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+
+    def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
+        self.seen.append((start_snapshot.seq, current_snapshot.seq))
+        return False
+
+
+def test_a_detector_gets_the_snapshot_that_the_work_began_with_at_every_attempt() -> None:
+    catalog, detector = cas_catalog(), _Watching()
+    others = commits(catalog, 0, 0) | commits(catalog, 0, start_ms=FIRST_FAILURE + CATALOG_READ + 1.0)
+    result = run_transaction(overwrite(), catalog, detector, meanwhile=others)
+    assert result.total_retries == 2
+    assert detector.seen == [(0, 2), (0, 3)]

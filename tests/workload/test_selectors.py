@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 
 import numpy as np
@@ -14,6 +15,7 @@ from endive.workload import (
     TableSelector,
     UniformPartitionSelector,
     UniformTableSelector,
+    ZipfCount,
     ZipfPartitionSelector,
     ZipfTableSelector,
 )
@@ -148,3 +150,22 @@ class TestWriteFraction:
     ) -> None:
         with pytest.raises(ValueError, match="write_fraction"):
             selector_class(1.0, fraction)
+
+
+@pytest.mark.parametrize("selector", [UniformTableSelector(), ZipfTableSelector()])
+def test_tables_are_selected_by_the_names_of_the_interface(selector: TableSelector) -> None:
+    read, written = selector.select(n_tables=2, total_tables=5, rng=np.random.RandomState(1))
+    assert written <= read <= frozenset(range(5))
+
+
+@pytest.mark.parametrize("selector", [UniformPartitionSelector(), ZipfPartitionSelector()])
+def test_partitions_are_selected_by_the_names_of_the_interface(selector: PartitionSelector) -> None:
+    read, written = selector.select(n_partitions=2, total_partitions=5, rng=np.random.RandomState(1))
+    assert written <= read <= frozenset(range(5))
+
+
+@pytest.mark.parametrize("alpha", [-0.1, float("nan"), float("inf")])
+@pytest.mark.parametrize("make", [ZipfTableSelector, ZipfPartitionSelector, ZipfCount])
+def test_an_exponent_that_is_none_is_refused_at_once(make: Callable[[float], object], alpha: float) -> None:
+    with pytest.raises(ValueError, match="alpha"):
+        make(alpha)

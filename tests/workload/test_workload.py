@@ -396,3 +396,23 @@ class TestCommonRandomNumbers:
         for n in range(20):
             one, other = closed_first.make(n, 0.0)[0], open_source.make(n, 0.0)[0]
             assert facts(one) == facts(other)
+
+
+@pytest.mark.parametrize("weights", [(0.0, 0.0, 0.0), (1.0, -0.5, 0.0), (float("nan"), 1.0, 0.0)])
+def test_weights_that_say_nothing_are_refused_at_once(weights: tuple[float, float, float]) -> None:
+    fast, merge, overwrite = weights
+    with pytest.raises(ValueError, match="weight"):
+        WorkloadConfig(
+            FixedLatency(1.0),
+            FixedLatency(1.0),
+            fast_append_weight=fast,
+            merge_append_weight=merge,
+            validated_overwrite_weight=overwrite,
+        )
+    with pytest.raises(ValueError, match="weight"):
+        WorkloadClass(
+            "a",
+            OpenArrivals(FixedLatency(1.0)),
+            FixedLatency(1.0),
+            {FastAppendTransaction: fast, MergeAppendTransaction: merge, ValidatedOverwriteTransaction: overwrite},
+        )

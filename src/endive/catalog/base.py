@@ -10,14 +10,14 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 from endive.arithmetic.costs import moment_of_effect_ms
 from endive.arithmetic.files import metadata_size
 from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableMetadata
 from endive.randomness import RandomSource
 from endive.steps import Step
-from endive.storage import CATALOG, StorageProvider
+from endive.storage import CATALOG, StorageProvider, UnsupportedOperationError
 from endive.table import TableChange, TableFiles, TableModel
 
 DEFAULT_CATALOG_BYTES = 4096
@@ -149,6 +149,9 @@ class CatalogState:
 class StoredCatalog(Catalog):
     """What the built-in catalogs have in common: state, and a read that takes effect at ``linearization`` of its latency."""
 
+    needs_cas: ClassVar[bool] = False
+    """Whether the store has to have compare-and-swap."""
+
     def __init__(
         self,
         storage: StorageProvider,
@@ -164,6 +167,8 @@ class StoredCatalog(Catalog):
             raise ValueError(f"{num_tables} tables need {num_tables} partition counts, not {len(partitions_per_table)}")
         if not 0.0 <= linearization <= 1.0:
             raise ValueError(f"linearization is {linearization}, but must lie in [0, 1]")
+        if self.needs_cas and not storage.supports_cas:
+            raise UnsupportedOperationError(f"provider {storage.name!r} has no compare-and-swap, so it cannot hold this catalog")
         self.storage = storage
         self.linearization = linearization
         self.size_bytes = size_bytes

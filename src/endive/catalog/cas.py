@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from typing import ClassVar
 
 from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms
 from endive.catalog.base import StoredCatalog, TableChanges
@@ -15,8 +16,11 @@ from endive.table import TableModel
 class CASCatalog(StoredCatalog):
     """A catalog in one object per table group, replaced as a whole: any commit of the group makes the others start anew.
 
-    With one group it is the single-file catalog; with as many groups as tables it is a per-table catalog (REST, JDBC).
+    With one group it is the single-file catalog; with as many groups as tables it is a per-table catalog (REST, JDBC). Raises
+    ``UnsupportedOperationError`` if the store has no compare-and-swap.
     """
+
+    needs_cas: ClassVar[bool] = True
 
     def commit(
         self,

@@ -106,7 +106,8 @@ class ReferenceEngine:
         config, env = self._config, self._env
         for source in self._sources:
             self._await_arrival(source)
-        env.run(until=None if config.drain else config.duration_ms)
+        if config.drain or config.duration_ms > 0.0:
+            env.run(until=None if config.drain else config.duration_ms)
         for txn in self._in_flight.values():
             self._results.add(_in_flight_result(txn, config.duration_ms))
         self._results.flush()

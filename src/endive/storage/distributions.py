@@ -144,5 +144,7 @@ class SizeBasedLatency(QuantileDistribution):
 
     @property
     def parameters(self) -> Parameters:
-        """LOGNORMAL, ln(median for the size), sigma."""
+        """LOGNORMAL, ln(median for the size), sigma; FIXED, median for the size, where sigma is 0."""
+        if self.sigma == 0.0:
+            return FIXED, self.median_ms, 0.0, self.min_latency_ms
         return LOGNORMAL, math.log(self.median_ms), self.sigma, self.min_latency_ms

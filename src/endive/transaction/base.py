@@ -116,7 +116,7 @@ class Transaction(ABC):
         """What an attempt costs that makes its manifests: the first one, and each after an overlap.
 
         For each written table: the manifest list is read, a manifest is written, the list is written (with ML+ it is appended
-        to, which is not part of this cost).
+        to, which is not part of this cost). After an overlap of some of the tables, their share of it is paid.
         """
         tables = len(self.tables_written)
         return ConflictCost(
@@ -139,15 +139,18 @@ class Transaction(ABC):
 
     def has_write_overlap(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
         """Whether what came between wrote to the same table and the same partitions (any, if partitions are not tracked)."""
-        return any(self._overlaps(table_id, old_snapshot, new_snapshot) for table_id in self.tables_written)
+        return bool(self.overlapping_tables(old_snapshot, new_snapshot))
+
+    def overlapping_tables(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> list[int]:
+        """Return the written tables, ascending, whose writes overlap with what came between."""
+        return [table_id for table_id in sorted(self.tables_written) if self._overlaps(table_id, old_snapshot, new_snapshot)]
 
     def snapshots_behind(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> int:
         """How many snapshots of the tables that overlap came between."""
-        behind = 0
-        for table_id in self.tables_written:
-            if self._overlaps(table_id, old_snapshot, new_snapshot):
-                behind += new_snapshot.get_table(table_id).version - old_snapshot.get_table(table_id).version
-        return behind
+        return sum(
+            new_snapshot.get_table(table_id).version - old_snapshot.get_table(table_id).version
+            for table_id in self.overlapping_tables(old_snapshot, new_snapshot)
+        )
 
     def _overlaps(self, table_id: int, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
         old, new = old_snapshot.get_table(table_id), new_snapshot.get_table(table_id)

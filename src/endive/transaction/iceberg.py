@@ -105,16 +105,14 @@ class IcebergLifecycle(Lifecycle):
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
         """Attempts until one succeeds; otherwise it raises what ended them."""
         self.attempt = 0
-        seen = snapshot
         while True:
             current = yield from self._read_catalog()
             for table_id in self._written:
-                yield from self._prepare(handles[table_id], table_id, seen, current)
+                yield from self._prepare(handles[table_id], table_id, current)
             result = yield from self._attempt(current)
             if result.success:
                 yield from self._after_commit(current, handles)
                 return
-            seen = current
             yield from self._lost_attempt()
 
     def _handle(self, snapshot: CatalogSnapshot, table_id: int) -> Handle:
@@ -122,7 +120,7 @@ class IcebergLifecycle(Lifecycle):
         length = files_of(snapshot, table_id).length
         return Handle(length, table.version, length)
 
-    def _prepare(self, handle: Handle, table_id: int, old: CatalogSnapshot, new: CatalogSnapshot) -> Steps:
+    def _prepare(self, handle: Handle, table_id: int, new: CatalogSnapshot) -> Steps:
         """Make the new state of a table out of the current one."""
         files, traits = files_of(new, table_id), self.txn.get_traits()
         version = new.get_table(table_id).version
@@ -135,17 +133,17 @@ class IcebergLifecycle(Lifecycle):
             found = review(files, handle, traits, self._partitions(table_id))
             if traits.validates and is_start_expired(files, handle.start):
                 raise AbortError(VALIDATION_EXCEPTION)
-            yield from self._validate(handle, files, found, old, new)
+            yield from self._validate(handle, files, found, new)
             yield from self._make_snapshot(handle, files, found)
         yield from self._metadata(METADATA_WRITE, metadata_size(files.model, files.snapshots + 1))
         handle.version, handle.seen, handle.prepared = version, files.length, True
         handle.data_revision, handle.delete_revision, handle.merges = files.data_revision, files.delete_revision, files.merges
 
-    def _validate(self, handle: Handle, files: TableFiles, found: Review, old: CatalogSnapshot, new: CatalogSnapshot) -> Steps:
+    def _validate(self, handle: Handle, files: TableFiles, found: Review, new: CatalogSnapshot) -> Steps:
         """Read what landed since the operation started, as far as it matters, and the current manifest list."""
         yield from self._batches(LIST_READ, found.lists, CONFLICT_IO, files.list_size, 1)
         yield from self._batches(FILE_READ, found.manifests, CONFLICT_IO, files.model.manifest_bytes, 1)
-        if found.conflicting and self._is_real_conflict(old, new, found.conflicting):
+        if found.conflicting and self._is_real_conflict(new, found.conflicting):
             raise self._end_of_conflict()
         head = files.head if files.length > handle.start else None
         if head is None or not head.kind & self.txn.get_traits().validates:

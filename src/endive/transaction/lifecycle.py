@@ -12,7 +12,8 @@ entered into the account when it is finished, so that a run may be cut off at an
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from endive.arithmetic.costs import backoff_ms, failed_answer_ms, moment_of_effect_ms
@@ -83,6 +84,11 @@ def _in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
         (LIST_READ, cost.historical_ml_reads),
         (FILE_READ, cost.manifest_file_reads),
     ), ((FILE_WRITE, cost.manifest_file_writes), (LIST_WRITE, cost.manifest_list_writes))
+
+
+def _share(cost: ConflictCost, part: int, whole: int) -> ConflictCost:
+    """What of a cost falls to ``part`` of ``whole`` tables, rounded up."""
+    return ConflictCost(**{field.name: -(-getattr(cost, field.name) * part // whole) for field in fields(cost)})
 
 
 class AbortError(Exception):
@@ -167,7 +173,7 @@ class Lifecycle:
         self._emit("submit")
         while True:
             try:
-                snapshot = yield from self._start()
+                self.start_snapshot = snapshot = yield from self._start()
             except RequestFailedError as error:
                 self._emit("abort", kind=str(error))
                 return self._finish(TransactionStatus.ABORTED, str(error))
@@ -203,19 +209,20 @@ class Lifecycle:
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
         """Attempts until one succeeds; otherwise it raises what ended them."""
         self.attempt = 0
-        redo = append = True
+        tables, append = self._written, True
         while True:
-            if redo:
-                yield from self._make_manifests(append)
+            if tables:
+                yield from self._make_manifests(tables, append)
                 append = False
             result = yield from self._attempt(snapshot)
             if result.success:
                 return
             yield from self._lost_attempt()
             current = yield from self._read_catalog()
-            redo = self.txn.has_write_overlap(snapshot, current)
-            if redo:
-                append = yield from self._resolve_conflict(snapshot, current)
+            tables = []
+            if self.txn.has_write_overlap(snapshot, current):
+                tables = self.txn.overlapping_tables(snapshot, current) or self._written
+                append = yield from self._resolve_conflict(snapshot, current, len(tables))
             else:
                 self._emit("conflict", kind="none")
             snapshot = current
@@ -260,17 +267,17 @@ class Lifecycle:
             raise AbortError(result.reason)
         return result
 
-    def _resolve_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot) -> Generator[Step, None, bool]:
-        """Pay for an overlap; says whether the entry in the manifest list has to be appended anew (ML+)."""
+    def _resolve_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot, tables: int) -> Generator[Step, None, bool]:
+        """Pay for an overlap in so many tables; says whether entries in manifest lists have to be appended anew (ML+)."""
         txn, policy = self.txn, self.policy
         behind = txn.snapshots_behind(old, new)
         yield from self._pay_conflict(txn.get_conflict_cost(behind, self.ml_append_mode))
-        if not (self._is_real_conflict(old, new, behind) and txn.should_abort_on_real_conflict()):
+        if not (self._is_real_conflict(new, behind) and txn.should_abort_on_real_conflict()):
             return False
         if policy.on_real_conflict == "merge":
             manifests = policy.conflicting_manifests.sample(self.streams.stream(Purpose.CONFLICT))
             merge = ConflictCost(
-                manifest_list_reads=len(txn.tables_written),
+                manifest_list_reads=tables,
                 manifest_file_reads=manifests,
                 manifest_file_writes=manifests,
             )
@@ -278,12 +285,12 @@ class Lifecycle:
             return True
         raise self._end_of_conflict()
 
-    def _is_real_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot, behind: int) -> bool:
-        """Ask the detector about what came between."""
+    def _is_real_conflict(self, current: CatalogSnapshot, behind: int) -> bool:
+        """Ask the detector about what came between since the work began."""
         if self._bind_detector:
             self.detector = self.detector.bind(self.streams.stream(Purpose.CONFLICT))
             self._bind_detector = False
-        real = self.detector.is_real_conflict(self.txn, new, old)
+        real = self.detector.is_real_conflict(self.txn, current, self.start_snapshot)
         if real:
             self.real_conflicts += 1
         else:
@@ -302,20 +309,21 @@ class Lifecycle:
         yield from self._pay(reads, CONFLICT_IO)
         yield from self._pay(writes, CONFLICT_IO)
 
-    def _make_manifests(self, append: bool) -> Steps:
-        """The I/O of an attempt: read the manifest list, write a manifest and the new list (or append to it)."""
-        txn, lists = self.txn, self.manifest_lists
-        cost = txn.get_per_attempt_cost(self.ml_append_mode)
+    def _make_manifests(self, tables: Sequence[int], append: bool) -> Steps:
+        """Pay the I/O of an attempt for these tables: read the list, write a manifest and the new list (or append to it)."""
+        lists = self.manifest_lists
+        cost = self.txn.get_per_attempt_cost(self.ml_append_mode)
+        if len(tables) < len(self._written):
+            cost = _share(cost, len(tables), len(self._written))
         reads, writes = _in_order(cost)
         yield from self._pay(reads, PER_ATTEMPT_IO)
-        ends = (
-            [(t, *lists.end_of(t)) for t in self._written] if self.ml_append_mode and append and cost.manifest_file_writes else []
-        )
+        appends = self.ml_append_mode and append and cost.manifest_file_writes
+        ends = [(table_id, *lists.end_of(table_id)) for table_id in tables] if appends else []
         yield from self._pay(writes, PER_ATTEMPT_IO)
         for table_id, offset, sealed in ends:
             yield from self._append_entry(table_id, offset, sealed)
         if not self.policy.table_metadata_inlined:
-            yield from self._access(METADATA_WRITE, len(txn.tables_written), PER_ATTEMPT_IO)
+            yield from self._access(METADATA_WRITE, len(tables), PER_ATTEMPT_IO)
 
     def _append_entry(self, table_id: int, offset: int, sealed: bool) -> Steps:
         """Append a tentative entry to a manifest list (ML+), where it was last seen to end; rewrite a sealed list first."""

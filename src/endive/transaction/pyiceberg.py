@@ -86,12 +86,12 @@ class PyIcebergLifecycle(IcebergLifecycle):
                 self._emit("check_failed")
             self._lost_files += self.counts[FILE_WRITE.counter] + self.counts[LIST_WRITE.counter] - written
             yield from self._lost_attempt()
-            previous, base = base, (yield from self._read_catalog())
+            base = yield from self._read_catalog()
             for table_id in self._written:
                 yield from self._metadata(METADATA_READ, files_of(base, table_id).metadata_size)
-                yield from self._validate_again(handles[table_id], table_id, previous, base)
+                yield from self._validate_again(handles[table_id], table_id, base)
 
-    def _validate_again(self, handle: Handle, table_id: int, old: CatalogSnapshot, new: CatalogSnapshot) -> Steps:
+    def _validate_again(self, handle: Handle, table_id: int, new: CatalogSnapshot) -> Steps:
         """Read what landed since the operation started, as far as it matters."""
         files, traits = files_of(new, table_id), self._snapshots()[0]
         if not traits.validates:
@@ -102,7 +102,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
         yield from self._batches(LIST_READ, found.lists, CONFLICT_IO, files.list_size, 1)
         yield from self._batches(FILE_READ, found.manifests, CONFLICT_IO, files.model.manifest_bytes, 1)
         handle.seen = files.length
-        if found.conflicting and self._is_real_conflict(old, new, found.conflicting):
+        if found.conflicting and self._is_real_conflict(new, found.conflicting):
             raise self._end_of_conflict()
 
     def _make_snapshots(self, handle: Handle, files: TableFiles, table_id: int) -> Steps:

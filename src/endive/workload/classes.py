@@ -15,6 +15,7 @@ from endive.workload.selectors import (
     TableSelector,
     UniformPartitionSelector,
     UniformTableSelector,
+    check_alpha,
 )
 
 DEFAULT_CLASS = "default"
@@ -22,9 +23,12 @@ DEFAULT_CLASS = "default"
 
 @dataclass(frozen=True)
 class ZipfCount:
-    """A number of tables from 1 up, where k has weight 1/k^alpha."""
+    """A number of tables from 1 up, where k has weight 1/k^alpha. Raises ValueError for an alpha that is negative or no number."""
 
     alpha: float
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,9 @@ class WorkloadClass:
     """From when on nothing more is submitted."""
 
     def __post_init__(self) -> None:
-        if not self.operations or sum(self.operations.values()) <= 0.0:
-            raise ValueError(f"class {self.name!r}: at least one operation needs a weight above 0")
+        weights = list(self.operations.values())
+        if not weights or not (min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf):
+            raise ValueError(f"class {self.name!r}: at least one operation needs a weight above 0, and none may be negative")
 
     @property
     def is_steady(self) -> bool:

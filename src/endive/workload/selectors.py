@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from bisect import insort
 from functools import cache
@@ -20,6 +21,12 @@ def zipf_cumulative(total: int, alpha: float) -> tuple[float, ...]:
     for k in range(1, total + 1):
         sums.append(sums[-1] + 1.0 / float(k) ** alpha)
     return tuple(sums)
+
+
+def check_alpha(alpha: float) -> None:
+    """Raise ValueError if this can be no exponent of Zipf's law: a negative one, NaN or infinity."""
+    if not 0.0 <= alpha < math.inf:
+        raise ValueError(f"alpha is {alpha}, but must be a number that is not negative")
 
 
 class TableSelector(ABC):
@@ -44,11 +51,12 @@ class WeightedSelector:
     def __init__(self, alpha: float, write_fraction: float) -> None:
         if not 0.0 < write_fraction <= 1.0:
             raise ValueError(f"write_fraction is {write_fraction}, but must lie in (0, 1]")
+        check_alpha(alpha)
         self.alpha = alpha
         self.write_fraction = write_fraction
 
-    def select(self, n: int, total: int, rng: RandomSource) -> Selection:
-        """``n`` of ``total`` items (all of them, if there are fewer)."""
+    def pick_some(self, n: int, total: int, rng: RandomSource) -> Selection:
+        """Return ``n`` of ``total`` items (all of them, if there are fewer), and those of them that are written."""
         picks = self.picks(n, total, rng)
         return frozenset(picks), frozenset(picks[: written_count(len(picks), self.write_fraction)])
 
@@ -69,28 +77,40 @@ def written_count(n: int, write_fraction: float) -> int:
     return max(1, int(n * write_fraction + 0.5))
 
 
-class UniformTableSelector(WeightedSelector, TableSelector):
+class _WeightedTableSelector(WeightedSelector, TableSelector):
+    def select(self, n_tables: int, total_tables: int, rng: RandomSource) -> Selection:
+        """Return the tables read and the tables written."""
+        return self.pick_some(n_tables, total_tables, rng)
+
+
+class _WeightedPartitionSelector(WeightedSelector, PartitionSelector):
+    def select(self, n_partitions: int, total_partitions: int, rng: RandomSource) -> Selection:
+        """Return the partitions read and the partitions written."""
+        return self.pick_some(n_partitions, total_partitions, rng)
+
+
+class UniformTableSelector(_WeightedTableSelector):
     """Every table alike."""
 
     def __init__(self, write_fraction: float = 1.0) -> None:
         super().__init__(0.0, write_fraction)
 
 
-class ZipfTableSelector(WeightedSelector, TableSelector):
+class ZipfTableSelector(_WeightedTableSelector):
     """A few hot tables: the k-th has weight 1/k^alpha."""
 
     def __init__(self, alpha: float = 1.5, write_fraction: float = 1.0) -> None:
         super().__init__(alpha, write_fraction)
 
 
-class UniformPartitionSelector(WeightedSelector, PartitionSelector):
+class UniformPartitionSelector(_WeightedPartitionSelector):
     """Every partition alike."""
 
     def __init__(self, write_fraction: float = 1.0) -> None:
         super().__init__(0.0, write_fraction)
 
 
-class ZipfPartitionSelector(WeightedSelector, PartitionSelector):
+class ZipfPartitionSelector(_WeightedPartitionSelector):
     """A few hot partitions: the k-th has weight 1/k^alpha."""
 
     def __init__(self, alpha: float = 1.5, write_fraction: float = 1.0) -> None:

@@ -78,6 +78,9 @@ class WorkloadConfig:
             raise ValueError(f"{self.num_tables} tables need as many partition counts, not {len(self.partitions_per_table)}")
         if not self.classes and (self.inter_arrival is None or self.runtime is None):
             raise ValueError("a workload needs classes, or inter_arrival and runtime")
+        weights = (self.fast_append_weight, self.merge_append_weight, self.validated_overwrite_weight)
+        if not self.classes and not (min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf):
+            raise ValueError(f"the weights of operations are {weights}: none may be negative, and one must be above 0")
         names = [cls.name for cls in self.classes]
         if len(set(names)) != len(names):
             raise ValueError(f"workload classes need names of their own, not {names}")
@@ -227,9 +230,9 @@ class Source:
         cls, candidates = self.workload_class, self._candidates
         count = self._table_count(rng)
         if self._config.spans_groups or len(self._config.group_members) == 1:
-            read, written = cls.table_selector.select(count, len(candidates), rng)
+            read, written = cls.table_selector.select(n_tables=count, total_tables=len(candidates), rng=rng)
             return frozenset(candidates[i] for i in read), frozenset(candidates[i] for i in written)
-        first = candidates[next(iter(cls.table_selector.select(1, len(candidates), rng)[0]))]
+        first = candidates[next(iter(cls.table_selector.select(n_tables=1, total_tables=len(candidates), rng=rng)[0]))]
         group = self._config.groups[first]
         others = [table for table in candidates if table != first and self._config.groups[table] == group]
         if count == 1 or not others:
@@ -238,7 +241,7 @@ class Source:
         if isinstance(selector, WeightedSelector):
             tables = [first, *(others[i] for i in selector.picks(count - 1, len(others), rng))]
             return frozenset(tables), frozenset(tables[: written_count(len(tables), selector.write_fraction)])
-        read, written = selector.select(count - 1, len(others), rng)
+        read, written = selector.select(n_tables=count - 1, total_tables=len(others), rng=rng)
         return frozenset({first, *(others[i] for i in read)}), frozenset({first, *(others[i] for i in written)})
 
     def _table_count(self, rng: RandomSource) -> int:
@@ -255,7 +258,7 @@ class Source:
             total = self._config.partitions_per_table[table]
             first, end = cls.partition_range or (0, total)
             count = int(mean) if mean == int(mean) else max(1, fractional_count(mean, rng.random_sample()))
-            _, written = cls.partition_selector.select(count, end - first, rng)
+            _, written = cls.partition_selector.select(n_partitions=count, total_partitions=end - first, rng=rng)
             chosen[table] = frozenset(first + partition for partition in written)
         return chosen
 

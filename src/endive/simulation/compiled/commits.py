@@ -36,11 +36,16 @@ def take_snapshot(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
-    """How many snapshots of the tables that overlap came between what was seen and what is; 0 if none overlaps."""
+    """How many snapshots of the tables that overlap came between what was seen and what is; 0 if none overlaps.
+
+    Marks the tables that overlap: their manifests are to be made anew.
+    """
     behind = 0
+    txn.redo_tables = 0
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         table = table_at(run, mine.table)
+        mine.redo = 0
         if table.version == mine.version:
             continue
         overlaps = not txn.tracks_partitions
@@ -52,7 +57,17 @@ def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
                     break
         if overlaps:
             behind += table.version - mine.version
+            mine.redo = 1
+            txn.redo_tables += 1
     return behind
+
+
+@jit
+def redo_all_tables(run: Any, txn: Any, slot: int) -> None:
+    """Mark all written tables: a first attempt makes the manifests of each."""
+    for t in range(txn.written):
+        touched_at(run, slot, t).redo = 1
+    txn.redo_tables = txn.written
 
 
 @jit

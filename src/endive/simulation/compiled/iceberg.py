@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from endive.arithmetic.costs import sized_median_ms
-from endive.arithmetic.draws import quantile
+from endive.arithmetic.draws import FIXED, quantile
 from endive.arithmetic.files import NO_SNAPSHOT, bins_of, list_size, mean_size, merged_size, metadata_size
 from endive.arithmetic.validation import files_made, files_of_lost_attempts, is_start_expired, manifests_to_filter
 from endive.simulation.compiled.draws import conflict_uniform, largest_storage_uniform, value
@@ -36,18 +36,22 @@ CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
 
 
 @jit
-def size_mu(run: Any, txn: Any, kind: int, size: int) -> float:
-    """The logarithm of the median latency for a size; ``NOT_SIZED`` where latencies do not depend on it."""
-    sized = class_at(run, txn.cls).sized[kind]
-    return math.log(sized_median_ms(sized[1], sized[2], size)) if sized[0] > 0.0 else NOT_SIZED
+def sized_parameter(run: Any, txn: Any, kind: int, size: int) -> float:
+    """The first parameter of the latency for a size: its median, or the logarithm of it; ``NOT_SIZED`` where none depends on it."""
+    cls = class_at(run, txn.cls)
+    sized = cls.sized[kind]
+    if sized[0] <= 0.0:
+        return NOT_SIZED
+    median = sized_median_ms(sized[1], sized[2], size)
+    return median if cls.access[kind][0] == FIXED else math.log(median)
 
 
 @jit
-def sized_latency(run: Any, parameters: Any, mu: float, u: float) -> float:
-    """The latency at a uniform of an access whose size is told by ``size_mu``."""
-    if mu == NOT_SIZED:
+def sized_latency(run: Any, parameters: Any, first: float, u: float) -> float:
+    """The latency at a uniform of an access whose size is told by ``sized_parameter``."""
+    if first == NOT_SIZED:
         return value(run, parameters, u)
-    return quantile(int(parameters[0]), mu, parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
+    return quantile(int(parameters[0]), first, parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
 
 
 @jit
@@ -56,10 +60,10 @@ def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size
     if count <= 0:
         return True
     parameters = class_at(run, txn.cls).access[kind]
-    mu = size_mu(run, txn, kind, size)
+    first = sized_parameter(run, txn, kind, size)
     while count > 0:
         batch = min(count, parallel)
-        latency = sized_latency(run, parameters, mu, largest_storage_uniform(txn, batch))
+        latency = sized_latency(run, parameters, first, largest_storage_uniform(txn, batch))
         if not step(run, txn, component, latency):
             return False
         txn.counts[kind] += batch

@@ -17,6 +17,7 @@ from endive.simulation.compiled.commits import (
     compact,
     install,
     read_list_end,
+    redo_all_tables,
     replace_sealed_list,
     snapshots_behind,
     take_snapshot,
@@ -307,6 +308,7 @@ def _start(run: Any, txn: Any, slot: int) -> None:
     elif HAS_PYICEBERG and cls.commit_path == PYICEBERG:
         _stage(run, txn, slot)
     elif HAS_ENDIVE:
+        redo_all_tables(run, txn, slot)
         _make_manifests(run, txn, slot)
 
 
@@ -400,7 +402,7 @@ def _retry(run: Any, txn: Any, slot: int) -> None:
         _make_manifests(run, txn, slot)
         return
     if cls.on_real_conflict == MERGE:
-        if merge(run, txn, cls, txn.written, conflicting_manifests(run, txn, cls)):
+        if merge(run, txn, cls, txn.redo_tables, conflicting_manifests(run, txn, cls)):
             txn.append_due = 1
             _make_manifests(run, txn, slot)
     else:
@@ -439,7 +441,9 @@ def _lists_read(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _append_entry(run: Any, txn: Any, slot: int) -> None:
-    """Append to the list of the next table, rewriting it first if it is sealed; after the last table, go on."""
+    """Append to the list of the next table whose manifests are new, rewriting it first if it is sealed; after the last, go on."""
+    while txn.table_cursor < txn.written and not touched_at(run, slot, txn.table_cursor).redo:
+        txn.table_cursor += 1
     if txn.table_cursor == txn.written:
         _made_manifests(run, txn, slot)
         return

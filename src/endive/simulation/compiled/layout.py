@@ -251,6 +251,7 @@ TXN = np.dtype(
         ("round_trips", "i8"),
         ("applied", "i8"),
         ("append_due", "i8"),
+        ("redo_tables", "i8"),
         ("table_cursor", "i8"),
         ("effect_ms", "f8"),
         ("success_ms", "f8"),
@@ -300,6 +301,7 @@ TOUCHED = np.dtype(
         ("partitions", "i8"),
         ("list_offset", "i8"),
         ("list_sealed", "i8"),
+        ("redo", "i8"),
         # what an operation on one of Iceberg's paths knows of it
         ("start", "i8"),
         ("prepared_version", "i8"),

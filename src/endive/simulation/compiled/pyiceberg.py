@@ -16,9 +16,9 @@ from endive.simulation.compiled.iceberg import (
     is_real_conflict,
     merge_manifests,
     metadata_access,
-    size_mu,
     sized_access,
     sized_latency,
+    sized_parameter,
 )
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
@@ -149,7 +149,7 @@ def _together(run: Any, txn: Any, bytes_read: int) -> bool:
 @jit
 def _latency(run: Any, txn: Any, kind: int, size: int) -> float:
     parameters = class_at(run, txn.cls).access[kind]
-    return sized_latency(run, parameters, size_mu(run, txn, kind, size), storage_uniform(txn))
+    return sized_latency(run, parameters, sized_parameter(run, txn, kind, size), storage_uniform(txn))
 
 
 @jit

@@ -77,7 +77,7 @@ def read_tables(run: Any, txn: Any, cls: Any) -> bool:
 @jit
 def read_lists(run: Any, txn: Any, cls: Any) -> bool:
     """The first half of an attempt's I/O."""
-    return txn.operation == EXPIRE_SNAPSHOTS or access(run, txn, cls, LIST_READ, txn.written, PER_ATTEMPT_IO)
+    return txn.operation == EXPIRE_SNAPSHOTS or access(run, txn, cls, LIST_READ, txn.redo_tables, PER_ATTEMPT_IO)
 
 
 @jit
@@ -85,17 +85,17 @@ def write_manifests(run: Any, txn: Any, cls: Any) -> bool:
     """The second half of an attempt's I/O, up to the list: with ML+ that is appended to, not written."""
     if txn.operation == EXPIRE_SNAPSHOTS:
         return True
-    if not access(run, txn, cls, FILE_WRITE, txn.written, PER_ATTEMPT_IO):
+    if not access(run, txn, cls, FILE_WRITE, txn.redo_tables, PER_ATTEMPT_IO):
         return False
     if HAS_LIST_APPENDS:
         return True
-    return access(run, txn, cls, LIST_WRITE, txn.written, PER_ATTEMPT_IO)
+    return access(run, txn, cls, LIST_WRITE, txn.redo_tables, PER_ATTEMPT_IO)
 
 
 @jit
 def write_metadata(run: Any, txn: Any, cls: Any) -> bool:
     """Table metadata, where it is not inlined."""
-    return bool(cls.inlined) or access(run, txn, cls, METADATA_WRITE, txn.written, PER_ATTEMPT_IO)
+    return bool(cls.inlined) or access(run, txn, cls, METADATA_WRITE, txn.redo_tables, PER_ATTEMPT_IO)
 
 
 @jit

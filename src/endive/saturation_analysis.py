@@ -1,0 +1,27 @@
+"""The analysis of a study from end to end: ``python -m endive.saturation_analysis DIRECTORY``.
+
+Measures what ``endive sweep`` has left in a directory and draws its figures, as ``endive metrics`` and ``endive plot`` do.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from endive.analysis.saturation import LoadPoint, Saturation, saturation
+from endive.main import app
+
+__all__ = ["LoadPoint", "Saturation", "analyse", "saturation"]
+
+
+def analyse(directory: str | Path) -> None:
+    """Measure the experiments of a directory and draw their figures into ``figures/`` in it."""
+    command = typer.main.get_command(app)
+    for name in ("metrics", "plot"):
+        command.main([name, str(directory)], prog_name="endive", standalone_mode=False)
+
+
+if __name__ == "__main__":
+    analyse(*sys.argv[1:])

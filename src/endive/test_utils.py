@@ -1,0 +1,30 @@
+"""A small run for tests and first steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endive.config import build_simulation_config
+from endive.config.aliases import override
+from endive.config.load import check_document
+from endive.simulation import SimulationConfig
+
+_SMALL: dict[str, Any] = {
+    "simulation": {"duration_ms": 10_000.0, "seed": 42},
+    "storage": {"provider": "instant"},
+    "transaction": {"runtime": {"mean": 100.0, "sigma": 0.5}, "inter_arrival": {"distribution": "exponential", "scale": 50.0}},
+}
+
+
+def create_test_config(**overrides: Any) -> SimulationConfig:
+    """Make a run of ten seconds on an instant store; ``simulation__seed=7`` sets the key ``simulation.seed`` of a configuration.
+
+    Raises ``ConfigError``, which names all that is wrong with what was given.
+
+    >>> create_test_config(catalog__num_tables=3).workload.config.num_tables
+    3
+    """
+    tree = _SMALL
+    for name, value in overrides.items():
+        tree = override(tree, name.replace("__", "."), value)
+    return build_simulation_config(check_document(tree, "create_test_config"))
