@@ -1,0 +1,378 @@
+"""Stores and catalogs measured: requests of the kinds and sizes that commits make, bounded in number and time.
+
+Whatever a probe writes lies under a name of its own, is remembered before it is written, and is removed when the probe ends, also
+by an error or Ctrl-C. Credentials come from the environment, as obstore and PyIceberg read it, and are written nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from endive.calibrate.errors import InputError
+from endive.calibrate.measurements import Sample
+from endive.calibrate.secrets import without_secrets
+
+SIZES_BYTES = (4_096, 65_536, 1_048_576)
+"""A manifest, a manifest list or small metadata, the metadata of a table with many snapshots."""
+_PREFIX = "endive-probe-"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One request."""
+
+    operation: str
+    size_bytes: int
+    latency_ms: float
+
+
+@dataclass
+class Probe:
+    """What was measured so far; ``stopped`` says why it ended before all requests were made."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    stopped: str = ""
+
+    def timed(self, operation: str, size_bytes: int, request: Callable[[], Any]) -> Any:
+        """Make a request and note how long it took."""
+        begin = time.perf_counter()
+        answer = request()
+        self.measurements.append(Measurement(operation, size_bytes, 1e3 * (time.perf_counter() - begin)))
+        return answer
+
+    def samples(self) -> list[Sample]:
+        """The measurements by operation."""
+        found = []
+        for name in sorted({each.operation for each in self.measurements}):
+            own = [each for each in self.measurements if each.operation == name]
+            sizes = np.array([each.size_bytes for each in own], np.float64)
+            found.append(Sample(name, np.array([each.latency_ms for each in own]), sizes))
+        return found
+
+
+class Target(ABC):
+    """Something that can be probed."""
+
+    name: str
+
+    @abstractmethod
+    def plan(self, count: int) -> list[str]:
+        """Say in words what a probe with ``count`` rounds does."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Make what rounds need."""
+
+    @abstractmethod
+    def round(self, probe: Probe) -> None:
+        """Make one request of each kind."""
+
+    @abstractmethod
+    def clean(self) -> list[str]:
+        """Remove all that was made; return what could not be removed."""
+
+
+def run_probe(target: Target, count: int, seconds: float) -> Probe:
+    """Probe a target for so many rounds, or so long, whichever ends first. Raises InputError; cleans up in any case."""
+    probe = Probe()
+    deadline = time.monotonic() + seconds
+    with _cleaned(target):
+        target.prepare()
+        for done in range(count):
+            if time.monotonic() > deadline:
+                probe.stopped = f"stopped after {seconds:g} s, with {done} of {count} rounds"
+                break
+            target.round(probe)
+    return probe
+
+
+@contextmanager
+def _cleaned(target: Target) -> Iterator[None]:
+    """Turn errors of the target into sentences, and remove what was written however it ends."""
+    try:
+        try:
+            yield
+        finally:
+            left = target.clean()
+            if left:
+                raise InputError(f"{target.name}: could not be cleaned up; please remove {', '.join(left)}")
+    except InputError:
+        raise
+    except Exception as error:  # libraries raise what they like; the user gets a sentence
+        raise InputError(f"{target.name}: {explained(error)}") from None
+
+
+def explained(error: BaseException) -> str:
+    """What a library's error means, in a sentence and without credentials."""
+    kind = type(error).__name__
+    text = without_secrets(str(error).strip().splitlines()[0] if str(error).strip() else kind)[:300]
+    lowered = f"{kind} {error}".lower()
+    hints = (
+        (("expiredtoken", "token has expired", "credentials have expired"), "the credentials have expired"),
+        (
+            ("nosuchbucket", "bucket does not exist", "container not found", "containernotfound"),
+            "there is no such bucket or container",
+        ),
+        (("invalidaccesskeyid", "signaturedoesnotmatch", "unauthenticated", "code: 401"), "the credentials are not accepted"),
+        (("permissiondenied", "accessdenied", "forbidden", "permission denied"), "no permission to write there"),
+        (
+            ("metadata service", "credential provider", "missing credentials", "169.254"),
+            "no credentials were found in the environment",
+        ),
+    )
+    meaning = next((meaning for marks, meaning in hints if any(mark in lowered for mark in marks)), "the probe failed")
+    return f"{meaning} ({kind}: {text})"
+
+
+class StoreTarget(Target):
+    """An object store or a directory, through obstore."""
+
+    def __init__(self, url: str, sizes_bytes: Sequence[int] = SIZES_BYTES) -> None:
+        self.name = without_secrets(url)
+        self._sizes = tuple(sizes_bytes)
+        self._folder = f"{_PREFIX}{uuid.uuid4().hex[:12]}"
+        self._made: list[str] = []
+        self._written: set[str] = set()
+        self._local = "://" not in url
+        self._store = _open_store(url)
+        self._pointer: Any = None
+        self._round = 0
+
+    def plan(self, count: int) -> list[str]:
+        """Say what will be written and removed."""
+        total = count * (2 * len(self._sizes) + 2)
+        conditional = "created if absent" if self._local else "swapped by etag"
+        sizes = ", ".join(f"{size // 1024} KiB" for size in self._sizes)
+        return [
+            f"writes objects of {sizes} under {self.name.rstrip('/')}/{self._folder}, and reads each back",
+            f"makes conditional puts ({conditional}), and others that must be refused",
+            f"at most {total:,} requests, and {count * len(self._sizes) + count + 1:,} objects, which are deleted at the end",
+        ]
+
+    def prepare(self) -> None:
+        """Write the pointer that is swapped."""
+        import obstore
+
+        if not self._local:
+            key = self._key("pointer")
+            self._pointer = obstore.put(self._store, key, b"-" * 256)
+            self._written.add(key)
+
+    def round(self, probe: Probe) -> None:
+        """Write and read an object of each size, swap the pointer, and be refused once."""
+        import obstore
+
+        self._round += 1
+        for size in self._sizes:
+            key = self._key(f"{size}-{self._round}")
+            content = b"e" * size
+            probe.timed("write", size, partial(obstore.put, self._store, key, content))
+            self._written.add(key)
+            probe.timed("read", size, partial(self._read, key))
+        if self._local:
+            self._create(probe)
+        else:
+            self._swap(probe)
+
+    def _read(self, key: str) -> Any:
+        import obstore
+
+        return obstore.get(self._store, key).bytes()
+
+    def _swap(self, probe: Probe) -> None:
+        """Replace the pointer by its etag, then try once more with the old one."""
+        import obstore
+        from obstore.exceptions import PreconditionError
+
+        old = self._pointer
+        key = f"{self._folder}/pointer"
+        mode: Any = {"e_tag": old["e_tag"]}
+        content = f"{self._round:0256d}".encode()  # an etag is a hash: content that came before would bring the old one back
+        self._pointer = probe.timed("cas", 256, lambda: obstore.put(self._store, key, content, mode=mode))
+
+        def refused() -> None:
+            with suppress(PreconditionError):
+                obstore.put(self._store, key, b"x" * 256, mode=mode)
+                raise InputError(f"{self.name}: overwrote an object whose etag had changed: it does not keep conditions")
+
+        probe.timed("failed_cas", 256, refused)
+
+    def _create(self, probe: Probe) -> None:
+        """Create an object that is not there, then try it once more: what a directory has for a compare-and-swap."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        key = self._key(f"pointer-{self._round}")
+        probe.timed("cas", 256, lambda: obstore.put(self._store, key, b"1" * 256, mode="create"))
+        self._written.add(key)
+
+        def refused() -> None:
+            with suppress(AlreadyExistsError):
+                obstore.put(self._store, key, b"2" * 256, mode="create")
+                raise InputError(f"{self.name}: created a file that was there already: it does not keep conditions")
+
+        probe.timed("failed_cas", 256, refused)
+
+    def _key(self, name: str) -> str:
+        """A key under this probe's own folder, remembered before anything is written to it."""
+        key = f"{self._folder}/{name}"
+        self._made.append(key)
+        return key
+
+    def clean(self) -> list[str]:
+        """Delete all objects that may have been written."""
+        import obstore
+        from obstore.exceptions import NotFoundError
+
+        left = []
+        for key in self._made:
+            try:
+                obstore.delete(self._store, key)
+            except (NotFoundError, FileNotFoundError):
+                continue
+            except Exception:
+                if key in self._written:
+                    left.append(key)
+        if self._local:
+            with suppress(OSError):
+                (self._root() / self._folder).rmdir()
+        return left
+
+    def _root(self) -> Path:
+        return Path(self._store.prefix or ".")
+
+
+def _open_store(url: str) -> Any:
+    try:
+        from obstore.store import LocalStore, from_url
+    except ImportError:
+        raise InputError(f"{url}: probing a store needs obstore; install endive[probe]") from None
+    if "://" not in url:
+        path = Path(url)
+        if not path.is_dir():
+            raise InputError(f"{url}: is not a directory; a store is s3://, gs://, az:// or a directory that is there")
+        return LocalStore(path.resolve())
+    limits: Any = {"timeout": "30s", "connect_timeout": "5s"}
+    if any(os.environ.get(f"{cloud}_ALLOW_HTTP", "").lower() in ("1", "true") for cloud in ("AWS", "AZURE", "GOOGLE")):
+        limits["allow_http"] = True  # options that are given hide those of the environment
+    try:
+        return from_url(url, client_options=limits, retry_config={"max_retries": 0})
+    except Exception as error:
+        raise InputError(f"{without_secrets(url)}: {explained(error)}") from None
+
+
+class CatalogTarget(Target):
+    """An Iceberg catalog, through PyIceberg: loads and commits of a table of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.name = f"catalog {name!r}"
+        self._catalog = _open_catalog(name)
+        suffix = uuid.uuid4().hex[:12]
+        self._namespace = f"endive_probe_{suffix}"
+        self._identifier = f"{self._namespace}.t"
+        self._made: list[str] = []
+        self._table: Any = None
+        self._round = 0
+
+    def plan(self, count: int) -> list[str]:
+        """Say what will be made and dropped."""
+        return [
+            f"makes namespace {self._namespace} with an empty table, loads it, and commits properties to it",
+            "makes commits that must be refused",
+            f"at most {3 * count:,} requests; table and namespace are dropped at the end",
+        ]
+
+    def prepare(self) -> None:
+        """Make the namespace and the table."""
+        from pyiceberg.schema import Schema
+        from pyiceberg.types import LongType, NestedField
+
+        self._made.append("namespace")
+        self._catalog.create_namespace(self._namespace)
+        self._made.append("table")
+        self._table = self._catalog.create_table(self._identifier, Schema(NestedField(1, "id", LongType(), required=False)))
+
+    def round(self, probe: Probe) -> None:
+        """Load the table, commit to it, and be refused once."""
+        from pyiceberg.exceptions import CommitFailedException
+        from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
+
+        self._round += 1
+        table = probe.timed("read", 0, lambda: self._catalog.load_table(self._identifier))
+        update = SetPropertiesUpdate(updates={"round": str(self._round)})
+        is_same = AssertTableUUID(uuid=table.metadata.table_uuid)
+        probe.timed("cas", 0, lambda: self._catalog.commit_table(table, (is_same,), (update,)))
+        moved = AssertRefSnapshotId.model_validate({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1})
+
+        def refused() -> None:
+            with suppress(CommitFailedException):
+                self._catalog.commit_table(table, (moved,), (update,))
+                raise InputError(f"{self.name}: committed although its requirement did not hold")
+
+        probe.timed("failed_cas", 0, refused)
+
+    def clean(self) -> list[str]:
+        """Drop the table, its files where the catalog can, and the namespace."""
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        left = []
+        if "table" in self._made:
+            try:
+                self._drop_table()
+            except NoSuchTableError:
+                pass
+            except Exception:
+                left.append(self._identifier)
+        if "namespace" in self._made:
+            try:
+                self._catalog.drop_namespace(self._namespace)
+            except NoSuchNamespaceError:
+                pass
+            except Exception:
+                left.append(self._namespace)
+        with suppress(Exception):
+            self._catalog.close()
+        return left
+
+    def _drop_table(self) -> None:
+        """Drop the table with its metadata files; a catalog that cannot purge is helped by deleting them one by one."""
+        table = self._catalog.load_table(self._identifier)
+        files = [table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)]
+        try:
+            self._catalog.purge_table(self._identifier)
+        except Exception:
+            self._catalog.drop_table(self._identifier)
+        for location in files:
+            with suppress(Exception):
+                table.io.delete(location)
+
+
+def _open_catalog(name: str) -> Any:
+    try:
+        from pyiceberg.catalog import load_catalog
+    except ImportError:
+        raise InputError(f"{name}: probing a catalog needs PyIceberg; install endive[probe]") from None
+    from endive.calibrate.sources import catalog_properties
+
+    try:
+        return load_catalog(name, **catalog_properties(name))
+    except Exception as error:
+        raise InputError(f"catalog {name!r}: {explained(error)}") from None
+
+
+def open_target(target: str, sizes_bytes: Sequence[int] = SIZES_BYTES) -> Target:
+    """Open what a user names: a URL or a path is a store, any other word a catalog of PyIceberg's configuration."""
+    if "://" in target or "/" in target or Path(target).exists():
+        return StoreTarget(target, sizes_bytes)
+    return CatalogTarget(target)

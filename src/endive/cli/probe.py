@@ -1,0 +1,77 @@
+"""``endive probe``: measures a store or a catalog."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.calibrate import show_fits
+from endive.cli.inputs import input_errors
+from endive.cli.output import output_for
+
+if TYPE_CHECKING:
+    from endive.calibrate.probe import Probe
+
+
+@app.command()
+def probe(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="STORE|CATALOG", help="s3://, gs://, az://, a directory, or a catalog of PyIceberg.", show_default=False
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The profile to write (TOML).")] = Path("store.toml"),
+    count: Annotated[int, typer.Option(min=1, max=100_000, help="Rounds: one request of each kind in each.")] = 100,
+    seconds: Annotated[float, typer.Option(min=1.0, max=3600.0, help="It ends after this long, with what it has.")] = 60.0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Measure a store or a catalog, and write a profile and the raw measurements. All that it writes there, it deletes again."""
+    output = output_for(json)
+    with exit_codes(output), input_errors(output):
+        from endive.calibrate.errors import InputError
+        from endive.calibrate.fit import fit_sample
+        from endive.calibrate.probe import open_target, run_probe
+        from endive.calibrate.profile import assumptions, describe, profile_text
+        from endive.files import write_text
+
+        opened = open_target(target)
+        output.note(f"endive probe {opened.name}:")
+        for line in (*opened.plan(count), f"ends after {seconds:g} s at the latest"):
+            output.note(f"- {line}")
+        if not yes:
+            if json or not sys.stdin.isatty():
+                raise InputError(f"{opened.name}: nothing was written; say --yes if this is to be done")
+            typer.confirm("go on?", abort=True)
+        measured = run_probe(opened, count, seconds)
+        if not measured.measurements:
+            raise InputError(f"{opened.name}: nothing could be measured in {seconds:g} s")
+        fits = [fit_sample(sample) for sample in measured.samples()]
+        raw = out.with_suffix(".measurements.csv")
+        write_text(raw, _csv(measured))
+        source = f"measured by endive probe of {opened.name}"
+        write_text(out, profile_text(fits, out.stem, source=source, notes=[measured.stopped] if measured.stopped else []))
+        told = [describe(fit) for fit in fits]
+        assumed = assumptions([fit.sample.operation for fit in fits], None)
+        if measured.stopped:
+            output.note(measured.stopped)
+        show_fits(output, told, assumed)
+        output.result(
+            {"profile": str(out), "measurements": str(raw), "fits": told, "assumed": assumed, "stopped": measured.stopped}
+        )
+        output.text(f"\nwrote {out} and {raw}; use it with --set storage.provider={out}, or catalog.provider for a catalog")
+
+
+def _csv(measured: Probe) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("operation", "bytes", "latency_ms"))
+    writer.writerows((each.operation, each.size_bytes, f"{each.latency_ms:.4f}") for each in measured.measurements)
+    return text.getvalue()

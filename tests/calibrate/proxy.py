@@ -1,0 +1,67 @@
+"""An HTTP proxy on loopback that delays requests, or answers them itself, before they reach a server."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+Delay = Callable[[str, dict[str, str]], float]
+"""Seconds that a request waits, by its method and headers."""
+Refusal = tuple[int, str]
+"""A status and the S3 error code that every request gets."""
+
+
+@contextmanager
+def proxy(port: int, delay: Delay = lambda method, headers: 0.0, refusal: Refusal | None = None) -> Iterator[str]:
+    """Serve a proxy to a port of this machine; gives its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if refusal is not None:
+                self._answer(refusal[0], {}, f"<Error><Code>{refusal[1]}</Code><Message>no</Message></Error>".encode())
+                return
+            headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
+            time.sleep(delay(self.command, {name.lower(): value for name, value in headers.items()}))
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            try:
+                connection.request(self.command, self.path, body, headers)
+                answer = connection.getresponse()
+                content = answer.read()
+                kept = {
+                    n: v for n, v in answer.getheaders() if n.lower() not in ("transfer-encoding", "connection", "content-length")
+                }
+                length = answer.getheader("Content-Length") if self.command == "HEAD" else None
+                self._answer(answer.status, kept, content, length)
+            finally:
+                connection.close()
+
+        do_GET = do_PUT = do_DELETE = do_HEAD = do_POST = handle_any  # noqa: N815
+
+        def _answer(self, status: int, headers: dict[str, str], content: bytes, length: str | None = None) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", length or str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
