@@ -6,6 +6,7 @@ behind it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
@@ -231,7 +232,7 @@ def _heatmap(panel: Panel) -> Any:
     at = ticks(figure.value, (low, high)) if logarithmic else None
     bar = alt.Legend(
         orient="top",
-        gradientLength=20 * look.size if figure.facet is None else 12 * look.size,
+        gradientLength=min((20 if figure.facet is None else 12) * look.size, 0.7 * (look.width or math.inf)),
         format=number_format(figure.value),
         labelOverlap="greedy",
         labelSeparation=look.size,
@@ -239,7 +240,13 @@ def _heatmap(panel: Panel) -> Any:
         **({"tickCount": 4} if at is None else {"values": at}),
     )
     cells = base.mark_rect(stroke="white", strokeWidth=0.6).encode(
-        color=alt.Color(field=column, type="quantitative", title=figure.value.title, scale=shades, legend=bar)
+        color=alt.Color(
+            field=column,
+            type="quantitative",
+            title=figure.value.title,
+            scale=shades,
+            legend=bar if "value" in panel.titled else None,
+        )
     )
     layers: list[Any] = [cells]
     if figure.hatch is not None:

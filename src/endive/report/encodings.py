@@ -39,8 +39,8 @@ class Panel:
     name: str | None = None
     """The value of ``figure.facet``."""
     rows: str = ROWS
-    titled: frozenset[str] = frozenset("xy")
-    """The axes that have a title: on paper only those at the edges."""
+    titled: frozenset[str] = frozenset(("x", "y", "value"))
+    """The axes that have a title, and whether the colours of cells have a legend: on paper only those at the edges."""
     height: float | None = None
     """None: as the kind of the figure asks."""
 

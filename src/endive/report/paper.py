@@ -147,6 +147,8 @@ def svg_of(figure: Figure, size: Size) -> str:
             return _framed(_numbered(svg), target, tall or high, hatched=figure.hatch is not None)
         inner = max(_LEAST, inner + (target - 0.5 - wide) / sheet.columns)
         height = None if tall is None or height is None else max(_LEAST, height + (tall - 0.5 - high) / rows)
+    if size.width is None and tall is None:
+        return _framed(_numbered(svg), wide, high, hatched=figure.hatch is not None)
     raise ReportError(
         f"{figure.name}: it does not fit into {target / POINTS:.3g}in"
         + ("" if tall is None else f" by {tall / POINTS:.3g}in")
@@ -173,21 +175,23 @@ def _sheet(figure: Figure, size: Size) -> Sheet:
     )
     height = None if size.height is None else 0.5 * size.height * POINTS / math.ceil(number / columns)
     panels = [replace(panel, height=height) for panel in panels_of(figure, look, colours, {})]
-    last = len(panels) - columns
-    placed = [
-        replace(panel, rows=f"{ROWS}_{place}", titled=frozenset(["x"] * (place >= last) + ["y"] * (place % columns == 0)))
-        for place, panel in enumerate(panels)
-    ]
-    if figure.kind in ("bars", "stacked"):  # they are turned
-        placed = [replace(panel, titled=frozenset(["y"] * (place >= last) + ["x"])) for place, panel in enumerate(placed)]
+    placed = [replace(panel, rows=f"{ROWS}_{k}", titled=_edges(figure, k, len(panels), columns)) for k, panel in enumerate(panels)]
     return Sheet(figure, placed, columns, inches * POINTS, legend_of(figure, colours), size.titled)
+
+
+def _edges(figure: Figure, place: int, panels: int, columns: int) -> frozenset[str]:
+    """The axes of which a panel has the title: those at the lower and the left edge; the legend of cells is in the first row."""
+    lowest, leftmost = place >= panels - columns, place % columns == 0
+    turned = figure.kind in ("bars", "stacked")
+    wanted = {"x": turned or lowest, "y": lowest if turned else leftmost, "value": place < columns}
+    return frozenset(name for name, at in wanted.items() if at)
 
 
 def _usual_width(figure: Figure, panels: int) -> float:
     if figure.kind == "swimlanes":
         return 8.6
     if figure.kind == "heatmap":
-        return max(4.6, 2.0 + 0.55 * figure.data[figure.x.column].nunique())
+        return (1.0 if panels == 1 else 1.5) * max(4.6, 2.0 + 0.55 * figure.data[figure.x.column].nunique())
     return 5.0 if panels == 1 else 2.7 * (2 if panels in (2, 4) else _MOST_COLUMNS)
 
 
