@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -112,8 +113,10 @@ def test_results_of_older_code_in_the_folder_do_not_stand_in_the_way(tmp_path: P
         raise ReportError("far enough")
 
     monkeypatch.setattr("endive.cli.examples.find_examples", lambda: iter([Example("short", "sweep", path)]))
-    monkeypatch.setattr("endive.pipeline.session.spark_session", lambda options: nullcontext())
-    monkeypatch.setattr("endive.pipeline.sweep.run_sweep", lambda *arguments: ())
+    monkeypatch.setattr(
+        "endive.pipeline.session.starting_session", lambda options: nullcontext(SimpleNamespace(begin=lambda: None))
+    )
+    monkeypatch.setattr("endive.pipeline.sweep.run_study", lambda *arguments, **options: ())
     monkeypatch.setattr("endive.report.study.load_study", load_study)
     assert "far enough" in invoke("examples", "run", "short", "-o", str(tmp_path / "out")).stderr
     assert asked["code_version"] == code_version()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from endive.cli.sweep import ProgressLines
 from endive.main import app
-from endive.pipeline.tasks import run_one
+from endive.pipeline.session import SessionError
+from endive.pipeline.sweep import Progress
+from endive.runs.outcome import run_planned
 from endive.runs.plan import remaining_work
 from tests.pipeline.sweeps import POINTS, digests, plan_of, sweep_file
 
@@ -30,8 +34,7 @@ def finished(tmp_path: Path) -> Path:
     """Experiments of a sweep that was run to its end, without Spark."""
     root = tmp_path / "experiments"
     for run in remaining_work(plan_of(sweep_file(tmp_path, seeds=1)), root).todo:
-        document = json.dumps(run.point.document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
-        assert run_one(document, run.seed, root, run.point.experiment)["state"] == "done"
+        assert run_planned(run.point.document, run.seed, root, run.point.experiment).state == "done"
     return root
 
 
@@ -140,3 +143,26 @@ def test_remove_takes_experiments_of_another_version(finished: Path) -> None:
 
 def test_an_empty_directory_has_no_experiments(tmp_path: Path) -> None:
     assert told("experiments", "list", tmp_path / "nowhere") == []
+
+
+def test_progress_is_told_in_lines_where_there_is_no_terminal() -> None:
+    said: list[str] = []
+    clock = iter([0.0, 5.0, 31.0, 40.0, 62.0, 500.0])
+    lines = ProgressLines(said.append, 30.0, lambda: next(clock))
+    for done, share in ((0, 0.0), (0, 0.0), (1, 0.2), (2, 0.25), (10, 1.0)):
+        lines.tell(Progress(done, 10, share))
+    assert said == ["0 of 10 runs after 31 s", "2 of 10 runs after 62 s, about 3 min left"]
+
+
+def test_a_small_sweep_is_run_without_waiting_for_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "experiments"
+
+    def slow(*_: Any) -> None:
+        """Spark, which is not up before all runs are done."""
+        while len(list(root.glob("*/*/results.parquet"))) < POINTS:
+            time.sleep(0.01)
+        raise SessionError("nobody needs it")
+
+    monkeypatch.setattr("endive.pipeline.session._start", slow)
+    result = told("sweep", sweep_file(tmp_path, seeds=1), "--out", root)
+    assert (result["done"], result["failed"]) == (POINTS, [])

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -45,7 +46,14 @@ def sessions(spark: SparkSession) -> Sessions:
 @pytest.fixture
 def commands_share_spark(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets commands that are called in this process use the one session, and not stop it."""
+
+    @contextmanager
+    def started(*_: Any, **__: Any) -> Iterator[Any]:
+        with sessions() as session:
+            yield SimpleNamespace(is_local=True, is_up=True, begin=lambda: None, get=lambda: session)
+
     monkeypatch.setattr("endive.pipeline.session.spark_session", sessions)
+    monkeypatch.setattr("endive.pipeline.session.starting_session", started)
 
 
 @pytest.fixture(scope="session")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endive.pipeline.sweep import Watch, chunked, run_sweep
-from endive.pipeline.tasks import run_one
+from endive.pipeline.sweep import Progress, Watch, chunked, run_study, run_sweep
 from endive.runs.effort import Effort
+from endive.runs.outcome import run_ahead, run_planned
 from endive.runs.plan import PlannedRun, SweepPoint, remaining_work
 from endive.runs.stored import StoredRun
 from tests.pipeline.sweeps import POINTS, digests, plan_of, problems, sweep_file
@@ -107,29 +106,71 @@ def test_two_sweeps_over_one_directory_do_no_harm(spark: SparkSession, tmp_path:
 
 def test_progress_is_told_by_what_is_on_disk(spark: SparkSession, tmp_path: Path) -> None:
     plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
-    told: list[tuple[int, int]] = []
-    run_sweep(spark, remaining_work(plan, root), root, watch=Watch(lambda done, total: told.append((done, total)), 0.05))
-    assert told[-1] == (POINTS, POINTS)
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    told: list[Progress] = []
+    work = remaining_work(plan, root)
+    run_sweep(spark, work, root, watch=Watch(work, root, told.append, 0.05))
+    assert told[-1] == Progress(POINTS, POINTS, 1.0)
+    assert [each.done for each in told] == sorted(each.done for each in told)
+    assert [each.share for each in told] == sorted(each.share for each in told)
 
 
-def test_a_task_reports_one_row_for_each_run_and_no_transactions(tmp_path: Path) -> None:
-    plan = plan_of(sweep_file(tmp_path, seeds=1))
-    document = json.dumps(plan.points[0].document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
-    experiment = plan.points[0].experiment
-    outcome = run_one(document, 7, tmp_path / "out", experiment)
-    assert outcome["state"] == "done"
-    assert outcome["experiment"] == plan.points[0].experiment
-    assert outcome["rows"] > 0
-    assert run_one(document, 7, tmp_path / "out", experiment)["state"] == "found"
+class Coming:
+    """A session that is up after so many runs, or never."""
+
+    is_local = True
+
+    def __init__(self, spark: SparkSession | None, looks: int) -> None:
+        self._spark, self._looks = spark, looks
+
+    def begin(self) -> None:
+        pass
+
+    @property
+    def is_up(self) -> bool:
+        self._looks -= 1
+        return self._looks < 0
+
+    def get(self) -> SparkSession:
+        assert self._spark is not None
+        return self._spark
+
+
+def test_a_small_study_is_begun_before_spark_is_up_and_finished_by_it(spark: SparkSession, tmp_path: Path) -> None:
+    plan, root, other = plan_of(sweep_file(tmp_path)), tmp_path / "out", tmp_path / "other"
+    run_sweep(spark, remaining_work(plan, other), other)
+    outcomes = run_study(cast(Any, Coming(spark, 3)), remaining_work(plan, root), root)
+    assert [outcome.state for outcome in outcomes] == ["done"] * plan.runs
+    assert digests(root) == digests(other)
+
+
+def test_a_study_that_is_done_before_spark_is_up_does_not_wait_for_it(tmp_path: Path) -> None:
+    plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
+    outcomes = run_study(cast(Any, Coming(None, 1_000)), remaining_work(plan, root), root)
+    assert [outcome.state for outcome in outcomes] == ["done"] * POINTS
+    assert remaining_work(plan, root).todo == ()
+
+
+def test_long_runs_are_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("endive.runs.outcome.QUICK_SECONDS", 0.0)
+    work = remaining_work(plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out")
+    outcomes, left = run_ahead(work, tmp_path / "out", lambda: False, lambda: None)
+    assert (outcomes, len(left.todo)) == ([], POINTS)
+
+
+def test_a_run_that_is_there_is_found_and_reported_in_one_row(tmp_path: Path) -> None:
+    point = plan_of(sweep_file(tmp_path, seeds=1)).points[0]
+    outcome = run_planned(point.document, 7, tmp_path / "out", point.experiment)
+    assert (outcome.state, outcome.experiment) == ("done", point.experiment)
+    assert outcome.rows > 0
+    assert run_planned(point.document, 7, tmp_path / "out", point.experiment).state == "found"
 
 
 def test_an_executor_with_other_code_says_so_and_writes_nothing(tmp_path: Path) -> None:
-    plan = plan_of(sweep_file(tmp_path, seeds=1))
-    document = json.dumps(plan.points[0].document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
-    outcome = run_one(document, 7, tmp_path / "out", "0123456789ab")
-    assert (outcome["state"], outcome["experiment"]) == ("failed", "0123456789ab")
-    assert "other code" in outcome["error"]
+    point = plan_of(sweep_file(tmp_path, seeds=1)).points[0]
+    outcome = run_planned(point.document, 7, tmp_path / "out", "0123456789ab")
+    assert (outcome.state, outcome.experiment) == ("failed", "0123456789ab")
+    assert outcome.error is not None
+    assert "other code" in outcome.error
     assert not (tmp_path / "out").exists()
 
 

@@ -18,7 +18,8 @@ from endive.cli.spark import MasterOption
 from endive.runs.layout import FIGURES_FOLDER, REPORT
 
 if TYPE_CHECKING:
-    from endive.pipeline.session import SparkOptions
+    from endive.pipeline.session import StartingSession
+    from endive.report.study import Study
     from endive.runs.plan import SweepPlan
 
 commands = typer.Typer(help="List the example studies, and run one.", invoke_without_command=True)
@@ -140,12 +141,16 @@ def run(
 
 def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, master: str | None) -> None:
     from endive.config.sweep import Sweep
-    from endive.pipeline.session import SparkOptions
+    from endive.pipeline.session import SparkOptions, starting_session
     from endive.runs.plan import plan_sweep
 
-    plan = plan_sweep(Sweep(example.path, quick=quick))
-    output.note(f"{plan.runs} runs: {len(plan.points)} configurations with {len(plan.seeds)} seeds each")
-    answer, files = _studied(output, plan, folder, SparkOptions(master))
+    with starting_session(SparkOptions(master)) as starting:
+        if not folder.exists():
+            starting.begin()
+        plan = plan_sweep(Sweep(example.path, quick=quick))
+        output.note(f"{plan.runs} runs: {len(plan.points)} configurations with {len(plan.seeds)} seeds each")
+        study = _studied(output, plan, folder, starting)
+    answer, files = _drawn(study, folder)
     output.result({"example": example.name, "runs": plan.runs, "answer": answer, "files": [str(file) for file in files]})
     for sentence in answer:
         output.text(sentence)
@@ -153,29 +158,35 @@ def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, mast
     output.text(f"the report is in {files[0]}, and its {len(files) - 1} figures in {files[-1].parent}")
 
 
-def _studied(output: Output, plan: SweepPlan, folder: Path, options: SparkOptions) -> tuple[list[str], list[Path]]:
-    """Run what is missing, measure, and write the report and the figures, all in one session of Spark."""
+def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSession) -> Study:
+    """Run what is missing and measure, all in one session of Spark."""
     from contextlib import nullcontext
 
-    from endive.files import write_text
-    from endive.pipeline.session import spark_session
-    from endive.pipeline.sweep import run_sweep
-    from endive.report.contents import page_of
-    from endive.report.figures import report_figures
-    from endive.report.page import html_of
-    from endive.report.paper import save
+    from endive.cli.sweep import watching
+    from endive.pipeline.sweep import run_study
     from endive.report.study import load_study
     from endive.runs.identity import code_version
     from endive.runs.plan import remaining_work
 
     work = remaining_work(plan, folder)
-    with spark_session(options) as spark:
-        failed = [outcome for outcome in run_sweep(spark, work, folder) if outcome.state == "failed"]
-        for outcome in failed:
-            output.error(f"{outcome.experiment} seed {outcome.seed}: {outcome.error}")
-        if failed:
-            raise typer.Exit(EXIT_FAILED)
-        study = load_study(folder, code_version=code_version(), sessions=lambda: nullcontext(spark))
+    with watching(output, work, folder) as watch:
+        outcomes = run_study(starting, work, folder, watch=watch)
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    for outcome in failed:
+        output.error(f"{outcome.experiment} seed {outcome.seed}: {outcome.error}")
+    if failed:
+        raise typer.Exit(EXIT_FAILED)
+    return load_study(folder, code_version=code_version(), sessions=lambda: nullcontext(starting.get()))
+
+
+def _drawn(study: Study, folder: Path) -> tuple[list[str], list[Path]]:
+    """Write the report and the figures; returns the answer in words and the files."""
+    from endive.files import write_text
+    from endive.report.contents import page_of
+    from endive.report.figures import report_figures
+    from endive.report.page import html_of
+    from endive.report.paper import save
+
     figures = report_figures(study)
     page = page_of(study, figures)
     report = folder / REPORT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,10 @@ from endive.cli.output import Output, output_for
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 
 if TYPE_CHECKING:
-    from endive.pipeline.sweep import Outcome, Watch
+    from endive.pipeline import sweep as sweeps
+    from endive.pipeline.session import StartingSession
+    from endive.pipeline.sweep import Watch
+    from endive.runs.outcome import Outcome
     from endive.runs.plan import SweepPlan, Work
 
 _MANY_RUNS = 100_000
@@ -39,6 +42,7 @@ def sweep(
     output = output_for(json)
     with exit_codes(output):
         from endive.config.sweep import Sweep
+        from endive.pipeline.session import SparkOptions, starting_session
         from endive.runs.effort import measure_for
         from endive.runs.plan import plan_sweep, remaining_work
 
@@ -47,48 +51,83 @@ def sweep(
         if runs > _MANY_RUNS and not yes:
             output.error(f"{path}: {runs:,} runs; say --yes if that is what you want")
             raise typer.Exit(EXIT_USAGE)
-        plan = plan_sweep(reader)
-        work = remaining_work(plan, out)
-        measure_for(work.effort)
-        for damaged in work.damaged:
-            output.note(f"run again: {damaged}")
-        if dry_run:
-            _show_plan(output, plan, work)
-            return
-        _run(output, plan, work, out, master, remote, ship_code)
+        with session_errors(output), starting_session(SparkOptions(master, remote, ship_code)) as starting:
+            if not (dry_run or out.exists()):
+                starting.begin()  # nothing can be finished, so Spark comes up while this is planned
+            plan = plan_sweep(reader)
+            work = remaining_work(plan, out)
+            measure_for(work.effort)
+            for damaged in work.damaged:
+                output.note(f"run again: {damaged}")
+            if dry_run:
+                _show_plan(output, plan, work)
+                return
+            _run(output, plan, work, out, starting)
 
 
-def _run(output: Output, plan: SweepPlan, work: Work, out: Path, master: str | None, remote: str | None, ship_code: bool) -> None:
-    from endive.pipeline.session import SessionError, SparkOptions, spark_session
-    from endive.pipeline.sweep import run_sweep
+def _run(output: Output, plan: SweepPlan, work: Work, out: Path, starting: StartingSession) -> None:
+    from endive.pipeline.sweep import run_study
 
     started = time.perf_counter()
-    outcomes: tuple[Outcome, ...] = ()
-    if work.todo:
-        try:
-            with _watch(output, len(work.todo)) as watch, spark_session(SparkOptions(master, remote, ship_code)) as spark:
-                outcomes = run_sweep(spark, work, out, watch=watch)
-        except SessionError as error:
-            output.error(str(error))
-            output.result({"errors": [{"message": str(error)}]})
-            raise typer.Exit(EXIT_FAILED) from None
+    with watching(output, work, out) as watch:
+        outcomes = run_study(starting, work, out, watch=watch)
     _report(output, plan, work, outcomes, time.perf_counter() - started, out)
     if any(outcome.state == "failed" for outcome in outcomes):
         raise typer.Exit(EXIT_FAILED)
 
 
 @contextmanager
-def _watch(output: Output, total: int) -> Iterator[Watch | None]:
-    """A bar on a terminal, nothing elsewhere."""
+def session_errors(output: Output) -> Iterator[None]:
+    """Turn a Spark that cannot be had into a message and an exit code."""
+    from endive.pipeline.session import SessionError
+
+    try:
+        yield
+    except SessionError as error:
+        output.error(str(error))
+        output.result({"errors": [{"message": str(error)}]})
+        raise typer.Exit(EXIT_FAILED) from None
+
+
+@contextmanager
+def watching(output: Output, work: Work, out: Path) -> Iterator[Watch]:
+    """Show how far a sweep has come: by a bar on a terminal, elsewhere by a line now and then."""
     from endive.pipeline.sweep import Watch
 
     if not on_terminal():
-        yield None
+        yield Watch(work, out, ProgressLines(output.note).tell)
         return
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=output.talk, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield Watch(lambda done, _: bar.update(task, completed=done))
+        task = bar.add_task("", total=len(work.todo))
+        yield Watch(work, out, lambda progress: bar.update(task, completed=progress.done))
+
+
+class ProgressLines:
+    """Tells progress in lines, the first after some time and then one every so often: short sweeps stay quiet."""
+
+    def __init__(
+        self, say: Callable[[str], None], every_seconds: float = 30.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._say, self._every, self._clock = say, every_seconds, clock
+        self._started = self._told = clock()
+
+    def tell(self, progress: sweeps.Progress) -> None:
+        """Say how far it has come, with the time that is left by the share of the effort that is done."""
+        now = self._clock()
+        if now - self._told < self._every or progress.done == progress.total:
+            return
+        self._told = now
+        left = (now - self._started) * (1.0 - progress.share) / progress.share if progress.share > 0.0 else None
+        told = "" if left is None else f", about {duration_in_words(left)} left"
+        self._say(f"{progress.done:,} of {progress.total:,} runs after {duration_in_words(now - self._started)}{told}")
+
+
+def duration_in_words(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    if seconds < 90.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 5_400.0 else f"{seconds / 3_600.0:.1f} h"
 
 
 def _show_plan(output: Output, plan: SweepPlan, work: Work) -> None:

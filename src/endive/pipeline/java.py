@@ -22,7 +22,7 @@ class NoJavaError(RuntimeError):
 def java_home() -> Path:
     """The home of a Java that Spark runs on. Raises NoJavaError if there is none."""
     for home in _installed():
-        version = java_version(home / "bin" / "java")
+        version = _recorded_version(home) or java_version(home / "bin" / "java")
         if version is not None and version >= OLDEST_JAVA:
             return home
     bundled = _bundled()
@@ -39,6 +39,15 @@ def java_version(java: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
+def _recorded_version(home: Path) -> int | None:
+    """Return the version that a home records of itself, which takes no start of its java; None if it records none."""
+    release = home / "release"
+    if not release.is_file() or not os.access(home / "bin" / "java", os.X_OK):
+        return None
+    found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release.read_text(errors="replace"), re.MULTILINE)
+    return int(found.group(1)) if found else None
+
+
 def _told_by(java: Path) -> str:
     """What a java program says of itself; nothing if it does not run."""
     command = [str(java), "-XshowSettings:properties", "-version"]
@@ -52,6 +61,9 @@ def _installed() -> list[Path]:
     homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     program = shutil.which("java")
     if program is not None:
+        resolved = Path(program).resolve().parent.parent
+        if _recorded_version(resolved) is not None:
+            return [*homes, resolved]
         # what is on the PATH may be a script of a version manager, so it is asked where its home is
         told = re.search(r"^\s*java\.home = (.+)$", _told_by(Path(program)), re.MULTILINE)
         homes += [Path(told.group(1))] if told else []

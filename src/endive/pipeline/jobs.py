@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from endive.pipeline.quiet import without_pandas_warning
 from endive.runs.dataset import PipelineError
 
 if TYPE_CHECKING:
@@ -52,14 +51,6 @@ def cores(spark: SparkSession) -> int:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect does not tell
         return os.cpu_count() or 1
-
-
-@contextmanager
-def without_pandas_warning() -> Iterator[None]:
-    """Pyspark warns of pandas 3, of which nothing is used here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
-        yield
 
 
 def run_tasks(

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from endive.pipeline.ddl import ddl
-from endive.pipeline.jobs import arrow_of, reason, watched, without_pandas_warning
+from endive.pipeline.jobs import arrow_of, reason, watched
+from endive.pipeline.quiet import without_pandas_warning
 from endive.runs.dataset import ROW_SCHEMA, Manifest, PipelineError
 from endive.runs.layout import METRICS_TABLES, dataset_folder, metrics_table
 from endive.runs.parameters import column_types, spark_type

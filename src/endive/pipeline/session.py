@@ -1,7 +1,7 @@
-"""The one place that makes a Spark session.
+"""The one place that makes a Spark session, quiet on the console, for as long as a block lasts.
 
-What flows in: where to run (a master, or a Spark Connect server) and how wide. What flows out: a session, quiet on the console,
-that is stopped when its block ends. Local mode is the default and needs nothing but a Java, which is found without asking.
+Local mode is the default and needs nothing but a Java, which is found without asking. A session comes up in a thread of its own, so
+that other work can be done meanwhile.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import re
 import socket
 import sys
 import tempfile
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,10 @@ from urllib.parse import urlsplit
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from endive.cache import CACHE_VARIABLE
+from endive.pipeline.class_archive import archive_options, make_in_background
 from endive.pipeline.java import NoJavaError, java_home
+from endive.pipeline.jvm import Jvm, JvmError, is_connected
+from endive.pipeline.quiet import without_pandas_warning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,19 +53,90 @@ class SparkOptions:
     """Send the package to executors that do not have it installed."""
     settings: tuple[tuple[str, str], ...] = ()
     """Settings of Spark, over ours."""
+    java_options: tuple[str, ...] = ()
+    """Further options of the driver's JVM."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all of it runs on this machine, in this user's processes."""
+        return self.remote is None and (self.master or LOCAL_MASTER).startswith("local")
+
+
+class StartingSession:
+    """A session that comes up while other work is done, once it was begun."""
+
+    def __init__(self, options: SparkOptions, app: str, folder: Path) -> None:
+        self._options, self._app, self._folder = options, app, folder
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="endive-spark")
+        self._session: Future[SparkSession] | None = None
+        self._jvm: Jvm | None = None
+        self._given_up = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark is this machine."""
+        return self._options.is_local
+
+    def begin(self) -> None:
+        """Begin to start the session, unless that was done."""
+        if self._session is None:
+            self._session = self._pool.submit(self._make)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether nobody would have to wait for it."""
+        return self._session is not None and self._session.done()
+
+    def get(self) -> SparkSession:
+        """Wait for the session. Raises SessionError with what to do if there is none to be had."""
+        self.begin()
+        assert self._session is not None
+        return self._session.result()
+
+    def close(self) -> None:
+        """Stop the session; one that is not up yet is given up."""
+        self._given_up = True
+        if self._session is not None:
+            if self._jvm is not None and not self.is_up:
+                self._jvm.end()
+            with suppress(Exception):
+                session = self._session.result()
+                with _stderr_to(Path(os.devnull)):
+                    session.stop()
+        self._pool.shutdown()
+
+    def _make(self) -> SparkSession:
+        if self._options.remote:
+            return _connect(self._options, self._app, self._folder)
+        return _start(self._options, self._app, self._folder, self._launch)
+
+    def _launch(self, settings: Mapping[str, str], said: Path) -> None:
+        """Start the JVM and connect to it, unless there is one."""
+        if self._given_up:
+            raise SessionError("nobody waits for it")
+        if not is_connected():
+            self._jvm = Jvm(settings, said)
+            if self._given_up:
+                self._jvm.end()
+            self._jvm.connect()
+
+
+@contextmanager
+def starting_session(options: SparkOptions | None = None, app: str = "endive") -> Iterator[StartingSession]:
+    """A session that can be begun in the background; it is stopped when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="endive-spark-", ignore_cleanup_errors=True) as folder, _environment_kept():
+        starting = StartingSession(options or SparkOptions(), app, Path(folder))
+        try:
+            yield starting
+        finally:
+            starting.close()
 
 
 @contextmanager
 def spark_session(options: SparkOptions | None = None, app: str = "endive") -> Iterator[SparkSession]:
     """A session for the block. Raises SessionError with what to do if there is none to be had."""
-    options = options or SparkOptions()
-    with tempfile.TemporaryDirectory(prefix="endive-spark-") as folder, _environment_kept():
-        session = _connect(options, app, Path(folder)) if options.remote else _start(options, app, Path(folder))
-        try:
-            yield session
-        finally:
-            with _stderr_to(Path(os.devnull)):
-                session.stop()
+    with starting_session(options, app) as starting:
+        yield starting.get()
 
 
 def _connect(options: SparkOptions, app: str, folder: Path) -> SparkSession:
@@ -70,8 +144,7 @@ def _connect(options: SparkOptions, app: str, folder: Path) -> SparkSession:
 
     assert options.remote is not None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # pyspark speaks of pandas 3, of which nothing is used here
+        with without_pandas_warning():
             _wait_for_server(options.remote)
             session = SparkSession.builder.appName(app).remote(options.remote).getOrCreate()
             session.range(1).count()
@@ -99,24 +172,33 @@ def _wait_for_server(remote: str) -> None:
         channel.close()
 
 
-def _start(options: SparkOptions, app: str, folder: Path) -> SparkSession:
-    from pyspark.sql import SparkSession
-
+def _start(options: SparkOptions, app: str, folder: Path, launch: Callable[[Mapping[str, str], Path], None]) -> SparkSession:
     master = options.master or LOCAL_MASTER
     said = folder / "stderr.txt"
     try:
         _check_answers(master)
-        _set_environment(master)
-        builder = SparkSession.builder.appName(app).master(master)
-        for key, value in _settings(options, folder).items():
-            builder = builder.config(key, value)
-        with _stderr_to(said):
-            session = builder.getOrCreate()
-            session.sparkContext.setLogLevel("OFF")
+        java = _set_environment(master)
+        settings = {"spark.app.name": app, "spark.master": master, **_settings(options, folder, java)}
+        launch(settings, said)
+        session = _created(settings)
     except NoJavaError as error:
         raise SessionError(str(error)) from error
     except Exception as error:
         raise SessionError(f"cannot start Spark on {master}: {_reason(error, said)}") from error
+    if options.is_local and not options.java_options:
+        make_in_background(java)
+    return session
+
+
+def _created(settings: Mapping[str, str]) -> SparkSession:
+    with without_pandas_warning():
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
     return session
 
 
@@ -137,19 +219,22 @@ def _check_answers(master: str) -> None:
     raise failure
 
 
-def _set_environment(master: str) -> None:
-    os.environ["JAVA_HOME"] = str(java_home())
+def _set_environment(master: str) -> Path:
+    """Let Spark find Java and this Python; returns the home of that Java."""
+    java = java_home()
+    os.environ["JAVA_HOME"] = str(java)
     os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return java
 
 
-def _settings(options: SparkOptions, folder: Path) -> dict[str, str]:
+def _settings(options: SparkOptions, folder: Path, java: Path) -> dict[str, str]:
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{driver_memory_mib()}m",
-        "spark.driver.extraJavaOptions": _java_options(folder),
+        "spark.driver.extraJavaOptions": " ".join([_java_options(folder), *_more_java_options(options, java)]),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -185,6 +270,13 @@ def _java_options(folder: Path) -> str:
         "appender.file.layout.pattern = %d %p %c: %m%n%ex\n"
     )
     return f"-Dlog4j2.configurationFile=file:{log} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+def _more_java_options(options: SparkOptions, java: Path) -> Sequence[str]:
+    """The options that were asked for, or those of the archive of classes, which is for the JVM of this machine alone."""
+    if options.java_options:
+        return options.java_options
+    return archive_options(java) if options.is_local else ()
 
 
 @contextmanager
@@ -235,7 +327,7 @@ def _reason(error: Exception, said: Path | None = None) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error).strip()
-    if "JAVA_GATEWAY_EXITED" in text and said is not None and said.exists():
+    if isinstance(error, JvmError) and said is not None and said.exists():
         text = f"{text}\n{said.read_text(errors='replace')}"
     causes = _JAVA_REASON.findall(text)
     if not causes:

@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endive.pipeline.jobs import cores, watched, without_pandas_warning
+from endive.pipeline.jobs import cores, watched
+from endive.pipeline.quiet import without_pandas_warning
 from endive.pipeline.tasks import OUTCOME_SCHEMA, SPEC_SCHEMA, simulate_runs
+from endive.runs.outcome import Outcome, run_ahead
 from endive.runs.plan import PlannedRun, SweepPoint, Work
 from endive.runs.stored import StoredRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from endive.pipeline.session import StartingSession
+
 SECONDS_PER_TASK = 2.0
 """A Spark task costs some 50 ms; so much work in each makes that small."""
 TASKS_PER_CORE = 4
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one run."""
-
-    experiment: str
-    seed: int
-    state: str
-    rows: int
-    seconds: float
-    error: str | None
 
 
 def chunked(runs: Sequence[PlannedRun], cores: int) -> list[list[PlannedRun]]:
@@ -53,19 +45,41 @@ def chunked(runs: Sequence[PlannedRun], cores: int) -> list[list[PlannedRun]]:
     return tasks
 
 
-@dataclass
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep has come: runs, and the share of the whole effort that is done."""
+
+    done: int
+    total: int
+    share: float
+
+
 class Watch:
-    """How far a sweep has come: told by whoever waits for it."""
+    """Looks every so many ``seconds`` which runs of a work have results, and reports it."""
 
-    report: Callable[[int, int], None]
-    seconds: float = 0.5
-    _last: int = field(default=-1, init=False)
+    def __init__(self, work: Work, root: Path, report: Callable[[Progress], None], seconds: float = 0.5) -> None:
+        self.seconds = seconds
+        self._report = report
+        self._total = len(work.todo)
+        self._effort = max(work.effort.cpu_seconds, 1e-9)
+        self._pending = {StoredRun(run.directory(root)).results: run.effort.cpu_seconds for run in work.todo}
 
-    def tell(self, done: int, total: int) -> None:
-        """Report, if there is something new."""
-        if done != self._last:
-            self._last = done
-            self.report(done, total)
+    def look(self) -> None:
+        """Look and report."""
+        for file in [file for file in self._pending if file.exists()]:
+            del self._pending[file]
+        share = 1.0 - sum(self._pending.values()) / self._effort
+        self._report(Progress(self._total - len(self._pending), self._total, share))
+
+
+def run_study(starting: StartingSession, work: Work, root: Path, *, watch: Watch | None = None) -> tuple[Outcome, ...]:
+    """Run what is to do on Spark; where that is this machine, quick runs are run here while it comes up."""
+    begun: list[Outcome] = []
+    if work.todo and starting.is_local:
+        starting.begin()
+        begun, work = run_ahead(work, root, lambda: starting.is_up, watch.look if watch else lambda: None)
+    outcomes = run_sweep(starting.get(), work, root, watch=watch) if work.todo else ()
+    return tuple(sorted((*begun, *outcomes), key=lambda outcome: (outcome.experiment, outcome.seed)))
 
 
 def run_sweep(
@@ -84,7 +98,7 @@ def run_sweep(
     with without_pandas_warning():
         specs = spark.createDataFrame(rows, SPEC_SCHEMA)
         frame = _placed(specs, len(chunks)).mapInArrow(simulate_runs, OUTCOME_SCHEMA)
-        collected = _collected(spark, frame, work.todo, root, watch)
+        collected = _collected(spark, frame, watch)
     return tuple(Outcome(**row.asDict()) for row in sorted(collected, key=lambda row: (row.experiment, row.seed)))
 
 
@@ -103,16 +117,11 @@ def _placed(specs: Any, tasks: int) -> Any:
     return specs.repartitionById(tasks, F.col("task").cast("int"))
 
 
-def _collected(spark: SparkSession, frame: Any, todo: Sequence[PlannedRun], root: Path, watch: Watch | None) -> list[Any]:
+def _collected(spark: SparkSession, frame: Any, watch: Watch | None) -> list[Any]:
     """Collect the summary rows, looking meanwhile how many results there are."""
-    files = [StoredRun(run.directory(root)).results for run in todo]
-    watch = watch or Watch(lambda done, total: None)
-    rows: list[Any] = watched(
-        spark,
-        frame.collect,
-        len(files),
-        watch.tell,
-        finished=lambda: sum(file.exists() for file in files),
-        poll_seconds=watch.seconds,
-    )
+    if watch is None:
+        rows: list[Any] = watched(spark, frame.collect, 0, None)
+        return rows
+    rows = watched(spark, frame.collect, 0, lambda *_: watch.look(), finished=lambda: 0, poll_seconds=watch.seconds)
+    watch.look()
     return rows

@@ -1,18 +1,15 @@
 """What runs on executors: simulate the runs of a task and report one row for each.
 
-What flows in: rows of (task, seed, root, hash of the experiment, document as JSON). What flows out: rows of what came of each.
-Results go to files from here; they never pass through Spark. A run that fails is a row with its error, so the others of the task
-go on.
+Results go to files from here; they never pass through Spark. A run that fails is a row with its error, so the others of the task go
+on.
 """
 
 from __future__ import annotations
 
 import json
-import time
-import traceback
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -32,35 +29,11 @@ _OUTCOME = pa.schema(
 
 def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run what the rows ask for, one after the other."""
+    from endive.config.schema import Document
+    from endive.runs.outcome import run_planned
+
     for batch in batches:
         for row in batch.to_pylist():
-            outcome = run_one(row["document"], row["seed"], Path(row["root"]), row["experiment"])
-            yield pa.RecordBatch.from_pylist([outcome], schema=_OUTCOME)
-
-
-def run_one(document_json: str, seed: int, root: Path, experiment: str) -> dict[str, Any]:
-    """One run, unless it is there already: another task or another sweep may have been quicker.
-
-    ``experiment`` is the hash that the driver gave it; an executor with other code would write other results elsewhere.
-    """
-    from endive.config import Document
-    from endive.runs.execute import run_experiment
-    from endive.runs.identity import code_version, compute_experiment_hash
-    from endive.runs.layout import experiment_directory, run_directory
-    from endive.runs.stored import StoredRun
-
-    started = time.perf_counter()
-    document = Document.model_validate(json.loads(document_json))
-    outcome: dict[str, Any] = {"experiment": experiment, "seed": seed, "rows": 0, "error": None}
-    if compute_experiment_hash(document) != experiment:
-        error = f"the executor has other code ({code_version()}) than the driver; --ship-code sends it along"
-        return {**outcome, "state": "failed", "seconds": 0.0, "error": error}
-    stored = StoredRun(run_directory(experiment_directory(document, root), seed))
-    if stored.problem() is None:
-        return {**outcome, "state": "found", "rows": stored.provenance["rows"], "seconds": 0.0}
-    try:
-        finished = run_experiment(document, root=root, seed=seed)
-    except Exception as error:
-        text = "".join(traceback.format_exception_only(error)).strip()
-        return {**outcome, "state": "failed", "seconds": time.perf_counter() - started, "error": text}
-    return {**outcome, "state": "done", "rows": finished.rows, "seconds": time.perf_counter() - started}
+            document = Document.model_validate(json.loads(row["document"]))
+            outcome = run_planned(document, row["seed"], Path(row["root"]), row["experiment"])
+            yield pa.RecordBatch.from_pylist([asdict(outcome)], schema=_OUTCOME)
