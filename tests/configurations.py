@@ -292,3 +292,54 @@ def _classes(draw: st.DrawFn, catalog: Tree, path: str, mixed: bool) -> Tree:
     if "partitions_per_txn" in section and draw(st.booleans()):
         section["partition_range"] = [0, 2]
     return section
+
+
+@st.composite
+def services(draw: st.DrawFn, catalog: Tree) -> Tree:
+    """The tables of ``catalog`` behind a service; times are often fixed, so that ties are frequent."""
+    section: Tree = {key: catalog[key] for key in ("num_tables", "partitions", "table_metadata_inlined")}
+    section["type"] = "service"
+    if draw(st.booleans()):
+        section |= {key: catalog[key] for key in ("num_groups", "group_sizes") if key in catalog}
+    for key, scale_ms in (("network", 1.0), ("load", 2.0), ("commit", 5.0), ("check", 1.0)):
+        section[key] = draw(distributions(scale_ms))
+    section["workers"] = draw(st.sampled_from([0, 1, 2, 3]))
+    if section["workers"] and draw(st.booleans()):
+        section["queue_limit"] = draw(st.integers(0, 3))
+        section["retry_after_ms"] = draw(st.sampled_from([5.0, 20.0]))
+        section["max_resends"] = draw(st.integers(0, 3))
+    kind = draw(st.sampled_from(["none", "lock", "retries", "both", "coalesce"]))
+    if kind in ("lock", "both"):
+        section["lock"] = "table"
+    if kind in ("retries", "both"):
+        section["server_retries"] = draw(st.integers(1, 3))
+    if kind == "coalesce":
+        section["coalesce"] = {"linger_ms": draw(st.sampled_from([0.0, 3.0])), "max_batch": draw(st.sampled_from([0, 1, 3]))}
+    if section["table_metadata_inlined"]:
+        section["transfer_ms_per_mib"] = draw(st.sampled_from([0.0, 50.0]))
+    if draw(st.booleans()):
+        section["metadata_limit_bytes"] = draw(st.sampled_from([5_000, 80_000]))
+    return section
+
+
+@st.composite
+def service_documents(draw: st.DrawFn) -> Tree:
+    """A whole configuration with a catalog service."""
+    document = draw(documents())
+    catalog = document["catalog"] = draw(services(document["catalog"]))
+    transaction = document["transaction"]
+    for key in ("manifest_list_mode", "manifest_list_seal_threshold"):
+        transaction.pop(key, None)
+    for section in (transaction, *document.get("workload", {}).values()):
+        if "coalesce" in catalog:
+            section.pop("tables_per_txn", None)
+        elif "num_groups" not in catalog and "tables_per_txn" in section:
+            most = len(section.get("tables", range(catalog["num_tables"])))
+            section["tables_per_txn"] = draw(_table_counts(most))
+    if "num_groups" not in catalog and "tables_per_txn" in transaction:
+        fewest = min((len(cls["tables"]) for cls in document.get("workload", {}).values() if "tables" in cls), default=99)
+        if isinstance(transaction["tables_per_txn"], int):
+            transaction["tables_per_txn"] = min(transaction["tables_per_txn"], fewest)
+        elif fewest == 1:
+            transaction["tables_per_txn"] = 1
+    return document

@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from endive.simulation.reference import ReferenceEngine
-from tests.simulation.runs import Engine, config_of, table_of
+from tests.simulation.runs import ENGINES, Engine, config_of, table_of
 
 Tree = dict[str, Any]
-ENGINES: tuple[Engine, ...] = (ReferenceEngine,)
+
 
 FIXED_STORE: Tree = {
     "T_CAS": {"mean": 4.0},

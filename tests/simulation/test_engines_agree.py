@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, note, settings
 from endive.simulation import RESULT_SCHEMA
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
-from tests.configurations import documents
+from tests.configurations import documents, service_documents
 from tests.simulation.runs import config_of, table_of
 
 
@@ -63,3 +63,12 @@ def test_rows_are_equal_where_some_of_the_tables_of_a_transaction_overlap(mode: 
             },
         }
     )
+@settings(
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(service_documents())
+def test_rows_of_both_engines_are_equal_for_any_service(tree: dict[str, Any]) -> None:
+    assert_engines_agree(tree)

@@ -167,7 +167,7 @@ def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
         first = candidate_at(run, cls.first_candidate + 0).value
         touched_at(run, slot, 0).table = first
         txn.group = table_at(run, first).group
-    elif run.num_groups == 1:
+    elif run.num_groups == 1 or run.spans_groups:
         n = min(count, candidates)
         _pick_items(run, cls.table_weights, n, candidates, txn.key, _TABLES, draws)
         txn.written = _written_count(n, cls.table_write_fraction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.simulation.compiled.features import HAS_FILES
+from endive.simulation.compiled.features import HAS_FILES, HAS_SERVICE
 from endive.simulation.compiled.files import change_files
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.layout import NUM_OPERATIONS, UNUSED
@@ -28,6 +28,8 @@ def take_snapshot(run: Any, txn: Any, slot: int) -> None:
         mine = touched_at(run, slot, t)
         table = table_at(run, mine.table)
         mine.version = table.version
+        if HAS_SERVICE:
+            mine.ref = table.ref
         if txn.tracks_partitions and t < txn.written:
             for p in range(mine.partitions):
                 seen = partition_at(run, slot, t, p)
@@ -76,7 +78,7 @@ def install(run: Any, txn: Any, slot: int) -> None:
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         table = table_at(run, mine.table)
-        table.version = mine.version + 1
+        table.version += 1
         if txn.tracks_partitions:
             for p in range(mine.partitions):
                 written = partition_at(run, slot, t, p).partition

@@ -24,6 +24,8 @@ HAS_CAS = True
 """The catalog is replaced by compare-and-swap."""
 HAS_LOG = True
 """The catalog is a log that is appended to."""
+HAS_SERVICE = True
+"""The catalog is behind a service."""
 HAS_LIST_APPENDS = True
 """Manifest lists are appended to (ML+)."""
 
@@ -38,6 +40,7 @@ class Features:
     files: bool = False
     cas: bool = False
     log: bool = False
+    service: bool = False
     list_appends: bool = False
 
     @property

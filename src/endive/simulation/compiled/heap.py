@@ -38,6 +38,13 @@ def push(run: Any, time_ms: float, place: int, slot: int) -> None:
 
 
 @jit
+def await_event(run: Any, txn: Any, slot: int, event: int, delay_ms: float) -> None:
+    """Let a transaction go on with an event after so many milliseconds of its own time."""
+    txn.event = event
+    push(run, txn.now_ms + delay_ms, txn.txn_id + 1, slot)
+
+
+@jit
 def pop(run: Any) -> None:
     """Remove the first event."""
     run.heap_size -= 1

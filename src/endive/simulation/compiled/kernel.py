@@ -31,7 +31,9 @@ from endive.simulation.compiled.features import (
     HAS_LIST_APPENDS,
     HAS_LOG,
     HAS_PYICEBERG,
+    HAS_SERVICE,
 )
+from endive.simulation.compiled.heap import await_event as _await_event
 from endive.simulation.compiled.heap import pop, push
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
@@ -50,6 +52,10 @@ from endive.simulation.compiled.layout import (
     APPEND,
     APPEND_EFFECT,
     ARRIVALS,
+    BATCH_ANSWER,
+    BATCH_END,
+    BATCH_LEAD,
+    BATCH_READY,
     CAS,
     CAS_EFFECT,
     CATALOG_COMMIT,
@@ -83,6 +89,7 @@ from endive.simulation.compiled.layout import (
     LOG_ENTRY,
     MAX_RETRIES,
     MERGE,
+    METADATA_TOO_LARGE,
     PAUSED,
     PER_ATTEMPT_IO,
     PYICEBERG,
@@ -92,9 +99,14 @@ from endive.simulation.compiled.layout import (
     RESTART,
     RETRY_READ,
     ROWS_FULL,
+    SERVICE_ARRIVAL,
+    SERVICE_BEGIN,
+    SERVICE_END,
+    SERVICE_LOCKED,
     SLOTS_FULL,
     START_READ,
     TIMEOUT,
+    UNAVAILABLE,
     VALIDATION,
 )
 from endive.simulation.compiled.memory import (
@@ -102,6 +114,7 @@ from endive.simulation.compiled.memory import (
     copy_record,
     event_at,
     group_at,
+    request_at,
     row_at,
     row_table_at,
     source_at,
@@ -115,6 +128,23 @@ from endive.simulation.compiled.pyiceberg import (
     read_metadata,
     validate_again,
     write_all_metadata,
+)
+from endive.simulation.compiled.service import (
+    COMMITS,
+    GAVE_UP,
+    GOES_ON,
+    TOO_LARGE,
+    WON,
+    answer_member,
+    arrive,
+    batch_ready,
+    end_batch,
+    end_commit,
+    end_load,
+    get_locks,
+    get_worker,
+    lead_next_batch,
+    send,
 )
 from endive.simulation.compiled.steps import (
     access,
@@ -137,7 +167,7 @@ def advance(run: Any, max_events: int) -> int:
             return ROWS_FULL
         if run.free_head < 0:
             return SLOTS_FULL
-        if HAS_FILES and run.history_end - run.history_first + 2 * run.max_tables > run.history_capacity:
+        if HAS_FILES and run.history_end - run.history_first + 2 * (run.max_tables + run.in_batches) > run.history_capacity:
             return HISTORY_FULL
         if run.heap_size == 0:
             return FINISHED
@@ -192,16 +222,12 @@ def _arrive(run: Any, source_id: int) -> None:
     _request_read(run, txn, slot, START_READ)
 
 
-@jit
-def _await_event(run: Any, txn: Any, slot: int, event: int, delay_ms: float) -> None:
-    txn.event = event
-    push(run, txn.now_ms + delay_ms, txn.txn_id + 1, slot)
-
-
 @inlined
 def _take_effect(run: Any, txn: Any, slot: int) -> None:
     """What the transaction's event does, and what follows until its next one."""
     event = txn.event
+    if HAS_SERVICE and request_at(run, slot).serving:
+        end_load(run, txn, slot)
     if event == START_READ:
         _start(run, txn, slot)
     elif event == DONE:
@@ -219,6 +245,8 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
     else:
         if HAS_LOG:
             _log_event(run, txn, slot, event)
+        if HAS_SERVICE:
+            _service_event(run, txn, slot, event)
         if HAS_LIST_APPENDS:
             _list_event(run, txn, slot, event)
 
@@ -234,6 +262,60 @@ def _log_event(run: Any, txn: Any, slot: int, event: int) -> None:
         _compaction_effect(run, txn, slot)
     elif event == DISCOVERY:
         _discovered(run, txn, slot)
+
+
+@inlined
+def _service_event(run: Any, txn: Any, slot: int, event: int) -> None:
+    """What an event of a request at a service does."""
+    outcome = GOES_ON
+    if event == SERVICE_ARRIVAL:
+        outcome = arrive(run, txn, slot)
+    elif event == SERVICE_END:
+        outcome = end_commit(run, txn, slot)
+    elif event == SERVICE_BEGIN:
+        get_worker(run, txn, slot)
+    elif event == SERVICE_LOCKED:
+        get_locks(run, txn, slot)
+    elif event == BATCH_LEAD:
+        lead_next_batch(run, txn, slot)
+    elif event == BATCH_READY:
+        batch_ready(run, txn, slot)
+    elif event == BATCH_END:
+        outcome = end_batch(run, txn, slot)
+    elif event == BATCH_ANSWER:
+        outcome = answer_member(run, txn, slot)
+    if outcome == GAVE_UP:
+        _give_up_request(run, txn, slot)
+    elif outcome != GOES_ON:
+        _service_answer(run, txn, slot, outcome)
+
+
+@jit
+def _give_up_request(run: Any, txn: Any, slot: int) -> None:
+    """A request was refused too often: the operation ends, and what it wrote stays."""
+    commits = request_at(run, slot).then == COMMITS
+    txn.times[CATALOG_COMMIT if commits else CATALOG_READ] += txn.elapsed_ms
+    txn.event_count += 1
+    _abort(run, txn, slot, UNAVAILABLE)
+
+
+@jit
+def _service_answer(run: Any, txn: Any, slot: int, outcome: int) -> None:
+    """A commit is decided, and its answer travels back."""
+    effect_at = txn.now_ms
+    back = request_at(run, slot).back_ms
+    if back > 0.0:
+        txn.now_ms += back
+        txn.elapsed_ms += back
+    if txn.now_ms >= run.end_ms:
+        return
+    if outcome != TOO_LARGE:
+        _end_commit(run, txn, slot, outcome == WON, effect_at)
+        return
+    txn.times[CATALOG_COMMIT] += txn.elapsed_ms
+    txn.event_count += txn.round_trips
+    if _clean_up(run, txn, slot):
+        _abort(run, txn, slot, METADATA_TOO_LARGE)
 
 
 @inlined
@@ -253,6 +335,9 @@ def _list_event(run: Any, txn: Any, slot: int, event: int) -> None:
 @jit
 def _request_read(run: Any, txn: Any, slot: int, event: int) -> None:
     """Send a read of the catalog; it takes effect when the event comes."""
+    if HAS_SERVICE:
+        send(run, txn, slot, event)
+        return
     txn.success_ms = value(run, run.catalog[READ], catalog_uniform(txn))
     if HAS_LOG:
         txn.failure_ms = value(run, run.catalog[LOG_ENTRY], catalog_uniform(txn)) if run.log_entry_read else 0.0
@@ -263,6 +348,8 @@ def _request_read(run: Any, txn: Any, slot: int, event: int) -> None:
 @jit
 def _rest_of_read(run: Any, txn: Any) -> float:
     """What is left of a read after its effect; log entries since the checkpoint make it longer."""
+    if HAS_SERVICE:
+        return txn.success_ms  # type: ignore[no-any-return]
     if HAS_LOG:
         return txn.success_ms + txn.failure_ms * group_at(run, txn.group).entries - txn.effect_ms  # type: ignore[no-any-return]
     return txn.success_ms - txn.effect_ms  # type: ignore[no-any-return]
@@ -353,7 +440,11 @@ def _committed(run: Any, txn: Any, slot: int) -> None:
 @jit
 def _stage(run: Any, txn: Any, slot: int) -> None:
     """Make what an attempt on PyIceberg's path commits, and look whether the table is still the same."""
-    if make_snapshots(run, txn, slot):
+    if not make_snapshots(run, txn, slot):
+        return
+    if HAS_SERVICE and run.writes_metadata:
+        _begin_commit(run, txn, slot)
+    else:
         _request_read(run, txn, slot, CHECK)
 
 
@@ -501,6 +592,8 @@ def _begin_commit(run: Any, txn: Any, slot: int) -> None:
         _request(run, txn, slot, COMMIT, FAILED_COMMIT, CAS_EFFECT)
     elif HAS_LOG:
         _await_event(run, txn, slot, LOG_COMMIT, 0.0)
+    elif HAS_SERVICE:
+        send(run, txn, slot, COMMITS)
 
 
 @jit
@@ -646,10 +739,14 @@ def _succeed(run: Any, txn: Any, slot: int, effect_at: float) -> None:
 
 @jit
 def _abort(run: Any, txn: Any, slot: int, reason: int) -> None:
+    if txn.status == COMMITTING:
+        txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
     txn.status = ABORTED
     txn.reason = reason
-    txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
-    _await_event(run, txn, slot, DONE, 0.0)
+    if HAS_SERVICE and txn.now_ms == run.now_ms:
+        _finish(run, txn, slot)
+    else:
+        _await_event(run, txn, slot, DONE, 0.0)
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------------------

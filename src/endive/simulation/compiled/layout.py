@@ -28,11 +28,15 @@ COMMIT_PATHS: tuple[CommitPath, ...] = get_args(CommitPath)
 ENDIVE, ICEBERG, PYICEBERG = (COMMIT_PATHS.index(path) for path in ("endive", "iceberg", "pyiceberg"))
 OPEN, PERIODIC, CLOSED, SCHEDULED, TRACED = range(5)
 EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
-NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION = range(-1, 3)
+NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION, UNAVAILABLE, METADATA_TOO_LARGE = range(-1, 5)
 ON_REAL_CONFLICT: tuple[OnRealConflict, ...] = get_args(OnRealConflict)
 ABORT, MERGE, RESTART = (ON_REAL_CONFLICT.index(policy) for policy in ("abort", "merge", "restart"))
 PROBABILISTIC, PARTITION_OVERLAP = range(2)
-CAS, LOG = range(2)
+CAS, LOG, SERVICE = range(3)
+# Distributions of a service: indices of Run.service.
+SERVICE_NETWORK, SERVICE_LOAD, SERVICE_COMMIT, SERVICE_CHECK = range(4)
+NOBODY = -1
+"""The end of a list of slots."""
 
 # Moments that touch what transactions share: what a transaction's next event is.
 (
@@ -50,7 +54,15 @@ CAS, LOG = range(2)
     AFTER_COMMIT,
     CHECK,
     DONE,
-) = range(14)
+    SERVICE_ARRIVAL,
+    SERVICE_BEGIN,
+    SERVICE_LOCKED,
+    SERVICE_END,
+    BATCH_LEAD,
+    BATCH_READY,
+    BATCH_END,
+    BATCH_ANSWER,
+) = range(22)
 
 # Why the kernel comes back.
 FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED = range(5)
@@ -94,6 +106,7 @@ RUN = np.dtype(
         ("schedules", "i8"),
         ("submissions", "i8"),
         ("traced_partitions", "i8"),
+        ("requests", "i8"),
         ("slots", "i8"),
         ("row_capacity", "i8"),
         ("num_quantiles", "i8"),
@@ -133,6 +146,33 @@ RUN = np.dtype(
         ("max_partitions", "i8"),
         ("convolved", "i8"),
         ("catalog", "f8", (8, 4)),
+        # the configuration and the state of a catalog service
+        ("service", "f8", (4, 4)),
+        ("metadata_write", "f8", (4,)),
+        ("metadata_sized", "f8", (3,)),
+        ("fixed_metadata_bytes", "i8"),
+        ("writes_metadata", "i8"),
+        ("metadata_limit", "i8"),
+        ("transfer_ms_per_mib", "f8"),
+        ("own_pointers", "i8"),
+        ("spans_groups", "i8"),
+        ("workers", "i8"),
+        ("queue_limit", "i8"),
+        ("retry_after_ms", "f8"),
+        ("max_resends", "i8"),
+        ("locks_tables", "i8"),
+        ("server_retries", "i8"),
+        ("coalesces", "i8"),
+        ("linger_ms", "f8"),
+        ("max_batch", "i8"),
+        ("busy_workers", "i8"),
+        ("waiting", "i8"),
+        ("queue_head", "i8"),
+        ("queue_tail", "i8"),
+        ("queue_length", "i8"),
+        ("lock_head", "i8"),
+        ("lock_tail", "i8"),
+        ("in_batches", "i8"),
         ("commit_success", "i8"),
         ("commit_conflict", "i8"),
         ("append_physical_success", "i8"),
@@ -291,6 +331,12 @@ TABLE = np.dtype(
         ("data_revision", "i8"),
         ("delete_revision", "i8"),
         ("merges", "i8"),
+        # at a service
+        ("ref", "i8"),
+        ("locked", "i8"),
+        ("batch_open", "i8"),
+        ("batch_head", "i8"),
+        ("batch_tail", "i8"),
     ]
 )
 
@@ -298,6 +344,7 @@ TOUCHED = np.dtype(
     [
         ("table", "i8"),
         ("version", "i8"),
+        ("ref", "i8"),
         ("partitions", "i8"),
         ("list_offset", "i8"),
         ("list_sealed", "i8"),
@@ -342,6 +389,25 @@ HISTORY = np.dtype(
 PARTITION = np.dtype([("partition", "i8"), ("version", "i8")])
 """A partition that a transaction writes, and the version it has seen."""
 
+REQUEST = np.dtype(
+    [
+        ("then", "i8"),
+        ("u", "f8"),
+        ("back_ms", "f8"),
+        ("began_ms", "f8"),
+        ("queued_ms", "f8"),
+        ("arrived_ms", "f8"),
+        ("next", "i8"),
+        ("next_member", "i8"),
+        ("serving", "i8"),
+        ("leads", "i8"),
+        ("members", "i8"),
+        ("retries", "i8"),
+        ("outcome", "i8"),
+    ]
+)
+"""A request of a transaction at a service: where it stands, and who comes after it in the list in which it waits."""
+
 INTEGER = np.dtype([("value", "i8")])
 
 EVENT = np.dtype([("time_ms", "f8"), ("place", "i8"), ("slot", "i8")])
@@ -373,3 +439,4 @@ class World(NamedTuple):
     schedules: Floats
     submissions: Array
     traced_partitions: Ints
+    requests: Array

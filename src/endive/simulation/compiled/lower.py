@@ -16,6 +16,7 @@ from endive.conflict_detector import PartitionOverlapConflictDetector, Probabili
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.layout import World
+from endive.simulation.compiled.lower_service import SERVICE_TIMES, lower_service
 from endive.simulation.compiled.memory import point
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS
@@ -120,7 +121,9 @@ def check_lowerable(config: SimulationConfig) -> None:
     """Raise NotLowerableError if the compiled engine cannot run this configuration."""
     _builtin(config.catalog, [kind.catalog for kind in CATALOG_KINDS.values()], "catalog")
     if isinstance(config.catalog, ServiceCatalog):
-        raise NotLowerableError("a catalog service is run by the reference engine")
+        settings = config.catalog.settings
+        for name in SERVICE_TIMES:
+            _builtin(getattr(settings, name), _DISTRIBUTIONS, f"{name} of the catalog service")
     _builtin(config.storage_provider, (ProfiledProvider,), "storage provider")
     assert isinstance(config.catalog, StoredCatalog)
     _builtin(config.catalog.storage, (ProfiledProvider,), "storage provider of the catalog")
@@ -157,14 +160,15 @@ def features_of(config: SimulationConfig) -> Features:
     """What the kernel must be able to do for a configuration. Classes on several commit paths take the kernel that knows all."""
     paths = {config.policy_of(cls).commit_path for cls in config.workload.config.workload_classes}
     several = len(paths) > 1
-    log = isinstance(config.catalog, AppendCatalog)
+    log, service = isinstance(config.catalog, AppendCatalog), isinstance(config.catalog, ServiceCatalog)
     return Features(
         endive=several or "endive" in paths,
         iceberg=several or "iceberg" in paths,
         pyiceberg=several or "pyiceberg" in paths,
         files=config.catalog.table_model is not None,  # type: ignore[attr-defined]
-        cas=not log,
+        cas=not log and not service,
         log=log,
+        service=service,
         list_appends=config.ml_append_mode,
     )
 
@@ -227,6 +231,7 @@ class _Lowering:
             schedules=np.array(self.schedules, np.float64),
             submissions=np.array(self.submissions, layout.SUBMISSION),
             traced_partitions=np.array(self.traced_partitions, np.int64),
+            requests=np.zeros(0, layout.REQUEST),
         )
         return with_more_slots(world, INITIAL_SLOTS)
 
@@ -239,6 +244,9 @@ class _Lowering:
         run["duration_ms"] = config.duration_ms
         run["free_head"] = -1
         run["catalog_kind"] = layout.LOG if isinstance(catalog, AppendCatalog) else layout.CAS
+        run["spans_groups"] = self.workload.config.spans_groups
+        if isinstance(catalog, ServiceCatalog):
+            lower_service(run, catalog)
         run["linearization"] = catalog.linearization
         run["seal_threshold"] = config.manifest_list_seal_threshold_bytes
         run["num_groups"] = max(self.workload.config.groups) + 1
@@ -399,6 +407,7 @@ class _Lowering:
         topology = self.workload.config
         tables = np.zeros(topology.num_tables, layout.TABLE)
         tables["group"] = topology.groups
+        tables["batch_head"] = layout.NOBODY
         tables["partitions"] = topology.partitions_per_table
         tables["first_partition"] = np.cumsum([0, *topology.partitions_per_table[:-1]])
         model = self.config.catalog.table_model  # type: ignore[attr-defined]
@@ -460,7 +469,9 @@ def with_more_slots(world: World, slots: int) -> World:
     partitions[:old] = world.partitions_touched
     heap = np.zeros(slots + len(world.sources), layout.EVENT)
     heap[: len(world.heap)] = world.heap
-    return point(world._replace(txns=txns, touched=touched, partitions_touched=partitions, heap=heap))
+    requests = np.zeros(slots if run["catalog_kind"] == layout.SERVICE else 0, layout.REQUEST)
+    requests[: len(world.requests)] = world.requests
+    return point(world._replace(txns=txns, touched=touched, partitions_touched=partitions, heap=heap, requests=requests))
 
 
 def with_room_in_history(world: World) -> World:
@@ -471,6 +482,8 @@ def with_room_in_history(world: World) -> World:
     needed = min(int(world.txns["history_start"][live].min(initial=end)), end)
     kept = slice(needed - first, end - first)
     length = len(world.history) if end - needed <= len(world.history) // 2 else 2 * len(world.history)
+    while length < end - needed + 2 * (int(run["max_tables"]) + int(run["in_batches"])):
+        length *= 2
     history = np.zeros(length, layout.HISTORY)
     partitions = np.zeros((length, world.history_partitions.shape[1]), np.int64)
     history[: end - needed] = world.history[kept]

@@ -21,6 +21,7 @@ from endive.simulation.compiled.layout import (
     HISTORY,
     INTEGER,
     PARTITION,
+    REQUEST,
     RUN,
     SOURCE,
     SUBMISSION,
@@ -112,6 +113,7 @@ touched_at = _finder("touched", TOUCHED, "max_tables")
 row_table_at = _finder("row_tables", INTEGER, "max_tables")
 traits_at = _finder("traits", TRAITS, "num_traits")
 history_at = _finder("history", HISTORY)
+request_at = _finder("requests", REQUEST)
 history_partition_at = _finder("history_partitions", INTEGER, "max_partitions")
 partition_at = _finder("partitions_touched", PARTITION, "max_tables", "max_partitions")
 floats_at = _array_at(types.float64)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from endive.catalog.server import METADATA_TOO_LARGE, SERVICE_UNAVAILABLE
 from endive.simulation.columns import COLUMNS, Column
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.lower import OPERATION_ORDER
@@ -17,7 +18,7 @@ from endive.transaction.lifecycle import COUNTERS, TIMES
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 
 _STATUS = {layout.COMMITTED: "committed", layout.ABORTED: "aborted", layout.IN_FLIGHT: "in_flight"}
-_REASONS = (MAX_RETRIES_EXCEEDED, COMMIT_TIMEOUT, VALIDATION_EXCEPTION)
+_REASONS = (MAX_RETRIES_EXCEEDED, COMMIT_TIMEOUT, VALIDATION_EXCEPTION, SERVICE_UNAVAILABLE, METADATA_TOO_LARGE)
 
 
 class _Finished(NamedTuple):

@@ -1,0 +1,491 @@
+"""Requests at a catalog service: the compiled ``endive.catalog.service`` and ``endive.catalog.server``.
+
+A request is a record beside its transaction's. Who waits (for a worker, a lock, or a batch) has no event; whoever lets it go on
+makes one, at the same moment. Functions that end a request say how; the kernel goes on from there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from endive.arithmetic.costs import BYTES_PER_MIB, sized_median_ms
+from endive.simulation.compiled.commits import install
+from endive.simulation.compiled.draws import catalog_uniform, value
+from endive.simulation.compiled.features import HAS_FILES
+from endive.simulation.compiled.files import metadata_size
+from endive.simulation.compiled.heap import await_event, push
+from endive.simulation.compiled.iceberg import NOT_SIZED, sized_latency
+from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.layout import (
+    BATCH_ANSWER,
+    BATCH_END,
+    BATCH_LEAD,
+    BATCH_READY,
+    NOBODY,
+    NUM_OPERATIONS,
+    SERVICE_ARRIVAL,
+    SERVICE_BEGIN,
+    SERVICE_CHECK,
+    SERVICE_COMMIT,
+    SERVICE_END,
+    SERVICE_LOAD,
+    SERVICE_LOCKED,
+    SERVICE_NETWORK,
+    UNUSED,
+)
+from endive.simulation.compiled.memory import group_at, request_at, table_at, touched_at, traits_at, txn_at
+from endive.table import APPEND, NO_SNAPSHOT
+
+GOES_ON, GAVE_UP, WON, LOST, TOO_LARGE = range(5)
+"""What came of an event of a request: nothing yet; refused too often; a commit that won, lost, or failed for good."""
+COMMITS = -1
+"""In the place of the event that a load leads to: the request is a commit."""
+
+
+@jit
+def send(run: Any, txn: Any, slot: int, then: int) -> None:
+    """Begin a request: a load that leads to the event ``then``, or a commit."""
+    request = request_at(run, slot)
+    request.then = then
+    request.serving = 0
+    txn.elapsed_ms = 0.0
+    txn.round_trips = 0
+    _transmit(run, txn, slot)
+
+
+@jit
+def _transmit(run: Any, txn: Any, slot: int) -> None:
+    request = request_at(run, slot)
+    there = value(run, run.service[SERVICE_NETWORK], catalog_uniform(txn))
+    request.u = catalog_uniform(txn)
+    request.back_ms = value(run, run.service[SERVICE_NETWORK], catalog_uniform(txn))
+    txn.elapsed_ms += there
+    txn.round_trips += 1
+    await_event(run, txn, slot, SERVICE_ARRIVAL, there)
+
+
+@jit
+def arrive(run: Any, txn: Any, slot: int) -> int:
+    """A request is at the server: it gets a worker, waits, or is refused and sent again."""
+    request = request_at(run, slot)
+    joins_batch = run.coalesces and request.then == COMMITS
+    if _refuses(run, joins_batch):
+        txn.now_ms += request.back_ms
+        txn.elapsed_ms += request.back_ms
+        if txn.now_ms >= run.end_ms:
+            return GOES_ON
+        if txn.round_trips > run.max_resends:
+            return GAVE_UP
+        txn.now_ms += run.retry_after_ms
+        txn.elapsed_ms += run.retry_after_ms
+        if txn.now_ms < run.end_ms:
+            _transmit(run, txn, slot)
+    elif joins_batch:
+        _join_batch(run, txn, slot)
+    else:
+        request.leads = 0
+        _enter(run, txn, slot)
+    return GOES_ON
+
+
+@jit
+def _is_full(run: Any) -> bool:
+    return 0 < run.workers <= run.busy_workers  # type: ignore[no-any-return]
+
+
+@jit
+def _refuses(run: Any, joins_batch: bool) -> bool:
+    if run.queue_limit < 0 or run.waiting < run.queue_limit:
+        return False
+    if joins_batch or _is_full(run):
+        run.service_refused += 1
+        return True
+    return False
+
+
+@jit
+def _enter(run: Any, txn: Any, slot: int) -> None:
+    """Get a worker, or wait for one."""
+    run.service_requests += 1
+    if not _is_full(run):
+        run.busy_workers += 1
+        _begin(run, txn, slot)
+        return
+    request = request_at(run, slot)
+    request.queued_ms = txn.now_ms
+    request.next = NOBODY
+    if run.queue_head == NOBODY:
+        run.queue_head = slot
+    else:
+        request_at(run, run.queue_tail).next = slot
+    run.queue_tail = slot
+    run.queue_length += 1
+    if run.queue_length > run.service_longest_queue:
+        run.service_longest_queue = run.queue_length
+    if not request.leads:
+        run.waiting += 1
+
+
+@jit
+def get_worker(run: Any, txn: Any, slot: int) -> None:
+    """A worker has come free for a request that waited."""
+    request = request_at(run, slot)
+    if not request.leads:
+        run.waiting -= 1
+    run.service_waited_ms += txn.now_ms - request.queued_ms
+    txn.elapsed_ms += txn.now_ms - request.queued_ms
+    _begin(run, txn, slot)
+
+
+@jit
+def _leave(run: Any, request: Any, now_ms: float) -> None:
+    """Give the worker to the one who has waited longest, if any."""
+    run.service_busy_ms += now_ms - request.began_ms
+    first = run.queue_head
+    if first == NOBODY:
+        run.busy_workers -= 1
+        return
+    run.queue_head = request_at(run, first).next
+    run.queue_length -= 1
+    _wake(run, first, SERVICE_BEGIN, now_ms)
+
+
+@jit
+def _wake(run: Any, slot: int, event: int, now_ms: float) -> None:
+    txn = txn_at(run, slot)
+    txn.event = event
+    push(run, now_ms, txn.txn_id + 1, slot)
+
+
+@jit
+def _begin(run: Any, txn: Any, slot: int) -> None:
+    """The service of a request begins."""
+    request = request_at(run, slot)
+    request.began_ms = txn.now_ms
+    if request.then != COMMITS:
+        request.serving = 1
+        service = value(run, run.service[SERVICE_LOAD], request.u)
+        txn.elapsed_ms += service
+        await_event(run, txn, slot, request.then, service)
+    elif run.coalesces:
+        _begin_batch(run, txn, slot)
+    elif not run.locks_tables or _lock(run, txn, slot):
+        _check(run, txn, slot)
+
+
+@jit
+def end_load(run: Any, txn: Any, slot: int) -> None:
+    """The service of a load is over: what is left of it is the way back, longer for more metadata."""
+    request = request_at(run, slot)
+    request.serving = 0
+    _leave(run, request, txn.now_ms)
+    back = request.back_ms
+    if run.writes_metadata:
+        loaded = 0
+        for t in range(txn.read):
+            loaded += _metadata_bytes(run, touched_at(run, slot, t).table, 0)
+        back += run.transfer_ms_per_mib * loaded / BYTES_PER_MIB
+    txn.success_ms = back
+    txn.effect_ms = txn.elapsed_ms
+
+
+@jit
+def _metadata_bytes(run: Any, table_id: int, more_snapshots: int) -> int:
+    if HAS_FILES:
+        return metadata_size(run, table_at(run, table_id).snapshots + more_snapshots)
+    return run.fixed_metadata_bytes  # type: ignore[no-any-return]
+
+
+# -- commits ---------------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def _moves_ref(run: Any, txn: Any) -> bool:
+    """Every commit moves the main branches of its tables, but for an expiry of snapshots."""
+    return traits_at(run, txn.cls, txn.operation).kind != NO_SNAPSHOT  # type: ignore[no-any-return]
+
+
+@jit
+def _is_rebasable(run: Any, txn: Any) -> bool:
+    second = traits_at(run, txn.cls, NUM_OPERATIONS + txn.operation)
+    return traits_at(run, txn.cls, txn.operation).kind == APPEND and second.kind == UNUSED  # type: ignore[no-any-return]
+
+
+@jit
+def _has_moved(run: Any, txn: Any, slot: int) -> bool:
+    """Whether what the commit relies on has changed."""
+    if not run.own_pointers:
+        return group_at(run, txn.group).seq != txn.seq  # type: ignore[no-any-return]
+    if _moves_ref(run, txn):
+        for t in range(txn.written):
+            mine = touched_at(run, slot, t)
+            if table_at(run, mine.table).ref != mine.ref:
+                return True
+    return False
+
+
+@jit
+def _rebase(run: Any, txn: Any, slot: int) -> None:
+    """Let a commit rely on the state as it is now."""
+    run.service_retries += 1
+    txn.seq = group_at(run, txn.group).seq
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        mine.ref = table_at(run, mine.table).ref
+
+
+@jit
+def _is_too_large(run: Any, txn: Any, slot: int) -> bool:
+    if HAS_FILES:
+        if run.metadata_limit < 0 or not _moves_ref(run, txn):
+            return False
+        for t in range(txn.written):
+            if _metadata_bytes(run, touched_at(run, slot, t).table, 1) > run.metadata_limit:
+                if run.metadata_limit_reached_ms == 0.0:
+                    run.metadata_limit_reached_ms = txn.now_ms
+                return True
+    return False
+
+
+@jit
+def _write_ms(run: Any, txn: Any, table_id: int, more_snapshots: int) -> float:
+    """How long the server takes to write the metadata of a table."""
+    sized = run.metadata_sized
+    size = _metadata_bytes(run, table_id, more_snapshots)
+    mu = math.log(sized_median_ms(sized[1], sized[2], size)) if sized[0] > 0.0 else NOT_SIZED
+    return sized_latency(run, run.metadata_write, mu, catalog_uniform(txn))
+
+
+@jit
+def _commit_ms(run: Any, txn: Any, slot: int, u: float) -> float:
+    """The time of service of a commit."""
+    written = 0.0
+    if run.writes_metadata:
+        for t in range(txn.written):
+            written += _write_ms(run, txn, touched_at(run, slot, t).table, 1)
+    return value(run, run.service[SERVICE_COMMIT], u) + written
+
+
+@jit
+def _check(run: Any, txn: Any, slot: int) -> None:
+    """The service of a commit begins: has it lost?"""
+    request = request_at(run, slot)
+    request.retries = run.server_retries if _is_rebasable(run, txn) else 0
+    request.outcome = WON
+    moved = _has_moved(run, txn, slot)
+    if moved and request.retries > 0:
+        request.retries -= 1
+        _rebase(run, txn, slot)
+        moved = False
+    if moved:
+        request.outcome = LOST
+    elif _is_too_large(run, txn, slot):
+        request.outcome = TOO_LARGE
+    service = 0.0
+    if request.outcome == WON:
+        service += _commit_ms(run, txn, slot, request.u)
+    else:
+        service += value(run, run.service[SERVICE_CHECK], request.u)
+    txn.elapsed_ms += service
+    await_event(run, txn, slot, SERVICE_END, service)
+
+
+@jit
+def end_commit(run: Any, txn: Any, slot: int) -> int:
+    """The service of a commit is over: it takes effect, is applied again, or has lost."""
+    request = request_at(run, slot)
+    if request.outcome == WON and _has_moved(run, txn, slot):
+        if request.retries > 0:
+            request.retries -= 1
+            _rebase(run, txn, slot)
+            service = _commit_ms(run, txn, slot, catalog_uniform(txn))
+            txn.elapsed_ms += service
+            await_event(run, txn, slot, SERVICE_END, service)
+            return GOES_ON
+        request.outcome = LOST
+    _decide(run, txn, slot, request.outcome)
+    if run.locks_tables:
+        _unlock(run, txn, slot)
+    _leave(run, request, txn.now_ms)
+    return request.outcome  # type: ignore[no-any-return]
+
+
+@jit
+def _decide(run: Any, txn: Any, slot: int, outcome: int) -> None:
+    """Put a commit in place, or count it as lost."""
+    if outcome == WON:
+        install(run, txn, slot)
+        if _moves_ref(run, txn):
+            for t in range(txn.written):
+                table_at(run, touched_at(run, slot, t).table).ref += 1
+    else:
+        run.commit_conflict += 1
+
+
+# -- locks -----------------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def _are_free(run: Any, txn: Any, slot: int) -> bool:
+    held = 0
+    for t in range(txn.written):
+        held += table_at(run, touched_at(run, slot, t).table).locked
+    return held == 0
+
+
+@jit
+def _take_locks(run: Any, txn: Any, slot: int) -> None:
+    for t in range(txn.written):
+        table_at(run, touched_at(run, slot, t).table).locked = 1
+
+
+@jit
+def _lock(run: Any, txn: Any, slot: int) -> bool:
+    """Lock the tables of a commit, or wait for those who hold them; says whether it has them."""
+    if _are_free(run, txn, slot):
+        _take_locks(run, txn, slot)
+        return True
+    request = request_at(run, slot)
+    request.queued_ms = txn.now_ms
+    request.next = NOBODY
+    if run.lock_head == NOBODY:
+        run.lock_head = slot
+    else:
+        request_at(run, run.lock_tail).next = slot
+    run.lock_tail = slot
+    return False
+
+
+@jit
+def get_locks(run: Any, txn: Any, slot: int) -> None:
+    """A commit that waited for its tables has them."""
+    txn.elapsed_ms += txn.now_ms - request_at(run, slot).queued_ms
+    _check(run, txn, slot)
+
+
+@jit
+def _unlock(run: Any, txn: Any, slot: int) -> None:
+    """Give the locks to those who have waited for them, the longest waiting first."""
+    for t in range(txn.written):
+        table_at(run, touched_at(run, slot, t).table).locked = 0
+    before, waiting = NOBODY, run.lock_head
+    while waiting != NOBODY:
+        after = request_at(run, waiting).next
+        other = txn_at(run, waiting)
+        if _are_free(run, other, waiting):
+            _take_locks(run, other, waiting)
+            if before == NOBODY:
+                run.lock_head = after
+            else:
+                request_at(run, before).next = after
+            if after == NOBODY:
+                run.lock_tail = before
+            _wake(run, waiting, SERVICE_LOCKED, txn.now_ms)
+        else:
+            before = waiting
+        waiting = after
+
+
+# -- group commit ----------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def _join_batch(run: Any, txn: Any, slot: int) -> None:
+    """Wait for a batch of the table; where none is open or under way, lead the next one."""
+    request = request_at(run, slot)
+    request.arrived_ms = txn.now_ms
+    request.next_member = NOBODY
+    run.waiting += 1
+    table = table_at(run, touched_at(run, slot, 0).table)
+    if not table.batch_open or table.batch_head == NOBODY:
+        table.batch_head = slot
+    else:
+        request_at(run, table.batch_tail).next_member = slot
+    table.batch_tail = slot
+    request.leads = 0
+    if not table.batch_open:
+        table.batch_open = 1
+        _lead(run, txn, slot)
+
+
+@jit
+def lead_next_batch(run: Any, txn: Any, slot: int) -> None:
+    """The batch before is done, and the first of those who wait leads the next one."""
+    txn.elapsed_ms += txn.now_ms - request_at(run, slot).arrived_ms
+    _lead(run, txn, slot)
+
+
+@jit
+def _lead(run: Any, txn: Any, slot: int) -> None:
+    request = request_at(run, slot)
+    request.leads = 1
+    linger = request.arrived_ms + run.linger_ms - txn.now_ms
+    if linger > 0.0:
+        txn.elapsed_ms += linger
+        await_event(run, txn, slot, BATCH_READY, linger)
+    else:
+        _enter(run, txn, slot)
+
+
+@jit
+def batch_ready(run: Any, txn: Any, slot: int) -> None:
+    """The leader of a batch has waited for others."""
+    _enter(run, txn, slot)
+
+
+@jit
+def _begin_batch(run: Any, txn: Any, slot: int) -> None:
+    """What waits for the table goes into one swap."""
+    request = request_at(run, slot)
+    table_id = touched_at(run, slot, 0).table
+    table = table_at(run, table_id)
+    request.members = 0
+    member = table.batch_head
+    while member != NOBODY and (run.max_batch == 0 or request.members < run.max_batch):
+        member = request_at(run, member).next_member
+        request.members += 1
+    table.batch_head = member
+    run.waiting -= request.members
+    run.in_batches += request.members
+    run.service_batches += 1
+    written = 0.0
+    if run.writes_metadata:
+        written += _write_ms(run, txn, table_id, request.members)
+    service = value(run, run.service[SERVICE_COMMIT], request.u) + written
+    txn.elapsed_ms += service
+    await_event(run, txn, slot, BATCH_END, service)
+
+
+@jit
+def end_batch(run: Any, txn: Any, slot: int) -> int:
+    """A batch takes effect: its members are decided in order, and all of them are answered."""
+    request = request_at(run, slot)
+    table = table_at(run, touched_at(run, slot, 0).table)
+    member = slot
+    for i in range(request.members):
+        asked, other = request_at(run, member), txn_at(run, member)
+        following = asked.next_member
+        other.now_ms = txn.now_ms
+        asked.outcome = LOST
+        if _is_rebasable(run, other) or not _has_moved(run, other, member):
+            asked.outcome = TOO_LARGE if _is_too_large(run, other, member) else WON
+        _decide(run, other, member, asked.outcome)
+        if i > 0:
+            _wake(run, member, BATCH_ANSWER, txn.now_ms)
+        member = following
+    run.in_batches -= request.members
+    _leave(run, request, txn.now_ms)
+    if table.batch_head == NOBODY:
+        table.batch_open = 0
+    else:
+        _wake(run, table.batch_head, BATCH_LEAD, txn.now_ms)
+    return request.outcome  # type: ignore[no-any-return]
+
+
+@jit
+def answer_member(run: Any, txn: Any, slot: int) -> int:
+    """A member of a batch learns what came of it."""
+    request = request_at(run, slot)
+    txn.elapsed_ms += txn.now_ms - request.arrived_ms
+    return request.outcome  # type: ignore[no-any-return]
