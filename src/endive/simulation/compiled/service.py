@@ -10,10 +10,10 @@ import math
 from typing import Any
 
 from endive.arithmetic.costs import BYTES_PER_MIB, sized_median_ms
+from endive.arithmetic.files import metadata_size
 from endive.simulation.compiled.commits import install
 from endive.simulation.compiled.draws import catalog_uniform, value
 from endive.simulation.compiled.features import HAS_FILES
-from endive.simulation.compiled.files import metadata_size
 from endive.simulation.compiled.heap import await_event, push
 from endive.simulation.compiled.iceberg import NOT_SIZED, sized_latency
 from endive.simulation.compiled.jit import jit
