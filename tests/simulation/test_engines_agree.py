@@ -63,6 +63,8 @@ def test_rows_are_equal_where_some_of_the_tables_of_a_transaction_overlap(mode: 
             },
         }
     )
+
+
 @settings(
     max_examples=200,
     deadline=None,
