@@ -1,1 +1,5 @@
-"""Statistics on small summaries: warm-up, intervals over seeds, saturation. It knows no files and no Spark."""
+"""Numbers from rows and from small summaries: windows, cohorts, percentiles, intervals, crossings, saturation.
+
+Pure functions on arrays and frozen values. There are no files here, no Spark and no sentences; ``docs/explanation/statistics.md``
+has every definition with an example.
+"""

@@ -1,51 +1,106 @@
-"""A metric over seeds, with both ends of its interval.
-
-What flows in: a value for each seed and, for shares of transactions, what they are shares of. What flows out: the mean over seeds
-and an interval that does not shrink to a point when all seeds agree.
-"""
+"""A metric over seeds with both ends of its interval: means by Student's t, shares by Wilson's interval and the design effect."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
-from endive.analysis.intervals import CONFIDENCE, mean_interval
+CONFIDENCE = 0.95
+FEWEST_SEEDS = 3
+"""With fewer seeds than this an interval says little, and outputs flag it."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over ``n`` seeds and the ends of its interval, which are infinite where one seed alone cannot tell."""
+    """A mean over the ``n`` seeds that have the metric, and the ends of its interval; infinite where one seed alone cannot tell.
+
+    A percentile that is no number is a ``bound``, of which ``mean`` and ``low`` are the lower end, or ``never``: infinite.
+    """
 
     mean: float
     low: float
     high: float
     n: int
+    kind: Literal["number", "bound", "never"] = "number"
+
+    @property
+    def half_width(self) -> float | None:
+        """The distance from the mean to the farther end; None if that is not finite."""
+        width = max(self.high - self.mean, self.mean - self.low)
+        return width if math.isfinite(width) else None
 
 
-def estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def half_widths(
+    deviations: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], confidence: float = CONFIDENCE
+) -> npt.NDArray[np.float64]:
+    """Half widths by Student's t from sample standard deviations; NaN where there are fewer than two seeds."""
+    enough = counts >= 2
+    safe = np.where(enough, counts, 2)
+    widths = stats.t.ppf(0.5 + confidence / 2.0, safe - 1) * deviations / np.sqrt(safe)
+    return np.where(enough, widths, np.nan)
+
+
+def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """A mean over seeds with its interval by Student's t. Raises ValueError if there are no values."""
-    interval = mean_interval(values, confidence)
-    width = math.inf if interval.half_width is None else interval.half_width
-    return Estimate(interval.mean, interval.mean - width, interval.mean + width, interval.n)
+    if not values:
+        raise ValueError("the mean of no values")
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return Estimate(mean, -math.inf, math.inf, n)
+    width = float(half_widths(np.array([np.std(values, ddof=1)]), np.array([n]), confidence)[0])
+    return Estimate(mean, mean - width, mean + width, n)
 
 
-def share_estimate(values: Sequence[float], successes: int, trials: int, confidence: float = CONFIDENCE) -> Estimate:
-    """The mean over seeds of a share, such as the rate of success; ``successes`` of ``trials`` are those of all seeds together.
+def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence: float = CONFIDENCE) -> Estimate:
+    """The share of successes in trials, given by seed: Wilson's interval of the pooled counts, widened by the design effect.
 
-    Student's t takes the spread between seeds for the whole uncertainty. Of a rare class each seed may have a handful of
-    transactions, all of them committed: then there is no spread, and t claims to know the share exactly. Wilson's interval of the
-    pooled counts knows how few they are, but takes transactions for independent, which those of one run are not. Each end is that
-    of the wider of the two: Wilson's where seeds agree, Student's where transactions are many and runs differ.
+    Seeds without trials are not counted. Commits of a window may be more than its entries; that is a share of 1. Raises ValueError if there are no trials at all.
     """
-    if trials <= 0:
+    pairs = [(each, of) for each, of in zip(successes, trials, strict=True) if of > 0]
+    if not pairs:
         raise ValueError("a share of nothing")
-    wilson = stats.binomtest(successes, trials).proportion_ci(confidence, method="wilson")
-    mean = mean_interval(values, confidence)
-    if mean.half_width is None:
-        return Estimate(mean.mean, float(wilson.low), float(wilson.high), mean.n)
-    low = max(0.0, min(mean.mean - mean.half_width, float(wilson.low)))
-    high = min(1.0, max(mean.mean + mean.half_width, float(wilson.high)))
-    return Estimate(mean.mean, low, high, mean.n)
+    good, whole = (np.array(column, np.float64) for column in zip(*pairs, strict=True))
+    share = min(1.0, float(good.sum() / whole.sum()))
+    low, high = wilson(share, effective_trials(good, whole, confidence), confidence)
+    return Estimate(share, low, high, len(pairs))
+
+
+def success_estimate(
+    committed: Sequence[int], unfinished: Sequence[int], entered: Sequence[int], confidence: float = CONFIDENCE
+) -> Estimate:
+    """Success over seeds: from the lower end of its interval if the unfinished all fail to the upper end if they all commit."""
+    all_commit = [each + more for each, more in zip(committed, unfinished, strict=True)]
+    least, most = share_estimate(committed, entered, confidence), share_estimate(all_commit, entered, confidence)
+    return Estimate((least.mean + most.mean) / 2.0, least.low, most.high, least.n)
+
+
+def wilson(share: float, trials: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Wilson's interval of a share of so many trials, which need not be a whole number."""
+    z2 = float(stats.norm.ppf(0.5 + confidence / 2.0)) ** 2
+    middle = (share + z2 / (2.0 * trials)) / (1.0 + z2 / trials)
+    width = math.sqrt(z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials**2))) / (1.0 + z2 / trials)
+    return (0.0 if share <= 0.0 else max(0.0, middle - width)), (1.0 if share >= 1.0 else min(1.0, middle + width))
+
+
+def effective_trials(
+    successes: npt.NDArray[np.float64], trials: npt.NDArray[np.float64], confidence: float = CONFIDENCE
+) -> float:
+    """How many independent trials tell as much as these, which are correlated within seeds: at most as many as there are.
+
+    The design effect is the variance of the share between seeds over the binomial one; it is estimated from few seeds, for which
+    (z / t)^2 makes up (Korn and Graubard, 1998).
+    """
+    seeds, whole = len(trials), float(trials.sum())
+    share = min(1.0, float(successes.sum()) / whole)
+    binomial = share * (1.0 - share) / whole
+    if seeds < 2 or binomial <= 0.0:
+        return whole
+    between = seeds / (seeds - 1) * float(np.sum((successes - share * trials) ** 2)) / whole**2
+    z, t = (float(quantile) for quantile in (stats.norm.ppf(0.5 + confidence / 2.0), stats.t.ppf(0.5 + confidence / 2.0, seeds - 1)))
+    return min(whole, whole * binomial / between * (z / t) ** 2) if between > 0.0 else whole

@@ -1,23 +1,19 @@
 """The load at which a condition begins to hold: bracketing and bisection, with replications.
 
-What flows in: a way to estimate a metric at a load with so many seeds, a condition, and how narrow the answer has to be. What flows
-out: the load, its interval, and every point that was looked at. A load *fails* if the condition holds for no part of the metric's
-interval, *holds* if it does for all of it, and is *open* otherwise. The interval of the answer reaches from the largest load that
-fails to the smallest that holds. Loads are looked at from outside this interval inwards, so none that fails lies above one that
-holds; a curve that crosses its threshold several times has its first crossing found, as far as doubling the load does not leap over
-it.
+A load *fails* if the condition holds for no part of the metric's interval, *holds* if it does for all of it, and is *open* otherwise,
+as it is where nothing could be measured. The interval of the answer reaches from the largest load that fails to the smallest that
+holds. Loads are looked at from outside this interval inwards, so none that fails lies above one that holds; a curve that crosses its
+threshold several times has its first crossing found, as far as doubling the load does not leap over it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
-from scipy.optimize import isotonic_regression
-
+from endive.analysis.crossings import Bound, crossing
 from endive.analysis.estimates import Estimate
 from endive.analysis.thresholds import Condition, Verdict
 
@@ -25,7 +21,6 @@ CONFIDENCE = 0.98
 """Of the intervals by which loads are judged. Several loads near the threshold are judged, each up to four times as seeds are
 added, and any error is one of the answer: judged by 98 % intervals, 95 % of the answers hold the truth (a test counts them)."""
 
-Bound = Literal["crossed", "at_or_below", "above"]
 Evaluate = Callable[[float, int], Estimate | None]
 """A metric at a load over so many seeds; None if nothing could be measured."""
 
@@ -94,7 +89,7 @@ class _Searcher:
 
     def _look(self, load: float, seeds: int) -> Point:
         found = self._evaluate(load, seeds)
-        verdict: Verdict = "holds" if found is None else self._condition.verdict(found.low, found.high)
+        verdict: Verdict = "open" if found is None else self._condition.verdict(found.low, found.high)
         point = Point(load, seeds, found, verdict)
         self._points[load] = point
         self._report(point)
@@ -117,13 +112,18 @@ class _Searcher:
         load, wanted = search.start, "holds" if up else "fails"
         end = search.highest if up else search.lowest
         while load != end:
-            load = self._tidy(min(2.0 * load, end) if up else max(load / 2.0, end))
+            load = self._toward(end, 2.0 * load if up else load / 2.0, up)
             point = self._look(load, search.seeds) if load != end else self._look_hard(load)
             if point.verdict == wanted:
                 return "crossed"
         if self._points[load].verdict == "open":
             return "crossed"
         return "above" if up else "at_or_below"
+
+    def _toward(self, end: float, load: float, up: bool) -> float:
+        """The next load on the way to an end: that end itself, however many digits it has, once the load is there."""
+        tidy = self._tidy(load)
+        return end if (tidy >= end if up else tidy <= end) else tidy
 
     def _ends(self) -> tuple[float | None, float | None]:
         """The largest load that fails and the smallest that holds."""
@@ -143,7 +143,7 @@ class _Searcher:
         """
         low, high = self._ends()
         inner = [p for p in self._points.values() if (low is None or p.load > low) and (high is None or p.load < high)]
-        undecided = [point for point in inner if point.seeds < self._search.max_seeds]
+        undecided = [point for point in inner if point.seeds < self._search.max_seeds and point.estimate is not None]
         if undecided:
             self._more(min(undecided, key=lambda point: (point.seeds, point.load)))
             return True
@@ -173,29 +173,12 @@ class _Searcher:
     def _answer(self, bound: Bound) -> Frontier:
         points = tuple(self._points[load] for load in sorted(self._points))
         low, high = self._ends()
-        load = crossing(points, self._condition, low, high) if bound == "crossed" else None
-        return Frontier(bound, load, low, high, self._narrow(), points)
+        return Frontier(bound, self._crossing(low, high) if bound == "crossed" else None, low, high, self._narrow(), points)
 
-
-def crossing(points: Sequence[Point], condition: Condition, low: float | None, high: float | None) -> float | None:
-    """Where the means cross the threshold, as a line over the logarithm of the load; isotonic regression makes them monotone."""
-    measured = [(point.load, point.estimate) for point in points if point.estimate is not None]
-    if not measured:
-        return high
-    weights = [found.n for _, found in measured]
-    rising = condition.sign in (">", ">=")
-    smooth = isotonic_regression([found.mean for _, found in measured], weights=weights, increasing=rising).x
-    ends = (low or 0.0, high or math.inf)
-    previous: tuple[float, float] | None = None
-    for (load, _), value in zip(measured, (float(value) for value in smooth), strict=True):
-        if condition.holds(value):
-            if previous is None:
-                return _within(load, ends)
-            below, before = previous
-            return _within(below * (load / below) ** ((before - condition.value) / (before - value)), ends)
-        previous = (load, value)
-    return high
-
-
-def _within(load: float, ends: tuple[float, float]) -> float:
-    return min(max(load, ends[0]), ends[1])
+    def _crossing(self, low: float | None, high: float | None) -> float | None:
+        """Where the means cross the threshold, between the ends of the answer."""
+        measured = [(point.load, point.estimate) for point in self._points.values() if point.estimate is not None]
+        found = crossing(measured, self._condition.value, falling=self._condition.sign in ("<", "<="))
+        if found is None or found.bound == "above":
+            return high
+        return min(max(found.load, low or 0.0), high or math.inf)

@@ -1,33 +1,96 @@
 """Where a system stops carrying its load.
 
-What flows in: a curve, that is for each load the success rate and the share of the offered load that was committed, with half
-widths over seeds. What flows out: the first load at which one of the two falls below its threshold, interpolated between loads,
-with the interval of loads for which the data leave that open.
+A point of a curve is saturated if success is below 99 %, if throughput is below 95 % of the offered load, or if the number of
+transactions that are committing grows over the window; each only where its interval leaves no doubt.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from scipy import stats
+
+from endive.analysis.crossings import Bound, crossing
+from endive.analysis.estimates import FEWEST_SEEDS, Estimate
+
 LEAST_SUCCESS = 0.99
 LEAST_THROUGHPUT = 0.95
 """Of the offered load."""
+FEWEST_ENTRIES = 20
+"""With fewer entries, what is still committing weighs too much for throughput to tell anything."""
+BACKLOG_PARTS = 12
+"""Equal parts of the window in which the number of committing transactions is averaged."""
+_LEAST_GROWTH, _LEAST_GROWTH_SHARE, _LEAST_GROWTH_RATIO = 3.0, 0.01, 0.25
+_GROWTH_CONFIDENCE = 0.99
 
-Bound = Literal["crossed", "at_or_below", "above"]
-Reason = Literal["success", "throughput"]
+Reason = Literal["success", "throughput", "backlog"]
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """The transactions that were committing, and those that entered, in equal parts of the window of one run."""
+
+    committing: tuple[float, ...]
+    entered: tuple[float, ...]
+
+    @property
+    def first(self) -> float:
+        """The mean number in the first third, scaled to the entry rate of the last third."""
+        third = max(1, len(self.committing) // 3)
+        early, late = sum(self.entered[:third]), sum(self.entered[-third:])
+        return float(np.mean(self.committing[:third])) * (late / early if early and late else 1.0)
+
+    @property
+    def growth(self) -> float:
+        """How many more are committing in the last third than in the first."""
+        third = max(1, len(self.committing) // 3)
+        return float(np.mean(self.committing[-third:])) - self.first
+
+
+def backlog_grows(runs: Sequence[Backlog]) -> bool:
+    """Whether the number of committing transactions grows over the window, beyond doubt and by an amount that matters."""
+    runs = [run for run in runs if len(run.committing) >= 3]
+    if not runs:
+        return False
+    growth = [run.growth for run in runs]
+    mean, entered = float(np.mean(growth)), float(np.mean([sum(run.entered) for run in runs]))
+    first = float(np.mean([run.first for run in runs]))
+    if mean < max(_LEAST_GROWTH, _LEAST_GROWTH_SHARE * entered, _LEAST_GROWTH_RATIO * first):
+        return False
+    if len(runs) >= FEWEST_SEEDS:
+        error = float(np.std(growth, ddof=1)) / math.sqrt(len(runs))
+        return mean > float(stats.t.ppf(_GROWTH_CONFIDENCE, len(runs) - 1)) * error
+    series = np.sum([run.committing for run in runs], axis=0)
+    tau = stats.kendalltau(np.arange(len(series)), series, alternative="greater")
+    return bool(tau.pvalue < 1.0 - _GROWTH_CONFIDENCE)
 
 
 @dataclass(frozen=True)
 class LoadPoint:
-    """What was measured at one load; None where there is nothing to measure (no seed but one, nothing finished)."""
+    """What was measured at one load; None where there is nothing to measure.
+
+    ``success`` is the estimate for its upper end, which counts the unfinished as committed; ``entered`` counts all seeds.
+    """
 
     load: float
-    success: float | None
-    throughput_ratio: float | None
-    success_half_width: float | None = None
-    throughput_half_width: float | None = None
+    success: Estimate | None
+    throughput_ratio: Estimate | None
+    grows: bool = False
+    entered: int = 0
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the point is saturated; None if it is not, or that is in doubt."""
+        if self.success is not None and self.success.high < LEAST_SUCCESS:
+            return "success"
+        ratio = self.throughput_ratio
+        if ratio is not None and ratio.high < LEAST_THROUGHPUT and self.entered >= FEWEST_ENTRIES:
+            return "throughput"
+        return "backlog" if self.grows else None
 
 
 @dataclass(frozen=True)
@@ -46,54 +109,46 @@ class Saturation:
 
 
 def saturation(curve: Sequence[LoadPoint]) -> Saturation:
-    """The saturation of a curve. Its interval holds the loads at which the intervals of the measures reach their thresholds."""
+    """The saturation of a curve: the first crossing of the three measures. Raises ValueError if there are no points.
+
+    A measure counts only if some load is saturated by it beyond doubt; the crossing lies at or below the first such load.
+    """
     if not curve:
         raise ValueError("a curve without points")
     points = sorted(curve, key=lambda point: point.load)
-    load, bound, reason = _first(points, 0.0)
-    few = any(p.success_half_width is None and p.throughput_half_width is None for p in points)
-    if few:
-        return Saturation(load, None, None, bound, reason)
-    low, low_bound, _ = _first(points, -1.0)
-    high, high_bound, _ = _first(points, 1.0)
-    return Saturation(
-        load,
-        None if low_bound == "at_or_below" else low,
-        None if high_bound == "above" else high,
-        bound,
-        reason,
-    )
+    found = [each for each in (_by_share(points, "success"), _by_share(points, "throughput"), _by_backlog(points)) if each]
+    return min(found, key=lambda each: each.load, default=Saturation(points[-1].load, points[-1].load, None, "above", None))
 
 
-def _first(points: Sequence[LoadPoint], side: float) -> tuple[float, Bound, Reason | None]:
-    """The first crossing of either measure, moved by ``side`` times its half width."""
+def _by_share(points: Sequence[LoadPoint], reason: Literal["success", "throughput"]) -> Saturation | None:
+    threshold = LEAST_SUCCESS if reason == "success" else LEAST_THROUGHPUT
+    measured: list[tuple[float, Estimate, bool]] = []
+    for point in points:
+        value = point.success if reason == "success" else point.throughput_ratio
+        if value is not None:
+            enough = reason == "success" or point.entered >= FEWEST_ENTRIES
+            measured.append((point.load, value, enough and value.high < threshold))
+    sure = next((place for place, (_, _, below) in enumerate(measured) if below), None)
+    if sure is None:
+        return None
+    found = crossing([(load, value) for load, value, _ in measured], threshold, falling=True)
+    if found is None:
+        return None
+    last = measured[sure][0]
+    if sure == 0:
+        return Saturation(last, None, last, "at_or_below", reason)
+    high = last if found.high is None and found.low is not None else found.high
+    bound: Bound = "at_or_below" if found.bound == "at_or_below" else "crossed"
+    return Saturation(min(found.load, last), found.low, high, bound, reason)
 
-    def moved(value: float | None, half_width: float | None) -> float | None:
-        return None if value is None else value + side * (half_width or 0.0)
 
-    loads = [point.load for point in points]
-    success = [moved(point.success, point.success_half_width) for point in points]
-    ratio = [moved(point.throughput_ratio, point.throughput_half_width) for point in points]
-    crossings: list[tuple[float, Bound, Reason | None]] = []
-    for values, threshold, reason in ((success, LEAST_SUCCESS, "success"), (ratio, LEAST_THROUGHPUT, "throughput")):
-        found = crossing(loads, values, threshold)
-        if found is not None:
-            bound: Bound = "at_or_below" if found[1] else "crossed"
-            crossings.append((found[0], bound, reason))  # type: ignore[arg-type]
-    return min(crossings, key=lambda found: found[0], default=(loads[-1], "above", None))
-
-
-def crossing(loads: Sequence[float], values: Sequence[float | None], threshold: float) -> tuple[float, bool] | None:
-    """Where values first fall below a threshold, and whether that is at the first load already; None if they do not.
-
-    Loads at which there is no value are passed over.
-    """
-    measured = [(load, value) for load, value in zip(loads, values, strict=True) if value is not None]
-    for index, (load, value) in enumerate(measured):
-        if value >= threshold:
-            continue
-        if index == 0:
-            return load, True
-        before, above = measured[index - 1]
-        return before + (load - before) * (above - threshold) / (above - value), False
-    return None
+def _by_backlog(points: Sequence[LoadPoint]) -> Saturation | None:
+    """Between the last load that carries and the first at which the backlog grows."""
+    place = next((place for place, point in enumerate(points) if point.grows), None)
+    if place is None:
+        return None
+    load = points[place].load
+    if place == 0:
+        return Saturation(load, None, load, "at_or_below", "backlog")
+    before = points[place - 1].load
+    return Saturation(math.sqrt(before * load) if before > 0.0 else load, before, load, "crossed", "backlog")

@@ -18,14 +18,14 @@ from endive.config import ConfigError, Problem
 
 ALL = "all"
 ALIASES = {
-    **{f"p{p}": f"commit_latency_p{p}_ms" for p in (50, 95, 99)},
+    **{f"p{p}": f"time_to_commit_p{p}_ms" for p in (50, 95, 99)},
     **{f"{kind}_p{p}": f"{kind}_latency_p{p}_ms" for kind in ("commit", "total") for p in (50, 95, 99)},
 }
-"""Short names of metrics."""
+"""Short names of metrics. A percentile of nothing in particular is that of the time to commit, over all that entered."""
 _ENDINGS = ("", "_rate", "_per_s", "_ms", "_per_txn")
 
 Kind = Literal["share", "time", "rate", "number"]
-_SHARES = ("success_rate", "throughput_ratio", "overhead")
+_SHARES = ("success_rate", "success_low", "success_high", "throughput_ratio", "overhead")
 _UNITS: dict[Kind, dict[str, Fraction]] = {
     "share": {"": Fraction(1), "%": Fraction(1, 100)},
     "time": {"": Fraction(1), "ms": Fraction(1), "s": Fraction(1_000), "min": Fraction(60_000), "h": Fraction(3_600_000)},
@@ -131,9 +131,11 @@ def kind_of(metric: str) -> Kind:
 
 def shown(metric: str, value: float | None) -> str:
     """A value of a metric with its unit, in few digits."""
+    kind = kind_of(metric)
+    if value == math.inf and kind == "time":
+        return "never"
     if value is None or not math.isfinite(value):
         return "-"
-    kind = kind_of(metric)
     if kind == "share":
         return f"{100.0 * value:.4g} %" if abs(value) < 0.9995 or abs(value) == 1.0 else f"{100.0 * value:.6g} %"
     if kind == "time":

@@ -1,0 +1,80 @@
+"""Any metric of a configuration, from the metrics of its runs: the one place where seeds are put together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from endive.analysis.estimates import CONFIDENCE, Estimate, mean_estimate, share_estimate, success_estimate
+
+Row = Mapping[str, Any]
+"""The metrics of one run, class and operation, by name."""
+
+
+def at_least(percentile: str) -> str:
+    """The metric that bounds a percentile from below: ``x_p99_ms`` has ``x_p99_at_least_ms``."""
+    return f"{percentile.removesuffix('_ms')}_at_least_ms"
+
+
+def at_most(percentile: str) -> str:
+    """The metric that bounds a percentile from above."""
+    return f"{percentile.removesuffix('_ms')}_at_most_ms"
+
+
+def estimate_metric(rows: Sequence[Row], metric: str, confidence: float = CONFIDENCE) -> Estimate | None:
+    """A metric over the runs of a configuration; None if it exists in none of them."""
+    present = [row for row in rows if row.get("transactions")]
+    if metric in _SHARES:
+        return _SHARES[metric](present, confidence) if present else None
+    if any(at_least(metric) in row for row in rows):
+        return _percentile(rows, metric, confidence)
+    values = [float(row[metric]) for row in rows if row.get(metric) is not None]
+    return mean_estimate(values, confidence) if values else None
+
+
+def _success(rows: Sequence[Row], confidence: float) -> Estimate:
+    committed, unfinished, entered = ([row[name] for row in rows] for name in ("committed", "in_flight", "transactions"))
+    return success_estimate(committed, unfinished, entered, confidence)
+
+
+def _success_low(rows: Sequence[Row], confidence: float) -> Estimate:
+    return share_estimate([row["committed"] for row in rows], [row["transactions"] for row in rows], confidence)
+
+
+def _success_high(rows: Sequence[Row], confidence: float) -> Estimate:
+    commit = [row["committed"] + row["in_flight"] for row in rows]
+    return share_estimate(commit, [row["transactions"] for row in rows], confidence)
+
+
+def _throughput_ratio(rows: Sequence[Row], confidence: float) -> Estimate:
+    return share_estimate([row["commits_in_window"] for row in rows], [row["transactions"] for row in rows], confidence)
+
+
+_SHARES = {
+    "success_rate": _success,
+    "success_low": _success_low,
+    "success_high": _success_high,
+    "throughput_ratio": _throughput_ratio,
+}
+"""Metrics that are counts of transactions over counts of transactions."""
+
+
+def _percentile(rows: Sequence[Row], metric: str, confidence: float) -> Estimate | None:
+    """Student's t where every run has a number; otherwise what the runs' bounds leave."""
+    known = [row for row in rows if row.get(metric) is not None or row.get(at_least(metric)) is not None]
+    if not known:
+        return None
+    values = [row[metric] for row in known if row.get(metric) is not None]
+    if len(values) == len(known):
+        return mean_estimate([float(value) for value in values], confidence)
+    lows = [_either(row, at_least(metric), metric) for row in known]
+    highs = [_either(row, at_most(metric), metric) for row in known]
+    if all(low == math.inf for low in lows):
+        return Estimate(math.inf, math.inf, math.inf, len(known), "never")
+    return Estimate(min(lows), min(lows), max(highs), len(known), "bound")
+
+
+def _either(row: Row, name: str, other: str) -> float:
+    value = row.get(name)
+    return float(row[other] if value is None else value)

@@ -1,0 +1,113 @@
+"""Percentiles of times of which some are never and some are only known to be longer than seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from endive.analysis.cohort import Flags, Floats
+
+PERCENTS = (50, 95, 99)
+BOUND_CONFIDENCE = 0.95
+_PER_TAIL = 5.0
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """A percentile in ms: ``value`` if it can be told; otherwise it lies between ``at_least`` and ``at_most``.
+
+    Infinity stands for never. ``at_least`` is None where there is not even a bound.
+    """
+
+    value: float | None
+    at_least: float | None
+    at_most: float | None
+
+    @property
+    def never(self) -> bool:
+        """Whether it is certain that so many never commit."""
+        return self.at_least == math.inf
+
+
+NOTHING = Percentile(None, None, None)
+
+
+def fewest(share: float) -> int:
+    """How many values a percentile needs to be told: 5 / (1 - q)."""
+    return math.ceil(_PER_TAIL / (1.0 - share) - 1e-9)
+
+
+def times_to_commit(waited_ms: Floats, committed: Flags, aborted: Flags, shares: Sequence[float]) -> list[Percentile]:
+    """Percentiles over a cohort. ``waited_ms`` is from entry to commit, or to when an unfinished transaction was last seen."""
+    n = len(waited_ms)
+    if n == 0:
+        return [NOTHING for _ in shares]
+    unfinished = ~(committed | aborted)
+    least = np.sort(np.where(aborted, np.inf, waited_ms))
+    most = np.sort(np.where(committed, waited_ms, np.inf))
+    curve = _kaplan_meier(waited_ms, committed, aborted)
+    found = []
+    for share in shares:
+        if n < fewest(share):
+            found.append(_bound(least, share))
+            continue
+        place = order_place(n, share)
+        low, high = float(least[place]), float(most[place])
+        told = int(unfinished.sum()) <= n * (1.0 - share) / 2.0
+        found.append(Percentile(_quantile(curve, share) if told else None, low, high))
+    return found
+
+
+def plain_percentiles(values: Floats, shares: Sequence[float]) -> list[Percentile]:
+    """Percentiles of values that are all known, linear between order statistics, as ``numpy.quantile`` has them."""
+    ordered = np.sort(values)
+    found = []
+    for share in shares:
+        if len(ordered) < fewest(share):
+            found.append(_bound(ordered, share))
+        else:
+            value = float(quantiles(ordered, [share])[0])
+            found.append(Percentile(value, value, value))
+    return found
+
+
+def quantiles(in_order: Floats, shares: Sequence[float]) -> Floats:
+    """What ``numpy.quantile`` says of sorted values: it would sort them once more, and for each call."""
+    place = np.asarray(shares) * (len(in_order) - 1)
+    below = np.floor(place).astype(np.int64)
+    above = np.minimum(below + 1, len(in_order) - 1)
+    return np.asarray(in_order[below] + (in_order[above] - in_order[below]) * (place - below))
+
+
+def order_place(n: int, share: float) -> int:
+    """The place, from 0, of the order statistic that is the quantile: the first value that so large a share does not exceed."""
+    return min(max(math.ceil(share * n - 1e-9), 1), n) - 1
+
+
+def _bound(in_order: Floats, share: float) -> Percentile:
+    """What few values say of a quantile: the greatest that it reaches with 95 % confidence."""
+    n = len(in_order)
+    enough = [k for k in range(1, n + 1) if stats.binom.sf(k - 1, n, share) >= BOUND_CONFIDENCE]
+    return Percentile(None, float(in_order[enough[-1] - 1]), math.inf) if enough else NOTHING
+
+
+def _kaplan_meier(waited_ms: Floats, committed: Flags, aborted: Flags) -> tuple[Floats, Floats]:
+    """Times of commits in order and the share that is not committed after each; the aborted stay at risk for ever."""
+    ends = np.where(aborted, np.inf, waited_ms)
+    # a commit at the moment at which another was last seen comes first, as is usual
+    order = np.lexsort((~committed, ends))
+    at_risk = len(ends) - np.arange(len(ends))
+    happened = committed[order]
+    survival = np.cumprod(np.where(happened, 1.0 - 1.0 / at_risk, 1.0))
+    return np.asarray(ends[order][happened]), np.asarray(survival[happened])
+
+
+def _quantile(curve: tuple[Floats, Floats], share: float) -> float | None:
+    """The first time by which so large a share has committed; None if there is none."""
+    times, survival = curve
+    place = int(np.searchsorted(-survival, share - 1.0 - 1e-12))
+    return float(times[place]) if place < len(times) else None
