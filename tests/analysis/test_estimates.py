@@ -7,50 +7,107 @@ import math
 import numpy as np
 import pytest
 
-from endive.analysis.estimates import estimate, share_estimate
+from endive.analysis.estimates import Estimate, half_widths, mean_estimate, share_estimate, success_estimate
+from endive.analysis.over_seeds import estimate_metric
 
 
 def test_a_mean_has_the_interval_of_student() -> None:
-    found = estimate([1.0, 2.0, 3.0])
+    found = mean_estimate([1.0, 2.0, 3.0])
     assert (found.mean, found.n) == (2.0, 3)
     assert found.high - found.mean == pytest.approx(4.302653 / math.sqrt(3.0), rel=1e-6)  # t(2) at 97.5 %
-    assert estimate([1.0, 2.0, 3.0], 0.98).high > found.high
+    assert mean_estimate([1.0, 2.0, 3.0], 0.98).high > found.high
+    assert half_widths(np.array([1.0, 1.0]), np.array([3, 1]))[0] == pytest.approx(4.302653 / math.sqrt(3.0))
+    assert np.isnan(half_widths(np.array([1.0]), np.array([1]))[0])
 
 
-def test_one_seed_says_nothing() -> None:
-    found = estimate([5.0])
-    assert (found.mean, found.low, found.high) == (5.0, -math.inf, math.inf)
+def test_one_seed_says_nothing_of_a_mean() -> None:
+    found = mean_estimate([5.0])
+    assert (found.mean, found.low, found.high, found.half_width) == (5.0, -math.inf, math.inf, None)
+    with pytest.raises(ValueError, match="no values"):
+        mean_estimate([])
 
 
 def test_seeds_that_all_succeed_leave_room_for_failures() -> None:
-    """60 of 60: Wilson's lower end is n / (n + z^2)."""
-    found = share_estimate([1.0] * 5, 60, 60)
+    """30 of 30: Wilson's lower end is n / (n + z^2)."""
+    found = share_estimate([10, 10, 10], [10, 10, 10])
     assert (found.mean, found.high) == (1.0, 1.0)
-    assert found.low == pytest.approx(60.0 / (60.0 + 1.959964**2), rel=1e-6)
+    assert found.low == pytest.approx(30.0 / (30.0 + 1.959964**2), rel=1e-6)
+    assert found.low == pytest.approx(0.886, abs=0.001)
 
 
 def test_seeds_that_all_fail_leave_room_for_successes() -> None:
-    found = share_estimate([0.0] * 5, 0, 60)
+    found = share_estimate([0] * 5, [12] * 5)
     assert (found.mean, found.low) == (0.0, 0.0)
     assert 0.0 < found.high < 0.1
 
 
-def test_many_transactions_of_runs_that_differ_have_the_spread_of_runs() -> None:
-    values = [0.90, 0.95, 0.97, 0.99]
-    found = share_estimate(values, 381_000, 400_000)
-    plain = estimate(values)
-    assert found.low == pytest.approx(plain.low)
-    assert found.high == 1.0 < plain.high
+def test_runs_that_differ_widen_a_share_as_the_page_on_statistics_works_out() -> None:
+    found = share_estimate([90, 80, 100], [100, 100, 100])
+    assert found.mean == pytest.approx(0.9)
+    assert found.low == pytest.approx(0.49, abs=0.01)
+    assert found.high == pytest.approx(0.99, abs=0.01)
 
 
-def test_the_interval_of_a_share_holds_it_as_often_as_it_says() -> None:
-    """A rare class: 12 transactions a run, 5 runs."""
-    for share in (0.99, 0.95, 0.5):
-        counts = np.random.default_rng(1).binomial(12, share, (400, 5))
-        found = [share_estimate((row / 12.0).tolist(), int(row.sum()), 60) for row in counts]
-        assert np.mean([each.low <= share <= each.high for each in found]) >= 0.95
+def test_runs_that_agree_are_not_taken_for_more_than_they_are() -> None:
+    """Equal shares in all seeds: as wide as if the transactions were independent, and no narrower."""
+    agreed = share_estimate([90, 90, 90], [100, 100, 100])
+    single = share_estimate([270], [300])
+    assert (agreed.low, agreed.high) == (single.low, single.high)
 
 
-def test_a_share_of_nothing_is_refused() -> None:
+def test_seeds_without_transactions_are_not_counted() -> None:
+    assert share_estimate([5, 0, 5], [10, 0, 10]).n == 2
     with pytest.raises(ValueError, match="share of nothing"):
-        share_estimate([], 0, 0)
+        share_estimate([0], [0])
+
+
+def test_success_is_a_range_where_something_is_unfinished() -> None:
+    found = success_estimate([1], [9], [10])
+    assert found.mean == pytest.approx(0.55)
+    assert found.low < 0.1
+    assert found.high == 1.0
+
+
+@pytest.mark.parametrize("share", [0.99, 0.95, 0.5])
+@pytest.mark.parametrize("spread", [0.0, 0.03])
+def test_the_interval_of_a_share_holds_it_as_often_as_it_says(share: float, spread: float) -> None:
+    """200 transactions a run, 5 runs, whose own shares differ."""
+    generator = np.random.default_rng(1)
+    own = np.clip(share + spread * (1.0 - share) * generator.uniform(-17.0, 17.0, (600, 5)), 0.0, 1.0)
+    counts = generator.binomial(200, own)
+    found = [share_estimate(row.tolist(), [200] * 5) for row in counts]
+    truth = float(own.mean())
+    assert np.mean([each.low <= truth <= each.high for each in found]) >= 0.93
+
+
+def row(**values: object) -> dict[str, object]:
+    return {"transactions": 10, "committed": 8, "in_flight": 1, "commits_in_window": 9, **values}
+
+
+def test_metrics_over_seeds_leave_out_what_is_not_there() -> None:
+    rows = [row(x=1.0), row(x=None), row(x=3.0)]
+    assert estimate_metric(rows, "x") == mean_estimate([1.0, 3.0])
+    assert estimate_metric([row(x=None)], "x") is None
+    nothing = {"transactions": 0, "committed": 0, "in_flight": 0, "commits_in_window": 0}
+    found = estimate_metric([row(), nothing], "success_rate")
+    assert found is not None
+    assert (found.mean, found.n) == (pytest.approx(0.85), 1)
+    assert estimate_metric([nothing], "success_rate") is None
+    ratio = estimate_metric([row(), row(commits_in_window=12)], "throughput_ratio")
+    assert ratio is not None
+    assert (ratio.mean, ratio.high) == (1.0, 1.0)
+
+
+def percentile(value: float | None, least: float | None, most: float | None) -> dict[str, object]:
+    return row(t_p99_ms=value, t_p99_at_least_ms=least, t_p99_at_most_ms=most)
+
+
+def test_percentiles_over_seeds_are_numbers_bounds_or_never() -> None:
+    numbers = [percentile(5.0, 5.0, 6.0), percentile(7.0, 7.0, 7.0)]
+    assert estimate_metric(numbers, "t_p99_ms") == mean_estimate([5.0, 7.0])
+    mixed = [*numbers, percentile(None, 3.0, math.inf)]
+    assert estimate_metric(mixed, "t_p99_ms") == Estimate(3.0, 3.0, math.inf, 3, "bound")
+    never = [percentile(None, math.inf, math.inf)] * 2
+    assert estimate_metric(never, "t_p99_ms") == Estimate(math.inf, math.inf, math.inf, 2, "never")
+    assert estimate_metric([*never, *numbers], "t_p99_ms") == Estimate(5.0, 5.0, math.inf, 4, "bound")
+    assert estimate_metric([percentile(None, None, None)], "t_p99_ms") is None

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from endive.analysis.estimates import Estimate, estimate
-from endive.analysis.frontier import CONFIDENCE, Frontier, Point, Search, crossing, find_frontier
+from endive.analysis.estimates import Estimate, mean_estimate
+from endive.analysis.frontier import CONFIDENCE, Frontier, Point, Search, find_frontier
 from endive.analysis.thresholds import Condition
 
 BELOW_95 = Condition("success < 95%", "success_rate", "<", 0.95)
-ABOVE_2S = Condition("p99 > 2s", "commit_latency_p99_ms", ">", 2000.0)
+ABOVE_2S = Condition("p99 > 2s", "time_to_commit_p99_ms", ">", 2000.0)
 
 
 def falling(load: float, middle: float = 64.0, steepness: float = 3.0) -> float:
@@ -33,7 +33,7 @@ class Noisy:
         self.seen.append((load, seeds))
         self.runs |= {(load, seed) for seed in range(seeds)}
         errors = np.random.default_rng(int(load * 1000) % 2**32).normal(0.0, self.noise, 1000)[:seeds]
-        return estimate([self.curve(load) + error for error in errors], CONFIDENCE)
+        return mean_estimate([self.curve(load) + error for error in errors], CONFIDENCE)
 
 
 def exact(curve: Callable[[float], float]) -> Callable[[float, int], Estimate]:
@@ -142,13 +142,6 @@ def test_the_first_of_several_crossings_is_found() -> None:
     assert found.load == pytest.approx(35.0, rel=0.05)
 
 
-def test_means_that_go_up_and_down_still_cross_once() -> None:
-    means = {10.0: 0.99, 40.0: 0.94, 80.0: 0.96, 160.0: 0.80}
-    points = [Point(load, 5, Estimate(mean, 0.0, 1.0, 5), "open") for load, mean in means.items()]
-    load = crossing(points, BELOW_95, 10.0, 160.0)
-    assert load == pytest.approx(80.0, rel=1e-6)  # the two in the middle are made 0.95, and 80 is the last that is not below it
-
-
 def coverage(noise: float, common: float) -> float:
     """The share of searches whose interval holds the truth; ``common`` is the part of the noise that a seed has at every load."""
 
@@ -158,7 +151,7 @@ def coverage(noise: float, common: float) -> float:
         def curve(load: float, seeds: int) -> Estimate:
             own = np.random.default_rng([number, int(load * 1000)]).normal(0.0, noise, 40)
             values = falling(load) + math.sqrt(common) * shared + math.sqrt(1.0 - common) * own
-            return estimate(values[:seeds].tolist(), CONFIDENCE)
+            return mean_estimate(values[:seeds].tolist(), CONFIDENCE)
 
         found = find_frontier(curve, BELOW_95, Search(10.0, 10.0, 500.0))
         return (found.low or 0.0) <= 64.0 <= (found.high or math.inf)
@@ -171,13 +164,44 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(common: float) -> None
     assert coverage(noise=0.03, common=common) >= 0.95
 
 
-def test_a_load_at_which_nothing_could_be_measured_counts_as_not_carried() -> None:
+def test_where_nothing_could_be_measured_nothing_is_said_to_hold() -> None:
     def curve(load: float, seeds: int) -> Estimate | None:
         return None if load > 100.0 else Estimate(1.0, 0.99, 1.0, seeds)
 
     found = find_frontier(curve, BELOW_95, Search(10.0, 10.0, 500.0, tolerance=0.05))
+    assert found.high is found.load is None
+    assert found.low is not None
+    assert 95.0 < found.low <= 100.0
+    assert {point.verdict for point in found.points if point.load > 100.0} == {"open"}
+
+
+def test_nothing_measured_anywhere_comes_to_an_end() -> None:
+    found = find_frontier(lambda load, seeds: None, BELOW_95, Search(10.0, 10.0, 500.0))
+    assert (found.load, found.low, found.high) == (None, None, None)
+
+
+@pytest.mark.parametrize(("start", "highest"), [(10_000.0, 10_240_000.0), (7.0, 7168.0), (3.3, 1234.567)])
+def test_a_condition_that_never_holds_comes_to_an_end_whatever_digits_the_highest_load_has(start: float, highest: float) -> None:
+    """The highest load was rounded to three digits and then never reached."""
+    seen: list[float] = []
+
+    def curve(load: float, seeds: int) -> Estimate:
+        seen.append(load)
+        assert len(seen) < 50
+        return Estimate(1.0, 0.99, 1.0, seeds)
+
+    found = find_frontier(curve, BELOW_95, Search(start, start, highest))
+    assert (found.bound, seen[-1]) == ("above", highest)
+
+
+def test_a_percentile_that_is_never_holds() -> None:
+    def curve(load: float, seeds: int) -> Estimate:
+        never = load > 30.0
+        return Estimate(math.inf, math.inf, math.inf, seeds, "never") if never else Estimate(100.0, 90.0, 110.0, seeds)
+
+    found = find_frontier(curve, ABOVE_2S, Search(10.0, 10.0, 500.0, tolerance=0.05))
     assert found.high is not None
-    assert 100.0 < found.high <= 105.0
+    assert 30.0 < found.high <= 32.0
 
 
 def test_whole_numbers_stay_whole() -> None:

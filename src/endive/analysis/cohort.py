@@ -32,8 +32,12 @@ class Transactions:
     def of_rows(
         cls, t_commit_start: Floats, t_submit: Floats, total_latency: Floats, t_commit: Floats, committed: Flags, aborted: Flags
     ) -> Transactions:
-        """From columns of results. The unfinished were last seen ``total_latency`` after their submission, as the aborted were."""
-        return cls(t_commit_start, np.where(committed, t_commit, t_submit + total_latency), committed, aborted)
+        """From columns of results. The unfinished were last seen ``total_latency`` after their submission, as the aborted were.
+
+        A reader has nothing to commit and no ``t_commit_start``: it enters in the moment in which it is done.
+        """
+        entry = np.where(committed & (t_commit_start < 0.0), t_commit, t_commit_start)
+        return cls(entry, np.where(committed, t_commit, t_submit + total_latency), committed, aborted)
 
     def take(self, places: npt.NDArray[np.int64]) -> Transactions:
         """Those at these places."""

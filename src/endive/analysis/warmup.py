@@ -13,6 +13,8 @@ import numpy.typing as npt
 BATCH = 5
 _FEWEST_BATCHES = 10
 _LEAST_TAIL_BATCHES = 5
+_LEAST_GAIN = 0.2
+"""A truncation that makes the squared error less smaller than this is one of noise, and nothing is cut."""
 
 Series = npt.NDArray[np.float64]
 
@@ -39,11 +41,19 @@ def mser(batch_means: Series) -> Series:
 
 
 def mser5(values: Series) -> Truncation:
-    """The truncation of a series by MSER-5: that of the first half of batches of five which makes the error least."""
+    """The truncation of a series by MSER-5: that of the first half of batches of five which makes the error least.
+
+    Nothing is cut where that makes the error hardly smaller: a stationary series would be cut at random.
+    """
     batches = len(values) // BATCH
     if batches < _FEWEST_BATCHES:
         return Truncation(0, 0, settled=False)
     errors = mser(values[: batches * BATCH].reshape(batches, BATCH).mean(axis=1))
-    best = int(np.argmin(errors[: batches // 2 + 1]))
-    anywhere = int(np.argmin(errors[: batches - _LEAST_TAIL_BATCHES + 1]))
+    best = _least(errors[: batches // 2 + 1])
+    anywhere = _least(errors[: batches - _LEAST_TAIL_BATCHES + 1])
     return Truncation(best * BATCH, anywhere * BATCH, settled=anywhere <= batches // 2)
+
+
+def _least(errors: Series) -> int:
+    best = int(np.argmin(errors))
+    return best if errors[best] < (1.0 - _LEAST_GAIN) * errors[0] else 0

@@ -1,0 +1,54 @@
+"""The one way in which a curve crosses a threshold."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from endive.analysis.crossings import crossing
+from endive.analysis.estimates import Estimate
+
+
+def points(*values: tuple[float, float], width: float = 0.0) -> list[tuple[float, Estimate]]:
+    return [(load, Estimate(value, value - width, value + width, 5)) for load, value in values]
+
+
+def test_it_lies_on_a_line_over_the_logarithm_of_the_load() -> None:
+    found = crossing(points((1.0, 1.0), (4.0, 0.9)), 0.95, falling=True)
+    assert found is not None
+    assert (found.load, found.bound) == (pytest.approx(2.0), "crossed")
+
+
+def test_its_interval_is_where_the_ends_of_intervals_cross() -> None:
+    found = crossing(points((1.0, 1.0), (100.0, 0.9), width=0.025), 0.95, falling=True)
+    assert found is not None
+    assert found.load == pytest.approx(10.0)
+    assert found.low == pytest.approx(100.0**0.25)
+    assert found.high == pytest.approx(100.0**0.75)
+
+
+def test_means_that_go_up_and_down_still_cross_once() -> None:
+    found = crossing(points((10.0, 0.99), (40.0, 0.94), (80.0, 0.97), (160.0, 0.80)), 0.95, falling=True)
+    assert found is not None
+    assert 80.0 < found.load < 160.0  # the two in the middle are made 0.955
+
+
+def test_a_metric_that_rises_crosses_as_well_even_to_never() -> None:
+    rising = crossing(points((1.0, 100.0), (4.0, 300.0)), 200.0, falling=False)
+    assert rising is not None
+    assert rising.load == pytest.approx(2.0)
+    never = [(1.0, Estimate(100.0, 90.0, 110.0, 5)), (2.0, Estimate(math.inf, math.inf, math.inf, 5, "never"))]
+    found = crossing(never, 200.0, falling=False)
+    assert found is not None
+    assert 1.0 <= found.load <= 2.0
+
+
+def test_what_lies_outside_of_the_curve_is_said_to() -> None:
+    above = crossing(points((1.0, 1.0), (2.0, 1.0)), 0.95, falling=True)
+    below = crossing(points((1.0, 0.5), (2.0, 0.4)), 0.95, falling=True)
+    assert above is not None
+    assert below is not None
+    assert (above.load, above.bound, above.high) == (2.0, "above", None)
+    assert (below.load, below.bound, below.low) == (1.0, "at_or_below", None)
+    assert crossing([], 0.95, falling=True) is None

@@ -1,0 +1,97 @@
+"""Percentiles of times to commit, some of which are never and some not over yet."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from endive.analysis.percentiles import NOTHING, Percentile, fewest, plain_percentiles, times_to_commit
+
+
+def cohort(committed: list[float], aborted: int = 0, unfinished: list[float] | None = None) -> tuple[np.ndarray, ...]:
+    late = unfinished or []
+    waited = np.array([*committed, *[1.0] * aborted, *late])
+    kinds = np.array([0] * len(committed) + [1] * aborted + [2] * len(late))
+    return waited, kinds == 0, kinds == 1
+
+
+def test_the_example_of_the_page_on_statistics() -> None:
+    [p50] = times_to_commit(*cohort([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], aborted=3, unfinished=[2.5]), [0.5])
+    assert p50 == Percentile(5.0, 4.0, 5.0)
+
+
+def test_aborted_ones_never_commit() -> None:
+    many = [float(k) for k in range(1, 701)]
+    p50, p95, p99 = times_to_commit(*cohort(many, aborted=300), [0.5, 0.95, 0.99])
+    assert p50.value == 500.0
+    assert p95.never
+    assert p99 == Percentile(None, math.inf, math.inf)
+
+
+def test_giving_up_early_is_not_quicker() -> None:
+    """Survivorship: A waits until all commit, B gives up on the slow half."""
+    a = times_to_commit(*cohort([float(k) for k in range(1, 1001)]), [0.5, 0.95])
+    b = times_to_commit(*cohort([float(k) for k in range(1, 501)], aborted=500), [0.5, 0.95])
+    assert (a[0].value, b[0].value) == (500.0, 500.0)
+    assert a[1].value == 950.0
+    assert b[1].never
+
+
+def test_many_unfinished_make_a_lower_bound() -> None:
+    done = [float(k) for k in range(1, 401)]
+    [p50] = times_to_commit(*cohort(done, unfinished=[200.5] * 600), [0.5])
+    assert p50.value is None
+    assert p50.at_least == 200.5
+    assert p50.at_most == math.inf
+
+
+def test_few_unfinished_leave_a_number_between_the_bounds() -> None:
+    done = [float(k) for k in range(1, 999)]
+    [p99] = times_to_commit(*cohort(done, unfinished=[0.5, 500.0]), [0.99])
+    assert p99.value is not None
+    assert p99.at_least is not None
+    assert p99.at_most is not None
+    assert p99.at_least <= p99.value <= p99.at_most < math.inf
+
+
+@pytest.mark.parametrize(("share", "least"), [(0.5, 10), (0.95, 100), (0.99, 500)])
+def test_a_percentile_of_few_is_only_a_bound(share: float, least: int) -> None:
+    assert fewest(share) == least
+    values = [float(k) for k in range(1, least + 1)]
+    assert times_to_commit(*cohort(values), [share])[0].value is not None
+    few = times_to_commit(*cohort(values[:-1]), [share])[0]
+    assert few.value is None
+    assert few == plain_percentiles(np.array(values[:-1]), [share])[0]
+
+
+def test_the_bound_of_a_dozen() -> None:
+    """P(Binomial(12, 0.99) >= 11) = 99.4 %, and >= 12 only 88.6 %: the p99 is at least the eleventh value."""
+    [found] = plain_percentiles(np.array([float(k) for k in range(1, 13)]), [0.99])
+    assert found == Percentile(None, 11.0, math.inf)
+    assert plain_percentiles(np.array([1.0]), [0.5]) == [NOTHING]
+    assert times_to_commit(*cohort([]), [0.5]) == [NOTHING]
+
+
+def test_the_bound_holds_as_often_as_it_says() -> None:
+    draws = np.random.default_rng(1).exponential(1.0, (500, 60))
+    truth = -math.log(0.01)
+    found = [plain_percentiles(row, [0.99])[0].at_least for row in draws]
+    assert np.mean([each is not None and each <= truth for each in found]) >= 0.95
+
+
+@given(st.lists(st.floats(0.0, 1e6), min_size=10, max_size=60), st.integers(0, 40))
+def test_without_unfinished_ones_it_is_the_order_statistic(values: list[float], aborted: int) -> None:
+    [p50] = times_to_commit(*cohort(values, aborted), [0.5])
+    place = math.ceil((len(values) + aborted) / 2) - 1
+    expected = sorted(values)[place] if place < len(values) else None
+    assert p50.value == expected
+
+
+@given(st.lists(st.floats(0.0, 1e6), min_size=10, max_size=60))
+def test_plain_percentiles_are_those_of_numpy(values: list[float]) -> None:
+    [p50] = plain_percentiles(np.array(values), [0.5])
+    assert p50.value == pytest.approx(float(np.quantile(values, 0.5)))

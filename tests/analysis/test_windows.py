@@ -1,0 +1,94 @@
+"""How much of a run is cut, and why."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from endive.analysis.windows import (
+    EntryRate,
+    Window,
+    common_window,
+    entry_warmup_ms,
+    find_window,
+    given_window,
+    stationary_after_ms,
+)
+from endive.storage import ExponentialLatency, FixedLatency, LognormalLatency
+from endive.workload import ClosedArrivals, OpenArrivals, PeriodicArrivals, WorkloadClass
+
+DEFAULT = LognormalLatency.from_mean(180_000.0, 1.5)
+STEADY = np.random.default_rng(1).poisson(20.0, 300).astype(np.float64)
+
+
+def open_class(rate: float, runtime: FixedLatency | LognormalLatency, name: str = "a") -> WorkloadClass:
+    return WorkloadClass(name, OpenArrivals(ExponentialLatency(1000.0 / rate)), runtime)
+
+
+def test_entries_are_stationary_when_95_percent_of_runtimes_are_over() -> None:
+    """180 s x exp(-1.5^2 / 2 + 1.645 x 1.5)"""
+    expected = 180_000.0 * math.exp(-1.125 + 1.5 * 1.644854)
+    assert entry_warmup_ms([open_class(1.0, DEFAULT)]) == pytest.approx(expected, rel=1e-6)
+    assert expected == pytest.approx(689_000, rel=0.001)
+
+
+def test_classes_count_by_their_rates() -> None:
+    """Nine of ten enter at once: it takes until half of the others have, which is their median."""
+    quick, slow = open_class(9.0, FixedLatency(0.0)), open_class(1.0, LognormalLatency.from_median(60_000.0, 1.0), "b")
+    assert entry_warmup_ms([quick, slow]) == pytest.approx(60_000.0, rel=0.01)
+    assert entry_warmup_ms([quick]) == pytest.approx(0.0, abs=1e-6)
+    assert stationary_after_ms([]) == 0.0
+    assert stationary_after_ms([EntryRate(1.0, FixedLatency(5.0))]) == pytest.approx(5.0)
+
+
+def test_a_class_that_begins_late_by_plan_makes_the_run_be_measured_whole() -> None:
+    late = WorkloadClass("late", PeriodicArrivals(1000.0, phase_ms=300_000.0), FixedLatency(1.0))
+    in_phase = WorkloadClass("p", PeriodicArrivals(1000.0, phase_ms=500.0), FixedLatency(1.0))
+    assert entry_warmup_ms([open_class(1.0, DEFAULT), late]) is None
+    assert entry_warmup_ms([in_phase]) == pytest.approx(1.0)
+    assert find_window(600_000.0, 0.0, None, STEADY) == Window(600_000.0, 0.0, 600_000.0, "schedule")
+
+
+def test_clients_count_by_how_often_they_come_around() -> None:
+    closed = WorkloadClass("c", ClosedArrivals(4, FixedLatency(1000.0)), FixedLatency(3000.0))
+    assert entry_warmup_ms([closed]) == pytest.approx(3000.0)
+
+
+def test_the_runtimes_alone_decide_where_nothing_else_changes() -> None:
+    found = find_window(3_600_000.0, 0.0, 689_000.0, STEADY)
+    assert (found.start_ms, found.chosen_by, found.settled, found.needed_ms) == (689_000.0, "runtimes", True, None)
+
+
+def test_what_is_committing_may_settle_later_than_entries_do() -> None:
+    series = STEADY.copy()
+    series[60:120] += 200.0
+    found = find_window(300_000.0, 0.0, 50_000.0, series)
+    assert found.start_ms == pytest.approx(120_000.0, abs=5_000.0)
+    assert (found.chosen_by, found.settled) == ("mser5", True)
+
+
+def test_a_run_that_is_too_short_says_how_long_it_should_be() -> None:
+    found = find_window(600_000.0, 0.0, 689_000.0, STEADY)
+    assert (found.start_ms, found.settled, found.needed_ms) == (300_000.0, False, 1_378_000.0)
+
+
+def test_what_never_settles_is_cut_at_half() -> None:
+    found = find_window(600_000.0, 0.0, 10_000.0, np.arange(300.0))
+    assert (found.start_ms, found.settled) == (pytest.approx(300_000.0, abs=11_000.0), False)
+
+
+def test_a_cooldown_is_no_part_of_it() -> None:
+    found = find_window(600_000.0, 100_000.0, 10_000.0, STEADY)
+    assert (found.start_ms, found.end_ms, found.length_ms) == (10_000.0, 500_000.0, 490_000.0)
+    assert given_window(100.0, 20.0, 10.0) == Window(100.0, 20.0, 90.0, "given")
+    with pytest.raises(ValueError, match="leave nothing"):
+        given_window(100.0, 60.0, 40.0)
+
+
+def test_both_sides_of_a_comparison_have_one_window() -> None:
+    a, b = find_window(600_000.0, 0.0, 10_000.0, STEADY), find_window(500_000.0, 0.0, 50_000.0, STEADY)
+    assert common_window([a, b]) == Window(500_000.0, 50_000.0, 500_000.0, "runtimes")
+    with pytest.raises(ValueError, match="warm-up ends"):
+        common_window([given_window(100.0, 90.0), given_window(50.0, 0.0)])
