@@ -17,7 +17,8 @@ def points(*values: tuple[float, float], width: float = 0.0) -> list[tuple[float
 def test_it_lies_on_a_line_over_the_logarithm_of_the_load() -> None:
     found = crossing(points((1.0, 1.0), (4.0, 0.9)), 0.95, falling=True)
     assert found is not None
-    assert (found.load, found.bound) == (pytest.approx(2.0), "crossed")
+    assert found.load == pytest.approx(2.0)
+    assert found.bound == "crossed"
 
 
 def test_its_interval_is_where_the_ends_of_intervals_cross() -> None:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endive.analysis.cohort import Flags, Floats
 from endive.analysis.percentiles import NOTHING, Percentile, fewest, plain_percentiles, times_to_commit
 
 
-def cohort(committed: list[float], aborted: int = 0, unfinished: list[float] | None = None) -> tuple[np.ndarray, ...]:
+def cohort(committed: list[float], aborted: int = 0, unfinished: list[float] | None = None) -> tuple[Floats, Flags, Flags]:
     late = unfinished or []
     waited = np.array([*committed, *[1.0] * aborted, *late])
     kinds = np.array([0] * len(committed) + [1] * aborted + [2] * len(late))

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from endive.analysis.run_metrics import SLOWER, TIME_BINS, quantiles
 from endive.pipeline.local import LocalRun, measure_here
-from endive.pipeline.measure import SLOWER, TIME_BINS, quantiles
 from endive.pipeline.metrics import Metrics, MetricsOptions
 from tests.pipeline.runs import DURATION_MS, document, run_all
 

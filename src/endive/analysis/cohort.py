@@ -89,16 +89,14 @@ class Outcome:
 def outcome_of(transactions: Transactions, window: Window) -> Outcome:
     """Counts of a cohort."""
     inside = transactions.cohort(window)
-    return Outcome(
-        int(inside.sum()), int((inside & transactions.committed).sum()), int((inside & transactions.aborted).sum())
-    )
+    return Outcome(int(inside.sum()), int((inside & transactions.committed).sum()), int((inside & transactions.aborted).sum()))
 
 
 def committing(transactions: Transactions, edges_ms: Floats) -> Floats:
     """The mean number of committing transactions between each two edges.
 
-    A transaction counts from its entry to its end. The integral up to t is the sum of ``t - entry`` over entries before t, less the same
-    of ends: sums of sorted values give it at all edges.
+    A transaction counts from its entry to its end. The integral up to t is the sum of ``t - entry`` over entries before t, less the
+    same of ends: sums of sorted values give it at all edges.
     """
     entered = transactions.entered
     inside = _integral(transactions.entry_ms[entered], edges_ms) - _integral(transactions.end_ms[entered], edges_ms)

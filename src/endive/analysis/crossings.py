@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy.optimize import isotonic_regression
-
 from endive.analysis.estimates import Estimate
 
 Bound = Literal["crossed", "at_or_below", "above"]
@@ -31,8 +29,9 @@ class Crossing:
 def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, falling: bool) -> Crossing | None:
     """The crossing of a curve, given by load; None of no points.
 
-    ``falling`` looks for where the curve gets below the threshold, otherwise above it. The interval reaches from where the ends of the
-    points' intervals that cross first do so to where the others do. A mean that is infinite (never) counts as the largest of all.
+    ``falling`` looks for where the curve gets below the threshold, otherwise above it. The interval reaches from where the ends of
+    the points' intervals that cross first do so to where the others do. A mean that is infinite (never) counts as the largest of
+    all.
     """
     if not points:
         return None
@@ -52,6 +51,8 @@ def _first(
     loads: Sequence[float], values: Sequence[float], weights: Sequence[float], threshold: float, falling: bool
 ) -> tuple[float, Bound]:
     """Where values, made monotone, first lie beyond the threshold."""
+    from scipy.optimize import isotonic_regression  # takes long to load
+
     sign = -1.0 if falling else 1.0
     finite = [_finite(sign * (value - threshold)) for value in values]
     beyond = [float(each) for each in isotonic_regression(finite, weights=list(weights), increasing=True).x]

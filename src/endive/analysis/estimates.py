@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 CONFIDENCE = 0.95
 FEWEST_SEEDS = 3
@@ -36,13 +37,25 @@ class Estimate:
         return width if math.isfinite(width) else None
 
 
+@cache
+def z_quantile(confidence: float = CONFIDENCE) -> float:
+    """By how many standard deviations a normal value is off at most, with so much confidence."""
+    return float(special.ndtri(0.5 + confidence / 2.0))
+
+
+@cache
+def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
+    """The same of Student's t."""
+    return float(special.stdtrit(freedom, 0.5 + confidence / 2.0))
+
+
 def half_widths(
     deviations: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], confidence: float = CONFIDENCE
 ) -> npt.NDArray[np.float64]:
     """Half widths by Student's t from sample standard deviations; NaN where there are fewer than two seeds."""
     enough = counts >= 2
     safe = np.where(enough, counts, 2)
-    widths = stats.t.ppf(0.5 + confidence / 2.0, safe - 1) * deviations / np.sqrt(safe)
+    widths = special.stdtrit(safe - 1, 0.5 + confidence / 2.0) * deviations / np.sqrt(safe)
     return np.where(enough, widths, np.nan)
 
 
@@ -53,14 +66,15 @@ def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
     n, mean = len(values), float(np.mean(values))
     if n < 2:
         return Estimate(mean, -math.inf, math.inf, n)
-    width = float(half_widths(np.array([np.std(values, ddof=1)]), np.array([n]), confidence)[0])
+    width = t_quantile(n - 1, confidence) * float(np.std(values, ddof=1)) / math.sqrt(n)
     return Estimate(mean, mean - width, mean + width, n)
 
 
 def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence: float = CONFIDENCE) -> Estimate:
     """The share of successes in trials, given by seed: Wilson's interval of the pooled counts, widened by the design effect.
 
-    Seeds without trials are not counted. Commits of a window may be more than its entries; that is a share of 1. Raises ValueError if there are no trials at all.
+    Seeds without trials are not counted. Commits of a window may be more than its entries; that is a share of 1. Raises ValueError
+    if there are no trials at all.
     """
     pairs = [(each, of) for each, of in zip(successes, trials, strict=True) if of > 0]
     if not pairs:
@@ -82,15 +96,13 @@ def success_estimate(
 
 def wilson(share: float, trials: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Wilson's interval of a share of so many trials, which need not be a whole number."""
-    z2 = float(stats.norm.ppf(0.5 + confidence / 2.0)) ** 2
+    z2 = z_quantile(confidence) ** 2
     middle = (share + z2 / (2.0 * trials)) / (1.0 + z2 / trials)
     width = math.sqrt(z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials**2))) / (1.0 + z2 / trials)
     return (0.0 if share <= 0.0 else max(0.0, middle - width)), (1.0 if share >= 1.0 else min(1.0, middle + width))
 
 
-def effective_trials(
-    successes: npt.NDArray[np.float64], trials: npt.NDArray[np.float64], confidence: float = CONFIDENCE
-) -> float:
+def effective_trials(successes: npt.NDArray[np.float64], trials: npt.NDArray[np.float64], confidence: float = CONFIDENCE) -> float:
     """How many independent trials tell as much as these, which are correlated within seeds: at most as many as there are.
 
     The design effect is the variance of the share between seeds over the binomial one; it is estimated from few seeds, for which
@@ -102,5 +114,5 @@ def effective_trials(
     if seeds < 2 or binomial <= 0.0:
         return whole
     between = seeds / (seeds - 1) * float(np.sum((successes - share * trials) ** 2)) / whole**2
-    z, t = (float(quantile) for quantile in (stats.norm.ppf(0.5 + confidence / 2.0), stats.t.ppf(0.5 + confidence / 2.0, seeds - 1)))
-    return min(whole, whole * binomial / between * (z / t) ** 2) if between > 0.0 else whole
+    known = (z_quantile(confidence) / t_quantile(seeds - 1, confidence)) ** 2
+    return min(whole, whole * binomial / between * known) if between > 0.0 else whole

@@ -1,9 +1,9 @@
 """The load at which a condition begins to hold: bracketing and bisection, with replications.
 
-A load *fails* if the condition holds for no part of the metric's interval, *holds* if it does for all of it, and is *open* otherwise,
-as it is where nothing could be measured. The interval of the answer reaches from the largest load that fails to the smallest that
-holds. Loads are looked at from outside this interval inwards, so none that fails lies above one that holds; a curve that crosses its
-threshold several times has its first crossing found, as far as doubling the load does not leap over it.
+A load *fails* if the condition holds for no part of the metric's interval, *holds* if it does for all of it, and is *open*
+otherwise, as it is where nothing could be measured. The interval of the answer reaches from the largest load that fails to the
+smallest that holds. Loads are looked at from outside this interval inwards, so none that fails lies above one that holds; a curve
+that crosses its threshold several times has its first crossing found, as far as doubling the load does not leap over it.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ def at_most(percentile: str) -> str:
 def estimate_metric(rows: Sequence[Row], metric: str, confidence: float = CONFIDENCE) -> Estimate | None:
     """A metric over the runs of a configuration; None if it exists in none of them."""
     present = [row for row in rows if row.get("transactions")]
-    if metric in _SHARES:
-        return _SHARES[metric](present, confidence) if present else None
+    if metric in _ESTIMATES:
+        return _ESTIMATES[metric](present, confidence) if present else None
     if any(at_least(metric) in row for row in rows):
         return _percentile(rows, metric, confidence)
     values = [float(row[metric]) for row in rows if row.get(metric) is not None]
@@ -51,12 +51,13 @@ def _throughput_ratio(rows: Sequence[Row], confidence: float) -> Estimate:
     return share_estimate([row["commits_in_window"] for row in rows], [row["transactions"] for row in rows], confidence)
 
 
-_SHARES = {
+_ESTIMATES = {
     "success_rate": _success,
     "success_low": _success_low,
     "success_high": _success_high,
     "throughput_ratio": _throughput_ratio,
 }
+SHARES = tuple(_ESTIMATES)
 """Metrics that are counts of transactions over counts of transactions."""
 
 

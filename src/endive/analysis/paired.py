@@ -1,7 +1,7 @@
 """Is B other than A, and by how much: differences and ratios over seeds, with 95 % intervals.
 
-Under common random numbers a seed gives A and B the same arrivals, runtimes and latencies, so that their difference for that seed has
-much less noise than either; Student's t of those differences is the interval. Seeds that do not pair go by Welch's.
+Under common random numbers a seed gives A and B the same arrivals, runtimes and latencies, so that their difference for that seed
+has much less noise than either; Student's t of those differences is the interval. Seeds that do not pair go by Welch's.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
-from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS
+from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, z_quantile
 
 MOST_SEEDS = 100_000
 """More seeds than this are not asked for: then there is no difference that anybody would notice."""
@@ -96,17 +96,17 @@ def with_least_width(found: Difference, least: float) -> Difference:
 
 def least_share_width(transactions: float, confidence: float = CONFIDENCE) -> float:
     """By how much shares of so many transactions may differ though none was seen to: Wilson's upper end of none in so many."""
-    z2 = float(stats.norm.ppf(0.5 + confidence / 2.0)) ** 2
+    z2 = z_quantile(confidence) ** 2
     return z2 / (transactions + z2)
 
 
 def least_rate_width(seconds: float, confidence: float = CONFIDENCE) -> float:
     """The same of rates, over so many seconds."""
-    return float(stats.norm.ppf(0.5 + confidence / 2.0)) ** 2 / seconds
+    return z_quantile(confidence) ** 2 / seconds
 
 
 def _t(freedom: float) -> float:
-    return float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, freedom))
+    return float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2.0))
 
 
 def _welch(square_a: float, n_a: int, square_b: float, n_b: int) -> float:

@@ -30,8 +30,8 @@ class Submitted:
 class Pairs:
     """Pairs of the same transaction that entered in the window on both sides.
 
-    ``faster_b`` and ``slower_b`` count those that both committed, in different times. ``unfinished`` pairs are still committing on a
-    side and might yet become something else.
+    ``faster_b`` and ``slower_b`` count those that both committed, in different times. ``unfinished`` pairs are still committing on
+    a side and might yet become something else.
     """
 
     pairs: int = 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from endive.analysis.cohort import Flags, Floats
 
@@ -91,7 +91,7 @@ def order_place(n: int, share: float) -> int:
 def _bound(in_order: Floats, share: float) -> Percentile:
     """What few values say of a quantile: the greatest that it reaches with 95 % confidence."""
     n = len(in_order)
-    enough = [k for k in range(1, n + 1) if stats.binom.sf(k - 1, n, share) >= BOUND_CONFIDENCE]
+    enough = [k for k in range(1, n + 1) if special.bdtrc(k - 1, n, share) >= BOUND_CONFIDENCE]
     return Percentile(None, float(in_order[enough[-1] - 1]), math.inf) if enough else NOTHING
 
 

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Literal
 
 from endive.config import ConfigError, Problem
+from endive.workload.classes import ALL_CLASSES as ALL
 
-ALL = "all"
 ALIASES = {
     **{f"p{p}": f"time_to_commit_p{p}_ms" for p in (50, 95, 99)},
     **{f"{kind}_p{p}": f"{kind}_latency_p{p}_ms" for kind in ("commit", "total") for p in (50, 95, 99)},

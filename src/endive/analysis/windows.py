@@ -61,8 +61,9 @@ def given_window(duration_ms: float, warmup_ms: float, cooldown_ms: float = 0.0)
 def find_window(duration_ms: float, cooldown_ms: float, entry_warmup_ms: float | None, committing: Series) -> Window:
     """The window of the runs of a configuration.
 
-    ``entry_warmup_ms`` is when entries are stationary (see ``entry_warmup_ms``), None if the workload changes by plan and is measured
-    whole. ``committing`` is the number of committing transactions in equal parts of ``[0, duration - cooldown]``, summed over runs.
+    ``entry_warmup_ms`` is when entries are stationary (see ``entry_warmup_ms``), None if the workload changes by plan and is
+    measured whole. ``committing`` is the number of committing transactions in equal parts of ``[0, duration - cooldown]``, summed
+    over runs.
     """
     end = duration_ms - cooldown_ms
     if entry_warmup_ms is None:

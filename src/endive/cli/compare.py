@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,11 +12,13 @@ from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
 from endive.cli.report import report_errors
+from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import REPLICATIONS_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from endive.analysis.pairs import Pairs
     from endive.analysis.thresholds import Condition
     from endive.config import Document
     from endive.pipeline.metrics import MetricsOptions
@@ -42,9 +45,8 @@ def compare(
     ] = None,
     set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key in the configurations.")] = [],  # noqa: B006
     set_b: Annotated[list[str], typer.Option("--set-b", metavar="KEY=VALUE", help="Override a key in that of B.")] = [],  # noqa: B006
-    warmup: Annotated[
-        float | None, typer.Option(help="Warm-up in ms, left out of all metrics. Default: found for each run by MSER-5.", min=0.0)
-    ] = None,
+    warmup: WarmupOption = None,
+    cooldown: CooldownOption = 0.0,
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory in which runs are kept.")] = Path("compare"),
     json: JsonFlag = False,
 ) -> None:
@@ -54,9 +56,9 @@ def compare(
     """
     output = output_for(json)
     with exit_codes(output), pipeline_errors(output), report_errors(output):
+        from endive.analysis.run_metrics import RATES
         from endive.analysis.thresholds import find_metric, parse_condition
         from endive.config.load import parse_assignment
-        from endive.pipeline.measure import RATES
         from endive.pipeline.metrics import MetricsOptions
         from endive.report.comparison import METRICS
 
@@ -65,7 +67,7 @@ def compare(
         both = dict(parse_assignment(text) for text in set_)
         documents = (_document(a, both), _document(b, {**both, **dict(parse_assignment(text) for text in set_b)}))
         names = (" ".join([a, *set_]), " ".join([b, *set_, *set_b]))
-        sides = _sides(output, (a, b), names, documents, seeds, MetricsOptions(warmup_ms=warmup), out)
+        sides = _sides(output, (a, b), names, documents, seeds, MetricsOptions(warmup, cooldown), out)
         _tell(output, *sides, metrics, conditions)
 
 
@@ -90,48 +92,62 @@ def _sides(
     options: MetricsOptions,
     out: Path,
 ) -> tuple[Side, Side]:
-    """Both sides; what is a configuration is run, with the seeds of the other if that is there already."""
+    """Both sides in one window; what is a configuration is run, with the seeds of the other if that is there already."""
+    from endive.analysis.windows import common_window
     from endive.cli.run import announce_compilation
+    from endive.config import ConfigError, Problem
     from endive.pipeline.replications import Replications
     from endive.report.comparison import Side, stored_side
     from endive.runs.identity import code_version
 
-    stored = {
-        place: stored_side(source, options)
-        for place, (source, document) in enumerate(zip(sources, documents, strict=True))
-        if document is None
-    }
+    stored = {place: stored_side(sources[place], options) for place in (0, 1) if documents[place] is None}
     wanted: Sequence[int] = range(_SEEDS if seeds is None else seeds)
     if seeds is None and len(stored) == 1:
         wanted = next(iter(stored.values())).seeds
-    replications = Replications(out / REPLICATIONS_FOLDER, options)
+    replications = Replications(out / REPLICATIONS_FOLDER, options, keep_rows=True)
+    windows = []
+    for place, document in enumerate(documents):
+        if document is None:
+            windows.append(stored[place].window)
+            continue
+        announce_compilation(output, document)
+        windows.append(replications.window(document, wanted))
+    try:
+        window = common_window(windows)
+    except ValueError as error:
+        raise ConfigError("--warmup", [Problem("", f"there is no window that both have: {error}")]) from None
     found = []
     for place, (name, document) in enumerate(zip(names, documents, strict=True)):
         if document is None:
-            found.append(stored[place])
-            continue
-        announce_compilation(output, document)
-        before = replications.runs
-        runs = replications.measured(document, wanted)
-        output.note(f"{name}: {len(runs)} seeds, {replications.runs - before} run now")
-        found.append(Side(name, Path(sources[place]).stem, runs, code_version()))
+            found.append(stored[place] if window == windows[place] else stored_side(sources[place], options, window))
+        else:
+            runs = replications.measured(document, wanted, window)
+            output.note(f"{name}: {len(runs)} seeds, {replications.runs} run now")
+            found.append(Side(name, Path(sources[place]).stem, runs, code_version(), partial(replications.submitted, document)))
     return found[0], found[1]
 
 
 def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: Sequence[Condition]) -> None:
     from endive.report.comparison import compare as compare_sides
-    from endive.report.comparison import in_short, judge, pair
+    from endive.report.comparison import in_short, judge, pair, pair_transactions
+    from endive.report.differences import pairs_in_words
+    from endive.report.windows import window_in_words, window_warning
 
     pairing = pair(a, b)
     judgements = [judge(condition, a, b, pairing) for condition in conditions]
     comparisons = list(compare_sides(a, b, pairing, metrics))
-    short = in_short(comparisons)
-    output.result(_data(a, b, pairing, comparisons, judgements, short))
-    for warning in pairing.warnings:
-        output.note(warning)
+    pairs = pair_transactions(a, b, pairing) or {}
+    told = [in_short(comparisons), *pairs_in_words(pairs)]
+    window = window_in_words(a.window)
+    output.result({**_data(a, b, pairing, comparisons, judgements, told[0]), **_pairs(pairs, told[1:]), "window": window})
+    for warning in (*pairing.warnings, window_warning(a.window)):
+        if warning is not None:
+            output.note(warning)
     output.text(f"A: {a.source} ({len(a.runs)} seeds)")
     output.text(f"B: {b.source} ({len(b.runs)} seeds)")
-    output.text(short)
+    output.text(window)
+    for sentence in told:
+        output.text(sentence)
     for workload_class in dict.fromkeys(each.workload_class for each in comparisons):
         rows = [_row(each) for each in comparisons if each.workload_class == workload_class]
         title = "\nAll transactions" if workload_class == "all" else f"\nClass {workload_class}"
@@ -144,29 +160,31 @@ def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: 
         raise typer.Exit(EXIT_CONDITION)
 
 
+def _pairs(pairs: Mapping[str, Pairs | None], told: Sequence[str]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {"transactions": {name: None if each is None else asdict(each) for name, each in pairs.items()}, "pairs": list(told)}
+
+
 def _row(each: Comparison) -> tuple[str, ...]:
-    from endive.analysis.paired import amount
-    from endive.analysis.thresholds import shown
+    from endive.report.comparison import estimate_in_words
+    from endive.report.differences import amount
 
     found = each.difference
+    sides = tuple(estimate_in_words(each.metric, side) for side in (each.a, each.b))
+    if found is None:
+        return (each.metric, *sides, "-", "-", each.verdict)
     ratio = "-" if found.ratio is None else f"{found.ratio:.3g}"
     if found.ratio is not None and found.ratio_half_width is not None:
         ratio += f" +- {found.ratio_half_width:.2g}"
     sign = "+" if found.difference > 0.0 else "-" if found.difference < 0.0 else ""
-    return (
-        each.metric,
-        shown(each.metric, found.a),
-        shown(each.metric, found.b),
-        f"{sign}{amount(each.metric, found).replace('percentage points', 'pp')}",
-        ratio,
-        each.verdict,
-    )
+    size = f"{sign}{amount(each.metric, found).replace('percentage points', 'pp')}"
+    return (each.metric, *sides, size, ratio, each.verdict)
 
 
 def _data(
     a: Side, b: Side, pairing: Pairing, comparisons: Sequence[Comparison], judgements: Sequence[Judgement], short: str
 ) -> dict[str, Any]:
-    from dataclasses import asdict
     from math import isfinite
 
     def finite(value: float) -> float | None:
@@ -184,8 +202,12 @@ def _data(
                 "metric": each.metric,
                 "workload_class": each.workload_class,
                 "operation_type": each.operation,
-                **asdict(each.difference),
-                "told": each.difference.told,
+                "a": finite(each.a.mean),
+                "b": finite(each.b.mean),
+                "a_kind": each.a.kind,
+                "b_kind": each.b.kind,
+                **_difference_data(each),
+                "told": each.told,
                 "better": each.better,
                 "verdict": each.verdict,
             }
@@ -204,3 +226,11 @@ def _data(
             for each in judgements
         ],
     }
+
+
+def _difference_data(each: Comparison) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    if each.difference is None:
+        return {"difference": None, "half_width": None, "ratio": None, "ratio_half_width": None, "n_a": each.a.n, "n_b": each.b.n}
+    return {name: value for name, value in asdict(each.difference).items() if name not in ("a", "b")}

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -204,13 +204,12 @@ def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -
 
 
 def _run_once(output: Output, example: Example, folder: Path) -> None:
-    from endive.cli.run import show_summary
+    from endive.cli.run import tell_run
     from endive.config.load import load_document
+    from endive.pipeline.windows import MetricsOptions
     from endive.runs.execute import run_experiment
 
-    finished = run_experiment(load_document(example.path), root=folder)
-    told: dict[str, Any] = {"example": example.name, "runs": 1, "summary": finished.summary, "files": [str(finished.files.results)]}
-    output.result(told)
-    show_summary(output, finished.summary)
-    output.text("")
-    output.text(f"{finished.rows} rows in {finished.files.results}")
+    document = load_document(example.path)
+    finished = run_experiment(document, root=folder)
+    about = {"example": example.name, "runs": 1, "files": [str(finished.files.results)]}
+    tell_run(output, document, finished, MetricsOptions(), about)

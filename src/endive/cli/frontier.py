@@ -11,11 +11,16 @@ import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.output import Output, output_for
+from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from endive.analysis.frontier import Frontier, Point
+    from endive.analysis.windows import Window
     from endive.pipeline.frontier_study import Question
+    from endive.pipeline.metrics import MetricsOptions
     from endive.pipeline.replications import Replications
 
 _FORMATS = ("svg", "png")
@@ -38,9 +43,8 @@ def frontier(
     max_seeds: Annotated[
         int | None, typer.Option(help="Runs at a load whose interval straddles the threshold, at most. Default: 40.", min=2)
     ] = None,
-    warmup: Annotated[
-        float | None, typer.Option(help="Warm-up in ms, left out of all metrics. Default: found for each run by MSER-5.", min=0.0)
-    ] = None,
+    warmup: WarmupOption = None,
+    cooldown: CooldownOption = 0.0,
     set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
     quick: Annotated[bool, typer.Option("--quick", help="The short form that the study's [quick] describes.")] = False,
     out: Annotated[
@@ -61,10 +65,10 @@ def frontier(
         asked = {"vary": vary, "until": until, "from": from_, "to": to, "seeds": seeds, "max_seeds": max_seeds}
         given = frontier_options({**asked, "tolerance": None if tolerance is None else _share(tolerance)})
         question = read_question(config, given, dict(parse_assignment(text) for text in set_), quick=quick)
-        answer(output, question, out or Path("frontier") / config.stem, warmup)
+        answer(output, question, out or Path("frontier") / config.stem, warmup, cooldown)
 
 
-def answer(output: Output, question: Question, folder: Path, warmup: float | None = None) -> None:
+def answer(output: Output, question: Question, folder: Path, warmup: float | None = None, cooldown: float = 0.0) -> None:
     """Search, tell and write."""
     from endive.analysis.frontier import find_frontier
     from endive.cli.run import announce_compilation
@@ -73,7 +77,8 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
     from endive.pipeline.replications import Replications
 
     started = time.perf_counter()
-    replications = Replications(folder / REPLICATIONS_FOLDER, MetricsOptions(warmup_ms=warmup))
+    options = MetricsOptions(warmup, cooldown)
+    replications = Replications(folder / REPLICATIONS_FOLDER, options)
     announce_compilation(output, question.document(question.search.start))
     output.note(f"{question.condition.text} over {question.vary}, from {question.search.start:g} to {question.search.highest:g}")
     found = find_frontier(
@@ -82,10 +87,10 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
         question.search,
         lambda point: output.note(_progress(question, point)),
     )
-    record = _record(question, found, replications, warmup, time.perf_counter() - started)
+    record = _record(question, found, replications, options, time.perf_counter() - started)
     files = _write(folder, question, found, record)
     output.result({**record, "files": [str(file) for file in files]})
-    _show(output, question, found)
+    _show(output, question, found, record["window"])
     output.text("")
     output.text(f"{replications.runs} runs in {record['seconds']:.1f} s; {', '.join(str(file) for file in files)}")
 
@@ -117,12 +122,19 @@ def _progress(question: Question, point: Point) -> str:
         measured = "nothing to measure"
     else:
         measured = f"{shown(metric, found.mean)} ({shown(metric, found.low)} to {shown(metric, found.high)})"
+        measured = {"number": measured, "bound": f"> {shown(metric, found.low)}", "never": "never"}[found.kind]
     return f"{_load(question, point.load)}: {measured}, {point.seeds} seeds: {point.verdict}"
 
 
 def in_words(question: Question, found: Frontier) -> list[str]:
     """The answer in sentences."""
     text = question.condition.text
+    nothing = [point.load for point in found.points if point.estimate is None]
+    if len(nothing) == len(found.points):
+        return [
+            f"Whether {text} holds cannot be told: nothing of {question.condition.subject} could be measured at any load from "
+            f"{_load(question, min(nothing))} to {_load(question, max(nothing))}. Longer runs, or another range, might tell."
+        ]
     if found.bound == "above":
         return [f"{text} begins above {_load(question, question.search.highest)}, the highest load that was looked at."]
     if found.bound == "at_or_below":
@@ -131,6 +143,12 @@ def in_words(question: Question, found: Frontier) -> list[str]:
     if found.low is None and found.high is None:
         lowest, highest = (_load(question, point.load) for point in (found.points[0], found.points[-1]))
         return [f"Whether {text} holds cannot be told for any load from {lowest} to {highest}. {wider}"]
+    above = [load for load in nothing if found.high is None and load > (found.low or 0.0)]
+    if above:
+        return [
+            f"{text} does not hold up to {_load(question, found.low or min(above))}; from {_load(question, min(above))} on nothing "
+            f"of {question.condition.subject} could be measured. Longer runs might tell."
+        ]
     low = "below the lowest load" if found.low is None else _load(question, found.low)
     high = "above the highest load" if found.high is None else _load(question, found.high)
     load = "an unknown load" if found.load is None else _load(question, float(f"{found.load:.3g}"))
@@ -140,10 +158,23 @@ def in_words(question: Question, found: Frontier) -> list[str]:
     return told
 
 
-def _show(output: Output, question: Question, found: Frontier) -> None:
+def window_words(windows: Sequence[Window]) -> list[str]:
+    """What was cut of the runs at each load, and whether any was too short."""
+    from endive.report.windows import seconds, window_in_words, window_warning
+
+    cuts = sorted({window.start_ms for window in windows})
+    if len(cuts) == 1:
+        told = [window_in_words(windows[0])]
+    else:
+        told = [f"What is cut as warm-up differs between loads: from {seconds(cuts[0])} to {seconds(cuts[-1])}."]
+    warnings = [warning for window in windows if (warning := window_warning(window)) is not None]
+    return [*told, f"At {len(warnings)} of {len(windows)} loads: {warnings[0]}"] if warnings else told
+
+
+def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str]) -> None:
     from endive.analysis.thresholds import shown
 
-    for sentence in in_words(question, found):
+    for sentence in (*in_words(question, found), *cut):
         output.text(sentence)
     metric = question.condition.metric
     rows = [
@@ -162,7 +193,7 @@ def _show(output: Output, question: Question, found: Frontier) -> None:
 
 
 def _record(
-    question: Question, found: Frontier, replications: Replications, warmup: float | None, seconds: float
+    question: Question, found: Frontier, replications: Replications, options: MetricsOptions, seconds: float
 ) -> dict[str, Any]:
     """All that the answer was made of, so that it can be traced and repeated."""
     from dataclasses import asdict
@@ -172,10 +203,11 @@ def _record(
     from endive.runs.identity import code_version, parameters
     from endive.utils import get_git_sha
 
-    points = []
+    points, windows = [], []
     for point in found.points:
         document = question.document(point.load)
         runs = replications.measured(document, range(point.seeds))
+        windows.append(runs[0].window)
         metric, group, operation = question.condition.metric, question.condition.workload_class, question.condition.operation
         points.append(
             {
@@ -188,6 +220,7 @@ def _record(
         )
     return {
         "answer": in_words(question, found),
+        "window": window_words(windows),
         "bound": found.bound,
         "load": found.load,
         "low": found.low,
@@ -196,7 +229,8 @@ def _record(
         "vary": question.vary,
         "until": question.condition.text,
         "search": asdict(question.search),
-        "warmup_ms": warmup,
+        "warmup_ms": options.warmup_ms,
+        "cooldown_ms": options.cooldown_ms,
         "points": points,
         "runs": replications.runs,
         "seconds": round(seconds, 3),

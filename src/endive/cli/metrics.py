@@ -13,6 +13,7 @@ from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.consolidate import RootArgument, pipeline_errors, progress
 from endive.cli.output import Output, output_for
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
+from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
 
 if TYPE_CHECKING:
@@ -26,22 +27,20 @@ _SUMMARY = {
     "n_seeds": "seeds",
     "offered_per_s": "offered per s",
     "throughput_per_s": "commits per s",
-    "success_rate": "success",
-    "commit_latency_p50_ms": "commit p50",
-    "commit_latency_p99_ms": "p99",
-    "total_latency_p50_ms": "total p50",
+    "success": "success",
+    "time_to_commit_p50_ms": "time to commit p50",
+    "time_to_commit_p99_ms": "p99",
     "retries_per_txn": "retries per txn",
-    "warmup_ms": "warm-up",
+    "window": "cut",
+    "saturated": "saturated",
 }
 
 
 @app.command()
 def metrics(
     root: RootArgument = Path("experiments"),
-    warmup: Annotated[
-        float | None, typer.Option(help="Warm-up in ms, left out of all metrics. Default: found for each run by MSER-5.", min=0.0)
-    ] = None,
-    cooldown: Annotated[float, typer.Option(help="Time before the end, in ms, left out of all metrics.", min=0.0)] = 0.0,
+    warmup: WarmupOption = None,
+    cooldown: CooldownOption = 0.0,
     load: Annotated[
         str | None, typer.Option(metavar="KEY", help="Parameter that is the load of curves. Default: the rate that varies.")
     ] = None,
@@ -91,8 +90,7 @@ def _report(output: Output, root: Path, measured: Metrics) -> None:
     )
     changing = _varying(measured, totals)
     header = ["experiment", *(name.removeprefix("param_") for name in changing), *_SUMMARY.values()]
-    shown = (*changing, *_SUMMARY)
-    output.table("", header, [[row["experiment"], *(_cell(row[name]) for name in shown)] for row in totals[:_SHOWN]])
+    output.table("", header, [_summary(row, changing) for row in totals[:_SHOWN]])
     if len(totals) > _SHOWN:
         output.text(f"... and {len(totals) - _SHOWN} more in {metrics_table(root, METRICS_TABLES['experiments'], 'csv')}")
     if curves:
@@ -112,13 +110,31 @@ def _show_curves(output: Output, curves: Sequence[dict[str, Any]]) -> None:
     output.table(f"\nSaturation over {axis}", header, [[_cell(row[name]) for name in (*names, *shown)] for row in curves])
 
 
+def _summary(row: dict[str, Any], changing: Sequence[str]) -> list[str]:
+    """An experiment in the table on the terminal."""
+    from endive.report.windows import percentile_in_words, seconds, success_in_words
+
+    cells = {
+        "success": success_in_words(row["success_low"], row["success_high"]),
+        **{name: percentile_in_words(row, name) for name in _SUMMARY if name.startswith("time_to_commit")},
+        "window": f"{seconds(row['warmup_ms'])} of {seconds(row['duration_ms'])}",
+    }
+    return [row["experiment"], *(cells[name] if name in cells else _cell(row[name]) for name in (*changing, *_SUMMARY))]
+
+
 def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
     few = sum(row["few_seeds"] for row in totals)
     if few:
         output.note(f"{few} experiments have fewer than 3 seeds: their intervals say little")
-    unsettled = sum(not row["warmup_settled"] for row in totals)
-    if unsettled:
-        output.note(f"{unsettled} experiments have runs that did not settle, or are too short to tell")
+    over = sum(row["saturated"] is not None for row in totals)
+    if over:
+        output.note(f"{over} experiments have a load that is beyond what they carry (saturated: why)")
+    short = [row for row in totals if row["needed_ms"] is not None and row["saturated"] is None]
+    if short:
+        from endive.report.windows import seconds
+
+        needed = seconds(max(row["needed_ms"] for row in short))
+        output.note(f"{len(short)} experiments are too short to settle; up to {needed} are needed")
 
 
 def _keys(runs: Table) -> Any:

@@ -13,6 +13,7 @@ from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
 from endive.cli.report import report_errors
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
+from endive.cli.window import OptionalCooldownOption, WarmupOption
 
 if TYPE_CHECKING:
     from endive.report.figure import Figure
@@ -50,6 +51,8 @@ def plot(
     span: Annotated[str, typer.Option(help="timeline: how much time around that moment.")] = "1s",
     txn: Annotated[int | None, typer.Option(help="timeline: a transaction, by its number.")] = None,
     load: LoadOption = None,
+    warmup: WarmupOption = None,
+    cooldown: OptionalCooldownOption = None,
     code_version: VersionOption = None,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -65,7 +68,14 @@ def plot(
 
         wanted, size = _formats(formats), _size(width, height, titled=title)
         options = SparkOptions(master, remote, ship_code)
-        loaded = load_study(study, load=load, code_version=code_version, sessions=lambda: spark_session(options))
+        loaded = load_study(
+            study,
+            load=load,
+            warmup_ms=warmup,
+            cooldown_ms=cooldown,
+            code_version=code_version,
+            sessions=lambda: spark_session(options),
+        )
         if list_:
             _list(output, loaded)
             return
@@ -138,13 +148,16 @@ def _list(output: Output, study: Study) -> None:
 
 
 def _write(output: Output, study: Study, figures: list[Figure], folder: Path, formats: list[str], size: Size) -> None:
+    from endive.report.answer import window_sentence
     from endive.report.paper import save
 
     written = [(figure, save(figure, folder, formats, size)) for figure in figures]
+    window = window_sentence(study)
     output.result(
         {
             "study": str(study.path),
             "code_version": study.code_version,
+            "window": window,
             "figures": [
                 {
                     "figure": figure.name,
@@ -160,5 +173,6 @@ def _write(output: Output, study: Study, figures: list[Figure], folder: Path, fo
     for _, paths in written:
         for path in paths:
             output.text(str(path))
+    output.note(window)
     for note in dict.fromkeys(note for figure, _ in written for note in figure.notes):
         output.note(note)

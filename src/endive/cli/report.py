@@ -13,6 +13,7 @@ from endive.cli.app import EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
 from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
+from endive.cli.window import OptionalCooldownOption, WarmupOption
 from endive.runs.layout import REPORT
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def report(
     load: Annotated[
         str | None, typer.Option(metavar="KEY", help="Parameter that is the load of curves. Default: the rate that varies.")
     ] = None,
+    warmup: WarmupOption = None,
+    cooldown: OptionalCooldownOption = None,
     code_version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Which results to take, where several versions of the code made some.")
     ] = None,
@@ -52,18 +55,26 @@ def report(
 
         options = SparkOptions(master, remote, ship_code)
         with _busy(output, "reading and measuring"):
-            study = load_study(path, load=load, code_version=code_version, sessions=lambda: spark_session(options))
+            study = load_study(
+                path,
+                load=load,
+                warmup_ms=warmup,
+                cooldown_ms=cooldown,
+                code_version=code_version,
+                sessions=lambda: spark_session(options),
+            )
         with _busy(output, "drawing"):
             _write(output, study, out)
 
 
 def _write(output: Output, study: Study, out: Path | None) -> None:
     from endive.files import write_text
+    from endive.report.answer import window_sentence
     from endive.report.contents import page_of
     from endive.report.figures import report_figures
     from endive.report.page import html_of
 
-    page = page_of(study, report_figures(study))
+    page, window = page_of(study, report_figures(study)), window_sentence(study)
     file = out or study.figures_folder.parent / REPORT
     write_text(file, html_of(page))
     output.result(
@@ -71,10 +82,11 @@ def _write(output: Output, study: Study, out: Path | None) -> None:
             "report": str(file),
             "answer": list(page.answer),
             "warnings": list(page.warnings),
+            "window": window,
             "figures": [figure.name for figure in page.figures],
         }
     )
-    for sentence in page.answer:
+    for sentence in (*page.answer, window):
         output.text(sentence)
     for warning in page.warnings:
         output.note(warning)

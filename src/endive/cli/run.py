@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,9 +12,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from endive.cli.app import JsonFlag, app, exit_codes, on_terminal
 from endive.cli.output import Output, output_for
+from endive.cli.window import CooldownOption, WarmupOption
 
 if TYPE_CHECKING:
     from endive.config import Document
+    from endive.pipeline.replications import RunMetrics
+    from endive.pipeline.windows import MetricsOptions
+    from endive.runs.execute import FinishedRun
 
 _DEFAULT_ROOT = Path("experiments")
 
@@ -26,6 +30,8 @@ def run(
     engine: Annotated[Literal["auto", "reference", "compiled"] | None, typer.Option(help="Engine, in place of the file's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Directory for results. Default: experiments with a label, . without.")] = None,
     set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
+    warmup: WarmupOption = None,
+    cooldown: CooldownOption = 0.0,
     trace: Annotated[bool, typer.Option("--trace", help="Also write a log of all events.")] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -33,27 +39,68 @@ def run(
     output = output_for(json)
     with exit_codes(output):
         from endive.config.load import load_document, parse_assignment
+        from endive.pipeline.replications import check_window
+        from endive.pipeline.windows import MetricsOptions
         from endive.runs.execute import run_experiment
 
         overrides = dict(parse_assignment(text) for text in set_)
         if engine is not None:
             overrides["simulation.engine"] = engine
         document = load_document(config, overrides)
+        options = MetricsOptions(warmup, cooldown)
+        check_window(document, options)
         root = out or (_DEFAULT_ROOT if document.experiment.label else Path())
         announce_compilation(output, document, trace)
         with _progress(output, document.simulation.duration_ms) as progress:
             finished = run_experiment(document, root=root, seed=seed, trace=trace, progress=progress)
-        output.result(
-            {
-                "results": str(finished.files.results),
-                "rows": finished.rows,
-                "summary": finished.summary,
-                "provenance": finished.provenance,
-            }
-        )
-        show_summary(output, finished.summary)
-        output.text("")
-        output.text(f"{finished.rows} rows in {finished.files.results}")
+        tell_run(output, document, finished, options, {})
+
+
+def tell_run(output: Output, document: Document, finished: FinishedRun, options: MetricsOptions, about: dict[str, Any]) -> None:
+    """Measure a run that is on disk, and say what it amounts to."""
+    from endive.pipeline.local import measure_run
+
+    measured = measure_run(finished.files.results, finished.provenance["seed"], document, options)
+    window, warnings = _window_words(measured)
+    output.result(
+        {
+            **about,
+            "results": str(finished.files.results),
+            "rows": finished.rows,
+            "window": window,
+            "warnings": warnings,
+            "metrics": [_plain(row) for row in measured.rows],
+            "summary": finished.summary,
+            "provenance": finished.provenance,
+        }
+    )
+    output.text(window)
+    show_metrics(output, measured, finished.summary["counters"])
+    for warning in warnings:
+        output.note(warning)
+    output.text("")
+    output.text(f"{finished.rows} rows in {finished.files.results}")
+
+
+def _window_words(measured: RunMetrics) -> tuple[str, list[str]]:
+    """What was cut, and what is wrong with the load or the length of the run."""
+    from endive.analysis.run_metrics import ALL
+    from endive.pipeline.tables import load_point
+    from endive.report.windows import overload_in_words, window_in_words, window_warning
+
+    row = measured.of(ALL, ALL)
+    overload = overload_in_words({**row, "saturated": load_point(0.0, [row]).reason})
+    warning = overload[:1].upper() + overload[1:] if overload else window_warning(measured.window)
+    return window_in_words(measured.window), [warning] if warning else []
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    """The numbers of a row as JSON has them; infinity, for never, is text."""
+    from math import isinf
+
+    plain = {name: value for name, value in row.items() if value is None or isinstance(value, str | bool | int | float)}
+    del plain["experiment"]
+    return {name: "never" if isinstance(value, float) and isinf(value) else value for name, value in plain.items()}
 
 
 def announce_compilation(output: Output, document: Document, trace: bool = False) -> None:
@@ -80,49 +127,58 @@ def _progress(output: Output, duration_ms: float) -> Iterator[Any]:
         yield lambda now_ms: bar.update(task, completed=now_ms)
 
 
-def show_summary(output: Output, summary: dict[str, Any]) -> None:
-    """Tables of what a run amounts to."""
-    groups, total = summary["by_class_and_operation"], summary["total"]
-    several = len({group["workload_class"] for group in groups}) > 1
-    named = [(f"{g['workload_class']} {g['operation_type']}" if several else g["operation_type"], g) for g in groups]
-    named.append(("all", total))
-    outcome = ("", "txns", "commits", "aborts", "in flight", "success", "commits per s", "retries per txn")
-    output.table("Outcome", outcome, [(name, *_outcome(group)) for name, group in named])
-    latency = ("", "commit p50", "p95", "p99", "total p50", "p95", "p99")
-    output.table("\nLatency of committed transactions", latency, [(name, *_latencies(group)) for name, group in named])
+def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int]) -> None:
+    """Tables of what a run amounts to in its window."""
+    from endive.analysis.run_metrics import ABORT_REASONS, ALL
     from endive.simulation.columns import IO_COLUMNS, TIME_WORDS
 
-    all_time = sum(total[name] for name in TIME_WORDS) or 1.0
-    shares = [(label, f"{100 * total[name] / all_time:.1f} %", _ms(total[name])) for name, label in TIME_WORDS.items()]
-    output.table("\nWhere the time went", ("", "share", "sum"), shares)
+    groups = [row for row in measured.rows if ALL not in (row["workload_class"], row["operation_type"])]
+    several = len({group["workload_class"] for group in groups}) > 1
+    named = [(f"{g['workload_class']} {g['operation_type']}" if several else g["operation_type"], g) for g in groups]
+    total = measured.of(ALL, ALL)
+    named.append(("all", total))
+    outcome = ("", "entered", "commits", "aborts", "unfinished", "success", "offered per s", "commits per s", "retries per txn")
+    output.table("Outcome of those that entered", outcome, [(name, *_outcome(group)) for name, group in named])
+    header = ("", "p50", "p95", "p99")
+    output.table("\nTime to commit of all that entered", header, [(name, *_percentiles(g, "time_to_commit")) for name, g in named])
+    latency = ("", "commit p50", "p95", "p99", "total p50", "p95", "p99")
+    rows = [(name, *_percentiles(g, "commit_latency"), *_percentiles(g, "total_latency")) for name, g in named]
+    output.table("\nLatency of the committed", latency, rows)
+    times = {label: total[f"mean_{name}"] or 0.0 for name, label in TIME_WORDS.items()}
+    whole = sum(times.values()) or 1.0
+    shares = [(label, f"{100 * time / whole:.1f} %", _ms(time)) for label, time in times.items()]
+    output.table("\nWhere the time went", ("", "share", "mean"), shares)
     _show_counts(output, "Accesses to files", {name: total[name] for name in IO_COLUMNS})
-    _show_counts(output, "Aborts", total["abort_reasons"])
-    _show_counts(output, "At the catalog", summary["counters"])
+    _show_counts(output, "Aborts", {reason: total[f"aborted_{reason}"] for reason in ABORT_REASONS})
+    _show_counts(output, "At the catalog (whole run)", counters)
 
 
-def _show_counts(output: Output, title: str, counts: dict[str, float]) -> None:
+def _show_counts(output: Output, title: str, counts: Mapping[str, float]) -> None:
     rows = [(name.replace("_", " "), f"{int(count):,}") for name, count in counts.items() if count]
     if rows:
         output.table(f"\n{title}", ("", "count"), rows)
 
 
-def _outcome(group: dict[str, Any]) -> tuple[str, ...]:
-    success, retries = group["success_rate"], group["retries_per_transaction"]
+def _outcome(group: Any) -> tuple[str, ...]:
+    from endive.report.windows import success_in_words
+
+    retries = group["retries_per_txn"]
     return (
         f"{group['transactions']:,}",
         f"{group['committed']:,}",
         f"{group['aborted']:,}",
         f"{group['in_flight']:,}",
-        "-" if success is None else "100 %" if success == 1.0 else f"{100 * success:.2f} %",
+        success_in_words(group["success_low"], group["success_high"]),
+        f"{group['offered_per_s']:.3f}",
         f"{group['throughput_per_s']:.3f}",
         "-" if retries is None else f"{retries:.2f}",
     )
 
 
-def _latencies(group: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(
-        _ms(group[name][percentile]) for name in ("commit_latency_ms", "total_latency_ms") for percentile in ("p50", "p95", "p99")
-    )
+def _percentiles(group: Any, name: str) -> tuple[str, ...]:
+    from endive.report.windows import percentile_in_words
+
+    return tuple(percentile_in_words(group, f"{name}_p{percent}_ms") for percent in (50, 95, 99))
 
 
 def _ms(value: float | None) -> str:

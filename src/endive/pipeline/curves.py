@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from endive.analysis.intervals import half_widths
-from endive.pipeline.measure import COMMITS_OVER_TIME, CURVES, SLOWER, TIME_BINS
+from endive.analysis.estimates import half_widths
+from endive.analysis.run_metrics import COMMITS_OVER_TIME, CURVES, SLOWER, TIME_BINS
 
 _KEY = ("experiment", "workload_class", "operation_type")
 _KEYS = [(name, pa.string()) for name in _KEY]

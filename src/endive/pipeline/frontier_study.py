@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from endive.analysis.estimates import Estimate, estimate, share_estimate
+from endive.analysis.estimates import Estimate
 from endive.analysis.frontier import CONFIDENCE, Search
-from endive.analysis.thresholds import ALL, Condition, parse_condition
+from endive.analysis.over_seeds import estimate_metric
+from endive.analysis.run_metrics import ALL, RATES
+from endive.analysis.thresholds import Condition, parse_condition
 from endive.config import ConfigError, Document, Problem
 from endive.config.errors import nearest
 from endive.config.frontier import FrontierSettings, check_frontier
 from endive.config.load import check_document, read_toml
 from endive.config.resolve import resolve_classes
-from endive.pipeline.measure import RATES
 from endive.pipeline.replications import Replications, RunMetrics
 from endive.transaction import OPERATIONS
 
@@ -150,11 +151,7 @@ class Evaluator:
     def __call__(self, load: float, seeds: int) -> Estimate | None:
         """The metric over so many seeds; None if nothing of what it is about has happened."""
         runs = self._replications.measured(self._question.document(load), range(seeds))
-        condition = self._question.condition
-        if not sum(run.of(condition.workload_class, condition.operation)["transactions"] for run in runs):
-            text = f"no transaction of {condition.subject} at {self._question.vary} = {load:g}: make the run longer"
-            raise ConfigError(self._question.source, [Problem("simulation.duration_ms", text)])
-        return estimate_of(runs, condition, CONFIDENCE)
+        return estimate_of(runs, self._question.condition, CONFIDENCE)
 
 
 def values_of(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, operation: str) -> dict[int, float]:
@@ -165,11 +162,5 @@ def values_of(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, op
 
 def estimate_of(runs: tuple[RunMetrics, ...], condition: Condition, confidence: float) -> Estimate | None:
     """What a condition is about, over the seeds of some runs; None if it could not be measured in any."""
-    values = list(values_of(runs, condition.metric, condition.workload_class, condition.operation).values())
-    if not values:
-        return None
-    if condition.metric != "success_rate":
-        return estimate(values, confidence)
     rows = [run.of(condition.workload_class, condition.operation) for run in runs]
-    committed, aborted = (sum(row[name] for row in rows) for name in ("committed", "aborted"))
-    return share_estimate(values, committed, committed + aborted, confidence)
+    return estimate_metric(rows, condition.metric, confidence)

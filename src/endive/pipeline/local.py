@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
+from endive.analysis.windows import Window, find_window, given_window
+from endive.config import Document
 from endive.pipeline.jobs import Spec
-from endive.pipeline.measure import measured_batch
-from endive.pipeline.metrics import Metrics, MetricsOptions, check_options, specs, tables_of
+from endive.pipeline.measure import RunRows, committing_over_time, measure_sources, measured_batch, series_batch
+from endive.pipeline.metrics import Metrics, MetricsOptions, check_options, part_specs, tables_of, with_windows
+from endive.pipeline.replications import RunMetrics, check_window
+from endive.pipeline.windows import document_entry_warmup_ms, find_windows
 from endive.runs.dataset import Experiment, Manifest, Part, PartFile, PipelineError, Source
 from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, own_profiles, run_directory
 from endive.runs.parameters import flat_parameters
@@ -32,10 +36,12 @@ class LocalRun:
     config: Path
 
 
-def measure_here(name: str, label: str, runs: Sequence[LocalRun], options: MetricsOptions) -> tuple[Metrics, Manifest]:
+def measure_here(
+    name: str, label: str, runs: Sequence[LocalRun], options: MetricsOptions, window: Window | None = None
+) -> tuple[Metrics, Manifest]:
     """The tables of runs of one configuration, and the manifest that a dataset of them would have.
 
-    Raises PipelineError if a run is damaged.
+    ``window`` takes the place of the one that the options and the runs come to. Raises PipelineError if a run is damaged.
     """
     with tempfile.TemporaryDirectory(prefix="endive-") as folder:
         stored = _linked(Path(folder) / name, runs)
@@ -43,8 +49,27 @@ def measure_here(name: str, label: str, runs: Sequence[LocalRun], options: Metri
         check_options(manifest, options)
         part = _part(Path(folder), stored)
         manifest.experiments[name].parts.append(part)
-        rows = [measured_batch(spec) for spec in specs(Path(folder), manifest, options)]
+        parts = part_specs(Path(folder), manifest, options)
+        windows = {name: window} if window else find_windows(Path(folder), manifest, options, parts, _series)
+        rows = [measured_batch(spec) for spec in with_windows(parts, windows)]
     return tables_of(pa.Table.from_batches(rows), manifest, options), manifest
+
+
+def measure_run(results: Path, seed: int, document: Document, options: MetricsOptions) -> RunMetrics:
+    """The metrics of one run from the file of its rows. Raises ConfigError if warm-up and cool-down leave nothing of it."""
+    check_window(document, options)
+    duration, cooldown = document.simulation.duration_ms, options.cooldown_ms
+    if options.warmup_ms is not None:
+        window = given_window(duration, options.warmup_ms, cooldown)
+    else:
+        series = committing_over_time({"duration_ms": duration, "cooldown_ms": cooldown}, [RunRows(results, seed)])
+        window = find_window(duration, cooldown, document_entry_warmup_ms(document), series)
+    spec: Spec = {"experiment": "", "seeds": [seed], "window": asdict(window)}
+    return RunMetrics(seed, tuple(measure_sources(spec, [RunRows(results, seed)])))
+
+
+def _series(parts: Sequence[Spec]) -> pa.Table:
+    return pa.Table.from_batches([series_batch(spec) for spec in parts])
 
 
 def _linked(directory: Path, runs: Sequence[LocalRun]) -> StoredExperiment:

@@ -1,48 +1,48 @@
 """Metrics: what the runs of a dataset come to, measured by Spark tasks.
 
-What flows in: the consolidated dataset. What flows out: ``metrics/by_run``, ``by_experiment``, ``saturation``, ``distributions``
-and ``over_time`` beside it, each as Parquet and CSV. Tasks reduce every run to a few rows; only those reach the driver, which takes
-means over seeds and reads curves.
-
-Definitions. Window: transactions submitted in [warm-up, duration - cool-down]. Throughput: commits whose moment lies in the window,
-by its length. Success: committed / (committed + aborted). Latencies, overhead (mean of commit / total latency) and the
-decomposition of time are those of committed transactions of the window; retries and accesses are per transaction of the window.
+Tasks reduce every run to a few rows; only those reach the driver, which takes estimates over seeds and reads curves. The tables
+are ``by_run``, ``by_experiment``, ``saturation``, ``distributions`` and ``over_time``, each as Parquet and CSV;
+``docs/explanation/statistics.md`` has the definitions.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from endive.analysis.warmup import Warmup
+from endive.analysis.run_metrics import group_metrics, window_columns, window_of
+from endive.analysis.windows import Window
 from endive.files import write_text
 from endive.pipeline.curves import distributions_table, over_time_table
 from endive.pipeline.jobs import Report, Spec, deal, number_of_tasks, run_tasks
-from endive.pipeline.measure import RUN_SCHEMA, TASK_DDL, TASK_SCHEMA, Window, group_metrics, measure_parts
+from endive.pipeline.measure import (
+    KEYS,
+    PLAIN_COLUMNS,
+    RUN_SCHEMA,
+    SERIES_DDL,
+    TASK_DDL,
+    TASK_SCHEMA,
+    WINDOW,
+    measure_parts,
+    measuring_code,
+    series_of_parts,
+)
 from endive.pipeline.tables import LoadAxis, experiments_table, load_axis, saturation_table, write_table
+from endive.pipeline.windows import MetricsOptions, find_windows
 from endive.runs.dataset import Manifest, PipelineError, load_manifest
 from endive.runs.layout import METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, dataset_folder, metrics_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FORMAT = 2
 _ROWS_PER_TASK = 4_000_000
 _ROWS_PER_PART = 50_000
-
-
-@dataclass(frozen=True)
-class MetricsOptions:
-    """What to measure: ``warmup_ms`` None lets MSER-5 find it for each run; ``load`` None takes the rate that varies."""
-
-    warmup_ms: float | None = None
-    cooldown_ms: float = 0.0
-    load: str | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def tables_of(rows: pa.Table, manifest: Manifest, options: MetricsOptions) -> Me
     runs = rows.select(RUN_SCHEMA.names)
     experiments = experiments_table(runs, manifest)
     return Metrics(
-        runs,
+        runs.select(PLAIN_COLUMNS),
         experiments,
         saturation_table(experiments, manifest, found),
         distributions_table(rows),
@@ -115,7 +115,7 @@ def tables_of(rows: pa.Table, manifest: Manifest, options: MetricsOptions) -> Me
 
 
 def up_to_date(root: Path, manifest: Manifest, options: MetricsOptions) -> bool:
-    """Whether the tables are there and are of this dataset and these options."""
+    """Whether the tables are there and are of this dataset, these options and this code."""
     try:
         return (root / METRICS_FOLDER / METRICS_STATE).read_text(encoding="utf-8").strip() == _state(manifest, options)
     except OSError:
@@ -131,7 +131,7 @@ def last_options(root: Path) -> MetricsOptions:
 
 
 def _state(manifest: Manifest, options: MetricsOptions) -> str:
-    return json.dumps({"format": _FORMAT, "dataset": manifest.digest(), "options": vars(options)})
+    return json.dumps({"code": measuring_code(), "dataset": manifest.digest(), "options": vars(options)})
 
 
 def measured_rows(
@@ -144,19 +144,24 @@ def measured_rows(
         for part in experiment.parts
     ]
     wanted = tasks or number_of_tasks(spark, sum(weights), _ROWS_PER_TASK)
-    dealt = deal(specs(dataset_folder(root).resolve(), manifest, options), weights, wanted)
-    return run_tasks(spark, dealt, measure_parts, TASK_DDL, report)
+    parts = part_specs(dataset_folder(root).resolve(), manifest, options)
+
+    def series(chosen: Sequence[Spec]) -> pa.Table:
+        return run_tasks(spark, deal(chosen, [1.0] * len(chosen), wanted), series_of_parts, SERIES_DDL, None)
+
+    windows = find_windows(root, manifest, options, parts, series)
+    return run_tasks(spark, deal(with_windows(parts, windows), weights, wanted), measure_parts, TASK_DDL, report)
 
 
-def specs(dataset: Path, manifest: Manifest, options: MetricsOptions) -> list[Spec]:
-    """What tasks have to know of each part."""
+def part_specs(dataset: Path, manifest: Manifest, options: MetricsOptions) -> list[Spec]:
+    """What tasks have to know of each part, but for its window."""
     return [
         {
             "experiment": name,
+            "part": part.number,
             "seeds": part.seeds,
             "files": {operation: str(part.path(dataset, name, operation)) for operation in part.files},
             "duration_ms": experiment.duration_ms,
-            "warmup_ms": options.warmup_ms,
             "cooldown_ms": options.cooldown_ms,
         }
         for name, experiment in manifest.experiments.items()
@@ -164,9 +169,14 @@ def specs(dataset: Path, manifest: Manifest, options: MetricsOptions) -> list[Sp
     ]
 
 
+def with_windows(parts: Sequence[Spec], windows: Mapping[str, Window]) -> list[Spec]:
+    """The same with the window of their experiment."""
+    return [{**spec, "window": asdict(windows[spec["experiment"]])} for spec in parts]
+
+
 def _missing(rows: pa.Table) -> pa.Table:
     """Rows of zeros for classes and operations that other seeds of the experiment have and a run has not: they count in means."""
-    present = rows.select(RUN_SCHEMA.names[:9]).to_pylist()
+    present = rows.select([name for name, _ in (*KEYS, *WINDOW)]).to_pylist()
     groups: dict[str, set[tuple[str, str]]] = {}
     runs: dict[tuple[str, int], dict[str, Any]] = {}
     have: set[tuple[str, int, str, str]] = set()
@@ -177,15 +187,17 @@ def _missing(rows: pa.Table) -> pa.Table:
         have.add((row["experiment"], row["seed"], *key))
     missing = []
     for (experiment, seed), row in runs.items():
-        warmup = Warmup(row["warmup_ms"], row["warmup_settled"])
-        window = Window(row["duration_ms"], warmup, row["warmup_by"], row["warmup_ms"] + row["window_ms"])
+        window = window_of(row)
         for workload_class, operation in sorted(groups[experiment]):
             if (experiment, seed, workload_class, operation) not in have:
                 own = {"experiment": experiment, "seed": seed, "workload_class": workload_class, "operation_type": operation}
-                missing.append({**own, **group_metrics([], window), **window.columns(), "window_ms": row["window_ms"]})
+                missing.append({**own, **group_metrics([], window), **window_columns(window), "window_ms": row["window_ms"]})
     return pa.Table.from_pylist(missing, schema=TASK_SCHEMA)
 
 
 def load_tables(root: Path) -> dict[str, pa.Table]:
     """The tables as they were written, by the name of their view."""
     return {view: pq.read_table(metrics_table(root, name, "parquet")) for view, name in METRICS_TABLES.items()}
+
+
+__all__ = ["Metrics", "MetricsOptions", "check_options", "last_options", "load_tables", "measure", "open_dataset", "up_to_date"]

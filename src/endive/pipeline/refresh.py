@@ -9,16 +9,18 @@ from pathlib import Path
 import pyarrow as pa
 
 from endive.pipeline.consolidate import Sessions, consolidate, new_runs
-from endive.pipeline.metrics import last_options, load_tables, measure, up_to_date
+from endive.pipeline.metrics import MetricsOptions, last_options, load_tables, measure, up_to_date
 from endive.runs.dataset import Manifest, PipelineError, load_manifest
 
 
-def fresh_tables(root: Path, sessions: Sessions) -> tuple[Manifest, dict[str, pa.Table]]:
-    """The manifest and the tables of metrics, measured with the options of the last time. A session is made only if it is needed.
+def fresh_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None = None) -> tuple[Manifest, dict[str, pa.Table]]:
+    """The manifest and the tables of metrics, measured with these options, or with those of the last time.
+
+    A session is made only if it is needed.
 
     Raises PipelineError if no run can be used.
     """
-    manifest, options = load_manifest(root), last_options(root)
+    manifest, options = load_manifest(root), asked or last_options(root)
     if manifest is None or not any(_used(manifest)) or new_runs(root, manifest) or not up_to_date(root, manifest, options):
         with sessions() as spark:
             done = consolidate(root, lambda: nullcontext(spark))

@@ -1,22 +1,22 @@
 """Replications: a configuration run with several seeds on the cores of this machine, each run reduced to its metrics.
 
-What flows in: a document and seeds. What flows out: for each seed the rows that ``metrics/by_run`` would have. The rows of
-transactions are written to a temporary file, measured and forgotten; what is kept are small files of metrics, addressed by the hash
-of the experiment and the seed, so that nothing is run twice. Threads suffice: the compiled engine lets go of Python's lock.
+What is kept are small files of metrics, addressed by the hash of the experiment and the seed, so that nothing is run twice; they
+say which code measured them and in which window, and what other code has measured is not used. Rows of transactions are kept until
+the window of the configuration is known, and for good only where they are asked for. Threads suffice: the compiled engine lets go
+of Python's lock.
 
-    FOLDER/HASH/SEED.json
+    FOLDER/HASH/window.json  SEED.json  (SEED.parquet)
 """
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +24,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from endive.analysis.warmup import Warmup
+from endive.analysis.pairs import Submitted
+from endive.analysis.run_metrics import SUM_COLUMNS, group_metrics, window_of
+from endive.analysis.windows import SERIES_BINS, Window, find_window, given_window
 from endive.config import ConfigError, Document, Problem, build_simulation_config, compute_experiment_hash
-from endive.files import write_text
-from endive.pipeline.measure import LATENCIES, RUN_SCHEMA, SUM_COLUMNS, Leaf, OperationRows, Window, group_metrics, measure_sources
-from endive.pipeline.metrics import MetricsOptions
+from endive.files import whole_file, write_text
+from endive.pipeline.measure import ROW_COLUMNS, RUN_SCHEMA, RunRows, committing_over_time, measure_sources, measuring_code
+from endive.pipeline.windows import MetricsOptions, document_entry_warmup_ms
 from endive.runs.identity import code_version
 from endive.simulation import RESULT_SCHEMA, Simulation
 from endive.simulation.columns import TIME_COLUMNS
 
 _TEXTS = ["status", "workload_class", "abort_reason", "operation_type"]
-_SCHEMA = pa.schema(
-    [RESULT_SCHEMA.field(name) for name in (*_TEXTS, "t_submit", "t_commit", *LATENCIES, *SUM_COLUMNS, *TIME_COLUMNS)]
-)
+_SCHEMA = pa.schema([RESULT_SCHEMA.field(name) for name in ("txn_id", *_TEXTS, *ROW_COLUMNS, *SUM_COLUMNS, *TIME_COLUMNS)])
 """The columns that metrics are made of."""
+WINDOW_SEEDS = 5
+"""The window of a configuration is found from its first seeds, so that it stays the same when seeds are added."""
 Row = Mapping[str, Any]
 
 
@@ -53,112 +55,159 @@ class RunMetrics:
         """The classes and operations that it has."""
         return tuple((row["workload_class"], row["operation_type"]) for row in self.rows)
 
+    @property
+    def window(self) -> Window:
+        """The part of the run that was measured."""
+        return window_of(self.rows[0])
+
     def of(self, workload_class: str, operation: str) -> Row:
         """The metrics of a class and operation; if the run has no such transaction, those of none."""
         for row in self.rows:
             if (row["workload_class"], row["operation_type"]) == (workload_class, operation):
                 return row
-        whole = self.rows[0]
-        warmup = Warmup(whole["warmup_ms"], whole["warmup_settled"])
-        end = whole["warmup_ms"] + whole["window_ms"]
-        return group_metrics([], Window(whole["duration_ms"], warmup, whole["warmup_by"], end))
-
-
-class RunRows(OperationRows):
-    """The file of one run, whose rows of all classes and operations are mixed."""
-
-    def __init__(self, path: Path, seed: int) -> None:
-        self._file = pq.ParquetFile(path, read_dictionary=_TEXTS)
-        self.leaves = list(self._leaves(seed))
-
-    def _leaves(self, seed: int) -> Iterator[Leaf]:
-        keys = self._key_columns()
-        classes, class_names = self._codes("workload_class")
-        operations, operation_names = self._codes("operation_type")
-        pairs = classes * max(len(operation_names), 1) + operations
-        for pair in np.unique(pairs):
-            index = np.flatnonzero(pairs == pair)
-            group, operation = divmod(int(pair), len(operation_names))
-            columns = {name: values[index] for name, values in keys.items()}
-            yield Leaf(seed, class_names[group], operation_names[operation], index, columns)
+        return group_metrics([], self.window)
 
 
 class Replications:
-    """Runs documents and remembers what they came to in ``folder``. ``report`` is told of each run that ends."""
+    """Runs documents and remembers what they came to in ``folder``. ``report`` is told of each run that ends.
+
+    ``keep_rows`` keeps the rows of transactions, so that they can be paired and measured in another window.
+    """
 
     def __init__(
-        self, folder: Path, options: MetricsOptions, *, workers: int | None = None, report: Callable[[int], None] | None = None
+        self,
+        folder: Path,
+        options: MetricsOptions,
+        *,
+        keep_rows: bool = False,
+        workers: int | None = None,
+        report: Callable[[int], None] | None = None,
     ) -> None:
         self._folder = folder
         self._options = options
+        self._keep_rows = keep_rows
         self._workers = workers or os.cpu_count() or 1
         self._report = report or (lambda seed: None)
         self._stop = threading.Event()
         self.runs = 0
         """How many runs it took; those that were found do not count."""
 
-    def measured(self, document: Document, seeds: Sequence[int]) -> tuple[RunMetrics, ...]:
-        """The metrics of a document with these seeds, in their order; what is not there yet is run."""
-        check_window(document, self._options)
+    def measured(self, document: Document, seeds: Sequence[int], window: Window | None = None) -> tuple[RunMetrics, ...]:
+        """The metrics of a document with these seeds, in their order; what is not there yet is run.
+
+        ``window`` is by default the one that the first seeds come to.
+        """
+        chosen = window or self.window(document, seeds)
         experiment = compute_experiment_hash(document)
-        found = {seed: self._kept(experiment, seed) for seed in seeds}
+        found = {seed: self._kept(experiment, seed, chosen) for seed in seeds}
         missing = [seed for seed, metrics in found.items() if metrics is None]
-        if missing:
-            found.update({metrics.seed: metrics for metrics in self._run_all(document, experiment, missing)})
+        self._simulate(document, [seed for seed in missing if not self._rows(experiment, seed).is_file()])
+        for seed in missing:
+            found[seed] = self._measure(experiment, seed, chosen)
+        if not self._keep_rows:
+            for path in (self._folder / experiment).glob("*.parquet"):
+                path.unlink()
         return tuple(metrics for seed in seeds if (metrics := found[seed]) is not None)
 
-    def _run_all(self, document: Document, experiment: str, seeds: Sequence[int]) -> Iterator[RunMetrics]:
+    def window(self, document: Document, seeds: Sequence[int]) -> Window:
+        """The window of a configuration: the one asked for, or the one that its runtimes and its first seeds come to."""
+        check_window(document, self._options)
+        duration, cooldown = document.simulation.duration_ms, self._options.cooldown_ms
+        if self._options.warmup_ms is not None:
+            return given_window(duration, self._options.warmup_ms, cooldown)
+        entry = document_entry_warmup_ms(document)
+        if entry is None or entry > (duration - cooldown) / 2.0:
+            return find_window(duration, cooldown, entry, np.zeros(SERIES_BINS))
+        experiment, first = compute_experiment_hash(document), list(seeds[:WINDOW_SEEDS])
+        made_of = {"code": measuring_code(), "cooldown_ms": cooldown, "seeds": first}
+        path = self._folder / experiment / "window.json"
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if {name: kept[name] for name in made_of} == made_of:
+                return Window(**kept["window"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            pass
+        self._simulate(document, [seed for seed in first if not self._rows(experiment, seed).is_file()])
+        spec = {"duration_ms": duration, "cooldown_ms": cooldown}
+        series = committing_over_time(spec, [RunRows(self._rows(experiment, seed), seed) for seed in first])
+        found = find_window(duration, cooldown, entry, series)
+        write_text(path, json.dumps({**made_of, "window": asdict(found)}) + "\n")
+        return found
+
+    def submitted(self, document: Document, seed: int) -> dict[str, Submitted]:
+        """The transactions of a run by class, in the order of their submission. Needs ``keep_rows``."""
+        rows = RunRows(self._rows(compute_experiment_hash(document), seed), seed)
+        try:
+            return rows.submitted()
+        finally:
+            rows.close()
+
+    def _simulate(self, document: Document, seeds: Sequence[int]) -> None:
+        """Run these seeds and write their rows."""
+        if not seeds:
+            return
         pool = ThreadPoolExecutor(min(self._workers, len(seeds)))
         try:
-            for done in as_completed([pool.submit(self._run, document, experiment, seed) for seed in seeds]):
-                metrics = done.result()
+            for done in as_completed([pool.submit(self._run, document, seed) for seed in seeds]):
                 self.runs += 1
-                self._report(metrics.seed)
-                yield metrics
+                self._report(done.result())
         except BaseException:
             self._stop.set()  # lets runs end that are under way
             raise
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _run(self, document: Document, experiment: str, seed: int) -> RunMetrics:
+    def _run(self, document: Document, seed: int) -> int:
         started = time.perf_counter()
-        config = build_simulation_config(document, seed_override=seed)
-        simulation = Simulation(config)
-        with tempfile.TemporaryDirectory(prefix="endive-") as folder:
-            path = Path(folder) / "rows.parquet"
-            with pq.ParquetWriter(path, _SCHEMA, compression="lz4", use_dictionary=_TEXTS, write_statistics=False) as writer:
+        simulation = Simulation(build_simulation_config(document, seed_override=seed))
+        experiment = compute_experiment_hash(document)
+        with (
+            whole_file(self._rows(experiment, seed)) as path,
+            pq.ParquetWriter(path, _SCHEMA, compression="lz4", use_dictionary=_TEXTS, write_statistics=False) as writer,
+        ):
 
-                def sink(batch: pa.RecordBatch) -> None:
-                    if self._stop.is_set():
-                        raise InterruptedError("stopped")
-                    writer.write_batch(batch.select(_SCHEMA.names))
+            def sink(batch: pa.RecordBatch) -> None:
+                if self._stop.is_set():
+                    raise InterruptedError("stopped")
+                writer.write_batch(batch.select(_SCHEMA.names))
 
-                simulation.stream(sink)
-            spec = {"experiment": experiment, "seeds": [seed], "duration_ms": config.duration_ms, **self._window()}
-            measured = list(measure_sources(spec, [RunRows(path, seed)]))
-        rows = [{name: row.get(name) for name in RUN_SCHEMA.names} for row in measured]
-        self._keep(experiment, seed, rows, simulation.engine, time.perf_counter() - started)
+            simulation.stream(sink)
+            about = {"seed": seed, "engine": simulation.engine, "seconds": round(time.perf_counter() - started, 3)}
+            writer.add_key_value_metadata({"endive.run": json.dumps(about)})
+        return seed
+
+    def _measure(self, experiment: str, seed: int, window: Window) -> RunMetrics:
+        path = self._rows(experiment, seed)
+        about = json.loads(pq.read_metadata(path).metadata[b"endive.run"])
+        spec = {"experiment": experiment, "seeds": [seed], "window": asdict(window)}
+        measured = measure_sources(spec, [RunRows(path, seed)])
+        rows = [{name: _plain(row.get(name)) for name in RUN_SCHEMA.names} for row in measured]
+        self._keep(experiment, about, window, rows)
         return RunMetrics(seed, tuple(rows))
 
-    def _window(self) -> dict[str, float | None]:
-        return {"warmup_ms": self._options.warmup_ms, "cooldown_ms": self._options.cooldown_ms}
+    def _rows(self, experiment: str, seed: int) -> Path:
+        return self._folder / experiment / f"{seed}.parquet"
 
     def _path(self, experiment: str, seed: int) -> Path:
         return self._folder / experiment / f"{seed}.json"
 
-    def _keep(self, experiment: str, seed: int, rows: Sequence[Row], engine: str, seconds: float) -> None:
-        about = {"experiment": experiment, "seed": seed, "code_version": code_version(), "engine": engine}
-        kept = {**about, "seconds": round(seconds, 3), "window": self._window(), "rows": rows}
-        write_text(self._path(experiment, seed), json.dumps(kept) + "\n")
+    def _keep(self, experiment: str, about: Row, window: Window, rows: Sequence[Row]) -> None:
+        made_by = {"code_version": code_version(), "measured_by": measuring_code(), "window": asdict(window)}
+        kept = {"experiment": experiment, **about, **made_by, "rows": rows}
+        write_text(self._path(experiment, about["seed"]), json.dumps(kept) + "\n")
 
-    def _kept(self, experiment: str, seed: int) -> RunMetrics | None:
-        """What is known of a run; None if it was not run yet, or measured otherwise."""
+    def _kept(self, experiment: str, seed: int, window: Window) -> RunMetrics | None:
+        """What is known of a run; None if it was not run yet, or measured by other code or in another window."""
         try:
             kept = json.loads(self._path(experiment, seed).read_text(encoding="utf-8"))
-            return RunMetrics(seed, tuple(kept["rows"])) if kept["window"] == self._window() else None
+            same = kept["measured_by"] == measuring_code() and Window(**kept["window"]) == window
+            return RunMetrics(seed, tuple(kept["rows"])) if same else None
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def check_window(document: Document, options: MetricsOptions) -> None:

@@ -18,28 +18,37 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
-from endive.analysis.intervals import FEWEST_SEEDS, half_widths
-from endive.analysis.saturation import LoadPoint, saturation
+from endive.analysis.estimates import FEWEST_SEEDS, Estimate, half_widths
+from endive.analysis.over_seeds import SHARES, at_least, at_most, estimate_metric
+from endive.analysis.run_metrics import ALL, BOUNDS, COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW, METRICS, PERCENTILES, RATES
+from endive.analysis.saturation import Backlog, LoadPoint, backlog_grows, saturation
 from endive.files import whole_file
-from endive.pipeline.measure import ALL, METRICS, RUN_SCHEMA
 from endive.runs.dataset import Manifest, PipelineError
 from endive.runs.parameters import Value, column_name, column_types, parameter_array, varying
 
 _GROUP = ["experiment", "workload_class", "operation_type"]
-_OVER_SEEDS = (*METRICS, "warmup_ms")
+_MEANS = tuple(name for name in (*METRICS, "warmup_ms") if name not in (*SHARES, *PERCENTILES))
+_NEEDED = {"transactions", "committed", "in_flight", "commits_in_window", COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW}
+_NEEDED |= {*PERCENTILES, *BOUNDS}
 _INTERVAL_OF_ARRIVALS = re.compile(r"_(inter_arrival_(scale|mean|value)|periodic_interval_ms)$")
 _DURATION = "param_simulation_duration_ms"
 _LOAD = re.compile(r"_(rate|inter_arrival_(scale|mean|value))$")
 
 
 def experiments_table(runs: pa.Table, manifest: Manifest) -> pa.Table:
-    """Means over seeds, half widths of their 95 % intervals (``_hw``), and the parameters; those that vary come first."""
+    """Metrics over seeds and the parameters; those that vary come first.
+
+    A metric has the half width of its 95 % interval (``_hw``) and, if it can be missing, in how many seeds it is there (``_n``).
+    Shares have both ends as well (``_low``, ``_high``), percentiles the bounds that the seeds leave.
+    """
     options = pc.VarianceOptions(ddof=1)
     grouped = runs.group_by(_GROUP, use_threads=False).aggregate(
         [
             ("seed", "count_distinct"),
             ("warmup_settled", "min"),
-            *((name, function, chosen) for name in _OVER_SEEDS for function, chosen in _functions(options)),
+            ("warmup_by", "first"),
+            *((name, "max") for name in ("duration_ms", "window_ms", "needed_ms")),
+            *((name, function, chosen) for name in _MEANS for function, chosen in _functions(options)),
         ]
     )
     grouped = grouped.sort_by([(name, "ascending") for name in _GROUP])
@@ -55,9 +64,12 @@ def experiments_table(runs: pa.Table, manifest: Manifest) -> pa.Table:
     columns["n_seeds"] = grouped.column("seed_count_distinct")
     columns["few_seeds"] = pc.less(grouped.column("seed_count_distinct"), FEWEST_SEEDS)
     columns["warmup_settled"] = grouped.column("warmup_settled_min")
-    for name in _OVER_SEEDS:
-        columns[name] = grouped.column(f"{name}_mean")
-        columns[f"{name}_hw"] = _half_widths(grouped, name)
+    columns["warmup_by"] = grouped.column("warmup_by_first")
+    columns |= {name: grouped.column(f"{name}_max") for name in ("duration_ms", "window_ms", "needed_ms")}
+    judged = _judged(runs, list(zip(*(grouped.column(name).to_pylist() for name in _GROUP), strict=True)))
+    for name in (*METRICS, "warmup_ms"):
+        columns |= _mean_columns(grouped, name) if name in _MEANS else {each: judged[each] for each in _judged_names(name)}
+    columns |= {name: judged[name] for name in ("backlog_grows", "saturated")}
     columns |= {name: parameter_array(name, types[name], parameters) for name in types if name not in changing}
     return pa.table(columns)
 
@@ -68,10 +80,63 @@ def _functions(options: pc.VarianceOptions) -> Iterator[tuple[str, Any]]:
     yield "count", None
 
 
-def _half_widths(grouped: pa.Table, name: str) -> pa.Array:
+def _mean_columns(grouped: pa.Table, name: str) -> dict[str, Any]:
+    """The mean over seeds, and its half width by Student's t."""
     deviations = grouped.column(f"{name}_stddev").to_numpy(zero_copy_only=False)
     counts = grouped.column(f"{name}_count").to_numpy()
-    return pa.array(half_widths(np.asarray(deviations, np.float64), counts), pa.float64(), from_pandas=True)
+    widths = pa.array(half_widths(np.asarray(deviations, np.float64), counts), pa.float64(), from_pandas=True)
+    found = {name: grouped.column(f"{name}_mean"), f"{name}_hw": widths}
+    return {**found, f"{name}_n": grouped.column(f"{name}_count")} if name in RATES else found
+
+
+def _judged_names(name: str) -> tuple[str, ...]:
+    """The columns of a metric that is no plain mean."""
+    ends = (at_least(name), at_most(name)) if name in PERCENTILES else (f"{name}_low", f"{name}_high")
+    return (name, f"{name}_hw", f"{name}_n", *ends)
+
+
+def _judged(runs: pa.Table, groups: Sequence[tuple[str, str, str]]) -> dict[str, pa.Array]:
+    """Shares, percentiles and saturation over seeds, for each experiment, class and operation."""
+    names = [name for name in runs.column_names if name in _NEEDED]
+    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {group: [] for group in groups}
+    for row in runs.select([*_GROUP, *names]).to_pylist():
+        rows[row["experiment"], row["workload_class"], row["operation_type"]].append(row)
+    columns: dict[str, list[Any]] = {}
+    for group in groups:
+        found: dict[str, Any] = {}
+        for name in (*SHARES, *PERCENTILES):
+            found |= _estimate_columns(name, estimate_metric(rows[group], name))
+        point = load_point(0.0, rows[group])
+        found |= {"backlog_grows": point.grows, "saturated": point.reason}
+        for name, value in found.items():
+            columns.setdefault(name, []).append(value)
+    kinds = {"backlog_grows": pa.bool_(), "saturated": pa.string()}
+    return {name: pa.array(values, kinds.get(name, _kind(name))) for name, values in columns.items()}
+
+
+def _kind(name: str) -> pa.DataType:
+    return pa.int64() if name.endswith("_n") else pa.float64()
+
+
+def _estimate_columns(name: str, found: Estimate | None) -> dict[str, float | None]:
+    if found is None:
+        return {each: 0 if each.endswith("_n") else None for each in _judged_names(name)}
+    value = found.mean if found.kind == "number" else None
+    ends = (found.low, found.high) if found.kind != "number" or name in SHARES else (None, None)
+    width = found.half_width if found.kind == "number" else None
+    return dict(zip(_judged_names(name), (value, width, found.n, *ends), strict=True))
+
+
+def load_point(load: float, rows: Sequence[Mapping[str, Any]]) -> LoadPoint:
+    """What the runs of a configuration say of whether it carries its load."""
+    backlogs = [Backlog(tuple(row[COMMITTING_IN_WINDOW]), tuple(row[ENTERED_IN_WINDOW])) for row in rows if row["transactions"]]
+    return LoadPoint(
+        load,
+        estimate_metric(rows, "success_high"),
+        estimate_metric(rows, "throughput_ratio"),
+        backlog_grows(backlogs),
+        sum(row["transactions"] for row in rows),
+    )
 
 
 @dataclass(frozen=True)
@@ -159,16 +224,7 @@ _CURVE: Sequence[tuple[str, pa.DataType]] = (
 
 
 def _curve(rows: list[dict[str, Any]], axis: LoadAxis) -> dict[str, Any]:
-    points = {
-        axis.load(row[axis.column]): LoadPoint(
-            axis.load(row[axis.column]),
-            row["success_rate"],
-            row["throughput_ratio"],
-            row["success_rate_hw"],
-            row["throughput_ratio_hw"],
-        )
-        for row in rows
-    }
+    points = {axis.load(row[axis.column]): _stored_point(axis.load(row[axis.column]), row) for row in rows}
     found = saturation(list(points.values()))
     seeds = min(row["n_seeds"] for row in rows)
     return {
@@ -188,6 +244,15 @@ def _curve(rows: list[dict[str, Any]], axis: LoadAxis) -> dict[str, Any]:
     }
 
 
+def _stored_point(load: float, row: Mapping[str, Any]) -> LoadPoint:
+    """A point of a curve from the row of an experiment."""
+    success, ratio = (
+        None if row[name] is None else Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], row[f"{name}_n"])
+        for name in ("success_high", "throughput_ratio")
+    )
+    return LoadPoint(load, success, ratio, bool(row["backlog_grows"]), round(row["transactions"] * row["n_seeds"]))
+
+
 def write_table(table: pa.Table, folder: Path, name: str) -> None:
     """A table as Parquet and CSV, each whole or not at all."""
     with whole_file(folder / f"{name}.csv") as temporary:
@@ -196,4 +261,4 @@ def write_table(table: pa.Table, folder: Path, name: str) -> None:
         pq.write_table(table, temporary, compression="zstd")
 
 
-__all__ = ["RUN_SCHEMA", "LoadAxis", "experiments_table", "load_axis", "saturation_table", "write_table"]
+__all__ = ["LoadAxis", "experiments_table", "load_axis", "saturation_table", "write_table"]

@@ -1,7 +1,4 @@
-"""The answer of a study in words: what a reader would say who had looked at all the figures.
-
-What flows in: the tables of metrics. What flows out: sentences, the most important first, and warnings about how far to trust them.
-"""
+"""The answer of a study in words: what a reader would say who had looked at all the figures; and how far to trust it."""
 
 from __future__ import annotations
 
@@ -10,17 +7,21 @@ from typing import Any
 
 import pandas as pd
 
-from endive.analysis.saturation import LEAST_SUCCESS, LEAST_THROUGHPUT, crossing
+from endive.analysis.crossings import crossing
+from endive.analysis.estimates import Estimate
+from endive.analysis.run_metrics import window_of
+from endive.analysis.saturation import LEAST_SUCCESS, LEAST_THROUGHPUT
 from endive.report import words
 from endive.report.phrases import between, count, duration, known, listed, measured, percent, short, times
 from endive.report.study import ALL, Study
+from endive.report.windows import overload_in_words, percentile_in_words, success_in_words, window_in_words, window_warning
 
 Row = dict[Any, Any]
 _ALIKE = 1.05
 """Numbers that differ by less than this factor are not called different."""
 _CANNOT = 0.05
 """A class of which fewer commit than this cannot commit."""
-_MANY_IN_FLIGHT = 0.05
+_MEDIAN, _TAIL = "time_to_commit_p50_ms", "time_to_commit_p99_ms"
 _FAR_MORE = 10.0
 _READS = {"manifest_list_reads_per_txn": "manifest lists", "manifest_file_reads_per_txn": "manifests"}
 _MOST, _MUCH = f"{100 * LEAST_SUCCESS:g} %", f"{100 * LEAST_THROUGHPUT:g} %"
@@ -41,17 +42,23 @@ def _of_one(row: Row) -> Iterator[str]:
     yield (
         f"{measured(row['throughput_per_s'], row['throughput_per_s_hw'])} commits/s of "
         f"{measured(row['offered_per_s'], row['offered_per_s_hw'])} offered transactions/s"
-        + (
-            f"; {percent(row['success_rate'])} of the transactions commit."
-            if known(row["success_rate"])
-            else "; none has finished."
-        )
+        + (f"; {_success(row)} of those that entered commit." if known(row["success_high"]) else "; none has entered.")
     )
-    if known(row["commit_latency_p50_ms"]):
-        yield (
-            f"Half of the commits take at most {duration(row['commit_latency_p50_ms'])}, "
-            f"99 % at most {duration(row['commit_latency_p99_ms'])}, after {short(row['retries_per_txn'])} retries on average."
-        )
+    if known(row["success_high"]):
+        half, most = percentile_in_words(row, _MEDIAN), percentile_in_words(row, _TAIL)
+        told = f"Time to commit of all that entered: half {_within(half)}, 99 % {_within(most)}"
+        yield f"{told}, after {short(row['retries_per_txn'])} retries on average."
+
+
+def _within(time: str) -> str:
+    """``within 2 s``, ``never``, ``in more than 2 s``."""
+    if time in ("never", "-"):
+        return {"never": "never", "-": "not known"}[time]
+    return f"in more than {time.removeprefix('> ')}" if time.startswith(">") else f"within {time}"
+
+
+def _success(row: Row) -> str:
+    return success_in_words(row["success_low"], row["success_high"])
 
 
 def _of_loads(study: Study, totals: list[Row]) -> list[str]:
@@ -105,25 +112,25 @@ def _threshold(curve: Row, study: Study, who: str) -> str:
     at = curve["saturation_load"]
     if curve["bound"] == "above":
         return _sentence(f"{who}the load is carried up to {_load(study, at)}, the highest load tried: {_MOST} or more commit.")
-    fails = (
-        f"fewer than {_MOST} of transactions commit"
-        if curve["reason"] == "success"
-        else f"less than {_MUCH} of the offered load is committed"
-    )
+    fails = {
+        "success": f"fewer than {_MOST} of transactions commit",
+        "throughput": f"less than {_MUCH} of the offered load is committed",
+        "backlog": "more enter than leave, and the number that is committing grows",
+    }[curve["reason"]]
     if curve["bound"] == "at_or_below":
         return _sentence(f"{who}already at {_load(study, at)}, the lowest load tried, {fails}.")
     return _sentence(f"{who}above {_load(study, at)}{between(curve['saturation_low'], curve['saturation_high'])} {fails}.")
 
 
 def _latency_over_loads(study: Study, by_series: dict[str, list[Row]], chosen: list[Row]) -> Iterator[str]:
-    name = "commit_latency_p50_ms"
+    name = _MEDIAN
     if len(chosen) == 1:
         rows = [row for row in by_series[chosen[0]["series"]] if known(row[name])]
         if len(rows) > 1:
             low, high = min(rows, key=lambda row: row["x"]), max(rows, key=lambda row: row["x"])
             yield (
-                f"The median commit latency is {duration(low[name])} at {_load(study, low['x'])} and {duration(high[name])} at "
-                f"{_load(study, high['x'])}, where 1 % take more than {duration(high['commit_latency_p99_ms'])}."
+                f"The median time to commit is {duration(low[name])} at {_load(study, low['x'])} and {duration(high[name])} at "
+                f"{_load(study, high['x'])}, where 99 % commit {_within(percentile_in_words(high, _TAIL))}."
             )
         return
     common = set.intersection(*({row["x"] for row in rows if known(row[name])} for rows in by_series.values()))
@@ -138,10 +145,10 @@ def _spread(rows: list[Row], name: str, labels: list[str]) -> str:
     ranked = sorted(zip(rows, labels, strict=True), key=lambda pair: pair[0][name])
     (low, fast), (high, slow) = ranked[0], ranked[-1]
     if high[name] < low[name] * _ALIKE:
-        return f"the median commit latency is about {duration(high[name])} in all configurations"
+        return f"the median time to commit is about {duration(high[name])} in all configurations"
     factor = f", {times(high[name] / low[name])} as much," if low[name] > 0.0 else ""
     return (
-        f"the median commit latency is lowest with {fast} ({duration(low[name])}) and highest{factor} with {slow} "
+        f"the median time to commit is lowest with {fast} ({duration(low[name])}) and highest{factor} with {slow} "
         f"({duration(high[name])})"
     )
 
@@ -159,19 +166,19 @@ def _of_configurations(study: Study, totals: list[Row]) -> list[str]:
         ]
     else:
         sentences = [f"Throughput is about {short(most)} commits/s in all {len(totals)} configurations."]
-    finished = [row for row in totals if known(row["success_rate"])]
-    failing = [row for row in finished if row["success_rate"] < LEAST_SUCCESS]
+    finished = [row for row in totals if known(row["success_high"])]
+    failing = [row for row in finished if row["success_high"] < LEAST_SUCCESS]
     if failing:
-        lowest = min(failing, key=lambda row: row["success_rate"])
+        lowest = min(failing, key=lambda row: row["success_high"])
         sentences.append(
             f"In {len(failing)} of {len(totals)} configurations fewer than {_MOST} of transactions commit; "
-            f"fewest with {_point(study, lowest)}: {percent(lowest['success_rate'])}."
+            f"fewest with {_point(study, lowest)}: {_success(lowest)}."
         )
     elif finished:
         sentences.append(f"In all of them {_MOST} of transactions or more commit.")
-    timed = [row for row in totals if known(row["commit_latency_p50_ms"])]
+    timed = [row for row in totals if known(row[_MEDIAN])]
     if timed:
-        sentences.append(_sentence(_spread(timed, "commit_latency_p50_ms", [_point(study, row) for row in timed]) + "."))
+        sentences.append(_sentence(_spread(timed, _MEDIAN, [_point(study, row) for row in timed]) + "."))
     return [*sentences, *_time(study, [best] if best is worst else [best, worst])]
 
 
@@ -198,16 +205,16 @@ def _classes(study: Study) -> Iterator[str]:
     fine: list[str] = []
     failing: list[tuple[float, list[str]]] = []
     for name in study.classes:
-        rows = [row for row in _rows(study, name) if known(row["success_rate"])]
-        lowest = min(rows, key=lambda row: row["success_rate"], default=None)
+        rows = [row for row in _rows(study, name) if known(row["success_high"])]
+        lowest = min(rows, key=lambda row: row["success_high"], default=None)
         if lowest is None:
-            failing.append((0.0, [f"None of the transactions of {name} has finished."]))
-        elif lowest["success_rate"] >= LEAST_SUCCESS:
+            failing.append((0.0, [f"None of the transactions of {name} has entered."]))
+        elif lowest["success_high"] >= LEAST_SUCCESS:
             fine.append(name)
-        elif not _has_load(study) and any(row["success_rate"] >= LEAST_SUCCESS for row in rows):
-            failing.append((lowest["success_rate"], _here_and_not_there(study, name, rows)))
+        elif not _has_load(study) and any(row["success_high"] >= LEAST_SUCCESS for row in rows):
+            failing.append((lowest["success_high"], _here_and_not_there(study, name, rows)))
         else:
-            failing.append((lowest["success_rate"], [_failing(study, name, rows, lowest)]))
+            failing.append((lowest["success_high"], [_failing(study, name, rows, lowest)]))
     for _, sentences in sorted(failing):
         yield from sentences
     if fine and failing:
@@ -216,9 +223,9 @@ def _classes(study: Study) -> Iterator[str]:
 
 def _here_and_not_there(study: Study, name: str, rows: list[Row]) -> list[str]:
     """A class that commits in some configurations and not in others, and what the difference is."""
-    through = [row for row in rows if row["success_rate"] >= LEAST_SUCCESS]
-    held_up = sorted((row for row in rows if row["success_rate"] < LEAST_SUCCESS), key=lambda row: row["success_rate"])
-    fails = listed([f"{percent(row['success_rate'])} with {_point(study, row)}" for row in held_up])
+    through = [row for row in rows if row["success_high"] >= LEAST_SUCCESS]
+    held_up = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
+    fails = listed([f"{_success(row)} with {_point(study, row)}" for row in held_up])
     told = f"{_sentence(name)} commits with {listed([_point(study, row) for row in through])}, but only {fails}."
     base = {kind: max(row[kind] for row in through) for kind in _READS}
     causes = []
@@ -230,18 +237,31 @@ def _here_and_not_there(study: Study, name: str, rows: list[Row]) -> list[str]:
 
 
 def _failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
-    success = lowest["success_rate"]
+    success = _success(lowest)
     where = "" if len(_totals(study)) == 1 else f" with {_point(study, lowest)}"
-    told = f"Of {name}, only {percent(success)} commit{where}"
-    if success < _CANNOT:
-        told = f"{_sentence(name)} cannot commit{where}: {percent(success)} of its transactions get through"
+    told = f"Of {name}, only {success} commit{where}"
+    if lowest["success_high"] < _CANNOT:
+        told = f"{_sentence(name)} cannot commit{where}: {success} of its transactions get through"
     if not _has_load(study):
         return f"{told}."
     own = sorted((row for row in rows if row["series"] == lowest["series"]), key=lambda row: row["x"])
-    found = crossing([row["x"] for row in own], [row["success_rate"] for row in own], LEAST_SUCCESS)
-    if found is None or found[1]:
+    found = crossing([(row["x"], _estimate(row, "success_high")) for row in own], LEAST_SUCCESS, falling=True)
+    if found is None or found.bound != "crossed":
         return f"{told}."
-    return f"{told}, and fewer than {_MOST} above {_load(study, found[0])}."
+    return f"{told}, and fewer than {_MOST} above {_load(study, found.load)}."
+
+
+def _estimate(row: Row, share: str) -> Estimate:
+    return Estimate(row[share], row[f"{share}_low"], row[f"{share}_high"], int(row[f"{share}_n"]))
+
+
+def window_sentence(study: Study) -> str:
+    """What was cut of the runs."""
+    windows = {window_in_words(window_of(row)): window_of(row) for row in _totals(study)}
+    if len(windows) == 1:
+        return next(iter(windows))
+    cuts = sorted(window.start_ms for window in windows.values())
+    return f"What is cut as warm-up differs between configurations: from {duration(cuts[0])} to {duration(cuts[-1])}."
 
 
 def warnings_of(study: Study) -> list[str]:
@@ -255,10 +275,7 @@ def _warnings(study: Study, totals: list[Row]) -> Iterator[str]:
         yield f"Only {count(max(row['n_seeds'] for row in few), 'seed')}: intervals need 3 or more to say something."
     elif few:
         yield f"{len(few)} of {len(totals)} experiments have fewer than 3 seeds: their intervals say little."
-    unsettled = sum(not row["warmup_settled"] for row in totals)
-    if unsettled:
-        which = "The run" if len(totals) == 1 else f"{unsettled} of {len(totals)} experiments"
-        yield f"{which} did not settle, or {'is' if unsettled == 1 else 'are'} too short to tell; a longer duration makes it surer."
+    yield from _windows(study, totals)
     for bound, state, advice in (
         ("above", "carried the highest load tried", "higher"),
         ("at_or_below", "failed at the lowest load tried already", "lower"),
@@ -266,11 +283,26 @@ def _warnings(study: Study, totals: list[Row]) -> Iterator[str]:
         n = int((study.saturation["bound"] == bound).sum()) if not study.saturation.empty else 0
         if n:
             yield f"{count(n, 'configuration')} {state}: where saturation begins, only {advice} loads tell."
-    running = [row for row in totals if row["in_flight"] > _MANY_IN_FLIGHT * row["transactions"]]
-    if running:
-        share = max(row["in_flight"] / row["transactions"] for row in running)
-        which = "of the transactions" if len(totals) == 1 else f"of the transactions in {len(running)} of {len(totals)} experiments"
-        yield f"Up to {percent(share)} {which} were still running at the end; a longer duration makes throughput surer."
+
+
+def _windows(study: Study, totals: list[Row]) -> Iterator[str]:
+    """What is overloaded, and what is too short; a longer run is of no help to an overload."""
+    over = [(row, told) for row in totals if (told := overload_in_words(row)) is not None]
+    if over and len(totals) == 1:
+        yield _sentence(over[0][1])
+    elif over:
+        worst = max(over, key=lambda each: each[0]["in_flight"] / each[0]["transactions"])
+        yield f"{len(over)} of {len(totals)} experiments are overloaded; with {_point(study, worst[0])}, {worst[1]}"
+    carried = [row for row in totals if row["saturated"] is None]
+    short_runs = [(row, told) for row in carried if (told := window_warning(window_of(row))) is not None]
+    if short_runs and len(totals) == 1:
+        yield short_runs[0][1]
+    elif short_runs:
+        longest = max((row for row, _ in short_runs), key=lambda row: row["needed_ms"])
+        yield (
+            f"{len(short_runs)} of {len(totals)} experiments are too short to settle: up to {duration(longest['needed_ms'])} are "
+            f"needed, with {_point(study, longest)}."
+        )
 
 
 def _totals(study: Study) -> list[Row]:

@@ -1,36 +1,47 @@
-"""A against B: the same metrics of both, seed by seed, their differences, and conditions on B.
+"""A against B: the same metrics of both in one window, seed by seed, and transaction by transaction; and conditions on B.
 
-What flows in: the metrics of the runs of A and of B. What flows out: a ``Comparison`` of every metric and class, and a
-``Judgement`` of every condition. Runs of the same seed are paired; see ``endive.analysis.paired``.
+Runs of the same seed are paired; see ``endive.analysis.paired`` and ``endive.analysis.pairs``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from endive.analysis.estimates import Estimate
-from endive.analysis.intervals import CONFIDENCE, FEWEST_SEEDS
-from endive.analysis.paired import Difference, better, paired_difference, unpaired_difference, verdict
-from endive.analysis.thresholds import ALL, Condition, Verdict, shown
+from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, Estimate
+from endive.analysis.over_seeds import SHARES, estimate_metric
+from endive.analysis.paired import (
+    Difference,
+    better,
+    least_rate_width,
+    least_share_width,
+    paired_difference,
+    unpaired_difference,
+    with_least_width,
+)
+from endive.analysis.pairs import Pairs, Submitted, pair_run
+from endive.analysis.run_metrics import ALL, PERCENTILES
+from endive.analysis.thresholds import Condition, Verdict, shown
+from endive.analysis.windows import Window
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
 from endive.pipeline.frontier_study import estimate_of, values_of
 from endive.pipeline.local import LocalRun, measure_here
+from endive.pipeline.measure import RunRows
 from endive.pipeline.metrics import MetricsOptions
 from endive.pipeline.replications import RunMetrics
+from endive.report.differences import metric_name, verdict
 from endive.report.places import RunPlace, find_place
 from endive.runs.stored import find_experiments
 
 METRICS = (
     "throughput_per_s",
     "success_rate",
-    "commit_latency_p50_ms",
-    "commit_latency_p99_ms",
-    "total_latency_p50_ms",
-    "total_latency_p99_ms",
+    "time_to_commit_p50_ms",
+    "time_to_commit_p95_ms",
+    "time_to_commit_p99_ms",
     "retries_per_txn",
     "overhead",
 )
@@ -39,12 +50,16 @@ METRICS = (
 
 @dataclass(frozen=True)
 class Side:
-    """A or B: what it is, its runs in order of their seeds, and the code that made them."""
+    """A or B: what it is, its runs in order of their seeds, and the code that made them.
+
+    ``submitted`` gives the transactions of a seed by class, in the order of their submission.
+    """
 
     source: str
     name: str
     runs: tuple[RunMetrics, ...]
     code_version: str
+    submitted: Callable[[int], Mapping[str, Submitted]] | None = None
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -56,9 +71,14 @@ class Side:
         """The classes and operations that any of its runs has."""
         return frozenset(group for run in self.runs for group in run.groups)
 
+    @property
+    def window(self) -> Window:
+        """The part of its runs that was measured."""
+        return self.runs[0].window
 
-def stored_side(source: str, options: MetricsOptions) -> Side:
-    """The finished runs of an experiment on disk.
+
+def stored_side(source: str, options: MetricsOptions, window: Window | None = None) -> Side:
+    """The finished runs of an experiment on disk, measured in a window, by default that of its own.
 
     ``source`` is its directory, a directory that holds it alone, ``ROOT#NAME`` (the beginning of a name is enough), or a run.
     """
@@ -70,12 +90,21 @@ def stored_side(source: str, options: MetricsOptions) -> Side:
         place = find_place(_experiment(source, Path(root), name))
     told = place.runs[0].provenance
     label = place.name.replace(", ", "-").replace(" ", "-")
-    measured, _ = measure_here(label, label, [_local(run) for run in place.runs], options)
+    measured, _ = measure_here(label, label, [_local(run) for run in place.runs], options, window)
     rows: dict[int, list[dict[str, Any]]] = {}
     for row in measured.runs.to_pylist():
         rows.setdefault(row["seed"], []).append(row)
     runs = tuple(RunMetrics(seed, tuple(rows[seed])) for seed in sorted(rows))
-    return Side(source, place.name, runs, str(told.get("code_version", "")))
+    files = {run.seed: run.results for run in place.runs}
+    return Side(source, place.name, runs, str(told.get("code_version", "")), lambda seed: _submitted(files[seed], seed))
+
+
+def _submitted(results: Path, seed: int) -> Mapping[str, Submitted]:
+    rows = RunRows(results, seed)
+    try:
+        return rows.submitted()
+    finally:
+        rows.close()
 
 
 def _local(run: RunPlace) -> LocalRun:
@@ -95,27 +124,52 @@ def _experiment(source: str, root: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric of one class and operation."""
+    """One metric of one class and operation. A percentile that is no number on a side has no ``difference``."""
 
     metric: str
     workload_class: str
     operation: str
-    difference: Difference
+    a: Estimate
+    b: Estimate
+    difference: Difference | None
 
     @property
     def better(self) -> bool | None:
         """Whether B is better; None if that cannot be told."""
-        return better(self.metric, self.difference)
+        if self.difference is not None:
+            return better(self.metric, self.difference)
+        if self.a.low > self.b.high:
+            return True
+        return False if self.b.low > self.a.high else None
+
+    @property
+    def told(self) -> bool:
+        """Whether there is a difference beyond doubt."""
+        return self.better is not None if self.difference is None else self.difference.told
 
     @property
     def verdict(self) -> str:
         """In words."""
-        return verdict(self.metric, self.difference)
+        if self.difference is not None:
+            return verdict(self.metric, self.difference)
+        if self.a.kind == self.b.kind == "never":
+            return "never, in A and in B"
+        sides = f"A {estimate_in_words(self.metric, self.a)}, B {estimate_in_words(self.metric, self.b)}"
+        which = {True: "shorter in B", False: "longer in B", None: "no difference can be told"}[self.better]
+        return f"{which}: {sides}"
+
+
+def estimate_in_words(metric: str, found: Estimate) -> str:
+    """A value with its unit, as a bound or as never where it is no number."""
+    return f"> {shown(metric, found.low)}" if found.kind == "bound" else shown(metric, found.mean)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A condition on B: whether it holds for the mean, and what the interval says. Without an estimate it counts as holding."""
+    """A condition on B: whether it holds for the mean, and what the interval says.
+
+    Without an estimate nothing is known, and a gate that knows nothing does not open: ``holds`` is true.
+    """
 
     condition: Condition
     estimate: Estimate | None
@@ -127,7 +181,7 @@ class Judgement:
         """In a sentence."""
         text = self.condition.text
         if self.estimate is None:
-            return f"{text}: nothing of it could be measured in B, which counts as holding"
+            return f"{text}: nothing of it could be measured in B, so that it is not met"
         told = "holds" if self.holds else "does not hold"
         metric, found = self.condition.metric, self.estimate
         if self.condition.relative:
@@ -184,17 +238,57 @@ def compare(a: Side, b: Side, pairing: Pairing, metrics: Sequence[str] = METRICS
     classes = sorted(name for name, operation in a.groups & b.groups if operation == ALL and name != ALL)
     for workload_class in (ALL, *(classes if len(classes) > 1 else ())):
         for metric in metrics:
-            found = _difference(a, b, pairing, metric, workload_class, ALL)
-            if found is not None:
-                yield Comparison(metric, workload_class, ALL, found)
+            sides = [estimate_metric(_rows(side, pairing, workload_class, ALL), metric) for side in (a, b)]
+            if sides[0] is not None and sides[1] is not None:
+                numbers = all(side is not None and side.kind == "number" for side in sides)
+                found = _difference(a, b, pairing, metric, workload_class, ALL) if numbers else None
+                if found is not None or metric in PERCENTILES:
+                    yield Comparison(metric, workload_class, ALL, sides[0], sides[1], found)
+
+
+def _rows(side: Side, pairing: Pairing, workload_class: str, operation: str) -> list[Mapping[str, Any]]:
+    """The metrics of the runs that are compared."""
+    return [run.of(workload_class, operation) for run in side.runs if pairing.seeds is None or run.seed in pairing.seeds]
 
 
 def _difference(a: Side, b: Side, pairing: Pairing, metric: str, workload_class: str, operation: str) -> Difference | None:
     of_a, of_b = (values_of(side.runs, metric, workload_class, operation) for side in (a, b))
     if pairing.seeds is None:
-        return unpaired_difference(list(of_a.values()), list(of_b.values())) if of_a and of_b else None
-    seeds = [seed for seed in pairing.seeds if seed in of_a and seed in of_b]
-    return paired_difference([of_a[seed] for seed in seeds], [of_b[seed] for seed in seeds]) if seeds else None
+        found = unpaired_difference(list(of_a.values()), list(of_b.values())) if of_a and of_b else None
+    else:
+        seeds = [seed for seed in pairing.seeds if seed in of_a and seed in of_b]
+        found = paired_difference([of_a[seed] for seed in seeds], [of_b[seed] for seed in seeds]) if seeds else None
+    if found is None:
+        return None
+    rows = [_rows(side, pairing, workload_class, operation) for side in (a, b)]
+    if metric in SHARES:
+        width = (found.half_width or 0.0) + (sum(map(_doubt, rows)) if metric == "success_rate" else 0.0)
+        fewest = min(sum(row["transactions"] for row in side) for side in rows)
+        return with_least_width(found, max(width, least_share_width(fewest)))
+    if metric.endswith("_per_s"):
+        return with_least_width(found, least_rate_width(a.window.length_ms / 1000.0 * min(len(side) for side in rows)))
+    return found
+
+
+def _doubt(rows: Sequence[Mapping[str, Any]]) -> float:
+    """Half the range that the unfinished leave for success."""
+    unfinished, entered = (float(sum(row[name] for row in rows)) for name in ("in_flight", "transactions"))
+    return unfinished / max(1.0, entered) / 2.0
+
+
+def pair_transactions(a: Side, b: Side, pairing: Pairing) -> dict[str, Pairs | None] | None:
+    """Pairs of the same transactions by class, summed over seeds; None of a class that cannot be paired in some seed.
+
+    None if the seeds do not pair either.
+    """
+    if pairing.seeds is None or a.submitted is None or b.submitted is None:
+        return None
+    found: dict[str, Pairs | None] = {}
+    for seed in pairing.seeds:
+        for name, pairs in pair_run(a.submitted(seed), b.submitted(seed), a.window).items():
+            before = found.get(name, Pairs())
+            found[name] = None if before is None or pairs is None else before + pairs
+    return found
 
 
 def judge(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Judgement:
@@ -226,15 +320,11 @@ def in_short(comparisons: Sequence[Comparison]) -> str:
     names = {True: "better in", False: "worse in"}
     parts = []
     for which, words in names.items():
-        metrics = [_name(each.metric) for each in whole if each.better is which]
+        metrics = [metric_name(each.metric).removesuffix(" rate") for each in whole if each.better is which]
         if metrics:
             parts.append(f"{words} {', '.join(metrics)}")
     if not parts:
         return "No difference between A and B can be told."
-    same = [_name(each.metric) for each in whole if not each.difference.told]
+    same = [metric_name(each.metric).removesuffix(" rate") for each in whole if not each.told]
     rest = f"; no difference can be told in {', '.join(same)}" if same else ""
     return f"B is {' and '.join(parts)}{rest}."
-
-
-def _name(metric: str) -> str:
-    return metric.removesuffix("_ms").removesuffix("_per_s").removesuffix("_per_txn").removesuffix("_rate").replace("_", " ")

@@ -14,7 +14,7 @@ from typing import Any
 import tomli_w
 
 from endive.report import words
-from endive.report.answer import answer_of, warnings_of
+from endive.report.answer import answer_of, warnings_of, window_sentence
 from endive.report.figure import Figure
 from endive.report.page import Page
 from endive.report.phrases import count, number
@@ -64,7 +64,7 @@ def about(study: Study) -> str:
     told = study.provenance()
     return (
         f"{count(told['experiments'], 'configuration')}, {count(told['runs'], 'run')}, "
-        f"{count(told['transactions'], 'simulated transaction')}"
+        f"{count(told['transactions'], 'simulated transaction')}. {window_sentence(study)}"
     )
 
 
@@ -144,7 +144,6 @@ def provenance(study: Study, records: Sequence[Record]) -> dict[str, str]:
     told = study.provenance()
     started = sorted(_all(records, "started"))
     dependencies = sorted({f"{name} {version}" for r in records for name, version in r.get("dependencies", {}).items()})
-    warmup = study.runs["warmup_by"].map({"mser5": "found for each run by MSER-5", "given": "given"}).unique()
     found = {
         "Endive": ", ".join(_all(records, "endive_version")),
         "code": study.code_version,
@@ -152,7 +151,7 @@ def provenance(study: Study, records: Sequence[Record]) -> dict[str, str]:
         "engine": ", ".join(_all(records, "engine")),
         "seeds": ranges(told["seeds"]),
         "runs": f"{told['runs']:,} of {told['experiments']:,} experiments, {told['transactions']:,} transactions",
-        "warm-up": ", ".join(warmup),
+        "warm-up": window_sentence(study),
         "simulated": started[0] if len(started) == 1 else f"{started[0]} to {started[-1]}" if started else "",
         "time taken": f"{sum(record.get('wall_time_s', 0.0) for record in records):,.1f} s of simulating",
         "Python": ", ".join(_all(records, "python")),

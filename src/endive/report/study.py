@@ -124,10 +124,14 @@ def load_study(
     path: Path | str,
     *,
     load: str | None = None,
+    warmup_ms: float | None = None,
+    cooldown_ms: float | None = None,
     code_version: str | None = None,
     sessions: Sessions | None = None,
 ) -> Study:
     """The study at a path; what is not measured yet is measured, by Spark if it is a directory of experiments.
+
+    ``warmup_ms`` and ``cooldown_ms`` are by default those with which a directory of experiments was measured last.
 
     ``load`` names the parameter that is drawn from left to right; by default it is the rate that varies. ``code_version`` chooses,
     by a part of its name, among results of several versions. Raises ReportError if there is nothing to show.
@@ -135,9 +139,10 @@ def load_study(
     place = find_place(Path(path))
     try:
         if place.kind == "sweep":
-            manifest, tables = fresh_tables(place.path, sessions or _on_this_machine)
+            asked = None if warmup_ms is cooldown_ms is None else MetricsOptions(warmup_ms, cooldown_ms or 0.0)
+            manifest, tables = fresh_tables(place.path, sessions or _on_this_machine, asked)
         else:
-            manifest, tables = _of_runs(place)
+            manifest, tables = _of_runs(place, MetricsOptions(warmup_ms, cooldown_ms or 0.0))
         manifest, tables = _of_one_version(place.path, manifest, tables, code_version)
         axis = choose_axis(manifest, load)
     except PipelineError as error:
@@ -157,12 +162,12 @@ def _on_this_machine() -> Any:
     return spark_session(SparkOptions())
 
 
-def _of_runs(place: Place) -> tuple[Manifest, dict[str, pa.Table]]:
+def _of_runs(place: Place, options: MetricsOptions) -> tuple[Manifest, dict[str, pa.Table]]:
     """The tables of the runs of one configuration."""
     runs = [LocalRun(run.seed, run.results, run.provenance_file, run.config) for run in place.runs]
     label = place.runs[0].label
     name = place.path.resolve().name if place.kind == "experiment" else label
-    measured, manifest = measure_here(name, label, runs, MetricsOptions())
+    measured, manifest = measure_here(name, label, runs, options)
     return manifest, {name: getattr(measured, name) for name in METRICS_TABLES}
 
 

@@ -19,6 +19,8 @@ from endive.workload.selectors import (
 )
 
 DEFAULT_CLASS = "default"
+ALL_CLASSES = "all"
+"""What totals over all classes are called; no class may have this name."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class WorkloadClass:
     """From when on nothing more is submitted."""
 
     def __post_init__(self) -> None:
+        if self.name == ALL_CLASSES:
+            raise ValueError(f"a class cannot be called {ALL_CLASSES!r}: that is what totals over all classes are called")
         weights = list(self.operations.values())
         if not weights or not (min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf):
             raise ValueError(f"class {self.name!r}: at least one operation needs a weight above 0, and none may be negative")

@@ -55,9 +55,9 @@ def sustainable_throughput(study: Study) -> Figure:
         data,
         name="sustainable_throughput",
         title=f"Sustainable {axis_word(study)} by configuration",
-        definition=f"The first {axis_word(study)} at which success falls below 99 % or throughput below 95 % of the offered load, "
-        "interpolated between the loads that were measured. Lines are 95 % intervals over seeds, left out where the loads do not "
-        "bound them. \u2265: not reached at the highest load; \u2264: already at the lowest.",
+        definition=f"The first {axis_word(study)} at which success falls below 99 %, throughput below 95 % of the offered load, or "
+        "the number that is committing grows, interpolated between the loads that were measured. Lines are 95 % intervals, left "
+        "out where the loads do not bound them. \u2265: not reached at the highest load; \u2264: already at the lowest.",
         kind="bars",
         x=Axis("series", "configuration", "category"),
         y=fitting(Axis("y", f"sustainable {axis_word(study)}" + (f" ({unit})" if unit else "")), data),

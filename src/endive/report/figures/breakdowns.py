@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from endive.analysis.saturation import crossing
+from endive.analysis.crossings import Crossing, crossing
+from endive.analysis.estimates import Estimate
 from endive.report import words
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.figures.common import (
@@ -98,7 +99,7 @@ def frontier(study: Study) -> Figure:
         further=_crossings(study, data),
         name="frontier",
         title=f"Who can still commit: {', '.join(others)}, by {axis_word(study)}",
-        definition=f"Success of {', '.join(others)} (committed / (committed + aborted)) against the {axis_word(study)}. "
+        definition=f"Success of {', '.join(others)} (committed share of those that entered) against the {axis_word(study)}. "
         f"Below 95 % a class counts as un-committable. {INTERVAL}",
         kind="line",
         x=x,
@@ -113,34 +114,31 @@ def _where(study: Study, data: pd.DataFrame) -> Iterator[Threshold]:
     """The load at which a lone curve falls below the threshold, with the loads at which the ends of its interval do."""
     if data.groupby(["member", "series"]).ngroups > 1:
         return
-    curve = data.sort_values("x")
-    found = crossing(list(curve["x"]), list(curve["y"]), COMMITTABLE)
-    if found is not None and not found[1]:
-        low, high = _interval(curve)
-        yield Threshold(found[0], place_label(study, found[0], named=False), "x", low, high)
+    found = _crossing(data)
+    if found.bound == "crossed":
+        yield Threshold(found.load, place_label(study, found.load, named=False), "x", found.low, found.high)
 
 
-def _interval(curve: pd.DataFrame) -> tuple[float | None, float | None]:
-    """Where the lower and the upper end of the interval of success fall below the threshold; None where they do not."""
-    known = curve.dropna(subset=["low", "high"])
-    if len(known) < len(curve):
-        return None, None
-    low, high = (crossing(list(known["x"]), list(known[end]), COMMITTABLE) for end in ("low", "high"))
-    return (None if low is None else low[0]), (None if high is None or high[1] else high[0])
+def _crossing(curve: pd.DataFrame) -> Crossing:
+    """Where a curve of success falls below the threshold, and where the ends of its interval do."""
+    rows = curve[["x", "y", "low", "high"]].to_numpy(float)
+    found = crossing([(x, Estimate(y, low, high, 2)) for x, y, low, high in rows], COMMITTABLE, falling=True)
+    assert found is not None
+    return found
 
 
 def _crossings(study: Study, data: pd.DataFrame) -> list[str]:
     """Where each curve falls below the threshold, in words."""
     found = []
     for (member, series), curve in data.sort_values("x").groupby(["member", "series"], sort=False):
-        where = crossing(list(curve["x"]), list(curve["y"]), COMMITTABLE)
-        last = place_label(study, float(curve["x"].max()), named=True)
-        if where is None:
-            found.append(f"{member}, {series}: above 95 % up to {last}.")
-        elif where[1]:
-            found.append(f"{member}, {series}: below 95 % already at {place_label(study, where[0], named=True)}.")
+        where = _crossing(curve)
+        at = place_label(study, where.load, named=True)
+        if where.bound == "above":
+            found.append(f"{member}, {series}: above 95 % up to {at}.")
+        elif where.bound == "at_or_below":
+            found.append(f"{member}, {series}: below 95 % already at {at}.")
         else:
-            low, high = (None if end is None else place_label(study, end, named=False) for end in _interval(curve))
+            low, high = (None if end is None else place_label(study, end, named=False) for end in (where.low, where.high))
             within = f" (95 % interval {low or 'below all loads'} to {high or 'above all loads'})" if low or high else ""
-            found.append(f"{member}, {series}: below 95 % from {place_label(study, where[0], named=True)}{within}.")
+            found.append(f"{member}, {series}: below 95 % from {at}{within}.")
     return found

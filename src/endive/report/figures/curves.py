@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from endive.analysis.percentiles import PERCENTS
 from endive.analysis.saturation import LEAST_SUCCESS
 from endive.report.figure import Axis, Figure, Reference, Scale, Threshold
 from endive.report.figures.common import (
@@ -25,7 +26,6 @@ from endive.report.figures.common import (
 )
 from endive.report.figures.missing import NotInStudyError
 from endive.report.study import Study
-from endive.simulation.summary import PERCENTILES
 
 EVERYTHING_COMMITS = "everything commits"
 
@@ -61,30 +61,30 @@ def throughput_load(study: Study) -> Figure:
 
 
 def latency_throughput(study: Study) -> Figure:
-    """Percentiles of commit latency against throughput: a panel for each percentile, a curve for each configuration."""
+    """Percentiles of the time to commit against throughput: a panel for each percentile, a curve for each configuration."""
     study_axis(study)
     rows = study.totals()
     throughput = with_interval(rows, study.metric("throughput_per_s"))
     rows = rows.assign(throughput=throughput["y"], throughput_low=throughput["low"], throughput_high=throughput["high"])
     panels = [
-        with_interval(rows, study.metric(f"commit_latency_p{percent}_ms")).assign(percentile=f"p{percent}")
-        for percent in PERCENTILES
+        with_interval(rows, study.metric(f"time_to_commit_p{percent}_ms")).assign(percentile=f"p{percent}") for percent in PERCENTS
     ]
     columns = ["percentile", "throughput", "throughput_low", "throughput_high", "y", "low", "high"]
     data = tidy(pd.concat(panels), columns).dropna(subset=["y"])
     if data.empty:
-        raise NotInStudyError("nothing was committed")
+        raise NotInStudyError("no percentile of the time to commit is a number")
     return of_configurations(
         study,
         rows,
         data,
         name="latency_throughput",
-        title="Commit latency against throughput",
-        definition="Percentiles of the commit latency of committed transactions (from the end of the work to the commit) against "
-        f"commits per second; points of a curve follow each other by {axis_word(study)}. {INTERVAL}",
+        title="Time to commit against throughput",
+        definition="Percentiles of the time to commit over all transactions that entered, an abort counting as never, against "
+        f"commits per second; points of a curve follow each other by {axis_word(study)}. Percentiles that are never reached, or "
+        f"of which only a bound is known, are left out. {INTERVAL}",
         kind="line",
         x=fitting(Axis("throughput", "throughput (commits/s)"), data),
-        y=Axis("y", "commit latency (ms)", "log"),
+        y=Axis("y", "time to commit (ms)", "log"),
         facet="percentile",
         x_low="throughput_low",
         x_high="throughput_high",

@@ -1,0 +1,221 @@
+"""The metrics of one run: what the transactions of a class and operation, or of several, come to in a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from endive.analysis.cohort import Flags, Floats, Outcome, Transactions, committing, entries
+from endive.analysis.over_seeds import at_least, at_most
+from endive.analysis.percentiles import PERCENTS, plain_percentiles, quantiles, times_to_commit
+from endive.analysis.saturation import BACKLOG_PARTS
+from endive.analysis.windows import Window
+from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS
+from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
+from endive.workload.classes import ALL_CLASSES
+
+ALL = ALL_CLASSES
+"""The class, and the operation, of totals; no class can be called so."""
+ABORT_REASONS = (MAX_RETRIES_EXCEEDED, COMMIT_TIMEOUT, VALIDATION_EXCEPTION)
+SUM_COLUMNS = (*COUNT_COLUMNS, *IO_COLUMNS)
+LATENCIES = ("commit_latency", "total_latency")
+"""Of the committed transactions of the cohort."""
+TIME_TO_COMMIT = "time_to_commit"
+"""Of the whole cohort."""
+PERCENTILES = tuple(f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES) for percent in PERCENTS)
+
+COUNTS = (
+    "transactions",
+    "committed",
+    "aborted",
+    "in_flight",
+    "commits_in_window",
+    "working",
+    *(f"aborted_{reason}" for reason in ABORT_REASONS),
+)
+"""Of the cohort, but for ``commits_in_window``, and ``working``: those of the whole run that never entered."""
+RATES = (
+    "offered_per_s",
+    "throughput_per_s",
+    "throughput_ratio",
+    "success_rate",
+    "success_low",
+    "success_high",
+    "mean_committing",
+    "retries_per_txn",
+    "overhead",
+    *PERCENTILES,
+    *(f"{name}_mean_ms" for name in LATENCIES),
+    *(f"mean_{name}" for name in TIME_COLUMNS),
+    *(f"{name}_per_txn" for name in IO_COLUMNS),
+)
+BOUNDS = tuple(bound(name) for name in PERCENTILES for bound in (at_least, at_most))
+"""Ends of percentiles; infinity stands for never."""
+METRICS = (*COUNTS, *SUM_COLUMNS, *RATES)
+
+SLOWER = (*(k / 20 for k in range(20, 2, -1)), *(k / 10**tail for tail in (2, 3, 4) for k in range(10, 1, -1)), 1e-4)
+"""The shares of transactions for which a distribution tells how slow they are at least: dense where the tail is."""
+TIME_BINS = 60
+"""Equal parts of a run's duration in which commits are counted."""
+CURVES = {"commit_latency": "commit_latency_slower_ms", "total_latency": "total_latency_slower_ms"}
+"""Lists that a row carries beside its numbers; tables of their own are made of them."""
+COMMITS_OVER_TIME = "commits_over_time"
+COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW = "committing_in_window", "entered_in_window"
+"""The number of committing transactions, and entries, in equal parts of the window."""
+
+
+@dataclass
+class Leaf:
+    """The rows of one run, class and operation, and what they come to once their window is known.
+
+    ``index`` says which rows of a file they are; ``reasons`` are flags by reason of abort, ``latencies`` columns by name.
+    """
+
+    seed: int
+    workload_class: str
+    operation: str
+    index: slice | npt.NDArray[np.int64]
+    rows: Transactions
+    reasons: dict[str, Flags]
+    latencies: dict[str, Floats]
+    counts: dict[str, int] = field(default_factory=dict)
+    sums: dict[str, float] = field(default_factory=dict)
+    waits: tuple[Floats, Flags, Flags] = field(default_factory=lambda: (np.zeros(0), np.zeros(0, np.bool_), np.zeros(0, np.bool_)))
+    over_time: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(TIME_BINS, np.int64))
+    committing: Floats = field(default_factory=lambda: np.zeros(BACKLOG_PARTS))
+    entered: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BACKLOG_PARTS, np.int64))
+    inside: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    done: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def look_through(self, window: Window) -> None:
+        """Count the cohort, keep its times, and let go of the rows."""
+        rows = self.rows
+        self.inside = rows.cohort(window)
+        self.done = self.inside & rows.committed
+        self.counts = {
+            "transactions": int(self.inside.sum()),
+            "committed": int(self.done.sum()),
+            "aborted": int((self.inside & rows.aborted).sum()),
+            "commits_in_window": rows.commits_in(window),
+            "working": int((~rows.entered).sum()),
+            **{f"aborted_{reason}": int((self.inside & flags).sum()) for reason, flags in self.reasons.items()},
+        }
+        self.counts["in_flight"] = self.counts["transactions"] - self.counts["committed"] - self.counts["aborted"]
+        self.waits = ((rows.end_ms - rows.entry_ms)[self.inside], rows.committed[self.inside], rows.aborted[self.inside])
+        self.latencies = {name: values[self.done] for name, values in self.latencies.items()}
+        self.over_time, _ = np.histogram(rows.end_ms[rows.committed], bins=TIME_BINS, range=(0.0, window.duration_ms))
+        edges = np.linspace(window.start_ms, window.end_ms, BACKLOG_PARTS + 1)
+        self.committing, self.entered = committing(rows, edges), entries(rows, edges)
+        commit, total = (self.latencies[name] for name in LATENCIES)
+        self.sums["overhead"] = float(np.divide(commit, total, out=np.zeros_like(commit), where=total > 0.0).sum())
+        self.rows, self.reasons = rows.take(np.zeros(0, np.int64)), {}
+
+    def add(self, name: str, values: npt.NDArray[Any]) -> None:
+        """Sum a column: times over what was committed, counts over all of the cohort."""
+        chosen = self.done if name in TIME_COLUMNS else self.inside
+        self.sums[name] = values[self.index][chosen].sum().item()
+
+
+def run_rows(leaves: Sequence[Leaf], window: Window) -> dict[tuple[str, str], dict[str, Any]]:
+    """The metrics of a run by class and operation, with totals."""
+    groups: dict[tuple[str, str], set[int]] = {(ALL, ALL): set()}
+    for number, leaf in enumerate(leaves):
+        for key in product((leaf.workload_class, ALL), (leaf.operation, ALL)):
+            groups.setdefault(key, set()).add(number)
+    by_members: dict[tuple[int, ...], dict[str, Any]] = {}
+    rows = {}
+    for key, members in sorted(groups.items()):
+        numbers = tuple(sorted(members))
+        if numbers not in by_members:
+            by_members[numbers] = group_metrics([leaves[number] for number in numbers], window)
+        rows[key] = {**window_columns(window), **by_members[numbers]}
+    return rows
+
+
+def window_columns(window: Window) -> dict[str, Any]:
+    """What a row says of its window."""
+    return {
+        "duration_ms": window.duration_ms,
+        "warmup_ms": window.start_ms,
+        "warmup_by": window.chosen_by,
+        "warmup_settled": window.settled,
+        "window_ms": window.length_ms,
+        "needed_ms": window.needed_ms,
+    }
+
+
+def window_of(row: Any) -> Window:
+    """The window that a row speaks of."""
+    end = row["warmup_ms"] + row["window_ms"]
+    return Window(row["duration_ms"], row["warmup_ms"], end, row["warmup_by"], row["warmup_settled"], row["needed_ms"])
+
+
+def group_metrics(leaves: Sequence[Leaf], window: Window) -> dict[str, Any]:
+    """The metrics of some leaves of a run together; None where there is nothing to measure."""
+    counts = {name: sum(leaf.counts[name] for leaf in leaves) for name in COUNTS}
+    sums = {name: sum(leaf.sums[name] for leaf in leaves) for name in (*SUM_COLUMNS, *TIME_COLUMNS, "overhead")}
+    entered, committed = counts["transactions"], counts["committed"]
+    outcome = Outcome(entered, committed, counts["aborted"])
+    seconds = window.length_ms / 1000.0
+    inside = sum((leaf.committing for leaf in leaves), np.zeros(BACKLOG_PARTS))
+    return {
+        **counts,
+        **{name: sums[name] for name in SUM_COLUMNS},
+        "offered_per_s": entered / seconds,
+        "throughput_per_s": counts["commits_in_window"] / seconds,
+        "throughput_ratio": _ratio(counts["commits_in_window"], entered),
+        "success_rate": outcome.success,
+        "success_low": outcome.success_low,
+        "success_high": outcome.success_high,
+        "mean_committing": float(inside.mean()),
+        "retries_per_txn": _ratio(sums["n_retries"], entered),
+        "overhead": _ratio(sums["overhead"], committed),
+        **_times_to_commit(leaves),
+        **_latencies(leaves),
+        **{f"mean_{name}": _ratio(sums[name], committed) for name in TIME_COLUMNS},
+        **{f"{name}_per_txn": _ratio(sums[name], entered) for name in IO_COLUMNS},
+        COMMITS_OVER_TIME: sum((leaf.over_time for leaf in leaves), np.zeros(TIME_BINS, np.int64)),
+        COMMITTING_IN_WINDOW: inside,
+        ENTERED_IN_WINDOW: sum((leaf.entered for leaf in leaves), np.zeros(BACKLOG_PARTS, np.int64)),
+    }
+
+
+_SHARES = [percent / 100.0 for percent in PERCENTS]
+
+
+def _times_to_commit(leaves: Sequence[Leaf]) -> dict[str, Any]:
+    columns = [_joined([leaf.waits[place] for leaf in leaves]) for place in range(3)]
+    found = times_to_commit(columns[0], columns[1].astype(np.bool_), columns[2].astype(np.bool_), _SHARES)
+    return _named(TIME_TO_COMMIT, found)
+
+
+def _latencies(leaves: Sequence[Leaf]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in LATENCIES:
+        values = _joined([leaf.latencies[name] for leaf in leaves])
+        found |= _named(name, plain_percentiles(values, _SHARES))
+        if len(values):
+            found[f"{name}_mean_ms"] = float(values.mean())
+            found[CURVES[name]] = quantiles(np.sort(values), [1.0 - share for share in SLOWER])
+    return found
+
+
+def _joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return np.concatenate([np.zeros(0), *arrays])
+
+
+def _named(name: str, percentiles: Sequence[Any]) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for percent, each in zip(PERCENTS, percentiles, strict=True):
+        metric = f"{name}_p{percent}_ms"
+        found |= {metric: each.value, at_least(metric): each.at_least, at_most(metric): each.at_most}
+    return found
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
