@@ -23,7 +23,7 @@ def parse(text: str, *, relative: bool = False) -> Condition:
         ("commit_latency_p99 > 2_000", "commit_latency_p99_ms", ">", 2000.0, "all", "all"),
         ("throughput < 5/s", "throughput_per_s", "<", 5.0, "all", "all"),
         ("throughput < 30/min", "throughput_per_s", "<", 0.5, "all", "all"),
-        ("p99(ingest) > 500ms", "commit_latency_p99_ms", ">", 500.0, "ingest", "all"),
+        ("p99(ingest) > 500ms", "time_to_commit_p99_ms", ">", 500.0, "ingest", "all"),
         ("total_p95(a-b_1) >= 1.5 min", "total_latency_p95_ms", ">=", 90_000.0, "a-b_1", "all"),
         ("retries > 3", "retries_per_txn", ">", 3.0, "all", "all"),
         ("overhead > 12.5 %", "overhead", ">", 0.125, "all", "all"),
@@ -57,7 +57,7 @@ def test_a_condition_may_be_relative_to_a() -> None:
         ("success < -1", "a condition is METRIC"),
         ("success < 99", "did you leave out the % sign?"),
         ("success < 99 ms", "success_rate is no matter of 'ms'; it takes %"),
-        ("p99 > 2 sec", "commit_latency_p99_ms is no matter of 'sec'; it takes ms, s, min, h"),
+        ("p99 > 2 sec", "time_to_commit_p99_ms is no matter of 'sec'; it takes ms, s, min, h"),
         ("throughput < 95%", "throughput_per_s is no matter of '%'; it takes /s, /min"),
         ("retries > 3 s", "it takes no unit"),
         ("sucess < 99%", "there is no metric 'sucess'; did you mean 'success'?"),
@@ -114,4 +114,4 @@ def test_every_metric_has_a_kind_and_can_be_shown() -> None:
 
 def test_the_subject_names_what_is_measured() -> None:
     assert parse("success(compaction, validated_overwrite) < 95%").subject == "success_rate(compaction, validated_overwrite)"
-    assert parse("p99 > 2s").subject == "commit_latency_p99_ms"
+    assert parse("p99 > 2s").subject == "time_to_commit_p99_ms"

@@ -63,7 +63,7 @@ def test_json_is_all_there_is_on_stdout() -> None:
     result = invoke("run", "run.toml", "--json")
     data = strict(result.stdout)
     assert result.exit_code == 0
-    assert set(data) == {"results", "rows", "summary", "provenance"}
+    assert set(data) == {"results", "rows", "window", "warnings", "metrics", "summary", "provenance"}
     assert data["rows"] == pq.read_table(data["results"]).num_rows
     assert data["summary"]["total"]["transactions"] == data["rows"]
     assert result.stderr == ""
@@ -138,8 +138,8 @@ def test_no_name_is_broken_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("COLUMNS", "80")
     lines = invoke("run", "run.toml").stdout.splitlines()
     assert max(len(line) for line in lines) <= 80
-    assert sum(line.startswith("validated_overwrite ") for line in lines) == 2
-    assert sum(line.startswith("all ") for line in lines) == 2
+    assert sum(line.startswith("validated_overwrite ") for line in lines) == 3
+    assert sum(line.startswith("all ") for line in lines) == 3
 
 
 def test_there_is_no_progress_bar_without_a_terminal(here: Path) -> None:

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from endive.analysis.run_metrics import SLOWER, TIME_BINS, quantiles
+from endive.analysis.percentiles import quantiles
+from endive.analysis.run_metrics import SLOWER, TIME_BINS
 from endive.pipeline.local import LocalRun, measure_here
 from endive.pipeline.metrics import Metrics, MetricsOptions
 from tests.pipeline.runs import DURATION_MS, document, run_all
@@ -52,7 +53,7 @@ def test_distributions_are_means_of_quantiles(measured: Metrics, experiment: Pat
     table = measured.distributions.to_pandas()
     table = table[(table.workload_class == workload_class) & (table.operation_type == "all")]
     assert list(table.slower_share) == list(SLOWER)
-    window = [rows[rows.t_submit >= WARMUP_MS] for rows in rows_of(experiment, workload_class)]
+    window = [rows[rows.t_commit_start >= WARMUP_MS] for rows in rows_of(experiment, workload_class)]
     for latency in ("commit_latency", "total_latency"):
         by_seed = np.array([np.quantile(rows[latency], 1.0 - np.array(SLOWER)) for rows in window])
         assert np.allclose(table[f"{latency}_ms"], by_seed.mean(axis=0), rtol=1e-12)

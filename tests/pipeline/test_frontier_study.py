@@ -160,7 +160,7 @@ def test_a_wrong_study_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 def run_of(seed: int, success: float | None, committed: int, aborted: int) -> RunMetrics:
-    counts = {"transactions": committed + aborted, "committed": committed, "aborted": aborted}
+    counts = {"transactions": committed + aborted, "committed": committed, "aborted": aborted, "in_flight": 0}
     return RunMetrics(seed, ({"workload_class": "all", "operation_type": "all", "success_rate": success, **counts},))
 
 
@@ -180,11 +180,10 @@ def test_a_load_is_estimated_with_the_same_seeds(config: Path, tmp_path: Path) -
     assert few is not None
     assert more is not None
     assert (few.n, more.n) == (2, 3)
-    assert len(list((tmp_path / "runs").rglob("*.json"))) == 3
+    assert len(list((tmp_path / "runs").rglob("?.json"))) == 3
 
 
-def test_a_run_too_short_for_the_class_is_an_error(config: Path, tmp_path: Path) -> None:
+def test_a_run_too_short_for_the_class_has_no_estimate(config: Path, tmp_path: Path) -> None:
     config.write_text(CONFIG.replace("closed = { clients = 2 }", "periodic = { interval_ms = 50_000, phase_ms = 50_000 }"))
     evaluate = Evaluator(ask(config), Replications(tmp_path / "runs", MetricsOptions()))
-    with pytest.raises(ConfigError, match=r"no transaction of success_rate\(maintenance\) at workload.ingest.rate = 4"):
-        evaluate(4.0, 2)
+    assert evaluate(4.0, 2) is None

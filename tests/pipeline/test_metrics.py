@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from scipy import stats
+from scipy import optimize, stats
 
+from endive.analysis.over_seeds import SHARES, estimate_metric
+from endive.analysis.run_metrics import RATES
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.metrics import Metrics, MetricsOptions, load_tables, measure
 from endive.pipeline.query import query
@@ -55,46 +57,80 @@ def dataset(finished_experiments: Path, spark: SparkSession, tmp_path_factory: p
     return root
 
 
-def naive_warmup(rows: pd.DataFrame, end_ms: float) -> float:
-    """Both series by hand: latencies in order of submission, commits in 500 bins of time."""
-    done = rows[rows.status == "committed"].sort_values(["t_submit", "t_commit"])
-    if len(done) < 50:
-        return 0.0
-    cut, _ = naive_mser5(list(done.commit_latency))
-    by_latency = done.t_submit.iloc[cut] if cut else 0.0
-    edges = [end_ms * i / 500 for i in range(501)]
-    counts = [((done.t_commit >= low) & (done.t_commit < high)).sum() for low, high in pairwise(edges)]
-    by_commits = naive_mser5([float(count) for count in counts])[0] * end_ms / 500
-    return float(min(max(by_latency, by_commits), end_ms / 2))
+def naive_entry_warmup(rate: float) -> float:
+    """Ingest works for a lognormal time with mean 500 and sigma 0.5, upkeep, every 900 ms, for 1,500 ms."""
+    ingest = stats.lognorm(0.5, scale=500.0 * math.exp(-0.125))
+    upkeep = 1000.0 / 900.0
+
+    def entering(t: float) -> float:
+        return rate * float(ingest.cdf(t)) + (upkeep if t >= 1500.0 else 0.0) - 0.95 * (rate + upkeep)
+
+    return 1500.0 if entering(1500.0) >= 0.0 > entering(1499.9) else float(optimize.brentq(entering, 0.0, 60_000.0))
+
+
+def naive_warmup(runs: list[pd.DataFrame], rate: float, end_ms: float) -> float:
+    """From where entries are stationary, MSER-5 on how many are committing in 300 parts of the run, all seeds together."""
+    least, width = naive_entry_warmup(rate), end_ms / 300
+    inside = np.zeros(300)
+    for rows in runs:
+        entered = rows[rows.t_commit_start >= 0]
+        ends = entered.t_submit + entered.total_latency
+        for part in range(300):
+            overlap = np.minimum(ends, (part + 1) * width) - np.maximum(entered.t_commit_start, part * width)
+            inside[part] += overlap.clip(lower=0.0).sum() / width
+    first = math.ceil(least / width)
+    cut, _ = naive_mser5([float(value) for value in inside[first:]])
+    return min((first + cut) * width, end_ms / 2) if cut else least
+
+
+def naive_time_to_commit(entered: pd.DataFrame, end_ms: float, share: float) -> float:
+    """The value of the place in order, an abort being never; where something is unfinished it has to lie within its bounds."""
+    if len(entered) < 5 / (1 - share) or (entered.status == "in_flight").sum() > len(entered) * (1 - share) / 2:
+        return math.nan
+    waits = [
+        row.t_commit - row.t_commit_start if row.status == "committed" else math.inf if row.status == "aborted" else None
+        for row in entered.itertuples()
+    ]
+    known = sorted(math.inf if wait is None else wait for wait in waits)
+    return known[math.ceil(share * len(known) - 1e-9) - 1] if None not in waits else -1.0
 
 
 def naive_metrics(rows: pd.DataFrame, start_ms: float, end_ms: float) -> dict[str, float]:
     """SPEC section 7, word for word."""
-    window = rows[(rows.t_submit >= start_ms) & (rows.t_submit <= end_ms)]
+    window = rows[(rows.t_commit_start >= start_ms) & (rows.t_commit_start <= end_ms)]
     committed, aborted = window[window.status == "committed"], window[window.status == "aborted"]
+    unfinished = int((window.status == "in_flight").sum())
     all_committed = rows[rows.status == "committed"]
     in_time = ((all_committed.t_commit >= start_ms) & (all_committed.t_commit <= end_ms)).sum()
     seconds = (end_ms - start_ms) / 1000
-    nan = math.nan
+    nan, n = math.nan, len(window)
     found: dict[str, Any] = {
-        "transactions": len(window),
+        "transactions": n,
         "committed": len(committed),
         "aborted": len(aborted),
-        "in_flight": (window.status == "in_flight").sum(),
+        "in_flight": unfinished,
+        "working": (rows.t_commit_start < 0).sum(),
         "throughput_per_s": in_time / seconds,
-        "offered_per_s": len(window) / seconds,
-        "throughput_ratio": in_time / len(window) if len(window) else nan,
-        "success_rate": len(committed) / (len(committed) + len(aborted)) if len(committed) + len(aborted) else nan,
+        "offered_per_s": n / seconds,
+        "throughput_ratio": in_time / n if n else nan,
+        "success_low": len(committed) / n if n else nan,
+        "success_high": (len(committed) + unfinished) / n if n else nan,
+        "success_rate": (len(committed) + unfinished / 2) / n if n else nan,
         "retries_per_txn": window.n_retries.mean(),
         "overhead": (committed.commit_latency / committed.total_latency).mean(),
         "aborted_validation_exception": (aborted.abort_reason == "validation_exception").sum(),
         "aborted_max_retries_exceeded": (aborted.abort_reason == "max_retries_exceeded").sum(),
         "aborted_commit_timeout": (aborted.abort_reason == "commit_timeout").sum(),
     }
+    for percent in (50, 95):
+        value = naive_time_to_commit(window, end_ms, percent / 100)
+        if value != -1.0:
+            found[f"time_to_commit_p{percent}_ms"] = value if math.isfinite(value) else nan
     for latency in ("commit_latency", "total_latency"):
         found[f"{latency}_mean_ms"] = committed[latency].mean()
         for percent in (50, 95, 99):
-            found[f"{latency}_p{percent}_ms"] = committed[latency].quantile(percent / 100)
+            enough = len(committed) >= 5 / (1 - percent / 100) - 1e-9
+            found[f"{latency}_p{percent}_ms"] = committed[latency].quantile(percent / 100) if enough else nan
     found |= {f"mean_{name}": committed[name].mean() for name in TIMES}
     found |= {name: window[name].sum() for name in (*ACCESSES, "n_retries", "n_restarts", "false_conflicts", "real_conflicts")}
     found |= {f"{name}_per_txn": window[name].mean() for name in ACCESSES}
@@ -103,17 +139,20 @@ def naive_metrics(rows: pd.DataFrame, start_ms: float, end_ms: float) -> dict[st
 
 def naive_runs(root: Path, warmup_ms: float | None, cooldown_ms: float) -> dict[tuple[str, int, str, str], dict[str, float]]:
     found = {}
-    for path in sorted(root.glob("mixed-*/*/results.parquet")):
-        rows = pq.read_table(path).to_pandas()
-        end = DURATION_MS - cooldown_ms
-        start = naive_warmup(rows, end) if warmup_ms is None else warmup_ms
-        for cls, operation in product(("all", *rows.workload_class.unique()), ("all", *rows.operation_type.unique())):
-            chosen = rows[
-                ((rows.workload_class == cls) | (cls == "all")) & ((rows.operation_type == operation) | (operation == "all"))
-            ]
-            if len(chosen):
-                key = (path.parent.parent.name, int(path.parent.name), cls, operation)
-                found[key] = {"warmup_ms": start, **naive_metrics(chosen, start, end)}
+    end = DURATION_MS - cooldown_ms
+    for experiment in sorted(root.glob("mixed-*")):
+        runs = {int(path.parent.name): pq.read_table(path).to_pandas() for path in experiment.glob("*/results.parquet")}
+        told = json.loads(next(experiment.glob("*/provenance.json")).read_text())["parameters"]
+        rate = float(told["workload"]["ingest"]["rate"])
+        start = naive_warmup(list(runs.values()), rate, end) if warmup_ms is None else warmup_ms
+        for seed, rows in runs.items():
+            for cls, operation in product(("all", *rows.workload_class.unique()), ("all", *rows.operation_type.unique())):
+                chosen = rows[
+                    ((rows.workload_class == cls) | (cls == "all")) & ((rows.operation_type == operation) | (operation == "all"))
+                ]
+                if len(chosen):
+                    numbers = naive_metrics(chosen, start, end)
+                    found[experiment.name, seed, cls, operation] = {"warmup_ms": start, **numbers}
     return found
 
 
@@ -130,7 +169,7 @@ def test_metrics_are_their_definitions(spark: SparkSession, dataset: Path, warmu
         found = {name: math.nan if rows[key][name] is None else float(rows[key][name]) for name in numbers}
         assert found == pytest.approx(numbers, rel=1e-9, nan_ok=True), key
     assert any(numbers["aborted"] for numbers in expected.values())
-    assert any(numbers["in_flight"] for numbers in expected.values())
+    assert any(numbers["in_flight"] for numbers in expected.values()) or cooldown_ms > 0.0
     if warmup_ms is None:
         assert any(numbers["warmup_ms"] for numbers in expected.values())
 
@@ -151,11 +190,19 @@ def test_experiments_are_means_over_seeds_with_intervals_of_student(spark: Spark
             & (runs.operation_type == row["operation_type"])
         ]
         assert (row["n_seeds"], row["few_seeds"]) == (3, False)
-        for name in ("throughput_per_s", "success_rate", "commit_latency_p99_ms", "overhead", "mean_t_runtime", "aborted"):
+        for name in ("throughput_per_s", "offered_per_s", "overhead", "mean_t_runtime", "aborted"):
             values = chosen[name].dropna()
             assert row[name] == pytest.approx(values.mean(), rel=1e-9)
             width = stats.t.ppf(0.975, len(values) - 1) * values.std() / math.sqrt(len(values))
             assert row[f"{name}_hw"] == pytest.approx(width, rel=1e-9, abs=1e-12)
+        rows = chosen.astype(object).where(chosen.notna(), None).to_dict("records")
+        for name in (*RATES, "warmup_ms"):
+            found = estimate_metric(rows, name)
+            number = found is not None and found.kind == "number"
+            assert row[name] == (pytest.approx(found.mean) if found is not None and number else None), name
+            assert row.get(f"{name}_n", 3) == (0 if found is None else found.n), name
+            if name in SHARES and found is not None:
+                assert (row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx((found.low, found.high))
     assert {row["param_storage_provider"] for row in measured.experiments.to_pylist()} == {"s3", "s3x"}
     assert measured.experiments.schema.field("param_catalog_num_tables").type == pa.int64()
 
@@ -208,10 +255,16 @@ def test_curves_are_told_apart_by_all_that_varies_and_by_duration_only_if_need_b
                 "code_version": "v",
                 "workload_class": "all",
                 "operation_type": "all",
-                "success_rate": 1.0,
-                "success_rate_hw": 0.0,
+                "success_high": 1.0,
+                "success_high_low": 0.999,
+                "success_high_high": 1.0,
+                "success_high_n": 5,
                 "throughput_ratio": ratio[float(each["param_workload_a_rate"])],
-                "throughput_ratio_hw": 0.01,
+                "throughput_ratio_low": ratio[float(each["param_workload_a_rate"])] - 0.01,
+                "throughput_ratio_high": ratio[float(each["param_workload_a_rate"])] + 0.01,
+                "throughput_ratio_n": 5,
+                "backlog_grows": False,
+                "transactions": 1000.0,
                 "throughput_per_s": 1.0,
                 "n_seeds": 5,
             }
@@ -223,10 +276,10 @@ def test_curves_are_told_apart_by_all_that_varies_and_by_duration_only_if_need_b
     assert [row["param_storage_provider"] for row in curves] == ["s3", "s3x"]
     for row in curves:
         assert (row["n_loads"], row["bound"], row["reason"]) == (3, "crossed", "throughput")
-        assert row["saturation_load"] == pytest.approx(3.0)
-        # 1 - 0.01 crosses 0.95 after 4 of 10 hundredths, 1 + 0.01 after 6
-        assert row["saturation_low"] == pytest.approx(2.8)
-        assert row["saturation_high"] == pytest.approx(3.2)
+        assert row["saturation_load"] == pytest.approx(2.0 * 2**0.5)
+        # 1 - 0.01 crosses 0.95 after 4 of 10 hundredths, 1 + 0.01 after 6, over the logarithm of the load
+        assert row["saturation_low"] == pytest.approx(2.0 * 2**0.4)
+        assert row["saturation_high"] == pytest.approx(2.0 * 2**0.6)
     longer = [point("s3", 1.0, 5000.0), *points]
     assert "param_simulation_duration_ms" in table(*longer).column_names
 
@@ -291,7 +344,8 @@ def test_no_rows_of_transactions_reach_the_driver(spark: SparkSession, dataset: 
     assert manifest is not None
     transactions = sum(experiment.rows for experiment in manifest.experiments.values())
     assert transactions > 1_000
-    assert sum(collected) == measured.runs.num_rows == 12 * ROWS_OF_A_RUN
+    parts = sum(len(experiment.parts) for experiment in manifest.experiments.values())
+    assert sum(collected) == measured.runs.num_rows + parts == 12 * ROWS_OF_A_RUN + parts
 
 
 def test_tables_are_written_whole_as_parquet_and_csv(spark: SparkSession, dataset: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from endive.config import ConfigError, Document, compute_experiment_hash
 from endive.config.load import check_document
-from endive.pipeline.local import LocalRun, measure_here
-from endive.pipeline.measure import RUN_SCHEMA
+from endive.pipeline.local import LocalRun, measure_here, measure_run
+from endive.pipeline.measure import PLAIN_COLUMNS
 from endive.pipeline.metrics import MetricsOptions
 from endive.pipeline.replications import Replications
 from endive.runs.execute import run_experiment
@@ -39,8 +39,10 @@ def test_the_metrics_are_those_of_the_pipeline(tmp_path: Path, options: MetricsO
     runs = Replications(tmp_path / "runs", options).measured(document(), [3])
     files = run_experiment(document(experiment__label="x"), root=tmp_path, seed=3).files
     expected, _ = measure_here("x", "x", [LocalRun(3, files.results, files.provenance, files.config)], options)
-    rows = [{**row, "experiment": "x"} for row in runs[0].rows]
-    assert [dict(row) for row in rows] == expected.runs.select(RUN_SCHEMA.names).to_pylist()
+    rows = [{name: row[name] for name in PLAIN_COLUMNS} | {"experiment": "x"} for row in runs[0].rows]
+    assert rows == expected.runs.to_pylist()
+    alone = measure_run(files.results, 3, document(), options)
+    assert [{name: row.get(name) for name in PLAIN_COLUMNS} | {"experiment": "x"} for row in alone.rows] == rows
     assert len(rows) == 7
 
 
@@ -51,10 +53,11 @@ def test_what_was_run_is_found_again(tmp_path: Path) -> None:
     assert [run.seed for run in one] == [2, 0, 1]
     assert (first.runs, sorted(told)) == (3, [0, 1, 2])
     again = Replications(tmp_path, MetricsOptions())
-    assert again.measured(document(), [0, 1, 2, 3])[:3] == (one[1], one[2], one[0])
+    assert again.measured(document(), [2, 0, 1, 3], one[0].window)[:3] == one
     assert again.runs == 1
     assert sorted(path.name for path in (tmp_path / compute_experiment_hash(document())).iterdir()) == [
-        f"{seed}.json" for seed in range(4)
+        *(f"{seed}.json" for seed in range(4)),
+        "window.json",
     ]
 
 
@@ -93,9 +96,34 @@ def test_a_run_that_fails_says_so_and_stops_the_others(tmp_path: Path, monkeypat
     monkeypatch.setattr("endive.pipeline.replications.measure_sources", fail)
     with pytest.raises(RuntimeError, match="no such luck"):
         Replications(tmp_path, MetricsOptions(), workers=2).measured(document(), range(6))
-    assert list(tmp_path.rglob("*.json")) == []
+    assert list(tmp_path.rglob("?.json")) == []
 
 
 def test_a_window_without_length_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="leave nothing of the run"):
         Replications(tmp_path, MetricsOptions(warmup_ms=15_000.0, cooldown_ms=5_000.0)).measured(document(), [0])
+
+
+def test_metrics_of_other_code_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were used again as long as the window was the same."""
+    Replications(tmp_path, MetricsOptions(), keep_rows=True).measured(document(), [0])
+    (file,) = tmp_path.rglob("0.json")
+    before = json.loads(file.read_text())
+    file.write_text(json.dumps({**before, "measured_by": "other", "rows": []}))
+    again = Replications(tmp_path, MetricsOptions(), keep_rows=True)
+    (run,) = again.measured(document(), [0])
+    assert (len(run.rows), again.runs) == (7, 0)  # from the rows that were kept
+    monkeypatch.setattr("endive.pipeline.replications.measuring_code", lambda: "newer")
+    without_rows = Replications(tmp_path / "b", MetricsOptions())
+    without_rows.measured(document(), [0])
+    assert json.loads(next((tmp_path / "b").rglob("0.json")).read_text())["measured_by"] == "newer"
+
+
+def test_the_window_stays_when_seeds_are_added(tmp_path: Path) -> None:
+    replications = Replications(tmp_path, MetricsOptions())
+    few = replications.measured(document(), range(5))
+    more = replications.measured(document(), range(8))
+    assert {run.window for run in (*few, *more)} == {few[0].window}
+    assert more[:5] == few
+    assert replications.runs == 8
+    assert not list(tmp_path.rglob("*.parquet"))

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pandas as pd
 
+from endive.analysis.estimates import Estimate
 from endive.analysis.saturation import LoadPoint, saturation
 from endive.pipeline.tables import LoadAxis
 from endive.report.figure import Axis, Figure, Threshold
@@ -55,6 +56,11 @@ def _row(place: int, point: Point, by_load: bool) -> Point:
         "n_seeds": 3,
         "few_seeds": False,
         "warmup_settled": True,
+        "warmup_by": "runtimes",
+        "warmup_ms": 100_000.0,
+        "window_ms": 500_000.0,
+        "duration_ms": 600_000.0,
+        "needed_ms": None,
         "transactions": 1000.0,
         "in_flight": 0.0,
         "offered_per_s": offered,
@@ -64,15 +70,35 @@ def _row(place: int, point: Point, by_load: bool) -> Point:
         "success_rate": 1.0,
         "success_rate_hw": 0.0,
         "throughput_ratio_hw": 0.0,
-        "commit_latency_p50_ms": 100.0,
-        "commit_latency_p99_ms": 400.0,
+        "time_to_commit_p50_ms": 100.0,
+        "time_to_commit_p50_at_least_ms": None,
+        "time_to_commit_p99_ms": 400.0,
+        "time_to_commit_p99_at_least_ms": None,
         "retries_per_txn": 0.5,
         "manifest_list_reads_per_txn": 1.0,
         "manifest_file_reads_per_txn": 1.0,
         **{f"mean_{name}": 10.0 for name in TIME_PARTS},
     }
     row = {**defaults, **point}
-    return {"throughput_ratio": row["throughput_per_s"] / row["offered_per_s"], **row}
+    row.setdefault("throughput_ratio", row["throughput_per_s"] / row["offered_per_s"])
+    success, unfinished = row["success_rate"], row["in_flight"] / row["transactions"]
+    for name, value in (("success_high", success), ("success_low", None if success is None else success - unfinished)):
+        width = row["success_rate_hw"]
+        row.setdefault(name, value)
+        row |= {f"{name}_low": None if value is None else value - width, f"{name}_high": None if value is None else value + width}
+        row[f"{name}_n"] = row["n_seeds"]
+    row.setdefault("aborted", 0.0 if success is None else row["transactions"] * (1.0 - success))
+    row.setdefault("saturated", _point(row).reason)
+    return row
+
+
+def _point(row: Point) -> LoadPoint:
+    ratio, width, n = row["throughput_ratio"], row["throughput_ratio_hw"], row["n_seeds"]
+    success = None
+    if row["success_high"] is not None:
+        success = Estimate(row["success_high"], row["success_high_low"], row["success_high_high"], n)
+    throughput = Estimate(ratio, ratio - width, ratio + width, n)
+    return LoadPoint(row.get("x", 0.0), success, throughput, entered=round(row["transactions"]))
 
 
 def _curves(table: pd.DataFrame, by_load: bool) -> pd.DataFrame:
@@ -81,10 +107,7 @@ def _curves(table: pd.DataFrame, by_load: bool) -> pd.DataFrame:
     totals = table[(table["workload_class"] == ALL) & (table["operation_type"] == ALL)]
     curves = []
     for label, rows in totals.groupby("series", sort=False):
-        points = [
-            LoadPoint(row["x"], row["success_rate"], row["throughput_ratio"], row["success_rate_hw"], row["throughput_ratio_hw"])
-            for row in cast("list[Point]", rows.to_dict("records"))
-        ]
+        points = [_point(row) for row in cast("list[Point]", rows.to_dict("records"))]
         found = saturation(points)
         curves.append(
             {
@@ -114,7 +137,7 @@ def kinds() -> list[Figure]:
         for load in loads
     )
     curve = curve.assign(low=curve.y * 0.9, high=curve.y * 1.1, x_low=curve.x - 0.1, x_high=curve.x + 0.1)
-    x, y = Axis("x", "throughput (commits/s)"), Axis("y", "commit latency (ms)", "log")
+    x, y = Axis("x", "throughput (commits/s)"), Axis("y", "time to commit (ms)", "log")
     lines = Figure(
         "lines", "Lines", "Curves.", "line", curve, x, y, series="series", series_title="configuration", facet="panel",
         low="low", high="high", x_low="x_low", x_high="x_high", order="load", thresholds=(Threshold(20.0, "a limit"),),

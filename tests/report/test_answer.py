@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
-from endive.report.answer import answer_of, warnings_of
+from endive.report.answer import answer_of, warnings_of, window_sentence
 from endive.report.phrases import between, duration, listed, measured, percent, times
 from tests.report.made_up import made_up
 
 CURVE = [
-    {"x": 2.0, "commit_latency_p50_ms": 120.0},
+    {"x": 2.0, "time_to_commit_p50_ms": 120.0},
     {"x": 4.0, "success_rate": 0.99, "throughput_per_s": 3.9},
-    {"x": 8.0, "success_rate": 0.8, "throughput_per_s": 6.1, "throughput_per_s_hw": 0.2, "commit_latency_p50_ms": 2400.0},
+    {"x": 8.0, "success_rate": 0.8, "throughput_per_s": 6.1, "throughput_per_s_hw": 0.2, "time_to_commit_p50_ms": 2400.0},
 ]
 
 
@@ -23,7 +24,7 @@ def test_a_curve_that_saturates() -> None:
     assert answer_of(made_up([{**point, **time} for point in CURVE])) == [
         "Throughput saturates at 6.1 ± 0.2 commits/s.",
         "Above 4/s fewer than 99 % of transactions commit.",
-        "The median commit latency is 120 ms at 2/s and 2.4 s at 8/s, where 1 % take more than 400 ms.",
+        "The median time to commit is 120 ms at 2/s and 2.4 s at 8/s, where 99 % commit within 400 ms.",
         "Of the time of a commit, most goes into I/O of attempts: 71 % with 4/s.",
     ]
 
@@ -46,7 +47,7 @@ def test_a_curve_that_is_saturated_from_the_start() -> None:
 
 def test_throughput_that_stays_behind_is_named_as_the_reason() -> None:
     study = made_up([{"x": 2.0}, {"x": 4.0, "throughput_per_s": 3.0}])
-    assert "Above 2.4/s less than 95 % of the offered load is committed." in answer_of(study)
+    assert "Above 2.3/s less than 95 % of the offered load is committed." in answer_of(study)
 
 
 def test_the_best_and_the_worst_of_several_configurations() -> None:
@@ -56,8 +57,8 @@ def test_the_best_and_the_worst_of_several_configurations() -> None:
     answer = answer_of(made_up([*fast, *middle, *slow]))
     assert answer[0] == "S3 Express commits the most: up to 8.0 ± 0.2 commits/s, 4 times as much as S3 (2.00 ± 0.02)."
     assert answer[1].startswith("With S3 Express, the load is carried up to 8/s")
-    assert answer[2].startswith("With S3, above 2.2/s less")
-    assert answer[3] == "At 8/s, the median commit latency is about 2.4 s in all configurations."
+    assert answer[2].startswith("With S3, above 2.14/s less")
+    assert answer[3] == "At 8/s, the median time to commit is about 2.4 s in all configurations."
 
 
 def test_configurations_that_are_alike_are_not_ranked_by_noise() -> None:
@@ -72,31 +73,49 @@ def test_configurations_that_are_alike_are_not_ranked_by_noise() -> None:
 
 def test_configurations_without_a_load() -> None:
     points = [
-        {"x": 1.0, "throughput_per_s": 2.0, "success_rate": 0.7, "commit_latency_p50_ms": 900.0},
-        {"x": 16.0, "throughput_per_s": 6.0, "commit_latency_p50_ms": 90.0},
+        {"x": 1.0, "throughput_per_s": 2.0, "success_rate": 0.7, "time_to_commit_p50_ms": 900.0},
+        {"x": 16.0, "throughput_per_s": 6.0, "time_to_commit_p50_ms": 90.0},
     ]
     study = made_up(points, by_load=False, column="param_catalog_num_tables", title="tables")
     assert answer_of(study)[:3] == [
         "Throughput is highest with tables = 16: 6.00 ± 0.02 commits/s, 3 times as much as with tables = 1 (2.00 ± 0.02).",
         "In 1 of 2 configurations fewer than 99 % of transactions commit; fewest with tables = 1: 70 %.",
-        "The median commit latency is lowest with tables = 16 (90 ms) and highest, 10 times as much, with tables = 1 (900 ms).",
+        "The median time to commit is lowest with tables = 16 (90 ms) and highest, 10 times as much, with tables = 1 (900 ms).",
     ]
 
 
 @pytest.mark.parametrize("success", [None, 1.0, 0.998])
 def test_a_single_run(success: float | None) -> None:
-    first, second, third = answer_of(made_up([{"success_rate": success, "offered_per_s_hw": None, "throughput_per_s_hw": None}]))
-    told = {None: "none has finished", 1.0: "100 % of the transactions commit", 0.998: "99.8 % of the transactions commit"}[success]
-    assert first == f"2 commits/s of 2 offered transactions/s; {told}."
-    assert second == "Half of the commits take at most 100 ms, 99 % at most 400 ms, after 0.5 retries on average."
-    assert third.startswith("20 % of the time of a commit goes into ")
+    first, *rest = answer_of(made_up([{"success_rate": success, "offered_per_s_hw": None, "throughput_per_s_hw": None}]))
+    told = {None: "none has entered", 1.0: "100 % of those that entered commit", 0.998: "99.8 % of those that entered commit"}
+    assert first == f"2 commits/s of 2 offered transactions/s; {told[success]}."
+    times = "Time to commit of all that entered: half within 100 ms, 99 % within 400 ms, after 0.5 retries on average."
+    assert rest[:-1] == ([] if success is None else [times])
+    assert rest[-1].startswith("20 % of the time of a commit goes into ")
 
 
-def test_nothing_committed_is_said_without_latencies() -> None:
-    nothing = {"success_rate": 0.0, "throughput_per_s": 0.0, "commit_latency_p50_ms": None}
+def test_percentiles_that_are_no_numbers_are_bounds_or_never() -> None:
+    bounds = {"time_to_commit_p50_ms": None, "time_to_commit_p50_at_least_ms": 12_000.0}
+    bounds |= {"time_to_commit_p99_ms": None, "time_to_commit_p99_at_least_ms": math.inf}
+    answer = answer_of(made_up([bounds]))
+    assert answer[1].startswith("Time to commit of all that entered: half in more than 12 s, 99 % never,")
+
+
+def test_success_is_a_range_where_much_is_unfinished() -> None:
+    first = answer_of(made_up([{"success_rate": 1.0, "in_flight": 900.0}]))[0]
+    assert first.endswith("; 10 to 100 % of those that entered commit.")
+
+
+def test_nothing_committed_is_said() -> None:
+    nothing = {"success_rate": 0.0, "throughput_per_s": 0.0}
+    for name in ("time_to_commit_p50", "time_to_commit_p99"):
+        nothing |= {f"{name}_ms": None, f"{name}_at_least_ms": math.inf}
     nothing |= {f"mean_{name}": None for name in ("catalog_read_ms", "per_attempt_io_ms", "conflict_io_ms", "t_backoff")}
     answer = answer_of(made_up([{**nothing, "mean_catalog_commit_ms": None}]))
-    assert answer == ["0.00 ± 0.02 commits/s of 2.000 ± 0.010 offered transactions/s; 0 % of the transactions commit."]
+    assert answer == [
+        "0.00 ± 0.02 commits/s of 2.000 ± 0.010 offered transactions/s; 0 % of those that entered commit.",
+        "Time to commit of all that entered: half never, 99 % never, after 0.5 retries on average.",
+    ]
 
 
 def test_the_class_that_cannot_commit_is_named_with_its_threshold() -> None:
@@ -108,15 +127,15 @@ def test_the_class_that_cannot_commit_is_named_with_its_threshold() -> None:
     points += [{"x": x, "workload_class": "ingest", "experiment": f"study-{i}"} for i, (x, _) in enumerate(upkeep)]
     answer = answer_of(made_up(points))
     assert (
-        "Upkeep cannot commit with 8 ingest transactions/s: 0 % of its transactions get through, and fewer than 99 % above 3 ingest"
+        "cannot commit with 8 ingest transactions/s: 0 % of its transactions get through, and fewer than 99 % above 2.83 ingest"
         in (answer[-2])
     )
     assert answer[-1] == "Of ingest, 99 % or more commit everywhere."
 
 
-def test_a_class_of_which_nothing_has_finished() -> None:
+def test_a_class_of_which_nothing_has_entered() -> None:
     points = [{"workload_class": name, "success_rate": success} for name, success in (("all", 1.0), ("a", 1.0), ("b", None))]
-    assert "None of the transactions of b has finished." in answer_of(made_up(points))
+    assert "None of the transactions of b has entered." in answer_of(made_up(points))
 
 
 def test_classes_are_passed_over_where_there_is_one() -> None:
@@ -124,15 +143,34 @@ def test_classes_are_passed_over_where_there_is_one() -> None:
     assert not any(" a" in sentence[:8] for sentence in answer_of(made_up(points)))
 
 
-def test_warnings_of_seeds_warm_up_and_what_still_runs() -> None:
-    few = {"n_seeds": 1, "few_seeds": True, "warmup_settled": False, "in_flight": 100.0}
+def test_warnings_of_seeds_and_of_runs_that_are_too_short() -> None:
+    few = {"n_seeds": 1, "few_seeds": True, "warmup_settled": False, "needed_ms": 1_378_000.0}
     assert warnings_of(made_up([few])) == [
         "Only 1 seed: intervals need 3 or more to say something.",
-        "The run did not settle, or is too short to tell; a longer duration makes it surer.",
-        "Up to 10 % of the transactions were still running at the end; a longer duration makes throughput surer.",
+        "The run is too short: entries are stationary after 689 s only, so the first half is cut; it should last 1,378 s.",
     ]
     some = warnings_of(made_up([{"x": 2.0, **few, "n_seeds": 2}, {"x": 4.0, "success_rate": 0.5}]))
     assert "1 of 2 experiments have fewer than 3 seeds: their intervals say little." in some
+
+
+def test_overload_is_named_and_no_longer_run_is_asked_for() -> None:
+    """It was said that a longer duration would make it surer."""
+    over = {"in_flight": 790.0, "throughput_per_s": 0.4, "warmup_settled": False, "needed_ms": 1_000_000.0}
+    assert warnings_of(made_up([over])) == [
+        "79 % never finish: this load is beyond what it carries. A longer run would only have more of them."
+    ]
+    several = warnings_of(made_up([{"x": 2.0}, {"x": 4.0, **over}]))
+    assert any("1 of 2 experiments are overloaded; with 4/s, 79 % never finish" in warning for warning in several)
+    failing = warnings_of(made_up([{"success_rate": 0.6}]))
+    assert failing == ["40 % give up: this load is beyond what it carries."]
+    growing = warnings_of(made_up([{"saturated": "backlog"}]))
+    assert growing[0].startswith("More enter than leave: this load is beyond what it carries.")
+
+
+def test_the_window_is_said() -> None:
+    assert window_sentence(made_up([{}])) == "The first 100 s of 600 s are cut (until 95 % of the entry rate is reached)."
+    other = made_up([{"x": 1.0}, {"x": 2.0, "warmup_ms": 200_000.0, "window_ms": 400_000.0}])
+    assert window_sentence(other) == "What is cut as warm-up differs between configurations: from 100 s to 200 s."
 
 
 @pytest.mark.parametrize(

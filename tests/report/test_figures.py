@@ -53,11 +53,11 @@ METRIC = {
     "overhead": "overhead",
     "retries": "retries_per_txn",
     "catalogs_throughput": "throughput_per_s",
-    "catalogs_latency": "commit_latency_p95_ms",
+    "catalogs_latency": "time_to_commit_p95_ms",
     "success_by_operation": "success_rate",
     "success_by_class": "success_rate",
-    "latency_by_operation": "commit_latency_p95_ms",
-    "latency_by_class": "commit_latency_p95_ms",
+    "latency_by_operation": "time_to_commit_p95_ms",
+    "latency_by_class": "time_to_commit_p95_ms",
 }
 
 

@@ -73,7 +73,7 @@ def find_window(duration_ms: float, cooldown_ms: float, entry_warmup_ms: float |
         return Window(duration_ms, half, end, "runtimes", settled=False, needed_ms=2.0 * entry_warmup_ms + cooldown_ms)
     width = end / len(committing)
     first = int(np.ceil(entry_warmup_ms / width - 1e-9))
-    found = mser5(committing[first:])
+    found = mser5(np.round(committing[first:], 6))  # sums of runs in another order are the same number
     start = (first + found.observations) * width if found.observations else entry_warmup_ms
     if start > half or not found.settled:
         latest = max(start, (first + found.anywhere) * width)

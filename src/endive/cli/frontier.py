@@ -249,7 +249,7 @@ def _of(row: Any, metric: str) -> dict[str, Any]:
 
 
 def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+    return {name: value if isinstance(value, str) or math.isfinite(value) else None for name, value in numbers.items()}
 
 
 def _write(folder: Path, question: Question, found: Frontier, record: dict[str, Any]) -> list[Path]:

@@ -163,7 +163,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None
+        return "never" if value == math.inf else None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 

@@ -76,9 +76,9 @@ def tell_run(output: Output, document: Document, finished: FinishedRun, options:
     )
     output.text(window)
     show_metrics(output, measured, finished.summary["counters"])
-    for warning in warnings:
-        output.note(warning)
     output.text("")
+    for warning in warnings:
+        output.text(warning)
     output.text(f"{finished.rows} rows in {finished.files.results}")
 
 

@@ -38,7 +38,7 @@ from endive.simulation.columns import TIME_COLUMNS
 _TEXTS = ["status", "workload_class", "abort_reason", "operation_type"]
 _SCHEMA = pa.schema([RESULT_SCHEMA.field(name) for name in ("txn_id", *_TEXTS, *ROW_COLUMNS, *SUM_COLUMNS, *TIME_COLUMNS)])
 """The columns that metrics are made of."""
-WINDOW_SEEDS = 5
+WINDOW_SEEDS = 3
 """The window of a configuration is found from its first seeds, so that it stays the same when seeds are added."""
 Row = Mapping[str, Any]
 

@@ -31,7 +31,8 @@ def window_in_words(window: Window) -> str:
         return f"The run of {whole} is measured whole{rest}: its load changes by plan."
     if window.start_ms <= 0.0:
         return f"Nothing of {whole} is cut{' but' + last.removeprefix(' and') if last else ''}."
-    why = "half of it" if window.needed_ms is not None else why
+    if window.needed_ms is not None:
+        why = "half of it" if window.start_ms >= window.end_ms / 2.0 - 1e-6 else "but what is committing has not settled"
     return f"The first {seconds(window.start_ms)}{last} of {whole} are cut ({why})."
 
 
