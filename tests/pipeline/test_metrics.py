@@ -77,22 +77,20 @@ def naive_warmup(runs: list[pd.DataFrame], rate: float, end_ms: float) -> float:
         ends = entered.t_submit + entered.total_latency
         for part in range(300):
             overlap = np.minimum(ends, (part + 1) * width) - np.maximum(entered.t_commit_start, part * width)
-            inside[part] += overlap.clip(lower=0.0).sum() / width
+            inside[part] += float(np.maximum(overlap, 0.0).sum()) / width
     first = math.ceil(least / width)
     cut, _ = naive_mser5([float(value) for value in inside[first:]])
     return min((first + cut) * width, end_ms / 2) if cut else least
 
 
-def naive_time_to_commit(entered: pd.DataFrame, end_ms: float, share: float) -> float:
+def naive_time_to_commit(entered: pd.DataFrame, share: float) -> float:
     """The value of the place in order, an abort being never; where something is unfinished it has to lie within its bounds."""
     if len(entered) < 5 / (1 - share) or (entered.status == "in_flight").sum() > len(entered) * (1 - share) / 2:
         return math.nan
-    waits = [
-        row.t_commit - row.t_commit_start if row.status == "committed" else math.inf if row.status == "aborted" else None
-        for row in entered.itertuples()
-    ]
-    known = sorted(math.inf if wait is None else wait for wait in waits)
-    return known[math.ceil(share * len(known) - 1e-9) - 1] if None not in waits else -1.0
+    if (entered.status == "in_flight").any():
+        return -1.0
+    waits = np.where(entered.status == "committed", entered.t_commit - entered.t_commit_start, math.inf)
+    return float(np.sort(waits)[math.ceil(share * len(waits) - 1e-9) - 1])
 
 
 def naive_metrics(rows: pd.DataFrame, start_ms: float, end_ms: float) -> dict[str, float]:
@@ -123,7 +121,7 @@ def naive_metrics(rows: pd.DataFrame, start_ms: float, end_ms: float) -> dict[st
         "aborted_commit_timeout": (aborted.abort_reason == "commit_timeout").sum(),
     }
     for percent in (50, 95):
-        value = naive_time_to_commit(window, end_ms, percent / 100)
+        value = naive_time_to_commit(window, percent / 100)
         if value != -1.0:
             found[f"time_to_commit_p{percent}_ms"] = value if math.isfinite(value) else nan
     for latency in ("commit_latency", "total_latency"):

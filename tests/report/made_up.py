@@ -87,6 +87,8 @@ def _row(place: int, point: Point, by_load: bool) -> Point:
         row.setdefault(name, value)
         row |= {f"{name}_low": None if value is None else value - width, f"{name}_high": None if value is None else value + width}
         row[f"{name}_n"] = row["n_seeds"]
+    ends = (None, None) if success is None else (success - row["success_rate_hw"], success + row["success_rate_hw"])
+    row |= dict(zip(("success_rate_low", "success_rate_high"), ends, strict=True))
     row.setdefault("aborted", 0.0 if success is None else row["transactions"] * (1.0 - success))
     row.setdefault("saturated", _point(row).reason)
     return row

@@ -95,7 +95,7 @@ def test_a_single_run(success: float | None) -> None:
 
 
 def test_percentiles_that_are_no_numbers_are_bounds_or_never() -> None:
-    bounds = {"time_to_commit_p50_ms": None, "time_to_commit_p50_at_least_ms": 12_000.0}
+    bounds: dict[str, Any] = {"time_to_commit_p50_ms": None, "time_to_commit_p50_at_least_ms": 12_000.0}
     bounds |= {"time_to_commit_p99_ms": None, "time_to_commit_p99_at_least_ms": math.inf}
     answer = answer_of(made_up([bounds]))
     assert answer[1].startswith("Time to commit of all that entered: half in more than 12 s, 99 % never,")
@@ -107,7 +107,7 @@ def test_success_is_a_range_where_much_is_unfinished() -> None:
 
 
 def test_nothing_committed_is_said() -> None:
-    nothing = {"success_rate": 0.0, "throughput_per_s": 0.0}
+    nothing: dict[str, Any] = {"success_rate": 0.0, "throughput_per_s": 0.0}
     for name in ("time_to_commit_p50", "time_to_commit_p99"):
         nothing |= {f"{name}_ms": None, f"{name}_at_least_ms": math.inf}
     nothing |= {f"mean_{name}": None for name in ("catalog_read_ms", "per_attempt_io_ms", "conflict_io_ms", "t_backoff")}

@@ -59,12 +59,13 @@ def test_another_load_may_be_named(mixed_root: Path) -> None:
 
 def test_a_run_is_measured_as_in_a_sweep(mixed: Study, mixed_root: Path) -> None:
     directory = next(mixed_root.glob("mixed-*"))
+    apart = ["experiment", "series", "x", "warmup_by", "warmup_settled", "needed_ms"]
+    of_sweep = mixed.runs[(mixed.runs["experiment"] == directory.name) & (mixed.runs["seed"] == 1)]
     for path in (directory / "1", directory / "1" / "results.parquet"):
-        study = measured(path)
+        study = measured(path, warmup_ms=float(of_sweep["warmup_ms"].iloc[0]))
         assert (study.kind, len(study.single_runs)) == ("run", 1)
-        of_sweep = mixed.runs[(mixed.runs["experiment"] == directory.name) & (mixed.runs["seed"] == 1)]
-        mine = study.runs.drop(columns=["experiment", "series", "x"]).reset_index(drop=True)
-        pd.testing.assert_frame_equal(mine, of_sweep.drop(columns=["experiment", "series", "x"]).reset_index(drop=True))
+        mine = study.runs.drop(columns=apart).reset_index(drop=True)
+        pd.testing.assert_frame_equal(mine, of_sweep.drop(columns=apart).reset_index(drop=True))
 
 
 def test_an_experiment_has_means_over_its_seeds(mixed: Study, mixed_root: Path) -> None:

@@ -62,7 +62,9 @@ class ConsoleOutput(Output):
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """A table on stdout; columns after the first are numbers and stand to the right where they look like it."""
         rows = [list(row) for row in rows]
-        table = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        if title:  # not the table's own, which is folded where the table is narrow
+            self._console.print(Text(title, style="bold"))
+        table = Table(box=None, pad_edge=False)
         for column, name in enumerate(header):
             numbers = all(_number_like(row[column]) for row in rows)
             justify: Literal["left", "right"] = "right" if numbers else "left"

@@ -107,7 +107,7 @@ def study_axis(study: Study) -> Axis:
 
 def with_interval(rows: pd.DataFrame, metric: str, *, least: float = 0.0, most: float = float("inf")) -> pd.DataFrame:
     """The columns ``y``, ``low`` and ``high`` of a metric. Where there is one seed, there is no interval."""
-    y = rows[metric].astype(float)
+    rows, y = rows.copy(), rows[metric].astype(float)  # a copy is in one piece, which makes adding columns quick
     if f"{metric}_low" in rows.columns:
         return rows.assign(y=y, low=rows[f"{metric}_low"].astype(float), high=rows[f"{metric}_high"].astype(float))
     width = rows[f"{metric}_hw"].astype(float)
