@@ -11,7 +11,8 @@ import numpy as np
 from endive.analysis.warmup import BATCH, Series, mser5
 from endive.storage import LatencyDistribution
 from endive.storage.distributions import QuantileDistribution
-from endive.workload.classes import ClosedArrivals, OpenArrivals, PeriodicArrivals, WorkloadClass
+from endive.workload.arrivals import ClosedArrivals, OpenArrivals, PeriodicArrivals, expected_submissions
+from endive.workload.classes import WorkloadClass
 
 STATIONARY_SHARE = 0.95
 """Of the stationary entry rate, before which warm-up does not end."""
@@ -115,22 +116,20 @@ def stationary_after_ms(rates: Sequence[EntryRate], share: float = STATIONARY_SH
 
 def is_scheduled(cls: WorkloadClass) -> bool:
     """Whether the load of a class changes by plan: a schedule, a trace, a start, an end, or a phase beyond the first interval."""
-    arrivals = cls.arrivals
-    if isinstance(arrivals, PeriodicArrivals):
-        return arrivals.phase_ms > arrivals.interval_ms
-    return not isinstance(arrivals, OpenArrivals | ClosedArrivals)
+    late = isinstance(cls.arrivals, PeriodicArrivals) and cls.arrivals.phase_ms > cls.arrivals.interval_ms
+    return late or not cls.is_steady
 
 
 def _rate_per_ms(cls: WorkloadClass) -> float:
     """The stationary rate of submissions; of a closed class that of clients whose commits take no time."""
     arrivals = cls.arrivals
-    if isinstance(arrivals, PeriodicArrivals):
-        return 1.0 / arrivals.interval_ms
     if isinstance(arrivals, ClosedArrivals):
         cycle = _mean_ms(arrivals.think_time) + _mean_ms(cls.runtime)
         return arrivals.clients / cycle if cycle > 0.0 else float(arrivals.clients)
-    mean = _mean_ms(arrivals.inter_arrival)
-    return 1.0 / mean if mean > 0.0 else 0.0
+    if isinstance(arrivals, OpenArrivals):
+        mean = _mean_ms(arrivals.inter_arrival)
+        return 1.0 / mean if mean > 0.0 else 0.0
+    return expected_submissions(arrivals, 1.0)
 
 
 def _mean_ms(distribution: LatencyDistribution) -> float:
