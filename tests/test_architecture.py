@@ -145,3 +145,60 @@ def test_names_of_files_are_spelled_in_one_place(module: str) -> None:
 
 def test_a_spelled_name_would_be_found() -> None:
     assert {"results.parquet", "by_run", "part-"} <= set(spelled_names(MODULES["endive.runs.layout"]))
+
+
+ROOT = PACKAGE.parents[1]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def named_in_the_map() -> tuple[set[str], set[str]]:
+    """What CONTRIBUTING's map names: of the package, and of the project."""
+    block = CONTRIBUTING.partition("```text\n")[2].partition("```")[0]
+    inside, outside = set(), set()
+    for line in block.splitlines():
+        indented = line.startswith("  ") and not line.startswith("   ")
+        names = {name for name in line.strip().split("  ")[0].split() if name.endswith(("/", ".py"))}
+        if indented:
+            inside |= names
+        elif line and not line.startswith(" "):
+            outside |= names
+    return inside, outside
+
+
+def test_the_map_of_the_tree_is_the_tree() -> None:
+    inside, outside = named_in_the_map()
+    there = {f"{path.name}/" if path.is_dir() else path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert inside == there - {"__init__.py", "__pycache__/"}
+    assert {name.partition("/")[0] for name in outside} == {
+        path.name
+        for path in ROOT.iterdir()
+        if path.is_dir() and (any(path.glob("*.py")) or path.name in ("src", "docs", "examples"))
+    }
+
+
+def places_of_changes() -> dict[str, list[str]]:
+    """The rows of CONTRIBUTING's table: for each change the files and folders that it names."""
+    table = CONTRIBUTING.partition("## Where a change goes")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ", 1) for line in table.splitlines() if line.startswith("| ")][1:]
+    return {change: re.findall(r"`([\w/]+(?:/|\.py|\.md))`", places) for change, places in rows}
+
+
+def test_every_change_has_four_places_at_most_and_they_exist() -> None:
+    changes = places_of_changes()
+    assert list(changes) == [
+        *("operation", "catalog kind", "column", "metric", "figure"),
+        *("store profile", "command", "backoff kind", "arrival kind", "failure kind"),
+    ]
+    for change, places in changes.items():
+        found = [place for place in places if (PACKAGE / place).exists() or (ROOT / place).exists()]
+        missing = [place for place in places if place not in found and place not in ("lower.py", "__init__.py")]
+        assert missing == [], change
+        assert 1 <= len(set(found)) <= 4, change
+
+
+def test_tests_mirror_the_package() -> None:
+    """Every folder of the package has one of tests, and every folder of tests belongs to one."""
+    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    tested = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert tested - folders <= {"verification", "benchmarks"}
+    assert folders <= tested
