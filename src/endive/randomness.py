@@ -1,8 +1,8 @@
 """Keyed random streams: every draw is a function of its key and its index.
 
-What flows in: the seed of the run, the name of a workload class, the ordinal of a transaction in that class and the purpose of
-the draw. What flows out: uniforms in the open interval (0, 1), and quantiles of the distributions made from them, one uniform
-for one value. Nobody owns any state but the stream itself, which remembers how many draws it has made.
+The key of a stream is made of the seed of the run, the name of a workload class, the ordinal of a transaction in that class and the
+purpose of the draw. A stream gives uniforms in the open interval (0, 1), one for each value of a distribution; its only state is
+how many it has drawn.
 
 Because no draw depends on what other transactions did before, two engines, two orders of events, or two configurations compared
 under one seed see the same arrivals, runtimes and latencies.

@@ -1,6 +1,6 @@
 """The interface of catalogs, and the state that the built-in ones keep.
 
-What flows in: reads, and commits with the sequence number they are based on. What flows out: immutable snapshots and yes or no.
+Reads return immutable snapshots; commits name the sequence number that they are based on and return whether they were installed.
 The catalog owns the versions of tables and partitions and one sequence number for each table group; nobody else changes them.
 """
 

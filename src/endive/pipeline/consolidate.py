@@ -1,8 +1,8 @@
 """Consolidation: the runs of many experiments into one dataset, only what is new, by Spark tasks.
 
-What flows in: a directory of experiments. What flows out: ``consolidated/`` in it (see ``dataset`` for its layout). The driver
-looks at directories and manifests; rows go from file to file inside tasks. State is on disk alone, and a lock keeps two
-consolidations of one directory apart.
+Writes ``consolidated/`` in a directory of experiments (``runs.dataset`` has its layout). The driver looks at directories and
+manifests; rows go from file to file inside tasks. State is on disk alone, and a lock keeps two consolidations of one directory
+apart.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tables of curves over seeds: how latencies are distributed, and how commits come over time.
 
-What flows in: the rows of runs with their lists. What flows out: a row for each experiment, class, operation and point of the
-curve, with the mean over seeds and the half width of its 95 % interval (``_hw``).
+Makes of the rows of runs with their lists a row for each experiment, class, operation and point of the curve, with the mean over
+seeds and the half width of its 95 % interval (``_hw``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Simulated transactions as a DataFrame, without files: ``spark.read.format("endive")``.
 
-What flows in: options that name a configuration and seeds. What flows out: the rows of the runs, with their seeds, as Arrow batches
-that go from the engine to Spark in the task that simulates. The driver sees options and no rows.
+Options name a configuration and seeds; the rows of the runs, with their seeds, are Arrow batches that go from the engine to Spark
+in the task that simulates. The driver sees options and no rows.
 
     register(spark)
     rows = spark.read.format("endive").option("config", "base.toml").option("seeds", "0-99").load()

@@ -1,7 +1,7 @@
 """Work for Spark: specifications in, small rows out.
 
-What flows in: tasks, each a list of specifications, and the function that runs them on executors. What flows out: the rows that it
-makes, as an Arrow table. Whoever calls keeps those rows few: one for each file or each run, never one for each transaction.
+Runs tasks, each a list of specifications, by a function on executors, and returns the rows that it makes, as an Arrow table.
+Whoever calls keeps those rows few: one for each file or each run, never one for each transaction.
 """
 
 from __future__ import annotations

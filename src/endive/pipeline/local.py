@@ -1,6 +1,6 @@
 """Metrics of a few runs without Spark: the code of its tasks, called here.
 
-What flows in: runs of one configuration, by seed. What flows out: the same tables that ``endive metrics`` writes, in memory.
+Measures runs of one configuration, by seed, and returns the same tables that ``endive metrics`` writes.
 """
 
 from __future__ import annotations

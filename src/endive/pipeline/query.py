@@ -1,7 +1,7 @@
 """SQL over the dataset and the tables of metrics.
 
-What flows in: a directory with a dataset, and a query. What flows out: its rows, up to a limit. The views are ``transactions`` (the
-dataset), ``runs``, ``experiments`` and ``saturation`` (the tables of metrics).
+Runs a query over a directory with a dataset and returns its rows, up to a limit. The views are ``transactions`` (the dataset),
+``runs``, ``experiments`` and ``saturation`` (the tables of metrics).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tables over seeds and over loads, from the rows of runs.
 
-What flows in: the table of runs (one row for each run, class and operation) and the parameters of the experiments. What flows out:
-the table of experiments (means over seeds with intervals) and that of saturation (one row for each curve). All of it is small.
+Makes of the table of runs (one row for each run, class and operation) and the parameters of the experiments the table of
+experiments (means over seeds with intervals) and that of saturation (one row for each curve). All of it is small.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the experiments of a study differ in: the axis that is drawn from left to right, and the configurations beside it.
 
-What flows in: the manifest, with the parameters of every experiment. What flows out: a ``StudyAxis``, if a number varies, and a
-``Series`` for each combination of the other parameters that vary.
+Finds in the manifest's parameters of every experiment a ``StudyAxis``, if a number varies, and a ``Series`` for each combination of
+the other parameters that vary.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a report says about a study beside its figures: its configuration, where it comes from, and how to repeat it.
 
-What flows in: a ``Study`` and the records of provenance beside its runs. What flows out: a ``Page``.
+Makes a ``Page`` of a ``Study`` and the records of provenance beside its runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What lies at a path: a directory of experiments, one experiment, or one run.
 
-What flows in: a path that a user gave. What flows out: a ``Place``, the runs in it. Runs without a label lie beside each other
-under names of their own; they are told by their provenance.
+Finds the runs at a path that a user gave (a ``Place``). Runs without a label lie beside each other under names of their own; they
+are told by their provenance.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A run once more, watched: what its transactions did around a moment.
 
-What flows in: a stored run, whose configuration and seed make the same events again, and a window of time. What flows out: the
-events of all transactions that were alive in the window, and their rows. Stored rows only have totals; the reference engine tells
-every step. A run that does not give the stored rows again is of other code, and is refused.
+Runs a stored run again from its configuration and seed, and keeps the events and rows of all transactions that were alive in a
+window of time. Stored rows only have totals; the reference engine tells every step. A run that does not give the stored rows again
+is of other code, and is refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A study: everything that figures and reports are made of, loaded from a path.
 
-What flows in: a directory of experiments, an experiment, or a run. What flows out: a ``Study`` with the tables of metrics, the axis
-that is drawn from left to right, and the configurations that curves stand for, each with its label and colour. It is made of the
-tables of metrics alone: the rows of transactions are for the pipeline.
+The path is that of a directory of experiments, an experiment, or a run. A ``Study`` has the tables of metrics, the axis that is
+drawn from left to right, and the configurations that curves stand for, each with its label and colour. It is made of the tables of
+metrics alone: the rows of transactions are for the pipeline.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The contention of one run as a picture: a lane for each transaction, what it did, who beat it, and what that cost it.
 
-What flows in: a study of one run and a moment, or a transaction. What flows out: a ``Figure`` of swim lanes. A refused commit was
-beaten by what committed in its table group since the read that it was based on.
+Draws a ``Figure`` of swim lanes from a study of one run and a moment, or a transaction. A refused commit was beaten by what
+committed in its table group since the read that it was based on.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Words for people: parameters, their values, operations and parts of time, as figures and reports name them.
 
-What flows in: names of columns (``param_catalog_num_tables``) and values. What flows out: text, with units.
+Turns names of columns (``param_catalog_num_tables``) and values into text, with units.
 """
 
 from __future__ import annotations

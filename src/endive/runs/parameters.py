@@ -1,7 +1,7 @@
 """Parameters of experiments as flat, typed columns.
 
-What flows in: the nested parameters that a run's provenance records, and its configuration for the names of providers. What flows
-out: values by column name, ``param_catalog_num_tables`` for ``catalog.num_tables``; keys that are not set have no column.
+Turns the nested parameters that a run's provenance records, and its configuration for the names of providers, into values by column
+name, ``param_catalog_num_tables`` for ``catalog.num_tables``; keys that are not set have no column.
 """
 
 from __future__ import annotations

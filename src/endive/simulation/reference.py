@@ -1,7 +1,7 @@
 """The reference engine: the model as generators, driven by SimPy. It is the readable definition of what a run is.
 
-What flows in: a ``SimulationConfig``. What flows out: results, one for each transaction, in the order in which they end, and at
-the end those that are still in flight. The engine owns the clock and the number of the next transaction.
+Hands on results, one for each transaction, in the order in which they end, and at the end those that are still in flight. The
+engine owns the clock and the number of the next transaction.
 
 Events of the same moment are ordered by transaction; arrivals come after them, in order of their source. SimPy orders events of
 a moment by priority, so the priority of an event is its transaction's number.

@@ -1,7 +1,7 @@
 """Storage providers: how long each access to an object store takes.
 
-What flows in: the kind of object, its size, and a source of randomness. What flows out: latencies, as bare floats yielded by
-generators. A provider owns nothing but its latency profile; what the store holds is the business of catalogs and tables.
+A latency follows from the kind of object, its size, and a source of randomness; generators yield it as a bare float. A provider
+owns nothing but its latency profile; what the store holds is the business of catalogs and tables.
 
 Keys are kinds of objects (``MANIFEST_LIST``, ...), optionally followed by ``/`` and a name.
 """

@@ -1,7 +1,7 @@
 """The state of a table, as far as costs depend on it: its snapshots, and how many manifests it has and how large they are.
 
-What flows in: changes, one for each snapshot that is committed. What flows out: the next state. States are immutable and share
-their history, so a snapshot of the catalog costs no copy; the catalog owns the current one.
+A change, one for each snapshot that is committed, makes the next state. States are immutable and share their history, so a snapshot
+of the catalog costs no copy; the catalog owns the current one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The way of a transaction through the commit protocol (commit path ``endive``).
 
-What flows in: the transaction, the catalog, the store, a detector and a policy. What flows out: latencies, yielded one step at a
-time, and the result. The lifecycle owns the account of one transaction: its clock, its counts and where its time went. A step is
-entered into the account when it is finished, so that a run may be cut off at any moment and the account is still right.
+Yields latencies one step at a time and returns the result. The lifecycle owns the account of one transaction: its clock, its counts
+and where its time went. A step is entered into the account when it is finished, so that a run may be cut off at any moment and the
+account is still right.
 
     start:    read the catalog, (read table metadata), work
     attempt:  (make manifests, unless the last ones are still valid), commit

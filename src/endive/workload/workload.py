@@ -1,8 +1,7 @@
 """The workload: topology, classes, and the transactions that they submit.
 
-What flows in: a configuration and a seed. What flows out: sources, one for each class or each of its writers, that make
-transactions one after the other. A source owns nothing but how many it has made: each transaction
-follows from the seed, the class and its ordinal alone.
+A configuration and a seed make sources, one for each class or each of its writers, and each makes transactions one after the other.
+A source owns nothing but how many it has made: each transaction follows from the seed, the class and its ordinal alone.
 """
 
 from __future__ import annotations
