@@ -1,7 +1,7 @@
 """``python -m verification``: the simulator against real Iceberg clients and against theory.
 
 Each mode belongs to a file of ``verification/results``: counts, writers and victims to ``iceberg.json``; renewal, loops, idle
-and little to ``theory.json``.
+and little effort to ``theory.json``; coverage to ``statistics.json``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from verification.iceberg import golden, java_cases, python_cases, victims, writ
 from verification.iceberg.clients import PYICEBERG_POOL, WORKER_THREADS
 from verification.iceberg.gateway import NoIcebergError, iceberg_gateway
 from verification.iceberg.rows import Row, counts_row, victim_row, writers_row
-from verification.tables import print_rows, print_theory
+from verification.statistics import coverage
+from verification.tables import print_coverage, print_rows, print_theory
 from verification.theory import effort, idle, little, loops, renewal
 from verification.theory.rows import TheoryRow
 
@@ -68,14 +69,16 @@ def _victims(quick: bool) -> Iterator[Row]:
 
 
 CLIENT_MODES: dict[str, Callable[[bool], Iterator[Row]]] = {"counts": _counts, "writers": _writers, "victims": _victims}
-THEORY_MODES: dict[str, Callable[[bool], Iterator[TheoryRow]]] = {
+OWN_MODES: dict[str, Callable[[bool], Iterator[TheoryRow | coverage.CoverageRow]]] = {
     "renewal": renewal.compare,
     "loops": loops.compare,
     "idle": idle.compare,
     "little": little.compare,
     "effort": effort.compare,
+    "coverage": coverage.compare,
 }
-MODES = (*THEORY_MODES, *CLIENT_MODES)
+"""Modes that need nothing but the simulator."""
+MODES = (*OWN_MODES, *CLIENT_MODES)
 
 
 def main() -> int:
@@ -88,11 +91,28 @@ def main() -> int:
     for mode in options.only or MODES:
         talk.print(f"running {mode} ...", style="dim")
         try:
-            off += _run_theory(mode, options) if mode in THEORY_MODES else _run_clients(mode, options)
+            off += _run(mode, options)
         except (NoIcebergError, NoJavaError) as missing:
             talk.print(f"cannot run the real Iceberg: {missing}", style="red")
             return 2
     return 1 if off else 0
+
+
+def _run(mode: str, options: argparse.Namespace) -> int:
+    """Run a mode, and return how many of its rows are off without a word of why."""
+    if mode in CLIENT_MODES:
+        return _run_clients(mode, options)
+    circumstances = _circumstances(options.quick)
+    rows: list[Any] = list(OWN_MODES[mode](options.quick))
+    documents = [row.document() for row in rows]
+    _write(_path(options, "statistics" if mode == "coverage" else "theory"), mode, circumstances, documents)
+    if options.json:
+        print(json.dumps(documents))
+    elif mode == "coverage":
+        print_coverage(_console(), rows)
+    else:
+        print_theory(_console(), mode, rows)
+    return sum(not row.within for row in rows)
 
 
 def _run_clients(mode: str, options: argparse.Namespace) -> int:
@@ -105,19 +125,6 @@ def _run_clients(mode: str, options: argparse.Namespace) -> int:
     else:
         print_rows(_console(), mode, rows)
     return sum(row.unexplained() for row in rows)
-
-
-def _run_theory(mode: str, options: argparse.Namespace) -> int:
-    """Run a mode without clients, write its rows, and return how many are outside their bars."""
-    circumstances = _circumstances(options.quick)
-    rows = list(THEORY_MODES[mode](options.quick))
-    documents = [row.document() for row in rows]
-    _write(_path(options, "theory"), mode, circumstances, documents)
-    if options.json:
-        print(json.dumps(documents))
-    else:
-        print_theory(_console(), mode, rows)
-    return sum(not row.within for row in rows)
 
 
 def _path(options: argparse.Namespace, name: str) -> Path:

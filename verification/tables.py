@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from verification.iceberg.rows import Row
+from verification.statistics.coverage import CoverageRow
 from verification.theory.rows import TheoryRow
 
 _MARKS = {True: "[green]yes[/]", False: "[red]no[/]"}
@@ -46,4 +47,15 @@ def print_theory(console: Console, mode: str, rows: Sequence[TheoryRow]) -> None
     for row in rows:
         figures = (f"{row.theory:.4g}", f"{row.simulated:.4g}", f"{100.0 * row.difference:+.2f} %", f"{100.0 * row.bar:.2g} %")
         table.add_row(row.case, row.quantity, *figures, _MARKS[row.within])
+    console.print(table)
+
+
+def print_coverage(console: Console, rows: Sequence[CoverageRow]) -> None:
+    """Each kind of interval: in how many studies it held the truth."""
+    title = f"coverage of 95 % intervals: {sum(row.within for row in rows)} of {len(rows)} within their bars"
+    table = Table("interval", "of", "truth", "studies", "held", "bar", "within", title=title, title_justify="left")
+    for row in rows:
+        bar = f"{100.0 * row.low:g} to {100.0 * row.high:g} %"
+        figures = (f"{row.truth:.4g}", str(row.studies), f"{100.0 * row.held:.1f} %", bar)
+        table.add_row(row.interval, row.case, *figures, _MARKS[row.within])
     console.print(table)

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from scipy import special
 
 CONFIDENCE = 0.95
+_FEWEST_PER_SEED = 10
+"""Successes and failures in each seed, on average, from which on the variance between seeds is taken as it is."""
 FEWEST_SEEDS = 3
 """With fewer seeds than this an interval says little, and outputs flag it."""
 
@@ -103,10 +105,12 @@ def wilson(share: float, trials: float, confidence: float = CONFIDENCE) -> tuple
 
 
 def effective_trials(successes: npt.NDArray[np.float64], trials: npt.NDArray[np.float64], confidence: float = CONFIDENCE) -> float:
-    """How many independent trials tell as much as these, which are correlated within seeds: at most as many as there are.
+    """How many independent trials tell as much as these, which are correlated within seeds.
 
     The design effect is the variance of the share between seeds over the binomial one; it is estimated from few seeds, for which
-    (z / t)^2 makes up (Korn and Graubard, 1998).
+    (z / t)^2 makes up (Korn and Graubard, 1998). Where each seed has some successes and some failures, trials may also tell more
+    than independent ones would: a pointer that is always busy commits nearly the same number in every run. Where there are too few
+    to know that, they count as many as there are, at most.
     """
     seeds, whole = len(trials), float(trials.sum())
     share = min(1.0, float(successes.sum()) / whole)
@@ -115,4 +119,6 @@ def effective_trials(successes: npt.NDArray[np.float64], trials: npt.NDArray[np.
         return whole
     between = seeds / (seeds - 1) * float(np.sum((successes - share * trials) ** 2)) / whole**2
     known = (z_quantile(confidence) / t_quantile(seeds - 1, confidence)) ** 2
-    return min(whole, whole * binomial / between * known) if between > 0.0 else whole
+    told = whole * binomial / between * known if between > 0.0 else math.inf
+    rarer = min(successes.sum(), whole - successes.sum())
+    return told if math.isfinite(told) and rarer >= _FEWEST_PER_SEED * seeds else min(whole, told)

@@ -1,0 +1,131 @@
+"""Each kind of interval: in how many of the replicated studies it holds the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from os import cpu_count
+from typing import Any
+
+from endive.analysis.crossings import crossing
+from endive.analysis.estimates import Estimate
+from endive.analysis.frontier import CONFIDENCE as FRONTIER_CONFIDENCE
+from endive.analysis.frontier import Search, find_frontier
+from endive.analysis.over_seeds import estimate_metric
+from endive.analysis.paired import paired_difference
+from endive.analysis.thresholds import parse_condition
+from verification.statistics.studies import System, measure, studies, true_crossing, truth
+
+STUDIES, QUICK_STUDIES = 500, 60
+SEEDS = 5
+BUSY, NEARLY_ALL, PATIENT = System(5.0), System(1.5), System(5.0, retries=6)
+LOADS = (2.0, 3.0, 4.0, 5.5, 8.0)
+THRESHOLD = 0.9
+LOW, HIGH = 0.93, 0.975
+"""Where the share of a 95 % interval that holds may lie; near 0 and 1 a share's interval may hold more often."""
+_CHUNKS = 20
+_FIRST_OF_CROSSINGS, _FIRST_OF_FRONTIERS = 10_000_000, 100_000_000
+
+
+@dataclass(frozen=True)
+class CoverageRow:
+    """A kind of interval and the share of studies in which it held the truth."""
+
+    interval: str
+    case: str
+    truth: float
+    studies: int
+    held: float
+    low: float
+    high: float
+
+    @property
+    def within(self) -> bool:
+        """Whether the share is what a 95 % interval should have."""
+        return self.low <= self.held <= self.high
+
+    def document(self) -> dict[str, Any]:
+        """The row as it is written to a file."""
+        return {"mode": "coverage", **asdict(self), "within": self.within}
+
+
+def _holds(found: Estimate | None, true: float) -> bool:
+    return found is not None and found.low <= true <= found.high
+
+
+def _metric(system: System, metric: str, number: int, first: int) -> list[bool]:
+    true = truth(system)[metric]
+    return [_holds(estimate_metric(rows, metric), true) for rows in studies(system, number, SEEDS, first)]
+
+
+def _difference(metric: str, number: int, first: int) -> list[bool]:
+    true = truth(PATIENT)[metric] - truth(BUSY)[metric]
+    held = []
+    for a, b in zip(studies(BUSY, number, SEEDS, first), studies(PATIENT, number, SEEDS, first), strict=True):
+        found = paired_difference([row[metric] for row in a], [row[metric] for row in b])
+        held.append(found.half_width is not None and abs(found.difference - true) <= found.half_width)
+    return held
+
+
+def _crossings(true: float, number: int, first: int) -> list[bool]:
+    held = []
+    for study in range(first, first + number):
+        points = []
+        for place, load in enumerate(LOADS):
+            seeds = range(_FIRST_OF_CROSSINGS + (study * len(LOADS) + place) * SEEDS, 10**12)
+            rows = [measure(System(load), seed) for seed, _ in zip(seeds, range(SEEDS), strict=False)]
+            found = estimate_metric(rows, "success_rate")
+            assert found is not None
+            points.append((load, found))
+        answer = crossing(points, THRESHOLD, falling=True)
+        assert answer is not None
+        held.append((answer.low or 0.0) <= true <= (answer.high or float("inf")))
+    return held
+
+
+def _frontiers(true: float, number: int, first: int) -> list[bool]:
+    condition = parse_condition(f"success_rate < {THRESHOLD:.0%}", ["success_rate"], "coverage")
+    search = Search(start=3.0, lowest=0.5, highest=32.0, tolerance=0.2, seeds=SEEDS, max_seeds=20)
+    held = []
+    for study in range(first, first + number):
+        base = _FIRST_OF_FRONTIERS + 1_000 * study
+
+        def evaluate(load: float, seeds: int, base: int = base) -> Estimate | None:
+            rows = [measure(System(load), base + place) for place in range(seeds)]
+            return estimate_metric(rows, "success_rate", FRONTIER_CONFIDENCE)
+
+        answer = find_frontier(evaluate, condition, search)
+        held.append((answer.low or 0.0) <= true <= (answer.high or float("inf")))
+    return held
+
+
+def compare(quick: bool) -> Iterator[CoverageRow]:
+    """All kinds of intervals, each with studies of its own."""
+    number = QUICK_STUDIES if quick else STUDIES
+    with ProcessPoolExecutor(cpu_count()) as pool:
+
+        def held(kind: Callable[..., list[bool]], *arguments: Any) -> float:
+            size = -(-number // _CHUNKS)
+            parts = [pool.submit(kind, *arguments, min(size, number - first), first) for first in range(0, number, size)]
+            found = [each for part in parts for each in part.result()]
+            return sum(found) / len(found)
+
+        for system, name in ((BUSY, "5/s"), (NEARLY_ALL, "1.5/s, nearly all commit")):
+            high = HIGH if system is BUSY else 1.0
+            true = truth(system)["success_rate"]
+            yield CoverageRow("share", f"success, {name}", true, number, held(_metric, system, "success_rate"), LOW, high)
+        for metric in ("throughput_per_s", "time_to_commit_p50_ms"):
+            kind = "mean" if metric == "throughput_per_s" else "quantile"
+            true = truth(BUSY)[metric]
+            yield CoverageRow(kind, f"{metric}, 5/s", true, number, held(_metric, BUSY, metric), LOW, HIGH)
+        true = truth(NEARLY_ALL)["time_to_commit_p95_ms"]
+        case = "time_to_commit_p95_ms, 1.5/s"
+        yield CoverageRow("quantile", case, true, number, held(_metric, NEARLY_ALL, "time_to_commit_p95_ms"), LOW, HIGH)
+        for metric in ("throughput_per_s", "success_rate"):
+            true = truth(PATIENT)[metric] - truth(BUSY)[metric]
+            yield CoverageRow("difference", f"{metric}, 6 retries - 4", true, number, held(_difference, metric), LOW, HIGH)
+        true = true_crossing(THRESHOLD, LOADS[0], LOADS[-1])
+        case = f"load at which success falls below {THRESHOLD:.0%}"
+        yield CoverageRow("crossing", case, true, number, held(_crossings, true), LOW, 1.0)
+        yield CoverageRow("frontier", case, true, number, held(_frontiers, true), LOW, 1.0)
