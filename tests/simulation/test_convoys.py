@@ -12,8 +12,9 @@ from scipy import stats
 
 from endive.arithmetic.draws import QUANTILES, SCORE_LIMIT, derive, keyed_uniform, normal_quantile, quantile
 from endive.randomness import Stream, run_key
-from endive.simulation.compiled.convoys import LEVELS, SCORES, convoy_table
+from endive.simulation.compiled.convoys import convoy_table
 from endive.simulation.compiled.engine import CompiledEngine
+from endive.simulation.compiled.layout import LEVELS, SCORES
 from endive.simulation.runner import EngineError, Simulation
 from endive.storage import FixedLatency, LognormalLatency, MixtureLatency, NormalLatency, UniformLatency, builtin_profiles
 from endive.storage.distributions import Parameters

@@ -106,14 +106,16 @@ def _quantile_table() -> list[float]:
     """
     table: list[float] = []
     for power in range(_POWERS):
-        width = 2.0 ** (-power - 2) / _CELLS
-        for cell in range(_CELLS):
-            left = 2.0 ** (-power - 2) + cell * width
-            low, high = exact_normal_quantile(left), exact_normal_quantile(left + width)
-            slope_low = width * math.sqrt(2.0 * math.pi) * math.exp(low * low / 2.0)
+        first = 2.0 ** (-power - 2)
+        width = first / _CELLS
+        low, slope_low = 0.0, 0.0
+        for cell in range(_CELLS + 1):
+            high = exact_normal_quantile(first + cell * width)
             slope_high = width * math.sqrt(2.0 * math.pi) * math.exp(high * high / 2.0)
-            rise = high - low
-            table += (low, slope_low, 3.0 * rise - 2.0 * slope_low - slope_high, slope_low + slope_high - 2.0 * rise)
+            if cell > 0:
+                rise = high - low
+                table += (low, slope_low, 3.0 * rise - 2.0 * slope_low - slope_high, slope_low + slope_high - 2.0 * rise)
+            low, slope_low = high, slope_high
     return table
 
 

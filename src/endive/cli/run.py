@@ -50,7 +50,7 @@ def run(
         options = MetricsOptions(warmup, cooldown)
         check_window(document, options)
         root = out or (_DEFAULT_ROOT if document.experiment.label else Path())
-        announce_compilation(output, document, trace)
+        announce_compilation(output, document, trace, among_many=False)
         with _progress(output, document.simulation.duration_ms) as progress:
             finished = run_experiment(document, root=root, seed=seed, trace=trace, progress=progress)
         tell_run(output, document, finished, options, {})
@@ -103,16 +103,18 @@ def _plain(row: Any) -> dict[str, Any]:
     return {name: "never" if isinstance(value, float) and isinf(value) else value for name, value in plain.items()}
 
 
-def announce_compilation(output: Output, document: Document, trace: bool = False) -> None:
-    """Say so where a kernel has to be compiled first, since nothing is to be seen meanwhile."""
+def announce_compilation(output: Output, document: Document, trace: bool = False, *, among_many: bool = True) -> None:
+    """Say so where a kernel has to be compiled first, since nothing is to be seen meanwhile, or is compiled beside the run."""
     if trace or document.simulation.engine == "reference":
         return
     from endive.config import build_simulation_config
-    from endive.simulation import Simulation
+    from endive.simulation.choice import choose_engine
 
-    simulation = Simulation(build_simulation_config(document))
-    if simulation.engine == "compiled" and not simulation.is_compiled:
-        output.note("compiling the engine for this commit path and catalog; this is done once and takes some ten seconds")
+    choice = choose_engine(build_simulation_config(document), among_many=among_many)
+    if choice.compiles == "first":
+        output.note("compiling the engine for this commit path and catalog; this is done once and takes some seconds")
+    elif choice.compiles == "beside":
+        output.note("on the reference engine this time, which is done sooner; the compiled one is made ready beside it")
 
 
 @contextmanager

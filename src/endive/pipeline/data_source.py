@@ -196,7 +196,7 @@ def stream_batches(config: SimulationConfig) -> Iterator[pa.RecordBatch]:
 
     def run() -> None:
         try:
-            Simulation(config).stream(hand_on)
+            Simulation(config, among_many=True).stream(hand_on)
             hand_on(None)
         except _ReaderLeftError:
             pass

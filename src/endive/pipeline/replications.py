@@ -159,7 +159,7 @@ class Replications:
 
     def _run(self, document: Document, seed: int) -> int:
         started = time.perf_counter()
-        simulation = Simulation(build_simulation_config(document, seed_override=seed))
+        simulation = Simulation(build_simulation_config(document, seed_override=seed), among_many=True)
         experiment = compute_experiment_hash(document)
         with (
             whole_file(self._rows(experiment, seed)) as path,

@@ -42,10 +42,11 @@ def run_experiment(
     seed: int | None = None,
     trace: bool = False,
     progress: Progress | None = None,
+    among_many: bool = False,
 ) -> FinishedRun:
     """Run a document and write what comes of it under ``root``."""
     config = build_simulation_config(document, seed_override=seed)
-    simulation = Simulation(config)
+    simulation = Simulation(config, among_many=among_many)
     files = RunFiles.of(document, config.run_seed, root)
     summary = Summary(config.duration_ms)
     started, clock = datetime.now(UTC), time.perf_counter()

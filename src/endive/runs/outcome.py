@@ -45,7 +45,7 @@ def run_planned(document: Document, seed: int, root: Path, experiment: str) -> O
     if stored.problem() is None:
         return Outcome(experiment, seed, "found", stored.provenance["rows"])
     try:
-        finished = run_experiment(document, root=root, seed=seed)
+        finished = run_experiment(document, root=root, seed=seed, among_many=True)
     except Exception as error:
         text = "".join(traceback.format_exception_only(error)).strip()
         return Outcome(experiment, seed, "failed", 0, time.perf_counter() - started, text)

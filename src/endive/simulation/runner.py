@@ -5,53 +5,37 @@ from __future__ import annotations
 import logging
 from functools import cached_property
 
+from endive.simulation.choice import Choice, EngineError, choose_engine
 from endive.simulation.config import SimulationConfig
-from endive.simulation.reference import ReferenceEngine
 from endive.simulation.rows import Progress, Sink
 from endive.simulation.statistics import Statistics
 from endive.simulation.summary import RunCounters
 
 log = logging.getLogger(__name__)
 
-
-class EngineError(ValueError):
-    """The engine that was asked for cannot run this configuration."""
+__all__ = ["EngineError", "Simulation"]
 
 
 class Simulation:
     """One run of the model.
 
     ``run`` keeps all rows; ``stream`` hands them on in batches and keeps none. Both may be called again, with the same outcome.
+    ``among_many`` says that other runs like this one follow: a kernel that has to be compiled is then worth waiting for.
     """
 
-    def __init__(self, config: SimulationConfig) -> None:
+    def __init__(self, config: SimulationConfig, *, among_many: bool = False) -> None:
         self.config = config
+        self._among_many = among_many
 
     @cached_property
-    def engine(self) -> str:
-        """The engine that runs this configuration: ``auto`` compiles what can be compiled."""
-        if self.config.engine == "reference":
-            if self.config.convoy != "exact":
-                raise EngineError("convolved convoys are for the compiled engine; the reference engine draws each batch")
-            return "reference"
-        from endive.simulation.compiled.lower import NotLowerableError, check_lowerable
-
-        try:
-            check_lowerable(self.config)
-        except NotLowerableError as error:
-            if self.config.engine == "compiled" or self.config.convoy != "exact":
-                raise EngineError(f"the compiled engine cannot run this: {error}") from None
-            log.info("running on the reference engine: %s", error)
-            return "reference"
-        return "compiled"
+    def choice(self) -> Choice:
+        """The engine that runs this configuration, and why. Raises EngineError if the one that was asked for cannot."""
+        return choose_engine(self.config, among_many=self._among_many)
 
     @property
-    def is_compiled(self) -> bool:
-        """Whether the kernel that the compiled engine needs for this configuration was compiled before."""
-        from endive.simulation.compiled.cache import is_cached
-        from endive.simulation.compiled.lower import features_of
-
-        return is_cached(features_of(self.config))
+    def engine(self) -> str:
+        """The name of the engine that runs this configuration."""
+        return self.choice.engine
 
     def run(self) -> Statistics:
         """Run to the end and return all results."""
@@ -64,12 +48,26 @@ class Simulation:
 
         Only the reference engine can trace, so a run with ``trace`` is run by it.
         """
-        if trace is None and self.engine == "compiled":
-            from endive.simulation.compiled.engine import CompiledEngine
-
-            return CompiledEngine(self.config, sink, progress).run()
-        if trace is not None and self.engine == "compiled":
+        if trace is not None:
             if self.config.engine == "compiled":
                 raise EngineError("the compiled engine writes no trace; use the reference engine")
             log.info("running on the reference engine: a trace was asked for")
+        else:
+            log.info("running on the %s engine: %s", self.engine, self.choice.why)
+            if self.engine == "compiled":
+                from endive.simulation.compiled.engine import CompiledEngine
+
+                return CompiledEngine(self.config, sink, progress).run()
+            if self.choice.compiles == "beside":
+                _compile_beside(self.config)
+        from endive.simulation.reference import ReferenceEngine
+
         return ReferenceEngine(self.config, sink, trace, progress).run()
+
+
+def _compile_beside(config: SimulationConfig) -> None:
+    """Compile the kernel of a configuration in a process of its own, for the next time."""
+    from endive.simulation.compiled.cache import compile_beside
+    from endive.simulation.compiled.lower import features_of
+
+    compile_beside(features_of(config))

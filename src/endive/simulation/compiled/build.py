@@ -26,7 +26,7 @@ _OPTIONS: dict[str, Any] = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
-_SPEED = 3
+_SPEED = 2
 
 
 class _Specialisation:
@@ -95,8 +95,11 @@ def _lowered(parts: Mapping[str, tuple[Part, tuple[Any, ...]]]) -> Any:
 
 def _object_code(module: Any) -> bytes:
     """Optimise a module and turn it into machine code for this processor."""
-    machine = codegen()._tm
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    features = llvm.get_host_cpu_features().flatten()
+    machine = target.create_target_machine(llvm.get_host_cpu_name(), features, _SPEED, reloc="pic", codemodel="small")
     tuning = llvm.create_pipeline_tuning_options(speed_level=_SPEED)
+    tuning.loop_vectorization = tuning.slp_vectorization = False  # there is nothing to vectorise, and looking for it takes time
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
     module.verify()

@@ -24,6 +24,7 @@ from typing import Any
 from llvmlite import binding as llvm
 
 from endive.cache import cache_root
+from endive.files import whole_file
 from endive.simulation.compiled.features import Features
 from endive.utils import fingerprint
 
@@ -118,9 +119,8 @@ def compile_kernel(features: Features, *, wait: bool = True) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path.with_suffix(".lock"), wait) as mine:
         if mine and not path.exists():
-            written = path.with_suffix(f".{os.getpid()}")
-            written.write_bytes(_build(features))
-            written.replace(path)
+            with whole_file(path) as written:
+                written.write_bytes(_build(features))
 
 
 def _build(features: Features) -> bytes:
@@ -144,9 +144,9 @@ def _locked(path: Path, wait: bool) -> Iterator[bool]:
 def compile_beside(features: Features) -> None:
     """Compile a kernel in a process of its own that is quiet, yields to others, and outlives this one."""
     command = [sys.executable, "-m", "endive.simulation.compiled.cache", features.name]
-    subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    nothing = subprocess.DEVNULL
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, env=environment)
 
 
 if __name__ == "__main__":

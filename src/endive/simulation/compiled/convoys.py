@@ -7,11 +7,13 @@ the distribution of one batch with itself again and again (FFT), and kept as qua
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from endive.arithmetic.draws import (
     EXPONENTIAL,
@@ -23,18 +25,14 @@ from endive.arithmetic.draws import (
     TABLE,
     TABLE_CELLS,
     UNIFORM,
-    normal_quantile,
     quantile,
 )
-from endive.simulation.compiled.draws import storage_uniform
-from endive.simulation.compiled.jit import jit
-from endive.simulation.compiled.memory import floats_at
+from endive.cache import cache_root
+from endive.files import whole_file
+from endive.simulation.compiled.layout import LEVELS, SCORES
 from endive.storage.distributions import Parameters
+from endive.utils import fingerprint
 
-LEVELS = 24
-"""Sums of up to 2^24 batches: more than any transaction can wait for."""
-SCORES = 2048
-"""Cells of the table of quantiles over the normal scores."""
 _GRID = 1 << 15
 _ROW = SCORES + 1
 _NEGLIGIBLE = 1e-14
@@ -42,29 +40,34 @@ _NEGLIGIBLE = 1e-14
 Floats = npt.NDArray[np.float64]
 
 
-@jit
-def convoy_ms(run: Any, txn: Any, table: int, batches: int) -> float:
-    """The time of so many batches in a row."""
-    convoys = floats_at(run.convoys, run.num_convoys)
-    quantiles = floats_at(run.quantiles, run.num_quantiles)
-    total = 0.0
-    level = 0
-    while batches > 0:
-        if batches & 1:
-            z = normal_quantile(storage_uniform(txn), quantiles)
-            x = (z + SCORE_LIMIT) * (SCORES / (2.0 * SCORE_LIMIT))
-            cell = min(max(int(x), 0), SCORES - 1)
-            first = (table * LEVELS + level) * _ROW + cell
-            total += convoys[first] + (x - cell) * (convoys[first + 1] - convoys[first])
-        batches >>= 1
-        level += 1
-    return total
+@lru_cache(maxsize=64)
+def kept_convoy_table(parameters: Parameters, parallel: int) -> Floats:
+    """Return what ``convoy_table`` does, from memory or from the cache directory where it was worked out before."""
+    if parameters[0] == TABLE:  # its place in memory is not the same in every process
+        return convoy_table(parameters, parallel)
+    path = _kept_at(parameters, parallel)
+    with suppress(OSError, ValueError, EOFError):
+        kept: Floats = np.load(path)
+        if kept.shape == (LEVELS * _ROW,):
+            return kept
+    table = convoy_table(parameters, parallel)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as written, written.open("wb") as file:
+            np.save(file, table)
+    return table
+
+
+def _kept_at(parameters: Parameters, parallel: int) -> Path:
+    asked = repr((parameters, parallel, np.__version__))
+    code = fingerprint("arithmetic", "simulation/compiled/convoys.py", "simulation/compiled/layout.py")
+    return cache_root() / "convoys" / code / f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}.npy"
 
 
 def convoy_table(parameters: Parameters, parallel: int) -> Floats:
-    """The quantiles of sums of 1, 2, 4, ... batches, one level after the other."""
+    """Work out the quantiles of sums of 1, 2, 4, ... batches, one level after the other."""
     scores = np.linspace(-SCORE_LIMIT, SCORE_LIMIT, _ROW)
-    probabilities = special.ndtr(scores)
+    probabilities = _normal_cdf(scores)
     table = np.empty((LEVELS, _ROW))
     grid = _batch(parameters, parallel)
     for level in range(LEVELS):
@@ -105,8 +108,7 @@ def _cdf(kind: int, a: float, b: float, x: Floats) -> Floats:
     if kind == TABLE:
         return _table_cdf(a, int(b), x)
     score = (np.log(np.maximum(x, 1e-300)) - a) / b if kind == LOGNORMAL else (x - a) / b
-    cumulative: Floats = special.ndtr(score)
-    return cumulative
+    return _normal_cdf(score)
 
 
 def _table_cdf(log_median: float, place: int, x: Floats) -> Floats:
@@ -115,6 +117,12 @@ def _table_cdf(log_median: float, place: int, x: Floats) -> Floats:
     scores = np.linspace(-SCORE_LIMIT, SCORE_LIMIT, TABLE_CELLS + 1)
     rising = np.append(np.diff(logs) > 0.0, True)
     score = np.interp(np.log(np.maximum(x, 1e-300)), logs[rising], scores[rising], left=-np.inf, right=np.inf)
+    return _normal_cdf(score)
+
+
+def _normal_cdf(score: Floats) -> Floats:
+    from scipy import special  # takes longer to load than tables that were kept
+
     cumulative: Floats = special.ndtr(score)
     return cumulative
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.draws import derive, keyed_uniform, quantile
+from endive.arithmetic.draws import SCORE_LIMIT, derive, keyed_uniform, normal_quantile, quantile
 from endive.randomness import Purpose
 from endive.simulation.compiled.jit import jit, word
+from endive.simulation.compiled.layout import LEVELS, SCORES
 from endive.simulation.compiled.memory import floats_at
 
 _CONFLICT = int(Purpose.CONFLICT)
@@ -66,3 +67,22 @@ def backoff_uniform(txn: Any) -> float:
     u = uniform_at(txn.key, _BACKOFF, txn.backoff_index)
     txn.backoff_index += 1
     return u
+
+
+@jit
+def convoy_ms(run: Any, txn: Any, table: int, batches: int) -> float:
+    """The time of so many batches in a row."""
+    convoys = floats_at(run.convoys, run.num_convoys)
+    quantiles = floats_at(run.quantiles, run.num_quantiles)
+    total = 0.0
+    level = 0
+    while batches > 0:
+        if batches & 1:
+            z = normal_quantile(storage_uniform(txn), quantiles)
+            x = (z + SCORE_LIMIT) * (SCORES / (2.0 * SCORE_LIMIT))
+            cell = min(max(int(x), 0), SCORES - 1)
+            first = (table * LEVELS + level) * (SCORES + 1) + cell
+            total += convoys[first] + (x - cell) * (convoys[first + 1] - convoys[first])
+        batches >>= 1
+        level += 1
+    return total

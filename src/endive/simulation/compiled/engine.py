@@ -55,7 +55,7 @@ class CompiledEngine:
         run = self._world.run[0]
         rows = int(run["rows_used"])
         if rows:
-            self._sink(to_batch(self._world.rows[:rows], self._world.row_tables[:rows], self._names))
+            self._sink(to_batch(self._world.rows[:, :rows], self._world.row_tables[:rows], self._names))
         run["rows_used"] = 0
 
     def _add_in_flight(self) -> None:
@@ -68,12 +68,13 @@ class CompiledEngine:
         txns["commit_latency_ms"][committing] += end_ms - txns["commit_started_ms"][committing]
         txns["now_ms"] = end_ms
         txns["status"] = layout.IN_FLIGHT
+        words = txns.view(np.int64).reshape(len(txns), layout.TXN.itemsize // 8)[:, : len(world.rows)].T
         tables = world.touched["table"][live]
         run, position = world.run[0], 0
         while position < len(txns):
             row = int(run["rows_used"])
             count = min(BATCH_ROWS - row, len(txns) - position)
-            world.rows[row : row + count] = txns[position : position + count]
+            world.rows[:, row : row + count] = words[:, position : position + count]
             world.row_tables[row : row + count] = tables[position : position + count]
             run["rows_used"] += count
             position += count

@@ -1,67 +1,138 @@
-"""The queue of events: a binary heap by time, then by place (the number of the transaction, arrivals last)."""
+"""The queue of events: a heap by time; at the same moment transactions come in the order of their numbers, arrivals last.
+
+An event is a time and whose it is: the slot of a transaction, or ``arrival(source)``. Each node has four children, which lie side
+by side: half the levels of a binary heap, and one line of the processor's cache for each.
+
+Most events lead to the next one of the same transaction, soon after. So the first event is not removed when it is taken, but
+leaves a hole at the top, which the next event that is added fills: it sinks a few levels only, where removing the first event
+would carry the last one down through all of them.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from endive.simulation.compiled.jit import jit
-from endive.simulation.compiled.memory import event_at
+from endive.simulation.compiled.jit import inlined, jit
+from endive.simulation.compiled.memory import event_at, txn_at
+
+_ARRIVALS = 2**62
+"""Arrivals come after all transactions of their moment."""
+
+
+@inlined
+def arrival(source_id: int) -> int:
+    """Whose the arrivals of a source are, and the source of an arrival."""
+    return -1 - source_id
 
 
 @jit
-def _put(run: Any, index: int, time_ms: float, place: int, slot: int) -> None:
+def _place(run: Any, whose: int) -> int:
+    """The place of an event among those of its moment."""
+    return txn_at(run, whose).txn_id if whose >= 0 else _ARRIVALS - whose
+
+
+@inlined
+def _put(run: Any, index: int, time_ms: float, whose: int) -> None:
     event = event_at(run, index)
     event.time_ms = time_ms
-    event.place = place
-    event.slot = slot
+    event.whose = whose
+
+
+@inlined
+def _before(run: Any, time_ms: float, whose: int, other_ms: float, other: int) -> bool:
+    """Whether an event comes before another one. Written such that the processor has nothing to guess but that times differ."""
+    before = time_ms < other_ms
+    if time_ms == other_ms:
+        before = _place(run, whose) < _place(run, other)
+    return before
 
 
 @jit
-def _before(event: Any, time_ms: float, place: int) -> bool:
-    """Whether an event comes before that time and place."""
-    return event.time_ms < time_ms or (event.time_ms == time_ms and event.place < place)  # type: ignore[no-any-return]
+def _first_of(run: Any, child: int, end: int) -> int:
+    """Which of some events side by side comes first."""
+    first = child
+    for other in range(child + 1, end):
+        one, two = event_at(run, first), event_at(run, other)
+        if _before(run, two.time_ms, two.whose, one.time_ms, one.whose):
+            first = other
+    return first
 
 
 @jit
-def push(run: Any, time_ms: float, place: int, slot: int) -> None:
+def push(run: Any, time_ms: float, whose: int) -> None:
     """Add an event."""
+    if run.heap_hole:
+        run.heap_hole = 0
+        _sink(run, time_ms, whose)
+        return
     i = run.heap_size
     run.heap_size += 1
     while i > 0:
-        parent = (i - 1) >> 1
+        parent = (i - 1) >> 2
         above = event_at(run, parent)
-        if _before(above, time_ms, place):
+        if _before(run, above.time_ms, above.whose, time_ms, whose):
             break
-        _put(run, i, above.time_ms, above.place, above.slot)
+        _put(run, i, above.time_ms, above.whose)
         i = parent
-    _put(run, i, time_ms, place, slot)
+    _put(run, i, time_ms, whose)
+
+
+@inlined
+def take_first(run: Any) -> None:
+    """Leave a hole in the place of the first event; ``close_hole`` is called before the next one is looked at."""
+    run.heap_hole = 1
+
+
+@inlined
+def close_hole(run: Any) -> None:
+    """Fill the hole at the top with the last event, if no other was added since the first was taken."""
+    if run.heap_hole:
+        run.heap_hole = 0
+        run.heap_size -= 1
+        last = event_at(run, run.heap_size)
+        _sink(run, last.time_ms, last.whose)
 
 
 @jit
 def await_event(run: Any, txn: Any, slot: int, event: int, delay_ms: float) -> None:
     """Let a transaction go on with an event after so many milliseconds of its own time."""
     txn.event = event
-    push(run, txn.now_ms + delay_ms, txn.txn_id + 1, slot)
+    push(run, txn.now_ms + delay_ms, slot)
 
 
 @jit
-def pop(run: Any) -> None:
-    """Remove the first event."""
-    run.heap_size -= 1
+def _sink(run: Any, time_ms: float, whose: int) -> None:
+    """Put an event in the place of the first, and from there down to where it belongs.
+
+    The first of four children is found without branches, as long as no two times are equal.
+    """
     size = run.heap_size
-    last = event_at(run, size)
-    time_ms, place, slot = last.time_ms, last.place, last.slot
     i = 0
     child = 1
-    while child < size:
-        if child + 1 < size:
-            left, right = event_at(run, child), event_at(run, child + 1)
-            if _before(right, left.time_ms, left.place):
-                child += 1
-        below = event_at(run, child)
-        if not _before(below, time_ms, place):
-            break
-        _put(run, i, below.time_ms, below.place, below.slot)
-        i = child
-        child = 2 * i + 1
-    _put(run, i, time_ms, place, slot)
+    while child + 3 < size:
+        a, b = event_at(run, child).time_ms, event_at(run, child + 1).time_ms
+        c, d = event_at(run, child + 2).time_ms, event_at(run, child + 3).time_ms
+        ab, cd = (b if b < a else a), (d if d < c else c)
+        earliest = cd if cd < ab else ab
+        if (a == b) | (c == d) | (ab == cd) | (earliest == time_ms):
+            first = _first_of(run, child, child + 4)
+            below = event_at(run, first)
+            if not _before(run, below.time_ms, below.whose, time_ms, whose):
+                _put(run, i, time_ms, whose)
+                return
+        else:
+            if earliest > time_ms:
+                _put(run, i, time_ms, whose)
+                return
+            left, right = int(b < a), 2 + int(d < c)
+            first = child + (right if cd < ab else left)
+        _put(run, i, earliest, event_at(run, first).whose)
+        i = first
+        child = 4 * i + 1
+    if child < size:
+        first = _first_of(run, child, size)
+        below = event_at(run, first)
+        if _before(run, below.time_ms, below.whose, time_ms, whose):
+            _put(run, i, below.time_ms, below.whose)
+            i = first
+    _put(run, i, time_ms, whose)

@@ -33,8 +33,8 @@ from endive.simulation.compiled.features import (
     HAS_PYICEBERG,
     HAS_SERVICE,
 )
+from endive.simulation.compiled.heap import arrival, close_hole, push, take_first
 from endive.simulation.compiled.heap import await_event as _await_event
-from endive.simulation.compiled.heap import pop, push
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
     PREPARED,
@@ -51,7 +51,6 @@ from endive.simulation.compiled.layout import (
     AFTER_COMMIT,
     APPEND,
     APPEND_EFFECT,
-    ARRIVALS,
     BATCH_ANSWER,
     BATCH_END,
     BATCH_LEAD,
@@ -111,15 +110,14 @@ from endive.simulation.compiled.layout import (
 )
 from endive.simulation.compiled.memory import (
     class_at,
-    copy_record,
     event_at,
     group_at,
     request_at,
-    row_at,
     row_table_at,
     source_at,
     touched_at,
     txn_at,
+    write_row,
 )
 from endive.simulation.compiled.pyiceberg import (
     clean_up,
@@ -172,17 +170,18 @@ def advance(run: Any, max_events: int) -> int:
         if run.heap_size == 0:
             return FINISHED
         event = event_at(run, 0)
-        now, place, slot = event.time_ms, event.place, event.slot
+        now, slot = event.time_ms, event.whose
         if now >= run.end_ms:
             return FINISHED
-        pop(run)
+        take_first(run)
         run.now_ms = now
-        if place >= ARRIVALS:
-            _arrive(run, slot)
+        if slot < 0:
+            _arrive(run, arrival(slot))
         else:
             txn = txn_at(run, slot)
             txn.now_ms = now
             _take_effect(run, txn, slot)
+        close_hole(run)
     return PAUSED
 
 
@@ -199,7 +198,7 @@ def _await_arrival(run: Any, source_id: int) -> None:
     source = source_at(run, source_id)
     submit_ms = run.now_ms + next_delay_ms(run, source, class_at(run, source.cls))
     if submit_ms < source.end_ms:
-        push(run, submit_ms, ARRIVALS + source_id, source_id)
+        push(run, submit_ms, arrival(source_id))
 
 
 @inlined
@@ -756,7 +755,7 @@ def _abort(run: Any, txn: Any, slot: int, reason: int) -> None:
 def _finish(run: Any, txn: Any, slot: int) -> None:
     """Write the transaction's row and give its slot away."""
     row = run.rows_used
-    copy_record(row_at(run, row), txn)
+    write_row(run, row, txn)
     for t in range(txn.written):
         row_table_at(run, row, t).value = touched_at(run, slot, t).table
     run.rows_used += 1

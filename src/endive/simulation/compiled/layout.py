@@ -64,11 +64,13 @@ NOBODY = -1
     BATCH_ANSWER,
 ) = range(22)
 
+LEVELS = 24
+"""Convolved convoys: sums of up to 2^24 batches, more than any transaction can wait for."""
+SCORES = 2048
+"""Convolved convoys: cells of a table of quantiles, over the normal scores."""
+
 # Why the kernel comes back.
 FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED = range(5)
-
-ARRIVALS = 2**62
-"""Places of arrivals among the events of a moment begin here, after those of all transactions."""
 
 Array = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
@@ -82,6 +84,7 @@ RUN = np.dtype(
         ("next_id", "i8"),
         ("rows_used", "i8"),
         ("heap_size", "i8"),
+        ("heap_hole", "i8"),
         ("free_head", "i8"),
         # addresses and sizes of the other arrays
         ("classes", "i8"),
@@ -109,6 +112,7 @@ RUN = np.dtype(
         ("requests", "i8"),
         ("slots", "i8"),
         ("row_capacity", "i8"),
+        ("row_stride", "i8"),
         ("num_quantiles", "i8"),
         ("num_weights", "i8"),
         ("num_candidates", "i8"),
@@ -254,59 +258,69 @@ SUBMISSION = np.dtype(
 )
 """A submission of a trace: what is negative is drawn. Partitions are a range of ``World.traced_partitions``."""
 
-TXN = np.dtype(
+ROW = np.dtype(
     [
+        ("now_ms", "f8"),
         ("txn_id", "i8"),
         ("cls", "i8"),
-        ("source", "i8"),
-        ("client", "i8"),
         ("operation", "i8"),
-        ("status", "i8"),
-        ("event", "i8"),
-        ("reason", "i8"),
-        ("next_free", "i8"),
-        ("submit_ms", "f8"),
-        ("now_ms", "f8"),
-        ("runtime_ms", "f8"),
-        ("key", "u8"),
-        ("storage_key", "u8"),
-        ("catalog_key", "u8"),
-        ("storage_index", "i8"),
-        ("catalog_index", "i8"),
-        ("conflict_index", "i8"),
-        ("backoff_index", "i8"),
         ("written", "i8"),
-        ("read", "i8"),
-        ("tracks_partitions", "i8"),
+        ("event_count", "i8"),
+        ("retries", "i8"),
+        ("false_conflicts", "i8"),
+        ("times", "f8", (6,)),
+        ("counts", "i8", (NUM_COUNTS,)),
+        ("commit_latency_ms", "f8"),
+        ("status", "i8"),
+        ("reason", "i8"),
+        ("submit_ms", "f8"),
+        ("entered_ms", "f8"),
+        ("restarts", "i8"),
+        ("real_conflicts", "i8"),
+        ("client", "i8"),
+    ]
+)
+"""What a row of results is made of: the beginning of a transaction's record."""
+
+TXN = np.dtype(
+    [
+        *((name, *each) for name, *each in ROW.descr),
+        # what every attempt touches
+        ("event", "i8"),
         ("group", "i8"),
         ("seq", "i8"),
         ("log_offset", "i8"),
-        ("checkpoint_offset", "i8"),
+        ("read", "i8"),
+        ("tracks_partitions", "i8"),
         ("attempt", "i8"),
-        ("retries", "i8"),
-        ("restarts", "i8"),
-        ("false_conflicts", "i8"),
-        ("real_conflicts", "i8"),
-        ("event_count", "i8"),
-        ("round_trips", "i8"),
-        ("applied", "i8"),
         ("append_due", "i8"),
         ("redo_tables", "i8"),
-        ("table_cursor", "i8"),
+        ("storage_key", "u8"),
+        ("storage_index", "i8"),
+        ("catalog_key", "u8"),
+        ("catalog_index", "i8"),
         ("effect_ms", "f8"),
         ("success_ms", "f8"),
         ("failure_ms", "f8"),
         ("elapsed_ms", "f8"),
+        ("round_trips", "i8"),
         ("commit_started_ms", "f8"),
-        ("entered_ms", "f8"),
-        ("commit_latency_ms", "f8"),
-        ("times", "f8", (6,)),
-        ("counts", "i8", (NUM_COUNTS,)),
+        ("key", "u8"),
+        ("conflict_index", "i8"),
+        ("backoff_index", "i8"),
+        # the rest
+        ("source", "i8"),
+        ("next_free", "i8"),
+        ("runtime_ms", "f8"),
+        ("checkpoint_offset", "i8"),
+        ("applied", "i8"),
+        ("table_cursor", "i8"),
         ("history_start", "i8"),
         ("written_before", "i8"),
         ("lost_files", "i8"),
     ]
 )
+"""A transaction in flight. Fields that are used together lie together: a record is larger than what the nearest cache holds."""
 
 GROUP = np.dtype([("seq", "i8"), ("log_offset", "i8"), ("checkpoint_offset", "i8"), ("entries", "i8"), ("sealed", "i8")])
 
@@ -410,7 +424,7 @@ REQUEST = np.dtype(
 
 INTEGER = np.dtype([("value", "i8")])
 
-EVENT = np.dtype([("time_ms", "f8"), ("place", "i8"), ("slot", "i8")])
+EVENT = np.dtype([("time_ms", "f8"), ("whose", "i8")])
 
 
 class World(NamedTuple):
@@ -426,7 +440,7 @@ class World(NamedTuple):
     tables: Array
     partitions: Ints
     heap: Array
-    rows: Array
+    rows: Ints
     row_tables: Ints
     weights: Floats
     quantiles: Floats
@@ -440,3 +454,28 @@ class World(NamedTuple):
     submissions: Array
     traced_partitions: Ints
     requests: Array
+
+
+def point(world: World) -> World:
+    """Write the addresses and sizes of a world's arrays into its run record."""
+    run = world.run[0]
+    for name, array in zip(world._fields, world, strict=True):
+        if name != "run":
+            assert array.flags.c_contiguous
+            run[name] = array.ctypes.data
+    run["slots"] = len(world.txns)
+    run["row_capacity"] = len(world.row_tables)
+    run["row_stride"] = world.rows.shape[1]
+    run["num_quantiles"] = len(world.quantiles)
+    run["num_weights"] = len(world.weights)
+    run["num_candidates"] = len(world.candidates)
+    run["num_partitions"] = len(world.partitions)
+    run["num_convoys"] = len(world.convoys)
+    run["num_classes"] = len(world.classes)
+    run["num_sources"] = len(world.sources)
+    run["num_tables"] = len(world.tables)
+    run["max_tables"], run["max_partitions"] = world.partitions_touched.shape[1:]
+    run["scratch_length"] = world.scratch.shape[1]
+    run["num_traits"] = world.traits.shape[1]
+    run["history_capacity"] = len(world.history)
+    return world

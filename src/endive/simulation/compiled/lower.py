@@ -15,9 +15,8 @@ from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.features import Features
-from endive.simulation.compiled.layout import World
+from endive.simulation.compiled.layout import World, point
 from endive.simulation.compiled.lower_service import SERVICE_TIMES, lower_service
-from endive.simulation.compiled.memory import point
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS
 from endive.storage import (
@@ -73,6 +72,8 @@ from endive.workload import (
 from endive.workload.selectors import zipf_cumulative
 
 INITIAL_SLOTS = 1024
+_ROW_PADDING = 72
+"""Columns of rows do not begin at multiples of a power of two, which all would share few places in the processor's caches."""
 INITIAL_HISTORY = 4096
 OPERATION_ORDER = tuple(OPERATIONS[name] for name in OPERATION_CODES)
 """The operations in the order of their codes."""
@@ -218,7 +219,7 @@ class _Lowering:
             tables=tables,
             partitions=partitions,
             heap=np.zeros(len(sources), layout.EVENT),
-            rows=np.zeros(BATCH_ROWS, layout.TXN),
+            rows=np.zeros((layout.ROW.itemsize // 8, BATCH_ROWS + _ROW_PADDING), np.int64),
             row_tables=np.zeros((BATCH_ROWS, max_tables), np.int64),
             weights=np.array(self.weights or [0.0]),
             quantiles=np.array(QUANTILES),
@@ -448,9 +449,9 @@ class _Lowering:
     def _convoy_tables(self) -> layout.Floats:
         if self.config.convoy != "convolved":
             return np.zeros(0)
-        from endive.simulation.compiled.convoys import convoy_table
+        from endive.simulation.compiled.convoys import kept_convoy_table
 
-        return np.concatenate([convoy_table(parameters, parallel) for parameters, parallel in self.convoys])
+        return np.concatenate([kept_convoy_table(parameters, parallel) for parameters, parallel in self.convoys])
 
 
 def with_more_slots(world: World, slots: int) -> World:

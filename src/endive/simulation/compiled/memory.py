@@ -22,6 +22,7 @@ from endive.simulation.compiled.layout import (
     INTEGER,
     PARTITION,
     REQUEST,
+    ROW,
     RUN,
     SOURCE,
     SUBMISSION,
@@ -29,10 +30,10 @@ from endive.simulation.compiled.layout import (
     TOUCHED,
     TRAITS,
     TXN,
-    World,
 )
 
 _WORD = ir.IntType(64)
+_BYTES = ir.IntType(8).as_pointer()
 
 
 def _finder(array: str, dtype: np.dtype[np.void], *inner: str) -> Any:
@@ -48,9 +49,10 @@ def _finder(array: str, dtype: np.dtype[np.void], *inner: str) -> Any:
             run_pointer, packed = arguments
             position, *others = (builder.extract_value(packed, i) for i in range(1 + len(inner)))
             for name, index in zip(inner, others, strict=True):
-                position = builder.add(builder.mul(position, _field(builder, run_pointer, name)), index)
+                position = builder.add(builder.mul(position, _field(builder, run_pointer, name, _WORD)), index)
+            first = _field(builder, run_pointer, array, _BYTES)
             offset = builder.mul(position, ir.Constant(_WORD, dtype.itemsize))
-            return builder.inttoptr(builder.add(_field(builder, run_pointer, array), offset), context.get_value_type(record))
+            return builder.bitcast(builder.gep(first, [offset], inbounds=True), context.get_value_type(record))
 
         packed = types.UniTuple(types.int64, 1 + len(inner))  # type: ignore[no-untyped-call]
         return record(run, packed), generate
@@ -58,12 +60,13 @@ def _finder(array: str, dtype: np.dtype[np.void], *inner: str) -> Any:
     return find
 
 
-def _field(builder: Any, run_pointer: Any, name: str) -> Any:
-    """The value of an integer field of the run's record."""
-    offset = RUN.fields[name][1]  # type: ignore[index]
-    start = builder.ptrtoint(run_pointer, _WORD)
-    address = builder.add(start, ir.Constant(_WORD, offset))
-    return builder.load(builder.inttoptr(address, _WORD.as_pointer()))
+def _field(builder: Any, run_pointer: Any, name: str, kind: Any) -> Any:
+    """An address or size in the run's record. The kernel never changes one, so LLVM need not load it again after a store."""
+    offset = ir.Constant(_WORD, RUN.fields[name][1])  # type: ignore[index]
+    place = builder.gep(builder.bitcast(run_pointer, _BYTES), [offset], inbounds=True)
+    found = builder.load(builder.bitcast(place, kind.as_pointer()))
+    found.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return found
 
 
 def _array_at(item: Any) -> Any:
@@ -87,17 +90,24 @@ def _array_at(item: Any) -> Any:
     return array_at
 
 
-def _copy_record(typing_context: Any, target: Any, source: Any) -> Any:
-    """Copy a whole record over another of its kind."""
+def _write_row(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:
+    """Write a transaction's row: each word of it into the column of that word."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.store(builder.load(arguments[1]), arguments[0])
+        run_pointer, row, record = arguments
+        words = builder.bitcast(record, _WORD.as_pointer())
+        columns = _field(builder, run_pointer, "rows", _WORD.as_pointer())
+        stride = _field(builder, run_pointer, "row_stride", _WORD)
+        for word in range(ROW.itemsize // 8):
+            found = builder.load(builder.gep(words, [ir.Constant(_WORD, word)]))
+            builder.store(found, builder.gep(columns, [row]))
+            row = builder.add(row, stride)
         return context.get_dummy_value()
 
-    return types.none(target, source), generate
+    return types.none(run, types.int64, txn), generate
 
 
-copy_record: Any = intrinsic(_copy_record)
+write_row: Any = intrinsic(_write_row)
 class_at = _finder("classes", CLASS)
 source_at = _finder("sources", SOURCE)
 submission_at = _finder("submissions", SUBMISSION)
@@ -106,7 +116,6 @@ txn_at = _finder("txns", TXN)
 group_at = _finder("groups", GROUP)
 table_at = _finder("tables", TABLE)
 event_at = _finder("heap", EVENT)
-row_at = _finder("rows", TXN)
 candidate_at = _finder("candidates", INTEGER)
 partition_version_at = _finder("partitions", INTEGER)
 touched_at = _finder("touched", TOUCHED, "max_tables")
@@ -118,27 +127,3 @@ history_partition_at = _finder("history_partitions", INTEGER, "max_partitions")
 partition_at = _finder("partitions_touched", PARTITION, "max_tables", "max_partitions")
 floats_at = _array_at(types.float64)
 integers_at = _array_at(types.int64)
-
-
-def point(world: World) -> World:
-    """Write the addresses and sizes of a world's arrays into its run record."""
-    run = world.run[0]
-    for name, array in zip(world._fields, world, strict=True):
-        if name != "run":
-            assert array.flags.c_contiguous
-            run[name] = array.ctypes.data
-    run["slots"] = len(world.txns)
-    run["row_capacity"] = len(world.rows)
-    run["num_quantiles"] = len(world.quantiles)
-    run["num_weights"] = len(world.weights)
-    run["num_candidates"] = len(world.candidates)
-    run["num_partitions"] = len(world.partitions)
-    run["num_convoys"] = len(world.convoys)
-    run["num_classes"] = len(world.classes)
-    run["num_sources"] = len(world.sources)
-    run["num_tables"] = len(world.tables)
-    run["max_tables"], run["max_partitions"] = world.partitions_touched.shape[1:]
-    run["scratch_length"] = world.scratch.shape[1]
-    run["num_traits"] = world.traits.shape[1]
-    run["history_capacity"] = len(world.history)
-    return world

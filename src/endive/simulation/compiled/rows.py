@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,41 +22,47 @@ _REASONS = (MAX_RETRIES_EXCEEDED, COMMIT_TIMEOUT, VALIDATION_EXCEPTION, SERVICE_
 
 
 class _Finished(NamedTuple):
-    """Records of transactions, the tables that each has written, and the names of classes."""
+    """Rows as the kernel writes them, word by word of ``layout.ROW``, the tables that each has written, and names of classes."""
 
-    txns: layout.Array
+    words: layout.Ints
     tables: layout.Ints
     class_names: Sequence[str]
 
+    def __call__(self, name: str, index: int = 0) -> npt.NDArray[Any]:
+        """Return the values of a field (of an item of it)."""
+        dtype, offset = layout.ROW.fields[name][:2]  # type: ignore[index]
+        values: npt.NDArray[Any] = self.words[offset // 8 + index].view(dtype.base)
+        return values
+
 
 _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
-    "t_commit": lambda done: _plain(np.where(done.txns["status"] == layout.COMMITTED, done.txns["now_ms"], -1.0)),
-    "total_latency": lambda done: _plain(done.txns["now_ms"] - done.txns["submit_ms"]),
-    "status": lambda done: _named(done.txns["status"], [_STATUS.get(code, "") for code in range(len(_STATUS) + 2)]),
-    "operation_type": lambda done: _named(done.txns["operation"], [each.operation_type for each in OPERATION_ORDER]),
-    "abort_reason": lambda done: _named(done.txns["reason"], _REASONS),
-    "workload_class": lambda done: _named(done.txns["cls"], done.class_names),
-    "tables_written": lambda done: _lists(done.txns["written"], done.tables),
+    "t_commit": lambda done: _plain(np.where(done("status") == layout.COMMITTED, done("now_ms"), -1.0)),
+    "total_latency": lambda done: _plain(done("now_ms") - done("submit_ms")),
+    "status": lambda done: _named(done("status"), [_STATUS.get(code, "") for code in range(len(_STATUS) + 2)]),
+    "operation_type": lambda done: _named(done("operation"), [each.operation_type for each in OPERATION_ORDER]),
+    "abort_reason": lambda done: _named(done("reason"), _REASONS),
+    "workload_class": lambda done: _named(done("cls"), done.class_names),
+    "tables_written": lambda done: _lists(done("written"), done.tables),
 }
 """Columns that are not in a record as they are."""
 
 
-def to_batch(txns: layout.Array, tables: layout.Ints, class_names: Sequence[str]) -> pa.RecordBatch:
-    """Make rows of records; ``tables`` holds the written tables of each."""
-    done = _Finished(txns, tables, class_names)
+def to_batch(words: layout.Ints, tables: layout.Ints, class_names: Sequence[str]) -> pa.RecordBatch:
+    """Make a batch of rows; ``tables`` holds the written tables of each. What it is made of may be used again."""
+    done = _Finished(words, tables, class_names)
     return pa.RecordBatch.from_arrays([_array(column, done) for column in COLUMNS], schema=RESULT_SCHEMA)
 
 
 def _array(column: Column, done: _Finished) -> pa.Array:
     if column.attribute in TIMES:
-        return _plain(done.txns["times"][:, TIMES.index(column.attribute)])
+        return _plain(done("times", TIMES.index(column.attribute)))
     if column.attribute in COUNTERS:
-        return _plain(done.txns["counts"][:, COUNTERS.index(column.attribute)])
-    return _plain(done.txns[column.kernel]) if column.kernel else _COMPUTED[column.name](done)
+        return _plain(done("counts", COUNTERS.index(column.attribute)))
+    return _plain(done(column.kernel)) if column.kernel else _COMPUTED[column.name](done)
 
 
 def _plain(values: npt.NDArray[np.generic]) -> pa.Array:
-    return pa.array(np.ascontiguousarray(values))
+    return pa.array(values.copy())
 
 
 def _named(codes: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Array:

@@ -155,7 +155,7 @@ def _leave(run: Any, request: Any, now_ms: float) -> None:
 def _wake(run: Any, slot: int, event: int, now_ms: float) -> None:
     txn = txn_at(run, slot)
     txn.event = event
-    push(run, now_ms, txn.txn_id + 1, slot)
+    push(run, now_ms, slot)
 
 
 @jit

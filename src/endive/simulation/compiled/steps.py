@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from endive.arithmetic.costs import backoff_ms, manifests_to_merge, whole_count
-from endive.simulation.compiled.convoys import convoy_ms
-from endive.simulation.compiled.draws import backoff_uniform, conflict_uniform, largest_storage_uniform, value
+from endive.simulation.compiled.draws import backoff_uniform, conflict_uniform, convoy_ms, largest_storage_uniform, value
 from endive.simulation.compiled.features import HAS_LIST_APPENDS
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (

@@ -1,0 +1,58 @@
+"""Which engine ``auto`` takes, and what happens to a kernel that is not there yet."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import pyarrow as pa
+import pytest
+
+from endive.simulation import Simulation
+from endive.simulation.choice import choose_engine
+from endive.simulation.compiled import cache
+from endive.simulation.compiled.features import Features
+from tests.simulation.test_runner import config_with
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> list[Features]:
+    """No kernel is compiled; which ones would be compiled beside a run is noted."""
+    wanted: list[Features] = []
+    monkeypatch.setattr(cache, "is_cached", lambda features: False)
+    monkeypatch.setattr(cache, "compile_beside", wanted.append)
+    return wanted
+
+
+def test_a_kernel_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "is_cached", lambda features: True)
+    choice = choose_engine(config_with())
+    assert (choice.engine, choice.compiles) == ("compiled", "no")
+
+
+def test_a_short_run_does_not_wait_for_the_compiler(beside: list[Features], caplog: pytest.LogCaptureFixture) -> None:
+    rows: list[pa.RecordBatch] = []
+    with caplog.at_level(logging.INFO):
+        Simulation(config_with()).stream(rows.append)
+    assert rows
+    assert beside == [Features(endive=True, cas=True)]
+    assert "running on the reference engine: some 0." in caplog.text
+    assert "to compile the other" in caplog.text
+
+
+def test_a_long_run_does(beside: list[Features]) -> None:
+    choice = choose_engine(dataclasses.replace(config_with(), duration_ms=3_600_000.0))
+    assert (choice.engine, choice.compiles) == ("compiled", "first")
+
+
+def test_so_does_one_among_many_and_one_that_asks_for_it(beside: list[Features]) -> None:
+    assert choose_engine(config_with(), among_many=True).compiles == "first"
+    assert choose_engine(dataclasses.replace(config_with(), engine="compiled")).compiles == "first"
+    assert choose_engine(dataclasses.replace(config_with(), convoy="convolved")).compiles == "first"
+
+
+def test_who_wants_a_trace_or_the_reference_engine_compiles_nothing(beside: list[Features]) -> None:
+    rows: list[pa.RecordBatch] = []
+    Simulation(config_with()).stream(rows.append, trace=rows.append)
+    Simulation(dataclasses.replace(config_with(), engine="reference")).stream(rows.append)
+    assert beside == []
