@@ -1,0 +1,198 @@
+"""Is a model close to what was seen? Attempts, durations, gaps between commits and empty slots, simulated against observed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from endive.calibrate.history import History
+from endive.calibrate.reports import CommitReport
+
+Floats = npt.NDArray[np.float64]
+Verdict = Literal["close", "not close", "cannot tell"]
+
+CLOSE = 0.15
+"""A model that is off by no more than this part of what was seen is close."""
+_LEAST = 20
+"""Fewer observations of a kind are not compared."""
+_RESAMPLES = 400
+SNAPSHOT_OPERATIONS = {
+    "fast_append": "append",
+    "merge_append": "append",
+    "overwrite": "overwrite",
+    "validated_overwrite": "overwrite",
+    "row_delta": "overwrite",
+    "replace_partitions": "overwrite",
+    "rewrite_files": "replace",
+    "delete": "delete",
+}
+"""What Iceberg calls the snapshots of the simulator's operations."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A measure of one kind of operation, observed and simulated."""
+
+    measure: str
+    operation: str
+    observed: Estimate
+    simulated: Estimate
+    verdict: Verdict
+
+    @property
+    def ratio(self) -> float:
+        """Simulated over observed."""
+        return self.simulated.value / self.observed.value if self.observed.value else math.nan
+
+
+_ATTEMPTS, _P50, _P95, _GAP, _VARIATION = (
+    "attempts per commit",
+    "duration of a commit, p50",
+    "duration of a commit, p95",
+    "time between commits, mean",
+    "time between commits, variation",
+)
+
+
+def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list[Comparison]:
+    """Compare attempts and durations by operation. ``rows`` are those of several seeds."""
+    made = []
+    for operation in sorted({report.operation for report in reports}):
+        own = [report for report in reports if report.operation == operation]
+        simulated = _committed(rows, operation)
+        if len(own) < _LEAST or len(simulated) < _LEAST:
+            continue
+        attempts = np.array([report.attempts for report in own], np.float64)
+        durations = np.array([report.duration_ms for report in own])
+        per_seed = [group for _, group in simulated.groupby("seed")]
+        measures: tuple[tuple[str, Floats, Callable[[Floats], float], str], ...] = (
+            (_ATTEMPTS, attempts, _mean, "attempts"),
+            (_P50, durations, lambda x: float(np.quantile(x, 0.5)), "commit_latency"),
+            (_P95, durations, lambda x: float(np.quantile(x, 0.95)), "commit_latency"),
+        )
+        for measure, seen, value, column in measures:
+            if measure == _P95 and len(own) < 100:
+                continue
+            model = _over_seeds([value(group[column].to_numpy(np.float64)) for group in per_seed])
+            made.append(_comparison(measure, operation, _bootstrap(seen, value), model))
+    return made
+
+
+def compare_history(history: History, rows: pd.DataFrame) -> list[Comparison]:
+    """Compare the gaps between commits, of all and by operation."""
+    made = []
+    operations = sorted({commit.operation for commit in history.commits})
+    for operation in ["", *(operations if len(operations) > 1 else [])]:
+        times = np.array([c.timestamp_ms for c in history.commits if operation in ("", c.operation)], np.float64)
+        simulated = rows[rows["status"] == "committed"] if not operation else _committed(rows, operation)
+        if len(times) <= _LEAST or len(simulated) <= _LEAST:
+            continue
+        gaps = np.diff(times)
+        per_seed = [np.diff(np.sort(group["t_commit"].to_numpy(np.float64))) for _, group in simulated.groupby("seed")]
+        per_seed = [each for each in per_seed if len(each) > 1]
+        for measure, value in ((_GAP, _mean), (_VARIATION, _variation)):
+            model = _over_seeds([value(each) for each in per_seed])
+            made.append(_comparison(measure, operation or "all", _bootstrap(gaps, value), model))
+    return made
+
+
+def explain(comparisons: Sequence[Comparison]) -> list[str]:
+    """Say what most likely explains the differences, the likeliest first."""
+    off = {(each.measure, each.operation): each.ratio for each in comparisons if each.verdict == "not close"}
+    if not off:
+        return []
+
+    def any_ratio(measures: Sequence[str], longer: bool) -> bool:
+        return any((ratio > 1.0) == longer for (measure, _), ratio in off.items() if measure in measures)
+
+    found = []
+    for longer, word, way in ((False, "shorter", "slower"), (True, "longer", "faster")):
+        if any_ratio((_P50, _P95), longer):
+            text = f"simulated commits are {word} than those seen: store or catalog are {way} than the profile; measure them with"
+            found.append(f"{text} `endive probe` or `endive calibrate`, or import with --reports, which fits latencies")
+            if any_ratio((_ATTEMPTS,), longer):
+                found.append("attempts are off in the same direction: commits of another length meet more or fewer others")
+    if not any_ratio((_P50, _P95), True) and not any_ratio((_P50, _P95), False) and _ATTEMPTS in {m for m, _ in off}:
+        more = any_ratio((_ATTEMPTS,), True)
+        found.append(
+            f"there are {'more' if more else 'fewer'} attempts in the model, though commits last as long: "
+            f"writers {'are spread more evenly' if more else 'come closer together'} than modelled; look at phases and rates"
+        )
+    if any_ratio((_GAP,), True) or any_ratio((_GAP,), False):
+        fewer = any_ratio((_GAP,), True)
+        found.append(
+            f"the model commits {'less' if fewer else 'more'} often: rates of classes, or operations that fail there and not here"
+        )
+    if _VARIATION in {measure for measure, _ in off}:
+        found.append("commits come more or less evenly than in the model: bursts, a schedule, or writers in step")
+    return found
+
+
+def overall(comparisons: Sequence[Comparison]) -> Verdict:
+    """The verdict on a model: close if all that can be told is close."""
+    verdicts = {each.verdict for each in comparisons}
+    if "not close" in verdicts:
+        return "not close"
+    return "close" if "close" in verdicts else "cannot tell"
+
+
+def _committed(rows: pd.DataFrame, operation: str) -> pd.DataFrame:
+    kinds = rows["operation_type"].map(SNAPSHOT_OPERATIONS)
+    found = rows[(rows["status"] == "committed") & (kinds == operation)]
+    return found.assign(attempts=found["n_retries"] + 1.0)
+
+
+def _mean(x: Floats) -> float:
+    return float(x.mean())
+
+
+def _variation(x: Floats) -> float:
+    return float(x.std() / max(float(x.mean()), 1e-9))
+
+
+def _bootstrap(x: Floats, value: Callable[[Floats], float]) -> Estimate:
+    """A value with its interval, by drawing the sample again in blocks, since neighbours are alike."""
+    rng = np.random.default_rng(5)
+    block = max(1, round(len(x) ** (1.0 / 3.0)))
+    starts = rng.integers(0, len(x), (_RESAMPLES, math.ceil(len(x) / block)))
+    places = (starts[:, :, None] + np.arange(block)) % len(x)
+    values = [value(x[each.ravel()[: len(x)]]) for each in places]
+    low, high = np.quantile(values, [0.025, 0.975])
+    return Estimate(value(x), float(low), float(high))
+
+
+def _over_seeds(values: Sequence[float]) -> Estimate:
+    from endive.analysis.intervals import mean_interval
+
+    interval = mean_interval(list(values))
+    half = interval.half_width or 0.0
+    return Estimate(interval.mean, interval.mean - half, interval.mean + half)
+
+
+def _comparison(measure: str, operation: str, observed: Estimate, simulated: Estimate) -> Comparison:
+    return Comparison(measure, operation, observed, simulated, verdict_of(observed, simulated))
+
+
+def verdict_of(observed: Estimate, simulated: Estimate) -> Verdict:
+    """Close if within ``CLOSE`` of what was seen; not close if further off by more than chance explains."""
+    scale = abs(observed.value) or 1e-12
+    difference = abs(simulated.value - observed.value) / scale
+    if difference <= CLOSE:
+        return "close"
+    chance = math.hypot((observed.high - observed.low) / 2.0, (simulated.high - simulated.low) / 2.0) / scale
+    return "not close" if difference - chance > 0.0 else "cannot tell"

@@ -1,0 +1,75 @@
+"""The history of a table as the workload itself: each commit a submission of a trace."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from endive.calibrate.classes import ObservedClass
+from endive.calibrate.imported import Assumption, Imported
+from endive.calibrate.reports import CommitReport
+from endive.config.schema import ARRIVALS
+
+
+def as_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()) -> tuple[Imported, dict[Path, str]]:
+    """Make a configuration that replays a history, and the files of its traces with their content.
+
+    A submission lies before its commit by the time that the commit took, which its report tells, and by the runtime of its class;
+    where there is no report the commit is taken to have been instant.
+    """
+    took = {report.snapshot_id: report.duration_ms for report in reports}
+    usual = float(np.median(list(took.values()))) if took else 0.0
+    tree = copy.deepcopy(imported.tree)
+    tree["simulation"]["drain"] = True
+    files: dict[Path, str] = {}
+    last = 0.0
+    for cls in imported.classes:
+        section = tree["workload"][cls.name]
+        for key in ARRIVALS:
+            section.pop(key, None)
+        earlier = float(section["runtime"]["value"])
+        times = _submissions(cls, imported.start_ms, earlier, took, usual)
+        last = max(last, times[-1])
+        path = out.with_name(f"{out.stem}.{cls.name}.csv")
+        section["trace"] = path.name
+        files[path] = _csv(times)
+    tree["simulation"]["duration_ms"] = max(tree["simulation"]["duration_ms"], float(int(last) + 1))
+    note = "operations that failed are not in a history, and are not replayed"
+    kept = tuple(_without_arrivals(each) for each in imported.assumptions if each.about not in ("arrivals", "failed operations"))
+    made = replace(imported, tree=tree, assumptions=(*kept, Assumption("failed operations", note)))
+    return made, files
+
+
+def _submissions(
+    cls: ObservedClass, start_ms: float, runtime_ms: float, took: dict[int | None, float], usual_ms: float
+) -> list[float]:
+    """When the operations of a class were submitted, since the start, in order."""
+    times = (
+        commit.timestamp_ms - start_ms - runtime_ms - took.get(commit.snapshot_id, usual_ms if took else 0.0)
+        for commit in cls.commits
+    )
+    return sorted(max(time, 0.0) for time in times)
+
+
+def _without_arrivals(assumption: Assumption) -> Assumption:
+    """The assumption without ranges of rates: a trace says when operations come."""
+
+    def kept(end: object) -> dict[str, object]:
+        assert isinstance(end, dict)
+        return {key: value for key, value in end.items() if not any(part in ARRIVALS for part in key.split("."))}
+
+    return replace(assumption, low=kept(assumption.low), high=kept(assumption.high))
+
+
+def _csv(times: Sequence[float]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("time_ms",))
+    writer.writerows((f"{time:.3f}",) for time in times)
+    return text.getvalue()

@@ -1,0 +1,80 @@
+"""``endive fidelity``: is a model close to what was seen?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.import_ import CatalogOption
+from endive.cli.inputs import input_errors
+from endive.cli.output import output_for
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from endive.calibrate.fidelity import Comparison, Estimate
+
+_SEEDS = 5
+
+
+@app.command()
+def fidelity(
+    config: Annotated[Path, typer.Argument(help="Configuration file (TOML).", show_default=False)],
+    against: Annotated[
+        list[str], typer.Option(metavar="REPORTS|SNAPSHOTS", help="Commit reports (JSON lines), or a table as `import` takes it.")
+    ],
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
+    catalog: CatalogOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Compare a configuration with what was seen: attempts, durations, gaps between commits, each with a verdict."""
+    output = output_for(json)
+    with exit_codes(output), input_errors(output):
+        from endive.calibrate.answers import simulate
+        from endive.calibrate.errors import InputError
+        from endive.calibrate.fidelity import explain, overall
+        from endive.config.load import parse_assignment
+
+        changes = dict(parse_assignment(text) for text in set_)
+        rows = simulate(config, changes, range(1, _SEEDS + 1))
+        comparisons = [each for source in against for each in _compare(source, catalog, rows)]
+        if not comparisons:
+            raise InputError(f"{', '.join(against)}: nothing can be compared: of no operation there are 20 commits on both sides")
+        verdict, reasons = overall(comparisons), explain(comparisons)
+        output.table(
+            f"{config} against {', '.join(against)}",
+            ("measure", "operation", "observed", "simulated", "simulated / observed", "verdict"),
+            [_row(each) for each in comparisons],
+        )
+        output.text(f"\nthe model is {verdict}" if verdict != "cannot tell" else "\nwhether the model is close cannot be told")
+        for reason in reasons:
+            output.text(f"- {reason}")
+        output.result({"verdict": verdict, "comparisons": [_data(each) for each in comparisons], "explanations": reasons})
+
+
+def _compare(source: str, catalog: str | None, rows: pd.DataFrame) -> list[Comparison]:
+    """Compare with reports if the file has them, and with a history otherwise."""
+    from endive.calibrate.fidelity import compare_history, compare_reports
+    from endive.calibrate.reports import read_reports
+    from endive.calibrate.sources import open_history
+
+    if source.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson")):
+        return compare_reports(read_reports(Path(source)), rows)
+    return compare_history(open_history(source, catalog), rows)
+
+
+def _row(each: Comparison) -> tuple[str, ...]:
+    def told(estimate: Estimate) -> str:
+        unit, factor = ("", 1.0) if "attempts" in each.measure or "variation" in each.measure else (" ms", 1.0)
+        return f"{estimate.value * factor:.4g}{unit} ({estimate.low:.4g} to {estimate.high:.4g})"
+
+    return each.measure, each.operation, told(each.observed), told(each.simulated), f"{each.ratio:.2f}", each.verdict
+
+
+def _data(each: Comparison) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {**asdict(each), "ratio": None if each.ratio != each.ratio else each.ratio}

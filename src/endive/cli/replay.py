@@ -1,0 +1,64 @@
+"""``endive replay``: a history as the workload, with another store, catalog, retry policy or schedule of maintenance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.import_ import CatalogOption, ReportsOption, TableArgument, answer_data, show_answers, write_imported
+from endive.cli.inputs import input_errors
+from endive.cli.output import output_for
+
+
+@app.command()
+def replay(
+    table: TableArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The configuration to write.")] = Path("replay.toml"),
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="What is to be different.")] = [],  # noqa: B006
+    catalog: CatalogOption = None,
+    reports: ReportsOption = None,
+    provider: Annotated[str | None, typer.Option(help="The store that it ran on. Default: s3, assumed.")] = None,
+    client: Annotated[
+        Literal["iceberg", "pyiceberg"] | None, typer.Option(help="Whose commit path. Default: by summaries.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Replay a table's commits as they came, as it was and with other settings: what would last week have been?"""
+    output = output_for(json)
+    with exit_codes(output), input_errors(output):
+        from endive.calibrate.answers import answers
+        from endive.calibrate.imported import import_history
+        from endive.calibrate.replay import as_trace
+        from endive.calibrate.reports import read_reports
+        from endive.calibrate.sources import open_history
+        from endive.config.load import load_document, parse_assignment
+        from endive.files import write_text
+
+        changes = dict(parse_assignment(text) for text in set_)
+        found = () if reports is None else read_reports(reports)
+        imported = import_history(open_history(table, catalog), reports=found, provider=provider, client=client)
+        made, traces = as_trace(imported, out, found)
+        for path, text in traces.items():
+            write_text(path, text)
+        written = write_imported(made, out, [report.duration_ms for report in found if report.attempts == 1])
+        load_document(out, changes)
+        for each in made.assumptions:
+            output.note(f"{each.about}: {each.assumed}")
+        was = answers(out, made.assumptions)
+        show_answers(output, f"{table}, as it was", was)
+        result: dict[str, Any] = {
+            "configuration": str(out),
+            "written": [str(path) for path in (*written, *traces)],
+            "as_it_was": [answer_data(each) for each in was],
+            "assumptions": [{"about": each.about, "assumed": each.assumed} for each in made.assumptions],
+        }
+        if changes:
+            other = answers(out, made.assumptions, changes)
+            show_answers(output, f"\nWith {', '.join(set_)}", other)
+            result["changes"] = changes
+            result["with_changes"] = [answer_data(each) for each in other]
+        output.result(result)
+        output.text(f"\nwrote {', '.join(str(path) for path in (*written, *traces))}")

@@ -1,0 +1,88 @@
+"""A model is close to what it made itself, and not close when it is detuned by 30 %."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from endive.calibrate.answers import simulate
+from endive.calibrate.fidelity import Comparison, Estimate, compare_history, compare_reports, explain, overall, verdict_of
+from endive.calibrate.imported import STORE_SCALE
+from endive.calibrate.reports import read_reports
+from endive.calibrate.sources import open_history
+from tests.calibrate.tables import WrittenTable, write_table
+
+FIXED = {"distribution": "fixed", "value": 0.0}
+TREE = {
+    "simulation": {"duration_ms": 1_200_000.0, "seed": 1},
+    "storage": {"provider": "s3"},
+    "catalog": {"num_tables": 1, "table_metadata_inlined": False},
+    "table": {"manifests": 10, "snapshots": 50},
+    "transaction": {"commit_path": "iceberg", "retry_policy": "iceberg"},
+    "workload": {
+        "ingest": {"operation": "fast_append", "rate": 0.6, "runtime": FIXED},
+        "upsert": {
+            "operation": "row_delta",
+            "periodic": {"interval_ms": 15_000.0},
+            "runtime": {"distribution": "fixed", "value": 2_000.0},
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "model.toml"
+    path.write_text(tomli_w.dumps(TREE))
+    return path
+
+
+@pytest.fixture(scope="module")
+def seen(model: Path) -> WrittenTable:
+    """What the system itself left behind, with a seed of its own."""
+    return write_table(model.parent / "table", simulate(model, {}, (99,)), properties={}, manifests=10)
+
+
+def compared(model: Path, seen: WrittenTable, changes: dict[str, object]) -> list[Comparison]:
+    rows = simulate(model, changes, (1, 2, 3, 4, 5))
+    return [*compare_reports(read_reports(seen.reports), rows), *compare_history(open_history(str(seen.metadata)), rows)]
+
+
+def test_a_model_is_close_to_what_it_made(model: Path, seen: WrittenTable) -> None:
+    comparisons = compared(model, seen, {})
+    assert len(comparisons) > 6
+    assert {each.verdict for each in comparisons} == {"close"}
+    assert (overall(comparisons), explain(comparisons)) == ("close", [])
+
+
+@pytest.mark.parametrize(("scale", "hint"), [(1.3, "faster than the profile"), (0.7, "slower than the profile")])
+def test_a_store_detuned_by_30_percent_is_found(model: Path, seen: WrittenTable, scale: float, hint: str) -> None:
+    comparisons = compared(model, seen, {STORE_SCALE: scale})
+    assert overall(comparisons) == "not close"
+    off = [each for each in comparisons if each.verdict == "not close"]
+    assert {each.measure for each in off} >= {"duration of a commit, p50"}
+    assert hint in explain(comparisons)[0]
+
+
+def test_a_rate_detuned_by_30_percent_is_found(model: Path, seen: WrittenTable) -> None:
+    comparisons = compared(model, seen, {"workload.ingest.rate": 0.6 * 1.3})
+    assert overall(comparisons) == "not close"
+    assert any("more often" in reason for reason in explain(comparisons))
+
+
+@pytest.mark.parametrize(
+    ("observed", "simulated", "verdict"),
+    [
+        (Estimate(100.0, 95.0, 105.0), Estimate(110.0, 109.0, 111.0), "close"),
+        (Estimate(100.0, 95.0, 105.0), Estimate(130.0, 128.0, 132.0), "not close"),
+        (Estimate(100.0, 40.0, 160.0), Estimate(130.0, 120.0, 140.0), "cannot tell"),
+    ],
+)
+def test_verdicts(observed: Estimate, simulated: Estimate, verdict: str) -> None:
+    assert verdict_of(observed, simulated) == verdict
+
+
+def test_nothing_to_compare_cannot_be_told() -> None:
+    assert overall([]) == "cannot tell"

@@ -1,0 +1,71 @@
+"""``endive replay`` and ``endive fidelity`` from end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import tomli_w
+from typer.testing import CliRunner
+
+from endive.calibrate.answers import simulate
+from endive.main import app
+from tests.calibrate.tables import START_MS, WrittenTable, metadata_document, write_table
+from tests.calibrate.test_fidelity import TREE
+
+RUN = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> WrittenTable:
+    folder = tmp_path_factory.mktemp("system")
+    model = folder / "model.toml"
+    model.write_text(tomli_w.dumps(TREE))
+    return write_table(folder / "table", simulate(model, {}, (7,)), properties={}, manifests=10)
+
+
+def test_a_replay_submits_each_commit_once(tmp_path: Path, table: WrittenTable) -> None:
+    out = tmp_path / "week.toml"
+    command = ["replay", str(table.metadata), "--reports", str(table.reports), "--provider", "s3", "-o", str(out)]
+    done = RUN.invoke(app, [*command, "--set", "storage.provider=s3x", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    was = {each["class"]: each for each in told["as_it_was"]}
+    other = {each["class"]: each for each in told["with_changes"]}
+    commits = {str(path.stem).rpartition(".")[2]: len(path.read_text().splitlines()) - 1 for path in tmp_path.glob("week.*.csv")}
+    assert set(commits) == set(was)
+    assert sum(commits.values()) == len(json.loads(table.metadata.read_text())["snapshots"])
+    for name in was:
+        assert other[name]["p50_ms"] < was[name]["p50_ms"] / 2
+        assert was[name]["success"] > 0.95
+
+
+def test_a_replay_of_what_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    done = RUN.invoke(app, ["replay", str(tmp_path / "no.metadata.json"), "-o", str(tmp_path / "x.toml")])
+    assert done.exit_code == 2
+    assert "Traceback" not in done.output
+
+
+def test_fidelity_of_an_import_with_reports(tmp_path: Path, table: WrittenTable) -> None:
+    out = tmp_path / "mine.toml"
+    command = ["import", str(table.metadata), "--reports", str(table.reports), "--provider", "s3", "-o", str(out), "--no-answer"]
+    assert RUN.invoke(app, command).exit_code == 0
+    against = ["--against", str(table.reports), "--against", str(table.metadata)]
+    done = RUN.invoke(app, ["fidelity", str(out), *against, "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["verdict"] == "close", told
+    shown = RUN.invoke(app, ["fidelity", str(out), *against, "--set", "storage.provider=gcp"])
+    assert "the model is not close" in shown.output
+    assert "faster than the profile" in shown.output
+
+
+def test_too_little_to_compare_is_one_sentence(tmp_path: Path) -> None:
+    metadata = tmp_path / "v1.metadata.json"
+    metadata.write_text(json.dumps(metadata_document([START_MS, START_MS + 60_000])))
+    model = tmp_path / "model.toml"
+    model.write_text(tomli_w.dumps(TREE))
+    done = RUN.invoke(app, ["fidelity", str(model), "--against", str(metadata)])
+    assert done.exit_code == 2
+    assert "nothing can be compared" in done.output
