@@ -19,6 +19,7 @@ _LEAST_PERIODIC = 6
 _MOST_MISSED = 30.0
 """So many slots of a period may pass for each commit."""
 _STEPS = 400
+_LEAST_PER_S = 1e-8  # once in three years
 _OF_SIXTY = (1, 2, 3, 5, 10, 15, 20, 30)
 _ROUND_MS = sorted(
     count * unit
@@ -49,7 +50,7 @@ class Process:
 
 def recognise(times_ms: Floats, zero_ms: float, first_ms: float, end_ms: float) -> Process:
     """Say how commits at these times come, in a history from ``first_ms`` to ``end_ms``; phases count from ``zero_ms``."""
-    per_s = 1e3 * len(times_ms) / max(end_ms - first_ms, 1.0)
+    per_s = max(1e3 * len(times_ms) / max(end_ms - first_ms, 1.0), _LEAST_PER_S)
     periodic = _periodic(times_ms, zero_ms)
     if periodic is not None:
         return periodic

@@ -18,10 +18,10 @@ class Commit:
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, *keys: str) -> int | None:
-        """The first of these numbers that the summary has and that is one; None if there is none."""
+        """The first of these keys whose text in the summary is a number, as a number; None if there is none."""
         for key in keys:
             text = self.summary.get(key)
-            if text is not None and text.strip().lstrip("-").isdigit():
+            if text is not None and text.strip().isascii() and text.strip().isdigit() and len(text) < 16:
                 return int(text)
         return None
 

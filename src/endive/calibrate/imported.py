@@ -22,16 +22,16 @@ _VALIDATING = ("overwrite", "row_delta", "rewrite_files", "replace_partitions", 
 _MINUTE_MS = 60_000
 _MOST_FAILED = 0.97
 _MOST_MS = 7 * 24 * 3_600_000
-_PROPERTIES = {
-    "commit.retry.num-retries": ("transaction", int),
-    "commit.retry.min-wait-ms": ("transaction", float),
-    "commit.retry.max-wait-ms": ("transaction", float),
-    "commit.retry.total-timeout-ms": ("transaction", float),
-    "commit.manifest.min-count-to-merge": ("table", int),
-    "commit.manifest.target-size-bytes": ("table", int),
-    "commit.manifest-merge.enabled": ("table", bool),
+_PROPERTIES: dict[str, tuple[str, type, float, float]] = {
+    "commit.retry.num-retries": ("transaction", int, 0, 1e6),
+    "commit.retry.min-wait-ms": ("transaction", float, 0, 1e12),
+    "commit.retry.max-wait-ms": ("transaction", float, 0, 1e12),
+    "commit.retry.total-timeout-ms": ("transaction", float, 0, 1e12),
+    "commit.manifest.min-count-to-merge": ("table", int, 2, 1e6),
+    "commit.manifest.target-size-bytes": ("table", int, 1, 1e12),
+    "commit.manifest-merge.enabled": ("table", bool, 0, 1),
 }
-"""Properties of a table that the configuration takes under the same names."""
+"""Properties of a table that the configuration takes under the same names: section, type, least and greatest value."""
 _ISOLATION = ("write.merge.isolation-level", "write.update.isolation-level", "write.delete.isolation-level")
 
 
@@ -181,12 +181,12 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
 
 def _add_properties(tree: Tree, history: History, classes: Sequence[ObservedClass]) -> None:
     """Take over the table's properties under Iceberg's names; values that are none are passed over."""
-    for name, (section, kind) in _PROPERTIES.items():
+    for name, (section, kind, least, most) in _PROPERTIES.items():
         text = history.properties.get(name)
         if text is None:
             continue
         value = _value(text, kind)
-        if value is not None:
+        if value is not None and least <= value <= most:
             tree[section][name] = value
     levels = {history.properties[name] for name in _ISOLATION if name in history.properties}
     if len(levels) == 1 and levels <= {"snapshot", "serializable"}:
@@ -199,10 +199,9 @@ def _value(text: str, kind: type) -> Any:
     if kind is bool:
         return {"true": True, "false": False}.get(text.strip().lower())
     try:
-        value = kind(text)
-    except ValueError:
+        return kind(text)
+    except (ValueError, OverflowError):
         return None
-    return value if value >= 0 else None
 
 
 def _assume_appends(classes: Sequence[ObservedClass], assumptions: list[Assumption]) -> None:
@@ -216,7 +215,7 @@ def _assume_appends(classes: Sequence[ObservedClass], assumptions: list[Assumpti
 def _assume_store(assumptions: list[Assumption], provider: str | None, reported: bool) -> None:
     if reported:
         text = "scaled so that a commit lasts as long as reports say; a table that grew was faster then"
-        assumptions.append(Assumption("latencies", text, {STORE_SCALE: 0.8}, {STORE_SCALE: 1.25}))
+        assumptions.append(Assumption("latencies", text, {STORE_SCALE: 0.75}, {STORE_SCALE: 1.35}))
         return
     named = f"those of {provider}" if provider else "those of S3; say --provider for another store"
     assumptions.append(Assumption("latencies", f"not in a history: {named}", {STORE_SCALE: 0.5}, {STORE_SCALE: 2.0}))
