@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import tomli_w
 
+from endive.analysis.estimates import Estimate
 from endive.calibrate.answers import simulate
-from endive.calibrate.fidelity import Comparison, Estimate, compare_history, compare_reports, explain, overall, verdict_of
+from endive.calibrate.fidelity import Comparison, compare_history, compare_reports, explain, overall, verdict_of
 from endive.calibrate.imported import STORE_SCALE
 from endive.calibrate.reports import read_reports
 from endive.calibrate.sources import open_history
@@ -75,9 +76,9 @@ def test_a_rate_detuned_by_30_percent_is_found(model: Path, seen: WrittenTable) 
 @pytest.mark.parametrize(
     ("observed", "simulated", "verdict"),
     [
-        (Estimate(100.0, 95.0, 105.0), Estimate(110.0, 109.0, 111.0), "close"),
-        (Estimate(100.0, 95.0, 105.0), Estimate(130.0, 128.0, 132.0), "not close"),
-        (Estimate(100.0, 40.0, 160.0), Estimate(130.0, 120.0, 140.0), "cannot tell"),
+        (Estimate(100.0, 95.0, 105.0, 5), Estimate(110.0, 109.0, 111.0, 5), "close"),
+        (Estimate(100.0, 95.0, 105.0, 5), Estimate(130.0, 128.0, 132.0, 5), "not close"),
+        (Estimate(100.0, 40.0, 160.0, 5), Estimate(130.0, 120.0, 140.0, 5), "cannot tell"),
     ],
 )
 def test_verdicts(observed: Estimate, simulated: Estimate, verdict: str) -> None:

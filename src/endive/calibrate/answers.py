@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-from scipy import stats
 
+from endive.analysis.estimates import share_estimate
 from endive.calibrate.imported import STORE_SCALE, Assumption
 from endive.calibrate.profile import scaled_profile_text
 from endive.config import build_simulation_config
@@ -48,8 +48,7 @@ class Outcome:
 class Answer:
     """The prediction for a class, and the least and greatest success, p50 and attempts over the ranges of assumptions.
 
-    The range of success has the 95 % interval of chance within it, and what each seed gave: where failures bring failures (a merge
-    of manifests that is lost again and again), runs differ by more than their numbers of transactions say.
+    The range of success has the 95 % interval over seeds within it.
     """
 
     name: str
@@ -127,13 +126,10 @@ def answers(path: Path, assumptions: Sequence[Assumption], overrides: Mapping[st
                 continue
             for name, outcome in outcomes(simulate(path, {**given, **changes}, SEEDS[:2]), duration).items():
                 moved.setdefault(name, []).append((assumption.about, outcome))
-    return [
-        _answer(name, outcome, [each[name].success for each in by_seed if name in each], moved[name])
-        for name, outcome in base.items()
-    ]
+    return [_answer(name, outcome, [each[name] for each in by_seed if name in each], moved[name]) for name, outcome in base.items()]
 
 
-def _answer(name: str, base: Outcome, of_seeds: Sequence[float], moved: Sequence[tuple[str, Outcome]]) -> Answer:
+def _answer(name: str, base: Outcome, of_seeds: Sequence[Outcome], moved: Sequence[tuple[str, Outcome]]) -> Answer:
     all_outcomes = [base, *(outcome for _, outcome in moved)]
 
     def extent(values: Sequence[float]) -> tuple[float, float]:
@@ -145,19 +141,20 @@ def _answer(name: str, base: Outcome, of_seeds: Sequence[float], moved: Sequence
     return Answer(
         name,
         base,
-        extent([*_by_chance(base), *of_seeds, *(outcome.success for outcome in all_outcomes)]),
+        extent([*_by_chance(of_seeds), *(outcome.success for outcome in all_outcomes)]),
         extent([outcome.p50_ms for outcome in all_outcomes]),
         extent([outcome.attempts for outcome in all_outcomes]),
         widest[1] if widest[0] > 0.001 else "",
     )
 
 
-def _by_chance(outcome: Outcome) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson)."""
-    if not outcome.submitted:
+def _by_chance(of_seeds: Sequence[Outcome]) -> tuple[float, float]:
+    """The 95 % interval of success, by what seeds differ."""
+    trials = [outcome.submitted for outcome in of_seeds]
+    if not sum(trials):
         return math.nan, math.nan
-    interval = stats.binomtest(outcome.committed, outcome.submitted).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)
+    estimate = share_estimate([outcome.committed for outcome in of_seeds], trials)
+    return estimate.low, estimate.high
 
 
 def fit_store(path: Path, durations_ms: Sequence[float], rounds: int = 4) -> float:

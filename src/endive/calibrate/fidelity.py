@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from endive.analysis.estimates import Estimate, mean_estimate
 from endive.calibrate.history import History
 from endive.calibrate.reports import CommitReport
 
@@ -36,15 +37,6 @@ SNAPSHOT_OPERATIONS = {
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A value with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Comparison:
     """A measure of one kind of operation, observed and simulated."""
 
@@ -57,7 +49,7 @@ class Comparison:
     @property
     def ratio(self) -> float:
         """Simulated over observed."""
-        return self.simulated.value / self.observed.value if self.observed.value else math.nan
+        return self.simulated.mean / self.observed.mean if self.observed.mean else math.nan
 
 
 _ATTEMPTS, _P50, _P95, _GAP, _VARIATION = (
@@ -88,7 +80,7 @@ def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list
         for measure, seen, value, column in measures:
             if measure == _P95 and len(own) < 100:
                 continue
-            model = _over_seeds([value(group[column].to_numpy(np.float64)) for group in per_seed])
+            model = mean_estimate([value(group[column].to_numpy(np.float64)) for group in per_seed])
             made.append(_comparison(measure, operation, _bootstrap(seen, value), model))
     return made
 
@@ -106,7 +98,7 @@ def compare_history(history: History, rows: pd.DataFrame) -> list[Comparison]:
         per_seed = [np.diff(np.sort(group["t_commit"].to_numpy(np.float64))) for _, group in simulated.groupby("seed")]
         per_seed = [each for each in per_seed if len(each) > 1]
         for measure, value in ((_GAP, _mean), (_VARIATION, _variation)):
-            model = _over_seeds([value(each) for each in per_seed])
+            model = mean_estimate([value(each) for each in per_seed])
             made.append(_comparison(measure, operation or "all", _bootstrap(gaps, value), model))
     return made
 
@@ -173,15 +165,7 @@ def _bootstrap(x: Floats, value: Callable[[Floats], float]) -> Estimate:
     places = (starts[:, :, None] + np.arange(block)) % len(x)
     values = [value(x[each.ravel()[: len(x)]]) for each in places]
     low, high = np.quantile(values, [0.025, 0.975])
-    return Estimate(value(x), float(low), float(high))
-
-
-def _over_seeds(values: Sequence[float]) -> Estimate:
-    from endive.analysis.intervals import mean_interval
-
-    interval = mean_interval(list(values))
-    half = interval.half_width or 0.0
-    return Estimate(interval.mean, interval.mean - half, interval.mean + half)
+    return Estimate(value(x), float(low), float(high), 1)
 
 
 def _comparison(measure: str, operation: str, observed: Estimate, simulated: Estimate) -> Comparison:
@@ -190,8 +174,8 @@ def _comparison(measure: str, operation: str, observed: Estimate, simulated: Est
 
 def verdict_of(observed: Estimate, simulated: Estimate) -> Verdict:
     """Close if within ``CLOSE`` of what was seen; not close if further off by more than chance explains."""
-    scale = abs(observed.value) or 1e-12
-    difference = abs(simulated.value - observed.value) / scale
+    scale = abs(observed.mean) or 1e-12
+    difference = abs(simulated.mean - observed.mean) / scale
     if difference <= CLOSE:
         return "close"
     chance = math.hypot((observed.high - observed.low) / 2.0, (simulated.high - simulated.low) / 2.0) / scale

@@ -15,7 +15,8 @@ from endive.cli.output import output_for
 if TYPE_CHECKING:
     import pandas as pd
 
-    from endive.calibrate.fidelity import Comparison, Estimate
+    from endive.analysis.estimates import Estimate
+    from endive.calibrate.fidelity import Comparison
 
 _SEEDS = 5
 
@@ -68,13 +69,21 @@ def _compare(source: str, catalog: str | None, rows: pd.DataFrame) -> list[Compa
 
 def _row(each: Comparison) -> tuple[str, ...]:
     def told(estimate: Estimate) -> str:
-        unit, factor = ("", 1.0) if "attempts" in each.measure or "variation" in each.measure else (" ms", 1.0)
-        return f"{estimate.value * factor:.4g}{unit} ({estimate.low:.4g} to {estimate.high:.4g})"
+        unit = "" if "attempts" in each.measure or "variation" in each.measure else " ms"
+        return f"{estimate.mean:.4g}{unit} ({estimate.low:.4g} to {estimate.high:.4g})"
 
     return each.measure, each.operation, told(each.observed), told(each.simulated), f"{each.ratio:.2f}", each.verdict
 
 
 def _data(each: Comparison) -> dict[str, Any]:
-    from dataclasses import asdict
+    def told(estimate: Estimate) -> dict[str, float]:
+        return {"value": estimate.mean, "low": estimate.low, "high": estimate.high}
 
-    return {**asdict(each), "ratio": None if each.ratio != each.ratio else each.ratio}
+    return {
+        "measure": each.measure,
+        "operation": each.operation,
+        "observed": told(each.observed),
+        "simulated": told(each.simulated),
+        "ratio": None if each.ratio != each.ratio else each.ratio,
+        "verdict": each.verdict,
+    }
