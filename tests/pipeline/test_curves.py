@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from endive.analysis.percentiles import quantiles
-from endive.analysis.run_metrics import SLOWER, TIME_BINS
+from endive.analysis.run_metrics import SLOWER
+from endive.analysis.through_time import TIME_BINS
 from endive.pipeline.local import LocalRun, measure_here
 from endive.pipeline.metrics import Metrics, MetricsOptions
 from tests.pipeline.runs import DURATION_MS, document, run_all

@@ -81,10 +81,19 @@ def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence
     pairs = [(each, of) for each, of in zip(successes, trials, strict=True) if of > 0]
     if not pairs:
         raise ValueError("a share of nothing")
-    good, whole = (np.array(column, np.float64) for column in zip(*pairs, strict=True))
-    share = min(1.0, float(good.sum() / whole.sum()))
-    low, high = wilson(share, effective_trials(good, whole, confidence), confidence)
+    good, whole = (np.array(column, np.float64)[:, np.newaxis] for column in zip(*pairs, strict=True))
+    share, low, high = (float(column[0]) for column in shares(good, whole, confidence))
     return Estimate(share, low, high, len(pairs))
+
+
+def shares(
+    successes: npt.NDArray[np.float64], trials: npt.NDArray[np.float64], confidence: float = CONFIDENCE
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Shares of many things at once, each a column, seeds being rows: the share and both ends of its interval; NaN of nothing."""
+    whole = trials.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.minimum(1.0, successes.sum(axis=0) / whole)
+        return share, *wilson(share, effective_trials(successes, trials, confidence), confidence)
 
 
 def success_estimate(
@@ -96,29 +105,44 @@ def success_estimate(
     return Estimate((least.mean + most.mean) / 2.0, least.low, most.high, least.n)
 
 
-def wilson(share: float, trials: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Wilson's interval of a share of so many trials, which need not be a whole number."""
+def successes(
+    committed: npt.NDArray[np.float64], unfinished: npt.NDArray[np.float64], entered: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Success of many things at once, each a column, seeds being rows: as ``success_estimate`` has it, and both of its ends."""
+    least, low, _ = shares(committed, entered)
+    most, _, high = shares(committed + unfinished, entered)
+    return (least + most) / 2.0, low, high
+
+
+def wilson(
+    share: npt.NDArray[np.float64], trials: npt.NDArray[np.float64], confidence: float = CONFIDENCE
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Wilson's intervals of shares of so many trials, which need not be whole numbers."""
     z2 = z_quantile(confidence) ** 2
     middle = (share + z2 / (2.0 * trials)) / (1.0 + z2 / trials)
-    width = math.sqrt(z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials**2))) / (1.0 + z2 / trials)
-    return (0.0 if share <= 0.0 else max(0.0, middle - width)), (1.0 if share >= 1.0 else min(1.0, middle + width))
+    width = np.sqrt(z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials**2))) / (1.0 + z2 / trials)
+    low = np.where(share <= 0.0, 0.0, np.maximum(0.0, middle - width))
+    return low, np.where(share >= 1.0, 1.0, np.minimum(1.0, middle + width))
 
 
-def effective_trials(successes: npt.NDArray[np.float64], trials: npt.NDArray[np.float64], confidence: float = CONFIDENCE) -> float:
+def effective_trials(
+    successes: npt.NDArray[np.float64], trials: npt.NDArray[np.float64], confidence: float = CONFIDENCE
+) -> npt.NDArray[np.float64]:
     """How many independent trials tell as much as these, which are correlated within seeds.
 
-    The design effect is the variance of the share between seeds over the binomial one; it is estimated from few seeds, for which
+    Seeds are rows. The design effect is the variance of the share between seeds over the binomial one; it is estimated from few seeds, for which
     (z / t)^2 makes up (Korn and Graubard, 1998). Where each seed has some successes and some failures, trials may also tell more
     than independent ones would: a pointer that is always busy commits nearly the same number in every run. Where there are too few
     to know that, they count as many as there are, at most.
     """
-    seeds, whole = len(trials), float(trials.sum())
-    share = min(1.0, float(successes.sum()) / whole)
+    seeds, whole = (trials > 0.0).sum(axis=0), trials.sum(axis=0)
+    share = np.minimum(1.0, successes.sum(axis=0) / whole)
     binomial = share * (1.0 - share) / whole
-    if seeds < 2 or binomial <= 0.0:
-        return whole
-    between = seeds / (seeds - 1) * float(np.sum((successes - share * trials) ** 2)) / whole**2
-    known = (z_quantile(confidence) / t_quantile(seeds - 1, confidence)) ** 2
-    told = whole * binomial / between * known if between > 0.0 else math.inf
-    rarer = min(successes.sum(), whole - successes.sum())
-    return told if math.isfinite(told) and rarer >= _FEWEST_PER_SEED * seeds else min(whole, told)
+    freedom = np.maximum(seeds - 1, 1)
+    between = seeds / freedom * np.sum((successes - share * trials) ** 2, axis=0) / whole**2
+    known = (z_quantile(confidence) / special.stdtrit(freedom, 0.5 + confidence / 2.0)) ** 2
+    told = np.where(between > 0.0, whole * binomial / np.where(between > 0.0, between, 1.0) * known, np.inf)
+    rarer = np.minimum(successes.sum(axis=0), whole - successes.sum(axis=0))
+    believed = np.isfinite(told) & (rarer >= _FEWEST_PER_SEED * seeds)
+    estimated = (seeds >= 2) & (binomial > 0.0)
+    return np.asarray(np.where(estimated, np.where(believed, told, np.minimum(whole, told)), whole))

@@ -14,6 +14,7 @@ from endive.analysis.cohort import Flags, Floats, Outcome, Transactions, committ
 from endive.analysis.over_seeds import at_least, at_most
 from endive.analysis.percentiles import PERCENTS, plain_percentiles, quantiles, times_to_commit
 from endive.analysis.saturation import BACKLOG_PARTS
+from endive.analysis.through_time import ThroughTime, over_time_columns, through_time
 from endive.analysis.windows import Window
 from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
@@ -60,11 +61,8 @@ METRICS = (*COUNTS, *SUM_COLUMNS, *RATES)
 
 SLOWER = (*(k / 20 for k in range(20, 2, -1)), *(k / 10**tail for tail in (2, 3, 4) for k in range(10, 1, -1)), 1e-4)
 """The shares of transactions for which a distribution tells how slow they are at least: dense where the tail is."""
-TIME_BINS = 60
-"""Equal parts of a run's duration in which commits are counted."""
 CURVES = {"commit_latency": "commit_latency_slower_ms", "total_latency": "total_latency_slower_ms"}
 """Lists that a row carries beside its numbers; tables of their own are made of them."""
-COMMITS_OVER_TIME = "commits_over_time"
 COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW = "committing_in_window", "entered_in_window"
 """The number of committing transactions, and entries, in equal parts of the window."""
 
@@ -86,7 +84,7 @@ class Leaf:
     counts: dict[str, int] = field(default_factory=dict)
     sums: dict[str, float] = field(default_factory=dict)
     waits: tuple[Floats, Flags, Flags] = field(default_factory=lambda: (np.zeros(0), np.zeros(0, np.bool_), np.zeros(0, np.bool_)))
-    over_time: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(TIME_BINS, np.int64))
+    over_time: ThroughTime = field(default_factory=ThroughTime)
     committing: Floats = field(default_factory=lambda: np.zeros(BACKLOG_PARTS))
     entered: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BACKLOG_PARTS, np.int64))
     inside: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
@@ -108,7 +106,7 @@ class Leaf:
         self.counts["in_flight"] = self.counts["transactions"] - self.counts["committed"] - self.counts["aborted"]
         self.waits = ((rows.end_ms - rows.entry_ms)[self.inside], rows.committed[self.inside], rows.aborted[self.inside])
         self.latencies = {name: values[self.done] for name, values in self.latencies.items()}
-        self.over_time, _ = np.histogram(rows.end_ms[rows.committed], bins=TIME_BINS, range=(0.0, window.duration_ms))
+        self.over_time = through_time(rows, window.duration_ms)
         edges = np.linspace(window.start_ms, window.end_ms, BACKLOG_PARTS + 1)
         self.committing, self.entered = committing(rows, edges), entries(rows, edges)
         commit, total = (self.latencies[name] for name in LATENCIES)
@@ -117,8 +115,10 @@ class Leaf:
 
     def add(self, name: str, values: npt.NDArray[Any]) -> None:
         """Sum a column: times over what was committed, counts over all of the cohort."""
-        chosen = self.done if name in TIME_COLUMNS else self.inside
-        self.sums[name] = values[self.index][chosen].sum().item()
+        own, chosen = values[self.index], self.done if name in TIME_COLUMNS else self.inside
+        self.sums[name] = own[chosen].sum().item()
+        if name == "n_retries":
+            self.over_time.add_retries(own)
 
 
 def run_rows(leaves: Sequence[Leaf], window: Window) -> dict[tuple[str, str], dict[str, Any]]:
@@ -179,7 +179,7 @@ def group_metrics(leaves: Sequence[Leaf], window: Window) -> dict[str, Any]:
         **_latencies(leaves),
         **{f"mean_{name}": _ratio(sums[name], committed) for name in TIME_COLUMNS},
         **{f"{name}_per_txn": _ratio(sums[name], entered) for name in IO_COLUMNS},
-        COMMITS_OVER_TIME: sum((leaf.over_time for leaf in leaves), np.zeros(TIME_BINS, np.int64)),
+        **over_time_columns([leaf.over_time for leaf in leaves]),
         COMMITTING_IN_WINDOW: inside,
         ENTERED_IN_WINDOW: sum((leaf.entered for leaf in leaves), np.zeros(BACKLOG_PARTS, np.int64)),
     }

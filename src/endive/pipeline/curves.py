@@ -1,7 +1,7 @@
-"""Tables of curves over seeds: how latencies are distributed, and how commits come over time.
+"""Tables of curves over seeds: how latencies are distributed, and what happens over time.
 
-Makes of the rows of runs with their lists a row for each experiment, class, operation and point of the curve, with the mean over
-seeds and the half width of its 95 % interval (``_hw``).
+Rows of runs carry lists; the tables have a row for each experiment, class, operation and point of the curve, with the mean over
+seeds and the half width of its 95 % interval (``_hw``), or for success both of its ends.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from endive.analysis.estimates import half_widths
-from endive.analysis.run_metrics import COMMITS_OVER_TIME, CURVES, SLOWER, TIME_BINS
+from endive.analysis.estimates import half_widths, successes
+from endive.analysis.run_metrics import CURVES, SLOWER
+from endive.analysis.through_time import COUNTED, MEDIAN, OVER_TIME, TIME_BINS
 
 _KEY = ("experiment", "workload_class", "operation_type")
 _KEYS = [(name, pa.string()) for name in _KEY]
@@ -27,14 +28,16 @@ _DISTRIBUTIONS = pa.schema(
         *((f"{latency}_ms{suffix}", pa.float64()) for latency in CURVES for suffix in ("", "_hw")),
     ]
 )
+MEASURES_OVER_TIME = ("commits_per_s", "offered_per_s", "committing", "retries_per_txn", MEDIAN)
+"""Means over seeds; success, which is a share, is told apart."""
 _OVER_TIME = pa.schema(
     [
         *_KEYS,
         ("n_seeds", pa.int64()),
         ("from_ms", pa.float64()),
         ("to_ms", pa.float64()),
-        ("commits_per_s", pa.float64()),
-        ("commits_per_s_hw", pa.float64()),
+        *((f"{name}{suffix}", pa.float64()) for name in MEASURES_OVER_TIME for suffix in ("", "_hw")),
+        *((f"success_rate{suffix}", pa.float64()) for suffix in ("", "_low", "_high")),
     ]
 )
 Floats = npt.NDArray[np.float64]
@@ -57,19 +60,21 @@ def distributions_table(rows: pa.Table) -> pa.Table:
 
 
 def over_time_table(rows: pa.Table) -> pa.Table:
-    """Commits per second in equal bins of the whole run, warm-up included."""
+    """What happens in equal parts of the whole run, warm-up included. Seeds without a value of a part are left out of it."""
     parts = []
-    for key, group in _groups(rows.select([*_KEY, "duration_ms", COMMITS_OVER_TIME])):
+    for key, group in _groups(rows.select([*_KEY, "duration_ms", *OVER_TIME])):
         edges = np.linspace(0.0, group.column("duration_ms")[0].as_py(), TIME_BINS + 1)
-        counts = np.array(group.column(COMMITS_OVER_TIME).to_pylist(), np.float64)
-        rate, width = _over_seeds(counts / (np.diff(edges) / 1000.0))
-        columns = {
-            "n_seeds": len(counts),
-            "from_ms": edges[:-1],
-            "to_ms": edges[1:],
-            "commits_per_s": rate,
-            "commits_per_s_hw": width,
-        }
+        lists = {name: np.array(group.column(name).to_pylist(), np.float64) for name in OVER_TIME}
+        counts = {name: lists[f"{name}_over_time"] for name in COUNTED}
+        seconds, entered = np.diff(edges) / 1000.0, counts["entered"]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            retries = counts["retries"] / entered
+        values = (counts["commits"] / seconds, entered / seconds, counts["committing"], retries, lists[f"{MEDIAN}_over_time"])
+        columns: dict[str, Any] = {"n_seeds": group.num_rows, "from_ms": edges[:-1], "to_ms": edges[1:]}
+        for name, of_seeds in zip(MEASURES_OVER_TIME, values, strict=True):
+            columns[name], columns[f"{name}_hw"] = _over_seeds(of_seeds)
+        success = successes(counts["committed"], counts["unfinished"], entered)
+        columns |= dict(zip(("success_rate", "success_rate_low", "success_rate_high"), success, strict=True))
         parts.append(_block(_OVER_TIME, TIME_BINS, {**key, **columns}))
     return pa.concat_tables([_OVER_TIME.empty_table(), *parts]).combine_chunks()
 
@@ -85,10 +90,13 @@ def _groups(rows: pa.Table) -> Iterator[tuple[dict[str, str], pa.Table]]:
 
 
 def _over_seeds(values: Floats) -> tuple[Floats, Floats]:
-    """Means over the first axis and their half widths."""
-    count = len(values)
-    deviations = values.std(axis=0, ddof=1) if count > 1 else np.full(values.shape[1], np.nan)
-    return values.mean(axis=0), half_widths(deviations, np.full(values.shape[1], count))
+    """Means over the first axis and their half widths, of the seeds that have a value; NaN where none has."""
+    known = ~np.isnan(values)
+    counts = known.sum(axis=0)
+    filled = np.where(known, values, 0.0)
+    means = np.divide(filled.sum(axis=0), counts, out=np.full(values.shape[1], np.nan), where=counts > 0)
+    squares = np.where(known, (values - means) ** 2, 0.0).sum(axis=0)
+    return means, half_widths(np.sqrt(squares / np.maximum(counts - 1, 1)), counts)
 
 
 def _block(schema: pa.Schema, length: int, columns: dict[str, Any]) -> pa.Table:

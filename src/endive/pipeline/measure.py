@@ -23,7 +23,6 @@ from endive.analysis.run_metrics import (
     ABORT_REASONS,
     ALL,
     BOUNDS,
-    COMMITS_OVER_TIME,
     COMMITTING_IN_WINDOW,
     COUNTS,
     CURVES,
@@ -35,6 +34,7 @@ from endive.analysis.run_metrics import (
     Leaf,
     run_rows,
 )
+from endive.analysis.through_time import OVER_TIME
 from endive.analysis.windows import SERIES_BINS, Window
 from endive.pipeline.ddl import ddl
 from endive.pipeline.jobs import Spec, specs_of
@@ -62,9 +62,7 @@ RUN_SCHEMA = pa.schema(
 )
 PLAIN_COLUMNS = tuple(field.name for field in RUN_SCHEMA if not pa.types.is_list(field.type))
 """The columns of runs that tables of runs have; lists are for what is made of them."""
-TASK_SCHEMA = pa.schema(
-    [*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in CURVES.values()), (COMMITS_OVER_TIME, pa.list_(pa.int64()))]
-)
+TASK_SCHEMA = pa.schema([*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in (*CURVES.values(), *OVER_TIME))])
 TASK_DDL = ddl(TASK_SCHEMA)
 SERIES_SCHEMA = pa.schema([("experiment", pa.string()), ("part", pa.int64()), ("committing", pa.list_(pa.float64()))])
 SERIES_DDL = ddl(SERIES_SCHEMA)
