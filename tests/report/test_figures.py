@@ -11,12 +11,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from endive.config.load import check_document
 from endive.report.errors import ReportError
 from endive.report.figure import Axis, Figure, read_reference
 from endive.report.figures import FIGURES, catalogue, figure_of, figures_of, report_figures
 from endive.report.study import ALL, Study
 from endive.report.style import PALETTE, PART_COLOURS
 from endive.report.words import TIME_PARTS
+from tests.pipeline.runs import document, run_all
 from tests.report.made_up import Point, made_up
 from tests.report.studies import measured, one_experiment
 
@@ -61,6 +63,16 @@ METRIC = {
 }
 
 
+OVER_TIME = {
+    "commit_rate_time": "commits_per_s",
+    "committing_time": "committing",
+    "success_time": "success_rate",
+    "latency_time": "time_to_commit_p50_ms",
+    "retries_time": "retries_per_txn",
+}
+"""Columns of the table over time."""
+
+
 def metric_of(figure: Figure, drawn: pd.Series[Any]) -> str:
     if figure.name == "latency_throughput":
         return f"time_to_commit_{drawn['percentile']}_ms"
@@ -75,7 +87,7 @@ def metric_of(figure: Figure, drawn: pd.Series[Any]) -> str:
 def test_numbers_are_those_of_the_table_of_experiments(study: Study) -> None:
     checked = 0
     for figure in figures_of(study):
-        if figure.name in ("latency_distribution", "commit_rate_time", "sustainable_throughput"):
+        if figure.name in ("latency_distribution", "sustainable_throughput") or figure.name in OVER_TIME:
             continue
         column = figure.value.column if figure.value is not None else figure.y.column
         for _, drawn in figure.data.iterrows():
@@ -118,12 +130,56 @@ def test_distributions_are_the_table_of_distributions(mixed: Study) -> None:
     assert set(data["series"]) == {"S3", "S3 Express"}
 
 
-def test_commit_rates_are_the_table_over_time(mixed: Study) -> None:
-    data = figure_of(mixed, "commit_rate_time").data
-    table = mixed.over_time[(mixed.over_time["workload_class"] == "all") & (mixed.over_time["operation_type"] == "all")]
-    merged = data.merge(table.assign(time_s=(table["from_ms"] + table["to_ms"]) / 2000.0), on=["experiment", "time_s"])
-    assert len(merged) == len(data) == 6 * 60
-    assert (merged["y"] == merged["commits_per_s"]).all()
+@pytest.mark.parametrize(("name", "column"), OVER_TIME.items())
+def test_what_happens_over_time_is_the_table_over_time(busy: Study, name: str, column: str) -> None:
+    data = figure_of(busy, name).data
+    data = data[data["panel"] == "all classes"]
+    table = busy.over_time[(busy.over_time["workload_class"] == "all") & (busy.over_time["operation_type"] == "all")]
+    table = table.assign(time_s=(table["from_ms"] + table["to_ms"]) / 2000.0).dropna(subset=[column])
+    merged = data.merge(table, on=["experiment", "time_s"])
+    assert len(merged) == len(data) == len(table) > 0
+    assert (merged["y"] == merged[column]).all()
+    if name in ("commit_rate_time", "committing_time"):
+        assert len(data) == 60
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Enough transactions for a median in each sixtieth of the run."""
+    root = tmp_path_factory.mktemp("busy")
+    one_experiment(root, seeds=2, workload__ingest__rate=60.0)
+    return measured(next(root.glob("mixed-*")))
+
+
+def scheduled(root: Path) -> Study:
+    """A run in which the rate of one class changes twice."""
+    tree = document().model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    del tree["workload"]["ingest"]["rate"]
+    tree["workload"]["ingest"]["schedule"] = [{"from": 1e3 * at, "rate": rate} for at, rate in ((0, 2.0), (5, 8.0), (15, 2.0))]
+    run_all([check_document(tree, "test")], root, range(3))
+    return measured(next(root.glob("mixed-*")))
+
+
+def test_the_schedule_is_marked_and_comes_first(tmp_path: Path) -> None:
+    study = scheduled(tmp_path)
+    figure = figure_of(study, "success_time")
+    assert [(mark.value, mark.label, mark.along) for mark in figure.thresholds] == [
+        (5.0, "ingest 8/s", "x"),
+        (15.0, "ingest 2/s", "x"),
+    ]
+    assert set(figure.data["panel"]) == {"all classes", "ingest", "upkeep"}
+    assert [figure.name for figure in report_figures(study)][:3] == ["success_time", "committing_time", "commit_rate_time"]
+    with pytest.raises(ReportError, match="latency_time cannot be drawn: too few transactions enter in a part of the run"):
+        figure_of(study, "latency_time")
+    rate = figure_of(study, "commit_rate_time").data
+    ingest = rate[rate["panel"] == "ingest"]
+    busy = ingest[(ingest["time_s"] > 6.0) & (ingest["time_s"] < 15.0)]["y"].mean()
+    assert busy > 1.5 * ingest[ingest["time_s"] < 5.0]["y"].mean()
+
+
+def test_a_steady_load_has_no_marks(mixed: Study) -> None:
+    assert figure_of(mixed, "success_time").thresholds == ()
+    assert "success_time" not in [figure.name for figure in report_figures(mixed)]
 
 
 def test_parts_of_time_add_up_to_the_latency(mixed: Study) -> None:
@@ -182,7 +238,7 @@ def test_a_configuration_has_one_colour_everywhere(study: Study) -> None:
 
 def test_all_figures_of_a_mixed_sweep_are_there_but_designs(mixed: Study) -> None:
     """No p95 of a class: fewer than a hundred of each entered."""
-    absent = {name for name in FIGURES if name.startswith("catalogs")} | {"latency_by_class"}
+    absent = {name for name in FIGURES if name.startswith("catalogs")} | {"latency_by_class", "latency_time"}
     assert [figure.name for figure in figures_of(mixed)] == [name for name in FIGURES if name not in absent]
 
 
@@ -251,7 +307,8 @@ def loads(count: int) -> Study:
             points.append({"experiment": f"{store}-{load}", "series": store, "x": float(load), **at, **more})
     study = made_up(points)
     keys = study.experiments[["experiment", "series", "x", "workload_class", "operation_type", "n_seeds"]]
-    over_time = [keys.assign(from_ms=k * 1e3, to_ms=(k + 1) * 1e3, commits_per_s=1.0, commits_per_s_hw=0.1) for k in range(3)]
+    rates = {f"{column}{end}": 0.9 for column in OVER_TIME.values() for end in ("", "_hw", "_low", "_high")}
+    over_time = [keys.assign(from_ms=k * 1e3, to_ms=(k + 1) * 1e3, **rates) for k in range(3)]
     shares = [keys.assign(committed=100.0, slower_share=s, commit_latency_ms=9.0, commit_latency_ms_hw=1.0) for s in (1.0, 0.5)]
     return replace(study, over_time=pd.concat(over_time), distributions=pd.concat(shares))
 

@@ -5,7 +5,6 @@ Makes a ``Page`` of a ``Study`` and the records of provenance beside its runs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,18 +17,18 @@ from endive.report.answer import answer_of, warnings_of, window_sentence
 from endive.report.figure import Figure
 from endive.report.page import Page
 from endive.report.phrases import count, number
+from endive.report.records import Record, records_of
 from endive.report.study import Study
-from endive.runs.layout import CONFIG, PROVENANCE, run_directory
+from endive.runs.layout import CONFIG
 from endive.runs.parameters import column_name, varying
 
-Record = Mapping[str, Any]
 _MOST_VALUES = 16
 _DIGEST = 12
 
 
 def page_of(study: Study, figures: Sequence[Figure]) -> Page:
     """The report of a study."""
-    records = {name: list(_records(study, name)) for name in study.manifest.experiments}
+    records = {name: list(records_of(study, name)) for name in study.manifest.experiments}
     every = [record for of_experiment in records.values() for record in of_experiment]
     apart = study.varying
     return Page(
@@ -66,20 +65,6 @@ def about(study: Study) -> str:
         f"{count(told['experiments'], 'configuration')}, {count(told['runs'], 'run')}, "
         f"{count(told['transactions'], 'simulated transaction')}. {window_sentence(study)}"
     )
-
-
-def _records(study: Study, experiment: str) -> Iterator[Record]:
-    """What the runs of an experiment say of themselves; runs that say nothing are passed over."""
-    if study.single_runs:
-        yield from (run.provenance for run in study.single_runs)
-        return
-    for seed in sorted(seed for part in study.manifest.experiments[experiment].parts for seed in part.seeds):
-        try:
-            found = json.loads((run_directory(study.path / experiment, seed) / PROVENANCE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(found, dict):
-            yield found
 
 
 def common_configuration(study: Study, records: Sequence[Record]) -> str:

@@ -17,7 +17,15 @@ from endive.report.figures.breakdowns import (
 from endive.report.figures.curves import latency_throughput, overhead_load, retries_load, success_load, throughput_load
 from endive.report.figures.heatmaps import heatmap_latency, heatmap_throughput
 from endive.report.figures.missing import NotInStudyError
-from endive.report.figures.shapes import commit_rate_time, latency_distribution
+from endive.report.figures.shapes import latency_distribution
+from endive.report.figures.through_time import (
+    commit_rate_time,
+    committing_time,
+    latency_time,
+    retries_time,
+    schedule_of,
+    success_time,
+)
 from endive.report.study import ALL, Study
 
 Builder = Callable[[Study], Figure]
@@ -31,6 +39,10 @@ FIGURES: dict[str, Builder] = {
     "latency_by_class": latency_by_class,
     "latency_distribution": latency_distribution,
     "commit_rate_time": commit_rate_time,
+    "committing_time": committing_time,
+    "success_time": success_time,
+    "latency_time": latency_time,
+    "retries_time": retries_time,
     "sustainable_throughput": sustainable_throughput,
     "time_parts": time_parts,
     "retries": retries_load,
@@ -44,6 +56,7 @@ FIGURES: dict[str, Builder] = {
 }
 """Figures by name, those that tell most first: a report begins with the first four that a study has. A builder raises
 NotInStudyError if there is no data for it."""
+_THROUGH_TIME = ("success_time", "latency_time", "committing_time", "commit_rate_time", "retries_time")
 _FEW_CURVES = 4
 """So many configurations are compared by curves; a heatmap of them would show the same again."""
 
@@ -54,10 +67,15 @@ def figures_of(study: Study) -> list[Figure]:
 
 
 def report_figures(study: Study) -> list[Figure]:
-    """Return the figures of a report, those that tell most first, without those that would show the same again."""
+    """Return the figures of a report, those that tell most first, without those that would show the same again.
+
+    Where the load changes by plan, what happens through time comes first.
+    """
     found = figures_of(study)
     repeated = set(_repeated(study, {figure.name for figure in found}))
-    return [figure for figure in found if figure.name not in repeated]
+    kept = [figure for figure in found if figure.name not in repeated]
+    first = _THROUGH_TIME if schedule_of(study) else ()
+    return sorted(kept, key=lambda figure: first.index(figure.name) if figure.name in first else len(first))
 
 
 def _repeated(study: Study, names: set[str]) -> Iterable[str]:
@@ -73,6 +91,8 @@ def _repeated(study: Study, names: set[str]) -> Iterable[str]:
         yield from ("heatmap_throughput", "heatmap_latency")
     if "throughput_load" in names:
         yield "catalogs_throughput"
+    if len(study.manifest.experiments) > 1 and not schedule_of(study):  # curves over the load tell it
+        yield from ("success_time", "latency_time", "retries_time")
 
 
 def catalogue(study: Study) -> Iterable[tuple[str, Figure | None, str]]:

@@ -11,7 +11,8 @@ import pandas as pd
 from endive.report.figure import Axis, Figure
 from endive.report.figures.missing import NotInStudyError
 from endive.report.scales import fitting_scale
-from endive.report.study import Study
+from endive.report.study import ALL, Study
+from endive.report.style import ramp
 from endive.report.words import number
 
 INTERVAL = "Bars are 95 % intervals over seeds."
@@ -132,6 +133,28 @@ def in_order(frame: pd.DataFrame, column: str, labels: Iterable[str]) -> pd.Data
     """Rows sorted by a column of labels in the order given; renderers keep the order of first appearance."""
     order = {label: place for place, label in enumerate(labels)}
     return frame.sort_values(column, key=lambda values: values.map(order), kind="stable")
+
+
+def by_load_or_class(study: Study, table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Rows with their panel, and what is drawn where: a panel for each load, or for each class where there is no load.
+
+    Where loads are too many for that, a panel for each configuration, in which colours stand for loads.
+    """
+    if not has_axis(study):
+        classes = (ALL, *study.classes) if len(study.classes) > 1 else (ALL,)
+        parts = [study.rows(table, workload_class=name).assign(panel="all classes" if name == ALL else name) for name in classes]
+        facet = "panel" if len(classes) > 1 else None
+        return pd.concat(parts).assign(load=""), {"facet": facet, "filters": ("series", "panel") if facet else ("series",)}
+    assert study.axis is not None
+    rows = study.rows(table)
+    labels = [place_label(study, x, named=True) for x in study.axis.values]
+    rows = rows.assign(panel=[place_label(study, x, named=True) for x in rows["x"]])
+    if len(labels) <= MOST_FACETS:
+        return in_order(rows, "panel", labels).assign(load=""), {"facet": "panel", "filters": ("series", "panel")}
+    loads = [place_label(study, x, named=False) for x in study.axis.values]
+    rows = rows.assign(load=[place_label(study, x, named=False) for x in rows["x"]], panel=rows["series"])
+    fields = {"series": "load", "series_title": study_axis(study).title, "colours": ramp(loads), "facet": "panel"}
+    return in_order(rows, "load", loads), {**fields, "filters": ("series",)}
 
 
 def notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, ...]:

@@ -1,0 +1,111 @@
+"""A run through time: commits, success, time to commit, retries and how many are committing, with the schedule marked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from endive.report.figure import Axis, Figure, Threshold
+from endive.report.figures.common import (
+    RETRIES,
+    SUCCESS,
+    Measure,
+    by_load_or_class,
+    fitting,
+    of_configurations,
+    tidy,
+    with_interval,
+)
+from endive.report.figures.missing import NotInStudyError
+from endive.report.records import records_of
+from endive.report.study import Study
+from endive.report.words import number
+
+_FEWEST_PARTS = 0.1
+"""A curve of fewer parts of the run, as a share, is none."""
+_MOST_MARKS = 12
+_TIMES = re.compile(r"_(schedule|trace|start_ms|end_ms)$")
+COMMIT_RATE = Measure("commits_per_s", "Commit rate", Axis("y", "commit rate (commits/s)"), "Commits per second.")
+COMMITTING = Measure(
+    "committing",
+    "Transactions that are committing",
+    Axis("y", "committing (transactions)"),
+    "Mean number of transactions that have begun to commit and are not done.",
+)
+TIME_TO_COMMIT = Measure(
+    "time_to_commit_p50_ms",
+    "Time to commit",
+    Axis("y", "median of the time to commit (ms)"),
+    "Median over the transactions that entered in a part of the run, an abort counting as never; left out where it is not known.",
+)
+
+
+def commit_rate_time(study: Study) -> Figure:
+    """Commits per second over the run."""
+    return _through_time(study, COMMIT_RATE, "commit_rate_time")
+
+
+def success_time(study: Study) -> Figure:
+    """Success of the transactions that entered in each part of the run."""
+    return _through_time(study, SUCCESS, "success_time")
+
+
+def latency_time(study: Study) -> Figure:
+    """The median time to commit of the transactions that entered in each part of the run."""
+    return _through_time(study, TIME_TO_COMMIT, "latency_time")
+
+
+def retries_time(study: Study) -> Figure:
+    """Retries of the transactions that entered in each part of the run."""
+    return _through_time(study, RETRIES, "retries_time")
+
+
+def committing_time(study: Study) -> Figure:
+    """How many transactions are committing over the run."""
+    return _through_time(study, COMMITTING, "committing_time")
+
+
+def _through_time(study: Study, measure: Measure, name: str) -> Figure:
+    rows, fields = by_load_or_class(study, study.over_time)
+    if not (rows["commits_per_s"] > 0.0).any():
+        raise NotInStudyError("nothing was committed")
+    data = with_interval(rows, measure.column, most=measure.most)
+    data = data.assign(time_s=(data["from_ms"] + data["to_ms"]) / 2000.0)
+    data = tidy(data, ["panel", "load", "time_s", "y", "low", "high"]).dropna(subset=["y"])
+    if len(data) < _FEWEST_PARTS * len(rows):
+        raise NotInStudyError("too few transactions enter in a part of the run")
+    marks = schedule_of(study)
+    return of_configurations(
+        study,
+        rows,
+        data,
+        name=name,
+        title=f"{measure.title} over time",
+        definition=f"{measure.definition} In sixty equal parts of the run, warm-up included: over seeds, with 95 % intervals."
+        + (" Dashed lines are where the load changes by plan." if marks else ""),
+        kind="line",
+        x=Axis("time_s", "time (s)"),
+        y=fitting(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak is what there is to see
+        band=True,
+        thresholds=marks,
+        **fields,
+    )
+
+
+def schedule_of(study: Study) -> tuple[Threshold, ...]:
+    """The moments at which the load of a class changes by plan, the same in all configurations; none if they differ in that."""
+    if any(_TIMES.search(column) for column in study.varying):
+        return ()
+    record = next(records_of(study, next(iter(study.manifest.experiments))), {})
+    marks: dict[float, list[str]] = {}
+    for name, keys in (record.get("parameters", {}).get("workload") or {}).items():
+        if not isinstance(keys, dict):
+            continue
+        for step in keys.get("schedule") or ():
+            if step["from_ms"] > 0.0:
+                marks.setdefault(step["from_ms"], []).append(f"{name} {number(step['rate'])}/s")
+        for key, word in (("start_ms", "begins"), ("end_ms", "ends")):
+            if keys.get(key):
+                marks.setdefault(keys[key], []).append(f"{name} {word}")
+    found = [Threshold(at / 1000.0, ", ".join(words), "x") for at, words in sorted(marks.items())]
+    return tuple(found if len(found) <= _MOST_MARKS else (replace(mark, label="") for mark in found))
