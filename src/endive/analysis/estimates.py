@@ -130,10 +130,10 @@ def effective_trials(
 ) -> npt.NDArray[np.float64]:
     """How many independent trials tell as much as these, which are correlated within seeds.
 
-    Seeds are rows. The design effect is the variance of the share between seeds over the binomial one; it is estimated from few seeds, for which
-    (z / t)^2 makes up (Korn and Graubard, 1998). Where each seed has some successes and some failures, trials may also tell more
-    than independent ones would: a pointer that is always busy commits nearly the same number in every run. Where there are too few
-    to know that, they count as many as there are, at most.
+    Seeds are rows. The design effect is the variance of the share between seeds over the binomial one; it is estimated from few
+    seeds, for which (z / t)^2 makes up (Korn and Graubard, 1998). Where each seed has some successes and some failures, trials may
+    also tell more than independent ones would: a pointer that is always busy commits nearly the same number in every run. Where
+    there are too few to know that, they count as many as there are, at most.
     """
     seeds, whole = (trials > 0.0).sum(axis=0), trials.sum(axis=0)
     share = np.minimum(1.0, successes.sum(axis=0) / whole)
