@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -28,17 +31,56 @@ _RESULT_CODE = (
 
 @cache
 def fingerprint(*names: str) -> str:
-    """A hash of the code in these files and folders of the package (by default: all that results depend on).
+    """A hash of what the code in these files and folders of the package means (by default: all that results depend on).
 
-    Read as resources, so that it is the same for a package that was shipped as a zip file.
+    It is one of syntax trees without docstrings: comments, docstrings and layout make no difference. Read as resources, so that it is
+    the same for a package that was shipped as a zip file. Parsing takes a while, so what bytes came to is kept in the cache.
     """
-    digest = hashlib.sha256()
     package = resources.files("endive")
-    for name in names or _RESULT_CODE:
-        for path, file in sorted(_sources(package.joinpath(*name.split("/")), name), key=lambda item: item[0]):
-            digest.update(path.encode())
-            digest.update(file.read_bytes())
+    found = [pair for name in names or _RESULT_CODE for pair in _sources(package.joinpath(*name.split("/")), name)]
+    sources = [(path, file.read_bytes()) for path, file in sorted(found, key=lambda item: item[0])]
+    kept = _kept(hashlib.sha256(b"".join(path.encode() + b"\0" + text for path, text in sources)).hexdigest())
+    if kept is not None and kept.is_file():
+        return kept.read_text(encoding="utf-8")
+    digest = hashlib.sha256()
+    for path, text in sources:
+        digest.update(path.encode())
+        digest.update(meaning(text).encode())
+    if kept is not None:
+        _keep(kept, digest.hexdigest()[:12])
     return digest.hexdigest()[:12]
+
+
+def meaning(source: bytes) -> str:
+    """The code of a file without comments, docstrings and layout."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [each for each in node.body if not _is_text(each)] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    """Whether a statement is nothing but a text: the docstring of a module, class, function or attribute."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _kept(digest: str) -> Path | None:
+    """Where the fingerprint of code with these bytes is kept; None if there is no cache to use."""
+    from endive.cache import UnsafeCacheError, cache_root
+
+    try:
+        return cache_root() / "fingerprints" / f"{digest[:32]}-{sys.version_info.major}.{sys.version_info.minor}"
+    except (OSError, UnsafeCacheError):
+        return None
+
+
+def _keep(path: Path, text: str) -> None:
+    """Write a small file, whole or not at all; a cache that cannot be written to is done without."""
+    from endive.files import write_text
+
+    with suppress(OSError):
+        write_text(path, text)
 
 
 def _sources(node: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:

@@ -187,3 +187,8 @@ def test_switched_off_backoff_may_keep_its_other_keys() -> None:
 def test_checks_of_classes_are_made_beside_those_of_the_catalog() -> None:
     found = problems("[catalog]\nlatency_ms = 5\n[transaction]\npartitions_per_txn = 4\ntables_per_txn = 2")
     assert set(found) == {"catalog.latency_ms", "transaction.partitions_per_txn", "transaction.tables_per_txn"}
+
+
+def test_no_class_can_be_called_what_totals_are_called() -> None:
+    """A class named `all` vanished into the totals."""
+    assert "what totals over all classes are called" in problems("[workload.all]\nrate = 1.0\n")["workload.all"]

@@ -15,6 +15,7 @@ from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
 from endive.table import PYICEBERG_OPERATIONS
 from endive.utils import available_bytes
+from endive.workload.classes import ALL_CLASSES
 from endive.workload.groups import group_sizes
 
 Check = Callable[[Document], Iterator[Problem]]
@@ -156,6 +157,8 @@ def _transaction_effects(document: Document) -> Iterator[Problem]:
 
 def _workload_effects(document: Document) -> Iterator[Problem]:
     """Keys of ``[transaction]`` that no class of ``[workload]`` uses."""
+    if ALL_CLASSES in document.workload:
+        yield Problem(f"workload.{ALL_CLASSES}", "is what totals over all classes are called; give the class another name")
     transaction, classes = document.transaction, document.workload.values()
     if classes:
         if "inter_arrival" in transaction.model_fields_set and all(_has_arrivals(cls.model_fields_set) for cls in classes):
