@@ -33,8 +33,8 @@ _RESULT_CODE = (
 def fingerprint(*names: str) -> str:
     """A hash of what the code in these files and folders of the package means (by default: all that results depend on).
 
-    It is one of syntax trees without docstrings: comments, docstrings and layout make no difference. Read as resources, so that it is
-    the same for a package that was shipped as a zip file. Parsing takes a while, so what bytes came to is kept in the cache.
+    It is one of syntax trees without docstrings: comments, docstrings and layout make no difference. Read as resources, so that it
+    is the same for a package that was shipped as a zip file. Parsing takes a while, so what bytes came to is kept in the cache.
     """
     package = resources.files("endive")
     found = [pair for name in names or _RESULT_CODE for pair in _sources(package.joinpath(*name.split("/")), name)]

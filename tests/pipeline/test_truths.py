@@ -82,12 +82,13 @@ ONE_POINTER: dict[str, Any] = {
         "inter_arrival": {"scale": 1000.0},
     },
 }
-"""Whoever reads the pointer after a swap swaps it 100 ms later, if nobody else did: at most ten commits in a second."""
+"""Whoever reads the pointer after a swap swaps it 100 ms later, if nobody else did: at most ten commits in a second,
+and with a few ms of I/O in between some nine and a half."""
 
 
 def test_a_known_capacity_is_found_and_overload_where_nothing_aborts(tmp_path: Path) -> None:
     points = []
-    for rate in (2.0, 6.0, 14.0):
+    for rate in (2.0, 4.0, 14.0):
         _, runs = measured(ONE_POINTER, tmp_path, 3, transaction__inter_arrival__scale=1000.0 / rate)
         points.append(point(runs, rate))
         assert sum(run.of(ALL, ALL)["aborted"] for run in runs) == 0
@@ -97,8 +98,7 @@ def test_a_known_capacity_is_found_and_overload_where_nothing_aborts(tmp_path: P
     assert (found.bound, found.reason) == ("crossed", "throughput")
     assert found.low is not None
     assert found.high is not None
-    assert 6.0 <= found.low <= 10.0 / 0.95
-    assert found.high >= 9.0
+    assert found.low <= 9.5 / 0.95 <= 10.0 / 0.95 <= found.high
 
 
 def test_overload_is_named_in_the_number_that_is_committing(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_overload_is_named_in_the_number_that_is_committing(tmp_path: Path) -> N
     assert not point(calm).grows
 
 
-@pytest.mark.parametrize("rate", [2.0, 6.0])
+@pytest.mark.parametrize("rate", [2.0, 4.0])
 def test_littles_law(tmp_path: Path, rate: float) -> None:
     """The mean number that is committing is the entry rate times the mean time of committing, but for the edges of the window."""
     _, runs = measured(ONE_POINTER, tmp_path, 1, transaction__inter_arrival__scale=1000.0 / rate)

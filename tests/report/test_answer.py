@@ -23,7 +23,7 @@ def test_a_curve_that_saturates() -> None:
     time |= {"mean_catalog_read_ms": 0.0, "mean_conflict_io_ms": 0.0, "mean_t_backoff": 0.0}
     assert answer_of(made_up([{**point, **time} for point in CURVE])) == [
         "Throughput saturates at 6.1 ± 0.2 commits/s.",
-        "Above 4/s fewer than 99 % of transactions commit.",
+        "Above 4/s (4 to 8) fewer than 99 % of transactions commit.",
         "The median time to commit is 120 ms at 2/s and 2.4 s at 8/s, where 99 % commit within 400 ms.",
         "Of the time of a commit, most goes into I/O of attempts: 71 % with 4/s.",
     ]
@@ -47,7 +47,7 @@ def test_a_curve_that_is_saturated_from_the_start() -> None:
 
 def test_throughput_that_stays_behind_is_named_as_the_reason() -> None:
     study = made_up([{"x": 2.0}, {"x": 4.0, "throughput_per_s": 3.0}])
-    assert "Above 2.3/s less than 95 % of the offered load is committed." in answer_of(study)
+    assert "Above 2.3/s (2 to 4) less than 95 % of the offered load is committed." in answer_of(study)
 
 
 def test_the_best_and_the_worst_of_several_configurations() -> None:
@@ -57,7 +57,7 @@ def test_the_best_and_the_worst_of_several_configurations() -> None:
     answer = answer_of(made_up([*fast, *middle, *slow]))
     assert answer[0] == "S3 Express commits the most: up to 8.0 ± 0.2 commits/s, 4 times as much as S3 (2.00 ± 0.02)."
     assert answer[1].startswith("With S3 Express, the load is carried up to 8/s")
-    assert answer[2].startswith("With S3, above 2.14/s less")
+    assert answer[2].startswith("With S3, above 2.14/s (2 to 4) less")
     assert answer[3] == "At 8/s, the median time to commit is about 2.4 s in all configurations."
 
 

@@ -23,7 +23,7 @@ FEWEST_ENTRIES = 20
 """With fewer entries, what is still committing weighs too much for throughput to tell anything."""
 BACKLOG_PARTS = 12
 """Equal parts of the window in which the number of committing transactions is averaged."""
-_LEAST_GROWTH, _LEAST_GROWTH_SHARE, _LEAST_GROWTH_RATIO = 3.0, 0.01, 0.25
+_LEAST_GROWTH, _LEAST_GROWTH_SHARE, _LEAST_GROWTH_RATIO = 3.0, 0.02, 0.25
 _GROWTH_CONFIDENCE = 0.98
 """Of an interval with two ends: growth beyond one of them is told with 99 %."""
 
@@ -113,7 +113,8 @@ class Saturation:
 def saturation(curve: Sequence[LoadPoint]) -> Saturation:
     """The saturation of a curve: the first crossing of the three measures. Raises ValueError if there are no points.
 
-    A measure counts only if some load is saturated by it beyond doubt; the crossing lies at or below the first such load.
+    A measure counts only if some load is saturated by it beyond doubt. As in the answers of ``frontier``, the interval reaches from
+    the largest load that carries beyond doubt to the first that does not: what the curve does between loads nobody has seen.
     """
     if not curve:
         raise ValueError("a curve without points")
@@ -134,14 +135,11 @@ def _by_share(points: Sequence[LoadPoint], reason: Literal["success", "throughpu
     if sure is None:
         return None
     found = crossing([(load, value) for load, value, _ in measured], threshold, falling=True)
-    if found is None:
-        return None
     last = measured[sure][0]
-    if sure == 0:
+    if found is None or sure == 0:
         return Saturation(last, None, last, "at_or_below", reason)
-    high = last if found.high is None and found.low is not None else found.high
-    bound: Bound = "at_or_below" if found.bound == "at_or_below" else "crossed"
-    return Saturation(min(found.load, last), found.low, high, bound, reason)
+    low = max((load for load, value, _ in measured[:sure] if value.low >= threshold), default=None)
+    return Saturation(min(max(found.load, low or 0.0), last), low, last, "crossed", reason)
 
 
 def _by_backlog(points: Sequence[LoadPoint]) -> Saturation | None:
