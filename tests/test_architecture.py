@@ -21,7 +21,7 @@ MODULES = {
 }
 
 LAYERS = (
-    ("utils", "files", "cache", "reading"),
+    ("utils", "files", "writers", "cache", "reading"),
     ("arithmetic",),
     ("randomness", "steps", "storage", "table", "catalog", "transaction", "conflict_detector", "workload"),
     ("simulation",),

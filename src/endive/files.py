@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from endive.writers import temporary_beside
 
 
 @contextmanager
@@ -24,7 +25,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary = temporary_beside(path)
     try:
         yield temporary
         with errors_naming(path):
@@ -56,3 +57,10 @@ def checksum(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_inside(path: Path, root: Path) -> None:
+    """Raise PermissionError if writing ``path`` would write outside of ``root``, by its name or by a link on the way."""
+    found = path.resolve()
+    if not found.is_relative_to(root.resolve()):
+        raise PermissionError(errno.EPERM, f"leads out of {root}, to {found}", str(path))

@@ -123,7 +123,8 @@ def test_remove_takes_what_is_incomplete_and_asks_first(finished: Path) -> None:
     broken = sorted(finished.rglob("results.parquet"))[0]
     broken.unlink()
     assert call("experiments", "remove", finished).exit_code == 2
-    assert told("experiments", "remove", finished, "--incomplete") == {"removed": False, "directories": [str(broken.parent)]}
+    listed = told("experiments", "remove", finished, "--incomplete")
+    assert listed == {"removed": False, "directories": [str(broken.parent)], "files": []}
     assert broken.parent.exists()
     told("experiments", "remove", finished, "--incomplete", "--yes")
     assert not broken.parent.exists()

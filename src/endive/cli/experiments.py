@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -84,11 +84,12 @@ def verify(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
     """Check that every run is whole: checksums of results, and row counts against summaries."""
     output = output_for(json)
     with exit_codes(output):
-        from endive.runs.stored import find_experiments, row_count_problem
+        from endive.runs.stored import find_experiments, find_orphans, row_count_problem
 
-        problems = []
+        problems: list[dict[str, Any]] = []
         checked = 0
-        for experiment in find_experiments(root):
+        for experiment in (*find_experiments(root), *find_orphans(root)):
+            problems += [{"experiment": experiment.name, "seed": None, "problem": problem} for problem in experiment.problems()]
             for run in experiment.runs:
                 checked += 1
                 problem = run.problem() or row_count_problem(run)
@@ -96,7 +97,8 @@ def verify(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
                     problems.append({"experiment": experiment.name, "seed": run.seed, "problem": problem})
         output.result({"checked": checked, "problems": problems})
         for each in problems:
-            output.error(f"{each['experiment']} seed {each['seed']}: {each['problem']}")
+            seed = "" if each["seed"] is None else f" seed {each['seed']}"
+            output.error(f"{each['experiment']}{seed}: {each['problem']}")
         output.text(f"{checked} runs, {len(problems)} with problems")
         if problems:
             raise typer.Exit(EXIT_FAILED)
@@ -105,7 +107,9 @@ def verify(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
 @commands.command()
 def remove(
     root: RootArgument = _ROOT,
-    incomplete: Annotated[bool, typer.Option("--incomplete", help="Runs that are not whole.")] = False,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", help="Runs that are not whole, and what killed processes left.")
+    ] = False,
     old: Annotated[bool, typer.Option("--old", help="Experiments of another version of the code.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
     json: JsonFlag = False,
@@ -119,12 +123,17 @@ def remove(
             output.error("say what to remove: --incomplete, --old, or both")
             raise typer.Exit(EXIT_USAGE)
         found = removable(root, incomplete=incomplete, old=old)
-        output.result({"removed": yes, "directories": [str(path) for path in found]})
+        folders = [path for path in found if path.is_dir()]
+        files = [path for path in found if path not in folders]
+        told = {"removed": yes, "directories": [str(path) for path in folders], "files": [str(path) for path in files]}
+        output.result(told)
         for path in found:
             output.text(f"{'removed' if yes else 'would remove'} {path}")
         if yes:
             import shutil
 
-            for path in found:
+            for path in folders:
                 shutil.rmtree(path)
-        output.text(f"{len(found)} directories" + ("" if yes else "; --yes removes them"))
+            for path in files:
+                path.unlink(missing_ok=True)
+        output.text(f"{len(folders)} directories, {len(files)} files" + ("" if yes else "; --yes removes them"))

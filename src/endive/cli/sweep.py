@@ -45,6 +45,7 @@ def sweep(
         from endive.pipeline.session import SparkOptions, starting_session
         from endive.runs.effort import measure_for
         from endive.runs.plan import plan_sweep, remaining_work
+        from endive.writers import remove_leftovers
 
         reader = Sweep(path, quick=quick, seeds=seeds)
         runs = reader.combinations * len(reader.seeds)
@@ -62,6 +63,9 @@ def sweep(
             if dry_run:
                 _show_plan(output, plan, work)
                 return
+            cleared = remove_leftovers(out)
+            if cleared:
+                output.note(f"{len(cleared)} files removed that killed processes had left")
             _run(output, plan, work, out, starting)
 
 

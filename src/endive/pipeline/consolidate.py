@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from endive.files import check_inside
 from endive.pipeline.jobs import Report, Spec, deal, number_of_tasks, run_tasks, specs_of
 from endive.runs.dataset import (
     FORMAT,
@@ -31,10 +32,11 @@ from endive.runs.dataset import (
     plan_parts,
     save_manifest,
 )
-from endive.runs.layout import LOCK, PROVENANCE, dataset_folder, part_files
+from endive.runs.layout import CONFIG, LOCK, PROVENANCE, dataset_folder, part_files, part_number
 from endive.runs.parameters import flat_parameters
 from endive.runs.parts import part_metadata, part_outcome, unfitness
-from endive.runs.stored import StoredExperiment, StoredRun, find_experiments
+from endive.runs.stored import StoredExperiment, StoredRun, find_experiments, find_orphans
+from endive.writers import remove_leftovers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,7 +107,12 @@ def consolidate(root: Path, sessions: Sessions, *, tasks: int | None = None, rep
 def make_plan(root: Path, old: Manifest) -> ConsolidationPlan:
     """Compare what is on disk with what the manifest knows."""
     plan = ConsolidationPlan(Manifest())
+    plan.problems += [Damage(each.name, problem) for each in find_orphans(root) for problem in each.problems()]
     for stored in find_experiments(root):
+        problems = stored.problems()
+        plan.problems += [Damage(stored.name, problem) for problem in problems]
+        if any(problem.startswith(CONFIG) for problem in problems):
+            continue
         known = old.experiments.get(stored.name)
         finished = [run for run in stored.runs if run.results.is_file()]
         plan.unfinished += len(stored.runs) - len(finished)
@@ -236,12 +243,11 @@ def _remove_leftovers(root: Path, old: Manifest, plan: ConsolidationPlan) -> Non
     for path in part_files(dataset):
         if path in listed:
             continue
-        key = (path.parent.parent.name.partition("=")[2], int(path.stem.partition("-")[2]))
+        key = (path.parent.parent.name.partition("=")[2], part_number(path))
         told = part_metadata(path)
         if told is None or told["digest"] != digests.get(key):
             path.unlink()
-    for path in (*dataset.glob("experiment=*/operation_type=*/.*.tmp"), *dataset.glob(".*.tmp")):
-        path.unlink()
+    remove_leftovers(dataset)
 
 
 def _remove_unlisted(root: Path, manifest: Manifest) -> None:
@@ -260,6 +266,7 @@ def _remove_unlisted(root: Path, manifest: Manifest) -> None:
 def _lock(root: Path) -> Iterator[None]:
     """One consolidation at a time; the lock goes with the process, however that ends."""
     dataset = dataset_folder(root)
+    check_inside(dataset, root)
     dataset.mkdir(exist_ok=True)
     with (dataset / LOCK).open("w") as file:
         try:

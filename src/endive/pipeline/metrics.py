@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from endive.analysis.run_metrics import group_metrics, window_columns, window_of
 from endive.analysis.windows import Window
-from endive.files import write_text
 from endive.pipeline.curves import distributions_table, over_time_table
 from endive.pipeline.jobs import Report, Spec, deal, number_of_tasks, run_tasks
 from endive.pipeline.measure import (
@@ -33,10 +31,11 @@ from endive.pipeline.measure import (
     measuring_code,
     series_of_parts,
 )
-from endive.pipeline.tables import LoadAxis, experiments_table, load_axis, saturation_table, write_table
+from endive.pipeline.tables import LoadAxis, experiments_table, load_axis, saturation_table
 from endive.pipeline.windows import MetricsOptions, find_windows
 from endive.runs.dataset import Manifest, PipelineError, load_manifest
-from endive.runs.layout import METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, dataset_folder, metrics_table
+from endive.runs.layout import METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, dataset_folder
+from endive.runs.tables import read_tables, write_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,11 +84,7 @@ def measure(
     manifest = open_dataset(root)
     check_options(manifest, options)
     measured = tables_of(measured_rows(spark, root, manifest, options, tasks, report), manifest, options)
-    folder = root / METRICS_FOLDER
-    (folder / METRICS_STATE).unlink(missing_ok=True)  # until all are of one measurement
-    for view, name in METRICS_TABLES.items():
-        write_table(getattr(measured, view), folder, name)
-    write_text(folder / METRICS_STATE, _state(manifest, options) + "\n")
+    write_tables(root, {view: getattr(measured, view) for view in METRICS_TABLES}, _state(manifest, options) + "\n")
     return measured
 
 
@@ -197,7 +192,10 @@ def _missing(rows: pa.Table) -> pa.Table:
 
 def load_tables(root: Path) -> dict[str, pa.Table]:
     """The tables as they were written, by the name of their view."""
-    return {view: pq.read_table(metrics_table(root, name, "parquet")) for view, name in METRICS_TABLES.items()}
+    tables = read_tables(root)
+    if tables is None:
+        raise PipelineError(f"{root}: its tables of metrics are damaged; `endive metrics {root}` makes them again")
+    return tables
 
 
 __all__ = ["Metrics", "MetricsOptions", "check_options", "last_options", "load_tables", "measure", "open_dataset", "up_to_date"]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from endive.pipeline.consolidate import Sessions, consolidate, new_runs
 from endive.pipeline.metrics import MetricsOptions, last_options, load_tables, measure, up_to_date
 from endive.runs.dataset import Manifest, PipelineError, load_manifest
+from endive.runs.tables import read_tables
 
 
 def fresh_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None = None) -> tuple[Manifest, dict[str, pa.Table]]:
@@ -21,7 +22,11 @@ def fresh_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None = 
     Raises PipelineError if no run can be used.
     """
     manifest, options = load_manifest(root), asked or last_options(root)
-    if manifest is None or not any(_used(manifest)) or new_runs(root, manifest) or not up_to_date(root, manifest, options):
+    if manifest is not None and any(_used(manifest)) and not new_runs(root, manifest) and up_to_date(root, manifest, options):
+        tables = read_tables(root)
+    else:
+        tables = None
+    if manifest is None or tables is None:
         with sessions() as spark:
             done = consolidate(root, lambda: nullcontext(spark))
             manifest = load_manifest(root)
@@ -29,7 +34,8 @@ def fresh_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None = 
                 why = "; ".join(f"{problem.where}: {problem.message}" for problem in done.problems[:1])
                 raise PipelineError(f"{root}: none of its runs can be used ({why}); `endive sweep` runs them anew", usage=True)
             measure(spark, root, options)
-    return manifest, load_tables(root)
+        tables = load_tables(root)
+    return manifest, tables
 
 
 def _used(manifest: Manifest) -> Iterator[bool]:

@@ -9,20 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pc_csv
-import pyarrow.parquet as pq
 
 from endive.analysis.estimates import FEWEST_SEEDS, Estimate, half_widths
 from endive.analysis.over_seeds import SHARES, at_least, at_most, estimate_metric
 from endive.analysis.run_metrics import ALL, BOUNDS, COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW, METRICS, PERCENTILES, RATES
 from endive.analysis.saturation import Backlog, LoadPoint, backlog_grows, saturation
-from endive.files import whole_file
 from endive.runs.dataset import Manifest, PipelineError
 from endive.runs.parameters import Value, column_name, column_types, parameter_array, varying
 
@@ -253,12 +249,4 @@ def _stored_point(load: float, row: Mapping[str, Any]) -> LoadPoint:
     return LoadPoint(load, success, ratio, bool(row["backlog_grows"]), round(row["transactions"] * row["n_seeds"]))
 
 
-def write_table(table: pa.Table, folder: Path, name: str) -> None:
-    """A table as Parquet and CSV, each whole or not at all."""
-    with whole_file(folder / f"{name}.csv") as temporary:
-        pc_csv.write_csv(table, temporary)
-    with whole_file(folder / f"{name}.parquet") as temporary:
-        pq.write_table(table, temporary, compression="zstd")
-
-
-__all__ = ["LoadAxis", "experiments_table", "load_axis", "saturation_table", "write_table"]
+__all__ = ["LoadAxis", "experiments_table", "load_axis", "saturation_table"]

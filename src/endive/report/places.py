@@ -6,13 +6,13 @@ are told by their provenance.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from endive.report.errors import ReportError
-from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, RunFiles, is_experiment, label_of
+from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, RunFiles, is_experiment, is_seed, label_of
+from endive.runs.records import Provenance, RecordError, read_record
 from endive.runs.stored import find_experiments
 
 PlaceKind = Literal["sweep", "experiment", "run"]
@@ -67,7 +67,7 @@ def _of_file(path: Path) -> Place:
 
 
 def _of_experiment(path: Path) -> Place:
-    seeds = [entry for entry in path.iterdir() if entry.name.isdigit() and (entry / RESULTS).is_file()]
+    seeds = [entry for entry in path.iterdir() if is_seed(entry.name) and (entry / RESULTS).is_file()]
     if not seeds:
         raise ReportError(f"{path}: this experiment has no finished run; `endive run {path / CONFIG} --seed 0` makes one")
     runs = tuple(_labelled(entry / RESULTS) for entry in sorted(seeds, key=lambda entry: int(entry.name)))
@@ -91,9 +91,6 @@ def _run(results: Path, provenance: Path, config: Path, label: str) -> RunPlace:
 
 def _provenance(path: Path, results: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = None
-    if not isinstance(found, dict) or not {"seed", "parameters"} <= found.keys():
-        raise ReportError(f"{results}: these results do not tell what they are of: {path.name} is missing or damaged")
-    return found
+        return read_record(path, Provenance)
+    except RecordError as error:
+        raise ReportError(f"{results}: these results do not tell what they are of: {error}") from None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from endive.report.study import Study
-from endive.runs.layout import PROVENANCE, run_directory
+from endive.runs.layout import run_directory
+from endive.runs.stored import StoredRun
 
 Record = Mapping[str, Any]
 
@@ -18,9 +18,6 @@ def records_of(study: Study, experiment: str) -> Iterator[Record]:
         yield from (run.provenance for run in study.single_runs)
         return
     for seed in sorted(seed for part in study.manifest.experiments[experiment].parts for seed in part.seeds):
-        try:
-            found = json.loads((run_directory(study.path / experiment, seed) / PROVENANCE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(found, dict):
-            yield found
+        told = StoredRun(run_directory(study.path / experiment, seed)).provenance
+        if told:
+            yield told

@@ -12,16 +12,20 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
+from pydantic import TypeAdapter, ValidationError
 
-from endive.files import write_text
+from endive.files import check_inside, write_text
+from endive.reading import UnreadableError, parse_json, read_text
 from endive.runs.layout import MANIFEST, dataset_folder, part_file
 from endive.runs.parameters import Value
+from endive.runs.records import Count, ExperimentName, OperationName
 from endive.simulation.rows import RESULT_SCHEMA
 
 FORMAT = 1
+_MOST_BYTES = 2**30
+"""A manifest is some kilobytes for each experiment."""
 PART_ROWS = 1_000_000
 """A part takes further seeds until it has so many rows."""
 ROW_SCHEMA = pa.schema([pa.field("seed", pa.int64()), *(field for field in RESULT_SCHEMA if field.name != "operation_type")])
@@ -62,9 +66,9 @@ class PartFile:
 class Part:
     """Whole seeds of one experiment, in one file for each operation."""
 
-    number: int
-    seeds: list[int]
-    files: dict[str, PartFile] = field(default_factory=dict)
+    number: Count
+    seeds: list[Count]
+    files: dict[OperationName, PartFile] = field(default_factory=dict)
 
     def path(self, dataset: Path, experiment: str, operation: str) -> Path:
         """Where the rows of an operation are."""
@@ -117,28 +121,22 @@ class Manifest:
 
 
 def load_manifest(root: Path) -> Manifest | None:
-    """The manifest of a dataset; None if there is none that can be used."""
+    """The manifest of a dataset; None if there is none that can be used. A damaged one is none: the dataset is made again."""
     try:
-        tree = json.loads((dataset_folder(root) / MANIFEST).read_text(encoding="utf-8"))
-        if tree["format"] != FORMAT:
-            return None
-        return Manifest({name: _experiment(each) for name, each in tree["experiments"].items()})
-    except (OSError, ValueError, KeyError, TypeError):
+        tree = parse_json(read_text(dataset_folder(root) / MANIFEST, _MOST_BYTES))
+        return Manifest(_EXPERIMENTS.validate_python(tree["experiments"])) if tree["format"] == FORMAT else None
+    except (UnreadableError, ValidationError, KeyError, TypeError, IndexError):
         return None
 
 
-def _experiment(tree: Mapping[str, Any]) -> Experiment:
-    sources = {int(seed): Source(**source) for seed, source in tree["sources"].items()}
-    parts = [
-        Part(part["number"], part["seeds"], {name: PartFile(**file) for name, file in part["files"].items()})
-        for part in tree["parts"]
-    ]
-    return Experiment(**{**tree, "sources": sources, "parts": parts})
+_EXPERIMENTS = TypeAdapter(dict[ExperimentName, Experiment])
 
 
 def save_manifest(root: Path, manifest: Manifest) -> None:
     """Publish a manifest."""
-    write_text(dataset_folder(root) / MANIFEST, manifest.to_json() + "\n")
+    path = dataset_folder(root) / MANIFEST
+    check_inside(path, root)
+    write_text(path, manifest.to_json() + "\n")
 
 
 def plan_parts(old: Experiment | None, found: Mapping[int, Source], intact: Iterable[int]) -> tuple[list[Part], list[Part]]:

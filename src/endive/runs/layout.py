@@ -11,6 +11,7 @@ A run without a label lies beside its ``output_path``: ``out.parquet``, ``out.su
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,14 @@ def is_experiment(directory: Path) -> bool:
     return (directory / CONFIG).is_file()
 
 
+def is_seed(name: str) -> bool:
+    """Tell whether a directory of this name is one of a run: a seed, as numbers are written."""
+    return _SEED.fullmatch(name) is not None
+
+
+_SEED = re.compile(r"0|[1-9][0-9]{0,18}")
+
+
 def dataset_folder(root: Path) -> Path:
     """Return where the dataset of a directory of experiments is."""
     return root / DATASET_FOLDER
@@ -125,8 +134,16 @@ def part_file(dataset: Path, experiment: str, operation: str, number: int) -> Pa
 
 
 def part_files(dataset: Path) -> Iterator[Path]:
-    """Yield all files of parts that there are."""
-    yield from dataset.glob("experiment=*/operation_type=*/part-*.parquet")
+    """Yield all files of parts that there are; links that lead elsewhere are not followed."""
+    for experiment in dataset.glob("experiment=*"):
+        for operation in () if experiment.is_symlink() else experiment.glob("operation_type=*"):
+            yield from () if operation.is_symlink() else operation.glob("part-*.parquet")
+
+
+def part_number(path: Path) -> int | None:
+    """Return the number of the part that a file is of; None if its name tells none."""
+    found = re.fullmatch(r"part-([0-9]{5,9})", path.stem)
+    return None if found is None else int(found[1])
 
 
 def metrics_table(root: Path, name: str, ending: str) -> Path:

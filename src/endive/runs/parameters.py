@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from endive.reading import UnreadableError, read_toml
 from endive.runs.layout import CONFIG
 
 PREFIX = "param_"
@@ -59,14 +59,16 @@ def _leaves(node: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
 def _with_provider_names(parameters: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """The sections of storage and catalog, with a name in place of the latencies that the provider was resolved to."""
     try:
-        config = tomllib.loads((directory / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        config = read_toml(directory / CONFIG)
+    except UnreadableError:
         config = {}
     named: dict[str, Any] = {}
     inherited = "custom"
     for section in ("storage", "catalog"):
-        described = parameters.get(section, {})
-        given = config.get(section, {}).get("provider")
+        described, chosen = parameters.get(section), config.get(section)
+        described = described if isinstance(described, Mapping) else {}
+        given = chosen.get("provider") if isinstance(chosen, dict) else None
+        given = given if isinstance(given, str) else None
         if given is not None and given.endswith(".toml"):
             given = _own_name(directory / given, described.get("provider"))
         inherited = given or inherited  # a catalog without a store of its own is where the tables are
@@ -77,8 +79,8 @@ def _with_provider_names(parameters: Mapping[str, Any], directory: Path) -> dict
 def _own_name(path: Path, described: Any) -> str:
     """The name of a user's own profile and a digest of its latencies: two that differ are not to be taken for one."""
     try:
-        name = str(tomllib.loads(path.read_text(encoding="utf-8")).get("name", "own"))
-    except (OSError, ValueError):
+        name = str(read_toml(path).get("name", "own"))
+    except UnreadableError:
         name = "own"
     digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
     return f"{name}-{digest[:6]}"

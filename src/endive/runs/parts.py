@@ -15,18 +15,30 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic import ValidationError
 
-from endive.files import whole_file
+from endive.files import check_inside, whole_file
+from endive.reading import UnreadableError, parse_json
 from endive.runs.dataset import ROW_SCHEMA, Part
 from endive.runs.layout import part_file, run_directory
 from endive.runs.parameters import Value, arrow_type
+from endive.runs.records import Count, OperationName, Record
 from endive.runs.stored import StoredRun
 from endive.simulation.rows import RESULT_SCHEMA
+from endive.transaction import OPERATIONS
 
 ROW_GROUP_ROWS = 131_072
 Spec = dict[str, Any]
 """What has to be known to write a part, in values that JSON has."""
 _PART_KEY = b"endive.part"
+
+
+class PartNote(Record):
+    """What a file of the dataset says of the part that it belongs to."""
+
+    digest: str
+    rows: dict[OperationName, Count]
+    unfit: dict[str, str]
 
 
 class UnfitRunError(Exception):
@@ -66,7 +78,9 @@ def _write(spec: Spec, unfit: dict[str, str]) -> dict[str, Any]:
                 continue
             for operation, rows in read_run(StoredRun(run_directory(Path(spec["directory"]), seed))):
                 if operation not in writers:
-                    temporary = stack.enter_context(whole_file(part.path(dataset, spec["experiment"], operation)))
+                    path = part.path(dataset, spec["experiment"], operation)
+                    check_inside(path, dataset)
+                    temporary = stack.enter_context(whole_file(path))
                     writers[operation] = stack.enter_context(PartWriter(temporary, spec["parameters"]))
                 writers[operation].add(rows)
         rows_by_operation = {operation: writer.rows for operation, writer in sorted(writers.items())}
@@ -99,9 +113,12 @@ def part_metadata(path: Path) -> dict[str, Any] | None:
     """What a file of the dataset says of the part that it belongs to; None if it says nothing."""
     try:
         told = pq.read_metadata(path).metadata or {}
-    except (OSError, pa.ArrowInvalid):
+    except (OSError, pa.ArrowException):
         return None
-    return json.loads(told[_PART_KEY]) if _PART_KEY in told else None
+    try:
+        return PartNote.model_validate(parse_json(told.get(_PART_KEY, b"").decode())).model_dump()
+    except (UnreadableError, UnicodeDecodeError, ValidationError):
+        return None
 
 
 def unfitness(run: StoredRun) -> str | None:
@@ -111,7 +128,7 @@ def unfitness(run: StoredRun) -> str | None:
         return problem
     try:
         names = pq.read_schema(run.results).names
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         return f"results cannot be read: {error}"
     return None if names == RESULT_SCHEMA.names else "its columns are not those of this version"
 
@@ -128,11 +145,19 @@ def read_run(run: StoredRun) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 def _by_operation(batch: pa.RecordBatch, seed: int) -> Iterator[tuple[str, pa.RecordBatch]]:
     operations = batch.column("operation_type")
-    for operation in sorted(pc.unique(operations).to_pylist()):
+    for operation in sorted(_known(pc.unique(operations).to_pylist(), seed)):
         rows = batch.filter(pc.equal(operations, operation))
         columns = [rows.column(field.name) for field in ROW_SCHEMA if field.name != "seed"]
         seeds = pa.repeat(pa.scalar(seed, pa.int64()), rows.num_rows)
         yield operation, pa.RecordBatch.from_arrays([seeds, *columns], schema=ROW_SCHEMA)
+
+
+def _known(operations: list[str | None], seed: int) -> Iterator[str]:
+    """The operations of a run, each of which becomes a folder. Raises UnfitRunError for what the model cannot have written."""
+    for operation in operations:
+        if operation is None or operation not in OPERATIONS:
+            raise UnfitRunError(seed, f"its column operation_type has {operation!r}, which is no operation")
+        yield operation
 
 
 class PartWriter:

@@ -5,7 +5,6 @@ A run is whole if its results have the checksum that its provenance records; eve
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from endive.files import checksum
+from endive.reading import UnreadableError, read_toml
 from endive.runs.identity import code_version
-from endive.runs.layout import PROVENANCE, RESULTS, SUMMARY, is_experiment
+from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, SUMMARY, is_experiment, is_seed
+from endive.runs.records import Provenance, RecordError, SummaryRecord, read_record
+from endive.writers import find_leftovers
 
 
 @dataclass(frozen=True)
@@ -38,19 +40,23 @@ class StoredRun:
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
-        """What the run says of itself; empty if it cannot be read."""
-        try:
-            found = json.loads((self.directory / PROVENANCE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
+        """What the run says of itself; empty if it is missing or damaged."""
+        found = self._provenance
         return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def _provenance(self) -> dict[str, Any] | RecordError:
+        try:
+            return read_record(self.directory / PROVENANCE, Provenance)
+        except RecordError as error:
+            return error
 
     def problem(self) -> str | None:
         """What is wrong with the run; None if it is whole. Reads the whole file, to compare its checksum."""
         if not self.results.is_file():
             return "incomplete: it has no results"
-        if "results_sha256" not in self.provenance:
-            return "incomplete: it has no provenance"
+        if isinstance(self._provenance, RecordError):
+            return "incomplete: it has no provenance" if self._provenance.missing else f"damaged: {self._provenance}"
         try:
             found = checksum(self.results)
         except OSError as error:
@@ -74,13 +80,27 @@ class StoredExperiment:
     @cached_property
     def runs(self) -> tuple[StoredRun, ...]:
         """Its runs by seed, whole or not."""
-        seeds = [entry for entry in self.directory.iterdir() if entry.is_dir() and entry.name.isdigit()]
+        seeds = [entry for entry in self._entries if is_seed(entry.name)]
         return tuple(StoredRun(entry) for entry in sorted(seeds, key=lambda entry: int(entry.name)))
+
+    @cached_property
+    def _entries(self) -> list[Path]:
+        return [entry for entry in self.directory.iterdir() if entry.is_dir()]
+
+    def problems(self) -> list[str]:
+        """What is wrong with the directory itself; its runs tell for themselves."""
+        found = []
+        try:
+            read_toml(self.directory / CONFIG)
+        except UnreadableError as error:
+            found.append(f"{CONFIG}: {'is missing' if error.missing else error}")
+        strange = [entry.name for entry in self._entries if entry.name.isnumeric() and not is_seed(entry.name)]
+        return [*found, *(f"{name}: is no seed, as seeds are written" for name in sorted(strange))]
 
     @cached_property
     def code_version(self) -> str | None:
         """The version of the code that ran it, if any run tells."""
-        return next((run.provenance["code_version"] for run in self.runs if "code_version" in run.provenance), None)
+        return next((run.provenance["code_version"] for run in self.runs if run.provenance.get("code_version")), None)
 
     @property
     def of_this_version(self) -> bool:
@@ -96,23 +116,38 @@ def find_experiments(root: Path) -> Iterator[StoredExperiment]:
                 yield StoredExperiment(entry)
 
 
+def find_orphans(root: Path) -> Iterator[StoredExperiment]:
+    """The directories in a directory that hold runs but no configuration: what is left of damaged experiments."""
+    if root.is_dir():
+        for entry in sorted(root.iterdir()):
+            if entry.is_dir() and not is_experiment(entry):
+                stored = StoredExperiment(entry)
+                if any(run.results.is_file() or (run.directory / PROVENANCE).is_file() for run in stored.runs):
+                    yield stored
+
+
 def row_count_problem(run: StoredRun) -> str | None:
     """Whether the results have other rows than the run's summary counts; None if they agree."""
     try:
-        summary = json.loads((run.directory / SUMMARY).read_text(encoding="utf-8"))
-        counted = summary["total"]["transactions"]
+        counted = read_record(run.directory / SUMMARY, SummaryRecord)["total"]["transactions"]
+    except RecordError as error:
+        return f"damaged: {error}"
+    try:
         rows = pq.read_metadata(run.results).num_rows
-    except (OSError, ValueError, KeyError, pa.ArrowInvalid) as error:
-        return f"summary or results cannot be read: {error}"
+    except (OSError, pa.ArrowException) as error:
+        return f"results cannot be read: {error}"
     return None if rows == counted else f"{rows} rows, but its summary counts {counted}"
 
 
 def removable(root: Path, *, incomplete: bool, old: bool) -> list[Path]:
-    """Directories of runs that are not whole, and of experiments of another version."""
+    """Directories of runs that are not whole, files that killed processes left, and experiments of another version."""
     found: list[Path] = []
     for experiment in find_experiments(root):
         if old and not experiment.of_this_version:
             found.append(experiment.directory)
         elif incomplete:
             found += [run.directory for run in experiment.runs if run.problem() is not None]
+    if incomplete:
+        within = set(found)
+        found += [path for path in sorted(find_leftovers(root)) if within.isdisjoint(path.parents)]
     return found

@@ -1,0 +1,74 @@
+"""Temporary files tell their writer: those of the dead are cleared, never those of the living."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from endive.files import check_inside, whole_file
+from endive.writers import FOREIGN_SECONDS, find_leftovers, remove_leftovers, temporary_beside
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from endive.files import whole_file
+with whole_file(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_leaves_is_found_and_removed(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "b" / "results.parquet"
+    subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
+    (left,) = target.parent.iterdir()
+    assert left.name.startswith(".results.parquet.")
+    assert remove_leftovers(tmp_path) == [left]
+    assert list(target.parent.iterdir()) == []
+
+
+def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
+    with whole_file(tmp_path / "results.parquet") as temporary:
+        temporary.write_text("half")
+        assert remove_leftovers(tmp_path) == []
+        temporary.write_text("whole")
+    assert (tmp_path / "results.parquet").read_text() == "whole"
+
+
+def test_a_process_that_has_the_number_of_a_dead_one_is_another(tmp_path: Path) -> None:
+    own = temporary_beside(tmp_path / "x")
+    machine, pid, started, unique = own.name.split(".")[2].split("-")
+    other = tmp_path / f".x.{machine}-{pid}-{int(started) - 1}-{unique}.tmp"
+    other.touch()
+    own.touch()
+    assert list(find_leftovers(tmp_path)) == [other]
+
+
+def test_of_other_machines_only_what_is_old_is_taken_for_dead(tmp_path: Path) -> None:
+    foreign = tmp_path / ".x.00000000-1-1-0123456789ab.tmp"
+    foreign.touch()
+    assert list(find_leftovers(tmp_path)) == []
+    old = foreign.stat().st_mtime - FOREIGN_SECONDS - 60.0
+    os.utime(foreign, (old, old))
+    assert list(find_leftovers(tmp_path)) == [foreign]
+
+
+def test_files_of_others_are_none_of_ours(tmp_path: Path) -> None:
+    for name in (".x.tmp", "x.00000000-1-1-0123456789ab.tmp", ".x.00000000-1-1-0123456789ab.tmp.bak", ".hidden"):
+        (tmp_path / name).touch()
+    assert list(find_leftovers(tmp_path)) == []
+
+
+def test_paths_that_lead_out_are_refused(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (root / "link").symlink_to(outside)
+    check_inside(root / "a" / "b", root)
+    for path in (root / ".." / "outside" / "x", root / "link" / "x", outside / "x"):
+        with pytest.raises(PermissionError, match="leads out of"):
+            check_inside(path, root)
