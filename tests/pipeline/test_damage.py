@@ -17,6 +17,7 @@ import pytest
 
 from endive.pipeline.consolidate import Consolidation, consolidate
 from endive.pipeline.jobs import Spec, TaskFunction
+from endive.pipeline.metrics import MetricsOptions, last_options
 from endive.runs.dataset import load_manifest
 from endive.runs.stored import StoredRun, find_experiments, find_orphans, row_count_problem
 from endive.runs.tables import read_tables, write_tables
@@ -223,3 +224,10 @@ def test_runs_in_directories_of_other_names_are_found_as_before(tmp_path: Path) 
     (experiment,) = find_experiments(tmp_path)
     assert [run.problem() for run in experiment.runs] == [None, None]
     assert experiment.problems() == []
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '{"options": 3}', '{"options": {"warmup_ms": "x"}}', deep(5_000)])
+def test_a_damaged_state_of_metrics_is_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "_state.json").write_text(text)
+    assert last_options(tmp_path) == MetricsOptions()

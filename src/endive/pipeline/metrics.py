@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pydantic import TypeAdapter
 
 from endive.analysis.run_metrics import group_metrics, window_columns, window_of
 from endive.analysis.windows import Window
@@ -33,6 +34,7 @@ from endive.pipeline.measure import (
 )
 from endive.pipeline.tables import LoadAxis, experiments_table, load_axis, saturation_table
 from endive.pipeline.windows import MetricsOptions, find_windows
+from endive.reading import UnreadableError, read_json, read_text
 from endive.runs.dataset import Manifest, PipelineError, load_manifest
 from endive.runs.layout import METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, dataset_folder
 from endive.runs.tables import read_tables, write_tables
@@ -112,16 +114,19 @@ def tables_of(rows: pa.Table, manifest: Manifest, options: MetricsOptions) -> Me
 def up_to_date(root: Path, manifest: Manifest, options: MetricsOptions) -> bool:
     """Whether the tables are there and are of this dataset, these options and this code."""
     try:
-        return (root / METRICS_FOLDER / METRICS_STATE).read_text(encoding="utf-8").strip() == _state(manifest, options)
-    except OSError:
+        return read_text(root / METRICS_FOLDER / METRICS_STATE).strip() == _state(manifest, options)
+    except UnreadableError:
         return False
+
+
+_OPTIONS = TypeAdapter(MetricsOptions)
 
 
 def last_options(root: Path) -> MetricsOptions:
     """The options that the tables were last made with; the defaults if there are none."""
     try:
-        return MetricsOptions(**json.loads((root / METRICS_FOLDER / METRICS_STATE).read_text(encoding="utf-8"))["options"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return _OPTIONS.validate_python(read_json(root / METRICS_FOLDER / METRICS_STATE)["options"])
+    except (ValueError, KeyError, TypeError, IndexError):  # it is missing or damaged
         return MetricsOptions()
 
 

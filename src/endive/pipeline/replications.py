@@ -31,6 +31,7 @@ from endive.config import ConfigError, Document, Problem, build_simulation_confi
 from endive.files import whole_file, write_text
 from endive.pipeline.measure import ROW_COLUMNS, RUN_SCHEMA, RunRows, committing_over_time, measure_sources, measuring_code
 from endive.pipeline.windows import MetricsOptions, document_entry_warmup_ms
+from endive.reading import read_json
 from endive.runs.identity import code_version
 from endive.simulation import RESULT_SCHEMA, Simulation
 from endive.simulation.columns import TIME_COLUMNS
@@ -122,10 +123,10 @@ class Replications:
         made_of = {"code": measuring_code(), "cooldown_ms": cooldown, "seeds": first}
         path = self._folder / experiment / "window.json"
         try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
+            kept = read_json(path)
             if {name: kept[name] for name in made_of} == made_of:
                 return Window(**kept["window"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, IndexError):
             pass
         self._simulate(document, [seed for seed in first if not self._rows(experiment, seed).is_file()])
         spec = {"duration_ms": duration, "cooldown_ms": cooldown}
@@ -199,10 +200,10 @@ class Replications:
     def _kept(self, experiment: str, seed: int, window: Window) -> RunMetrics | None:
         """What is known of a run; None if it was not run yet, or measured by other code or in another window."""
         try:
-            kept = json.loads(self._path(experiment, seed).read_text(encoding="utf-8"))
+            kept = read_json(self._path(experiment, seed))
             same = kept["measured_by"] == measuring_code() and Window(**kept["window"]) == window
             return RunMetrics(seed, tuple(kept["rows"])) if same else None
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, IndexError):
             return None
 
 
