@@ -78,11 +78,27 @@ def test_one_that_does_not_wait_leaves_it_to_the_other(folder: Path) -> None:
 
 def test_a_kernel_is_compiled_beside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
+    monkeypatch.setattr(cache, "_beside", {})
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
     cache.compile_beside(ALL)
     [command] = started
     assert command[1:3] == ["-m", "endive.simulation.compiled.cache"]
     assert Features.named(command[3]) == ALL
+
+
+def test_a_kernel_is_compiled_beside_by_one_process_however_many_runs_ask(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Running:
+        def __init__(self, command: list[str], **_: object) -> None:
+            started.append(command)
+
+        def poll(self) -> None: ...
+
+    started: list[list[str]] = []
+    monkeypatch.setattr(cache, "_beside", {})
+    monkeypatch.setattr(subprocess, "Popen", Running)
+    cache.compile_beside(ALL)
+    cache.compile_beside(ALL)
+    assert len(started) == 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

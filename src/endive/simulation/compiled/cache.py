@@ -141,12 +141,22 @@ def _locked(path: Path, wait: bool) -> Iterator[bool]:
             yield True
 
 
+_beside: dict[Path, subprocess.Popen[bytes]] = {}
+"""Processes that this one has started to compile kernels: one for each kernel, however many runs ask for it."""
+
+
 def compile_beside(features: Features) -> None:
     """Compile a kernel in a process of its own that is quiet, yields to others, and outlives this one."""
+    path = kernel_file(features)
+    started = _beside.get(path)
+    if started is not None and started.poll() is None:
+        return
     command = [sys.executable, "-m", "endive.simulation.compiled.cache", features.name]
     nothing = subprocess.DEVNULL
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, env=environment)
+    _beside[path] = subprocess.Popen(
+        command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, env=environment
+    )
 
 
 if __name__ == "__main__":
