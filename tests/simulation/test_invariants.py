@@ -157,7 +157,7 @@ def overwrites(rate: float = 20.0, **transaction: Any) -> dict[str, Any]:
         "storage": {"provider": "s3x"},
         "catalog": {"num_tables": 1},
         "transaction": {"retry": 6, "runtime": {"mean": 300.0, "sigma": 0.5}, **transaction},
-        "workload": {"all": {"rate": rate, "operation": "validated_overwrite"}},
+        "workload": {"every": {"rate": rate, "operation": "validated_overwrite"}},
     }
 
 
@@ -193,7 +193,7 @@ def test_the_first_committer_wins_and_the_others_try_again() -> None:
     tree["storage"] = {"T_CAS": {"mean": 4.0}, "T_METADATA_ROOT": {"read": {"mean": 1.0}, "write": {"mean": 1.0}}}
     tree["transaction"]["runtime"] = {"distribution": "fixed", "value": 100.0}
     tree["simulation"]["duration_ms"] = 10.0
-    tree["workload"] = {"all": {"closed": {"clients": 2}, "operation": "validated_overwrite"}}
+    tree["workload"] = {"every": {"closed": {"clients": 2}, "operation": "validated_overwrite"}}
     config = config_of(tree)
     rows, _, _ = watched(config)
     assert list(rows["txn_id"]) == [0, 1]
