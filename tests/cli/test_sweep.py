@@ -167,3 +167,16 @@ def test_a_small_sweep_is_run_without_waiting_for_spark(tmp_path: Path, monkeypa
     monkeypatch.setattr("endive.pipeline.session._start", slow)
     result = told("sweep", sweep_file(tmp_path, seeds=1), "--out", root)
     assert (result["done"], result["failed"]) == (POINTS, [])
+
+
+def test_a_sweep_that_does_not_fit_on_the_disk_is_refused_before_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("endive.runs.guards.free_bytes", lambda _: 1_000)
+    monkeypatch.setattr("endive.pipeline.session._start", lambda *_: pytest.fail("too late"))
+    path, root = sweep_file(tmp_path), tmp_path / "experiments"
+    root.mkdir()
+    result = call("sweep", path, "--out", root)
+    assert result.exit_code == 2
+    assert "are free in" in result.stderr
+    assert "--yes" in result.stderr
+    assert list(root.iterdir()) == []
+    assert "are free in" in call("sweep", path, "--out", root, "--dry-run").stderr

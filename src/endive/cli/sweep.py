@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +33,9 @@ def sweep(
     seeds: Annotated[str | None, typer.Option(help="Seeds, in place of the file's: 7 or 0-9.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="The short form that the file's [quick] describes.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it will cost; run nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help=f"Also run more than {_MANY_RUNS:,} runs.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help=f"Also run more than {_MANY_RUNS:,} runs, for more than a day, or beyond the disk.")
+    ] = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,
@@ -44,6 +47,7 @@ def sweep(
         from endive.config.sweep import Sweep
         from endive.pipeline.session import SparkOptions, starting_session
         from endive.runs.effort import measure_for
+        from endive.runs.guards import objections
         from endive.runs.plan import plan_sweep, remaining_work
         from endive.writers import remove_leftovers
 
@@ -60,9 +64,17 @@ def sweep(
             measure_for(work.effort)
             for damaged in work.damaged:
                 output.note(f"run again: {damaged}")
+            objected = list(objections(work.effort, out, os.cpu_count() if starting.is_local else None))
             if dry_run:
                 _show_plan(output, plan, work)
+                for objection in objected:
+                    output.note(objection)
                 return
+            if objected and not yes:
+                message = f"{path}: {'; '.join(objected)}; say --yes if that is what you want"
+                output.error(message)
+                output.result({"errors": [{"message": message}]})
+                raise typer.Exit(EXIT_USAGE)
             cleared = remove_leftovers(out)
             if cleared:
                 output.note(f"{len(cleared)} files removed that killed processes had left")
