@@ -95,7 +95,13 @@ def test_no_number_of_seeds_tells_what_is_equal() -> None:
 
 @pytest.mark.parametrize(
     ("metric", "difference", "expected"),
-    [("throughput_per_s", 2.0, True), ("success_rate", -2.0, False), ("overhead", -2.0, True), ("offered_per_s", 2.0, None)],
+    [
+        ("throughput_per_s", 2.0, True),
+        ("success_rate", -2.0, False),
+        ("overhead", -2.0, None),
+        ("time_to_commit_p99_ms", -2.0, True),
+        ("offered_per_s", 2.0, None),
+    ],
 )
 def test_which_is_better(metric: str, difference: float, expected: bool | None) -> None:
     assert better(metric, Difference(5.0, 5.0 + difference, difference, 1.0, 1.0, 0.1, 5, 5, paired=True)) is expected

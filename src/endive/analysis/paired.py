@@ -129,8 +129,9 @@ def seeds_to_tell(found: Difference) -> int | None:
 
 _MORE_IS_BETTER = {
     **dict.fromkeys(("throughput_per_s", "throughput_ratio", "success_rate", "success_low", "success_high"), True),
-    "offered_per_s": None,
+    **dict.fromkeys(("offered_per_s", "retries_per_txn", "overhead"), None),
 }
+"""Fewer retries may mean that somebody gives up sooner, and overhead is of those that got through: neither is good in itself."""
 
 
 def better(metric: str, found: Difference) -> bool | None:

@@ -1,0 +1,64 @@
+"""Numbers in the documentation: a sample is made again here; ``python docs/check_numbers.py`` makes all of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def numbers() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("check_numbers", ROOT / "docs" / "check_numbers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["check_numbers"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+PAGE = """
+Save this as `a.toml`:
+
+```toml
+x = 1
+```
+
+```console
+$ endive run a.toml --set \\
+      b=2    # a remark
+one   1.5 s
+[...]
+three 3
+$ ls
+a.toml
+```
+"""
+
+
+def test_commands_and_files_of_a_page_are_found(numbers: ModuleType) -> None:
+    file, command = numbers.shown_in("page", PAGE)
+    assert file == ("a.toml", "x = 1\n")
+    assert (command.command, command.lines) == ("endive run a.toml --set        b=2", ("one   1.5 s", "[...]", "three 3"))
+
+
+def test_what_is_not_printed_is_told(numbers: ModuleType) -> None:
+    *_, command = numbers.shown_in("page", PAGE)
+    assert numbers.missing(command, ["one 2.7 s", "two", "three  3"]) == []
+    assert numbers.missing(command, ["one 2.7 s", "three 4"]) == ["three 3"]
+    assert numbers.rewritten(command, ["one   1.5 s", "two", "three 4"]) == ["one   1.5 s", "[...]", "three 4"]
+
+
+def test_the_first_run_of_the_tutorial_prints_what_it_shows(numbers: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    first = next(
+        each for each in numbers.shown_in("docs/tutorial.md", page) if isinstance(each, numbers.Shown) and " run " in each.command
+    )
+    assert numbers.missing(first, numbers.run(first.command, tmp_path)) == []
