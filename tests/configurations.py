@@ -12,6 +12,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from endive.table import OPERATION_FACTS
+
 Tree = dict[str, Any]
 
 _CALIBRATED = str(Path(__file__).parent / "storage" / "calibrated.toml")
@@ -85,8 +87,8 @@ def selections(draw: st.DrawFn) -> Tree:
     return section
 
 
-_OPERATIONS = ["fast_append", "merge_append", "validated_overwrite", "read_only", "overwrite", "delete"]
-_JAVA_ONLY = ["row_delta", "rewrite_files", "replace_partitions", "expire_snapshots"]
+_JAVA_ONLY = [facts.name for facts in OPERATION_FACTS if facts.java is not None and facts.pyiceberg is None]
+_OPERATIONS = [facts.name for facts in OPERATION_FACTS if facts.name not in _JAVA_ONLY]
 
 
 @st.composite

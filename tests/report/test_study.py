@@ -12,6 +12,7 @@ import pytest
 
 from endive.config.load import check_document
 from endive.pipeline.metrics import load_tables
+from endive.report import words
 from endive.report.configurations import choose_axis, make_series, varying_parameters
 from endive.report.errors import ReportError
 from endive.report.study import Study
@@ -256,3 +257,25 @@ def test_of_too_many_configurations_some_are_drawn_the_best_and_the_worst_among_
     best, worst = ({each.label for each in series if each.experiments == (f"e{i}",)} for i in (17, 0))
     assert (7 * 17) % count == count - 1
     assert best | worst <= {each.label for each in drawn}
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("param_workload_hot_tables_rate", ("hot tables rate", "transactions/s")),
+        ("param_workload_ingest_max_restarts", ("ingest max restarts", "")),
+        ("param_workload_ingest_runtime_mean", ("ingest mean runtime", "ms")),
+        ("param_workload_ingest_tables_per_txn_zipf", ("ingest tables per txn zipf", "")),
+        ("param_workload_nightly_batch_commit_path", ("nightly batch commit path", "")),
+    ],
+)
+def test_every_key_of_a_class_is_told_with_the_name_of_the_class(column: str, expected: tuple[str, str]) -> None:
+    assert words.parameter(column) == expected
+
+
+def test_every_commit_path_has_a_word() -> None:
+    assert [words.value("param_transaction_commit_path", path) for path in ("endive", "iceberg", "pyiceberg")] == [
+        "endive path",
+        "iceberg path",
+        "pyiceberg path",
+    ]

@@ -7,7 +7,7 @@ before they get here (``aliases``).
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
@@ -337,8 +337,11 @@ else:
             if name in Transactions.model_fields and name not in {*_ClassKeys.model_fields, *_OF_THE_RUN}
         },
     )
-CLASS_KNOBS = frozenset(set(ClassSection.model_fields) - set(_ClassKeys.model_fields))
-"""Keys of ``[transaction]`` that a class may have for itself."""
+CLASS_KEYS = {
+    name: any(isinstance(kind, type) and issubclass(kind, BaseModel) for kind in get_args(field.annotation))
+    for name, field in ClassSection.model_fields.items()
+}
+"""The keys of a class, and whether the value of each can be a table."""
 
 
 class Partitions(Section):

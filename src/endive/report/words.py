@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from endive.catalog.kinds import CATALOG_KINDS
+from endive.config.schema import CLASS_KEYS
 from endive.runs.parameters import PREFIX
 from endive.simulation.columns import TIME_WORDS
 from endive.table import OPERATION_WORDS
@@ -96,11 +97,9 @@ _OF_CLASS = {
     "closed_clients": ("clients", ""),
     "runtime_value": ("runtime", "ms"),
 }
-_CLASS = re.compile(
-    r"^workload_(?P<name>.+?)_(?P<key>rate|periodic_.+|closed_.+|inter_arrival_.+|runtime_.+|retry|retry_backoff_.+|retry_policy"
-    r"|operation|operation_types_.+|commit_path|isolation|partitions_per_txn|partition_range|partition_selection_.+|manifests_hit"
-    r"|tables_per_txn|table_selection_.+|manifest_list_mode|real_conflict_probability|total_timeout_ms)$"
-)
+_CLASS_KEYS = "|".join(f"{key}(?:_.+)?" if is_table else key for key, is_table in CLASS_KEYS.items())
+"""Columns of a class's keys; a key that is a table has columns with the keys of that table behind it."""
+_CLASS = re.compile(rf"^workload_(?P<name>.+?)_(?P<key>{_CLASS_KEYS})$")
 _BETWEEN_ARRIVALS = re.compile(r"_?inter_arrival_(scale|mean|value)$")
 _UNITS = (("_ms", "ms"), ("_bytes", "bytes"))
 
