@@ -9,7 +9,7 @@ import tomli_w
 
 from endive.analysis.estimates import Estimate
 from endive.calibrate.answers import simulate
-from endive.calibrate.fidelity import Comparison, compare_history, compare_reports, explain, overall, verdict_of
+from endive.calibrate.fidelity import Comparison, compare_failures, compare_history, compare_reports, explain, overall, verdict_of
 from endive.calibrate.imported import STORE_SCALE
 from endive.calibrate.reports import read_reports
 from endive.calibrate.sources import open_history
@@ -48,13 +48,16 @@ def seen(model: Path) -> WrittenTable:
 
 def compared(model: Path, seen: WrittenTable, changes: dict[str, object]) -> list[Comparison]:
     rows = simulate(model, changes, (1, 2, 3, 4, 5))
-    return [*compare_reports(read_reports(seen.reports), rows), *compare_history(open_history(str(seen.metadata)), rows)]
+    history = open_history(str(seen.metadata))
+    reports = compare_reports(read_reports(seen.reports), rows)
+    return [*reports, *compare_history(history, rows), *compare_failures(history, rows)]
 
 
 def test_a_model_is_close_to_what_it_made(model: Path, seen: WrittenTable) -> None:
     comparisons = compared(model, seen, {})
     assert len(comparisons) > 6
-    assert {each.verdict for each in comparisons} == {"close"}
+    assert "not close" not in {each.verdict for each in comparisons}
+    assert {each.verdict for each in comparisons if each.operation == "append"} == {"close"}
     assert (overall(comparisons), explain(comparisons)) == ("close", [])
 
 
@@ -71,6 +74,14 @@ def test_a_rate_detuned_by_30_percent_is_found(model: Path, seen: WrittenTable) 
     comparisons = compared(model, seen, {"workload.ingest.rate": 0.6 * 1.3})
     assert overall(comparisons) == "not close"
     assert any("more often" in reason for reason in explain(comparisons))
+
+
+def test_failures_are_told_by_empty_slots(model: Path, seen: WrittenTable) -> None:
+    as_it_was = {(each.measure, each.operation): each for each in compared(model, seen, {})}
+    assert as_it_was["share that failed", "overwrite"].verdict != "not close"
+    off = compared(model, seen, {"workload.upsert.real_conflict_probability": 1.0})
+    assert next(each for each in off if each.measure == "share that failed").verdict == "not close"
+    assert any("more or fewer operations fail" in reason for reason in explain(off))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ _LEAST_PERIODIC = 6
 _MOST_MISSED = 30.0
 """So many slots of a period may pass for each commit."""
 _STEPS = 400
+_SILENT = 5
+"""So many empty slots at the end of a history are worth a word."""
 _LEAST_PER_S = 1e-8  # once in three years
 _OF_SIXTY = (1, 2, 3, 5, 10, 15, 20, 30)
 _ROUND_MS = sorted(
@@ -51,7 +53,7 @@ class Process:
 def recognise(times_ms: Floats, zero_ms: float, first_ms: float, end_ms: float) -> Process:
     """Say how commits at these times come, in a history from ``first_ms`` to ``end_ms``; phases count from ``zero_ms``."""
     per_s = max(1e3 * len(times_ms) / max(end_ms - first_ms, 1.0), _LEAST_PER_S)
-    periodic = _periodic(times_ms, zero_ms)
+    periodic = _periodic(times_ms, zero_ms, end_ms)
     if periodic is not None:
         return periodic
     scheduled = _daily(times_ms, zero_ms, end_ms, per_s)
@@ -60,7 +62,7 @@ def recognise(times_ms: Floats, zero_ms: float, first_ms: float, end_ms: float) 
     return _renewal(times_ms, per_s)
 
 
-def _periodic(times_ms: Floats, zero_ms: float) -> Process | None:
+def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None:
     """Find an interval on whose slots nearly all commits lie; slots may be empty, and commits later than their slot."""
     if len(times_ms) < _LEAST_PERIODIC:
         return None
@@ -72,12 +74,15 @@ def _periodic(times_ms: Floats, zero_ms: float) -> Process | None:
     late = (since - earliest) % interval
     late = np.where(late > 0.97 * interval, late - interval, late)  # a little before the edge
     slots = np.unique(np.round((since - earliest - late) / interval))
-    missed = 1.0 - len(slots) / (float(slots[-1] - slots[0]) + 1.0)
+    last = max(math.floor((end_ms - zero_ms - earliest) / interval - 0.5), int(slots[-1]))  # the slot under way may still commit
+    missed = 1.0 - len(slots) / (last - float(slots[0]) + 1.0)
+    silent = last - int(slots[-1])
+    notes = (f"no commit in its last {silent} slots: it has ended, or fails since then",) if silent >= _SILENT else ()
     words = f"every {interval / 1000.0:g} s, first at {earliest / 1000.0:.3f} s"
     if missed > 0.005:
         words += f", {100 * missed:.1f} % of the slots without a commit"
     keys = {"periodic": {"interval_ms": float(f"{interval:.9g}"), "phase_ms": round(earliest, 3)}}
-    return Process(words, keys, 1e3 / interval, missed, float(np.median(late)))
+    return Process(words, keys, 1e3 / interval, missed, float(np.median(late)), notes)
 
 
 def _interval(times_ms: Floats) -> float | None:

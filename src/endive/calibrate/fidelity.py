@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from endive.analysis.estimates import Estimate, mean_estimate
+from endive.analysis.estimates import Estimate, mean_estimate, share_estimate
+from endive.calibrate.classes import observe_classes
 from endive.calibrate.history import History
 from endive.calibrate.reports import CommitReport
 
@@ -20,6 +21,8 @@ Verdict = Literal["close", "not close", "cannot tell"]
 
 CLOSE = 0.15
 """A model that is off by no more than this part of what was seen is close."""
+CLOSE_POINTS = 0.05
+"""The same for shares."""
 _LEAST = 20
 """Fewer observations of a kind are not compared."""
 _RESAMPLES = 400
@@ -52,12 +55,13 @@ class Comparison:
         return self.simulated.mean / self.observed.mean if self.observed.mean else math.nan
 
 
-_ATTEMPTS, _P50, _P95, _GAP, _VARIATION = (
+_ATTEMPTS, _P50, _P95, _GAP, _VARIATION, _FAILED = (
     "attempts per commit",
     "duration of a commit, p50",
     "duration of a commit, p95",
     "time between commits, mean",
     "time between commits, variation",
+    "share that failed",
 )
 
 
@@ -103,6 +107,40 @@ def compare_history(history: History, rows: pd.DataFrame) -> list[Comparison]:
     return made
 
 
+def compare_failures(history: History, rows: pd.DataFrame) -> list[Comparison]:
+    """Compare the empty slots of periodic jobs with the operations that fail in the model.
+
+    Only operations all of whose classes are periodic are compared: of others a history does not tell how many there should be.
+    """
+    if len(history.commits) < 2 or history.span_ms <= 0:
+        return []
+    classes = observe_classes(history, float(history.commits[0].timestamp_ms), "iceberg")
+    finished = rows[rows["status"] != "in_flight"]
+    kinds = finished["operation_type"].map(SNAPSHOT_OPERATIONS)
+    made = []
+    for operation in sorted({cls.commits[0].operation for cls in classes}):
+        own = [cls for cls in classes if cls.commits[0].operation == operation]
+        model = finished[kinds == operation]
+        if not all("periodic" in cls.process.keys for cls in own) or not len(model):
+            continue
+        slots = [round(len(cls.commits) / (1.0 - cls.process.missed)) for cls in own]
+        if sum(slots) < _LEAST:
+            continue
+        observed = share_estimate([sum(slots) - sum(len(cls.commits) for cls in own)], [sum(slots)])
+        failed = [((group["status"] == "aborted").sum(), len(group)) for _, group in model.groupby("seed")]
+        simulated = share_estimate([float(each) for each, _ in failed], [each for _, each in failed])
+        made.append(Comparison(_FAILED, operation, observed, simulated, _verdict_on_shares(observed, simulated)))
+    return made
+
+
+def _verdict_on_shares(observed: Estimate, simulated: Estimate) -> Verdict:
+    """Close if within five points; not close if the intervals do not meet."""
+    if abs(observed.mean - simulated.mean) <= CLOSE_POINTS:
+        return "close"
+    apart = observed.low > simulated.high or simulated.low > observed.high
+    return "not close" if apart else "cannot tell"
+
+
 def explain(comparisons: Sequence[Comparison]) -> list[str]:
     """Say what most likely explains the differences, the likeliest first."""
     off = {(each.measure, each.operation): each.ratio for each in comparisons if each.verdict == "not close"}
@@ -130,6 +168,8 @@ def explain(comparisons: Sequence[Comparison]) -> list[str]:
         found.append(
             f"the model commits {'less' if fewer else 'more'} often: rates of classes, or operations that fail there and not here"
         )
+    if _FAILED in {each.measure for each in comparisons if each.verdict == "not close"}:
+        found.append("more or fewer operations fail than in the model: retries and timeouts, or conflicts that are real there")
     if _VARIATION in {measure for measure, _ in off}:
         found.append("commits come more or less evenly than in the model: bursts, a schedule, or writers in step")
     return found

@@ -58,21 +58,31 @@ def fidelity(
 
 def _compare(source: str, catalog: str | None, rows: pd.DataFrame) -> list[Comparison]:
     """Compare with reports if the file has them, and with a history otherwise."""
-    from endive.calibrate.fidelity import compare_history, compare_reports
+    from endive.calibrate.fidelity import compare_failures, compare_history, compare_reports
     from endive.calibrate.reports import read_reports
     from endive.calibrate.sources import open_history
 
     if source.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson")):
         return compare_reports(read_reports(Path(source)), rows)
-    return compare_history(open_history(source, catalog), rows)
+    history = open_history(source, catalog)
+    return [*compare_history(history, rows), *compare_failures(history, rows)]
 
 
 def _row(each: Comparison) -> tuple[str, ...]:
     def told(estimate: Estimate) -> str:
+        if "share" in each.measure:
+            return f"{100 * estimate.mean:.1f} % ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
         unit = "" if "attempts" in each.measure or "variation" in each.measure else " ms"
         return f"{estimate.mean:.4g}{unit} ({estimate.low:.4g} to {estimate.high:.4g})"
 
-    return each.measure, each.operation, told(each.observed), told(each.simulated), f"{each.ratio:.2f}", each.verdict
+    return (
+        each.measure,
+        each.operation,
+        told(each.observed),
+        told(each.simulated),
+        "-" if each.ratio != each.ratio else f"{each.ratio:.2f}",
+        each.verdict,
+    )
 
 
 def _data(each: Comparison) -> dict[str, Any]:
