@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check browser bench verify fuzz-engines fuzz-metadata roundtrip soak setup clean
+.PHONY: help run test check browser bench verify fuzz-engines fuzz-inputs fuzz-metadata roundtrip soak setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,6 +51,9 @@ fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines
 
 soak: $(STAMP)  ## Kill sweeps a hundred times
 	ENDIVE_KILLS=100 $(BIN)/pytest tests/pipeline/test_faults.py
+
+fuzz-inputs: $(STAMP)  ## Give 20,000 broken files of all kinds to the commands
+	$(BIN)/python -m tests.fuzz_inputs --examples 20000
 
 fuzz-metadata: $(STAMP)  ## Import 2,000 broken metadata files
 	$(BIN)/python -m tests.calibrate.mutations --count 2000

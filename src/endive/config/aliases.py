@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from endive.config.errors import Problem, nearest
+from endive.reading import DEEPEST
 
 Tree = dict[str, Any]
 
@@ -121,8 +122,10 @@ def override(document: Tree, key: str, value: Any) -> Tree:
 
     Raises KeyError if a part of the key is not a table, UnknownClassError if it is of a class that the document does not have.
     """
-    document = _copy(document)
     parts = key.split(".")
+    if len(parts) > DEEPEST:
+        raise KeyError(key)
+    document = _copy(document)
     classes = document.get("workload", {})
     if parts[0] == "workload" and len(parts) > 1 and (not isinstance(classes, dict) or parts[1] not in classes):
         raise UnknownClassError(parts[1], tuple(classes) if isinstance(classes, dict) else ())

@@ -45,6 +45,10 @@ def trace_hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+_MOST = 10**6
+"""Tables and partitions have numbers below this."""
+
+
 @lru_cache(maxsize=8)
 def _read(path: Path, modified_ns: int, size: int) -> tuple[Submission, ...]:
     columns = _columns(path)
@@ -77,12 +81,17 @@ def _columns(path: Path) -> dict[str, list[Any]]:
             table = pyarrow.csv.read_csv(path)
         else:
             raise TraceError("should end in .parquet or .csv")
-    except pa.ArrowInvalid as error:
+        names = table.column_names
+    except (pa.ArrowException, OSError) as error:
         raise TraceError(f"cannot be read: {error}") from error
+    except UnicodeDecodeError:
+        raise TraceError("is no text (UTF-8)") from None
     found: dict[str, list[Any]] = {}
-    for name in table.column_names:
+    for name in names:
         if name not in COLUMNS:
             raise TraceError(f"column {name!r}: no such column; {nearest(name, COLUMNS)}")
+        if names.count(name) > 1:
+            raise TraceError(f"column {name!r} is given twice")
         if COLUMNS[name] in found:
             raise TraceError(f"column {name!r} is another spelling of {COLUMNS[name]!r}, which is given too")
         found[COLUMNS[name]] = table.column(name).to_pylist()
@@ -127,8 +136,8 @@ def _time(value: Any, where: str) -> float | None:
 def _whole(value: Any, where: str) -> int | None:
     if value is None or value == "":
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
-        raise TraceError(f"{where} should be a whole number, at least 0 (is {value!r})")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST or value != int(value):
+        raise TraceError(f"{where} should be a whole number, from 0 to {_MOST - 1:,} (is {value!r})")
     return int(value)
 
 
@@ -138,7 +147,7 @@ def _partitions(value: Any, where: str) -> frozenset[int] | None:
         return None
     if isinstance(value, str):
         parts = re.split(r"[;\s]+", value.strip())
-        if not all(part.isdigit() for part in parts):
+        if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
             raise TraceError(f"{where} should be numbers such as '0;3' (is {value!r})")
         value = [int(part) for part in parts]
     items = [_whole(item, where) for item in (value if isinstance(value, list) else [value])]
