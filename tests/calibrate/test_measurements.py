@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from endive.calibrate.columns import read_rows
 from endive.calibrate.errors import InputError
 from endive.calibrate.measurements import Measurements, read_measurements
 
@@ -84,3 +85,9 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path, text: str,
 def test_files_that_are_not_there_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=name):
         read_measurements([tmp_path / name])
+
+
+def test_names_of_columns_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "latin.csv").write_bytes(b"operation,lat\xe9ncy_ms\nread,1.0\n")
+    with pytest.raises(InputError, match="no text"):
+        read_rows(tmp_path / "latin.csv")

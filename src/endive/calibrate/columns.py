@@ -43,6 +43,15 @@ class Columns:
 
 def read_rows(path: Path) -> pa.Table:
     """Read CSV, Parquet or JSON lines, by the name's ending (``.gz`` is understood for text). Raises InputError."""
+    table = _read_rows(path)
+    try:
+        table.column_names  # noqa: B018  decoded only when they are asked for
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: the names of its columns are no text (UTF-8)") from None
+    return table
+
+
+def _read_rows(path: Path) -> pa.Table:
     name = path.name.lower().removesuffix(".gz")
     try:
         if name.endswith((".parquet", ".pq")):
