@@ -42,7 +42,8 @@ def bars(results: dict[str, Any]) -> Iterator[Bar]:
             )
     yield from _memory(results.get("memory"))
     for row in results.get("startup", ()):
-        yield Bar(row["case"], row["wall_s"], " s", *_STARTUP_BARS.get(row["case"], ("", None)))
+        seen, order, bar = _STARTUP_BARS.get(row["case"], ("wall_s", "", None))
+        yield Bar(row["case"], row[seen], " s of CPU" if seen == "cpu_s" else " s", order, bar)
     yield from _reference(results.get("reference"))
     for row in results.get("pipeline", ()):
         yield Bar(f"wall without start-up / ideal: {row['case']}", row["ratio"], "x", "<=", 1.3)
@@ -61,10 +62,13 @@ def _scale(rows: list[dict[str, Any]] | None) -> Iterator[Bar]:
             yield Bar("  memory of the driver", row[f"{what}_driver_mib"], " MiB", "<=", 4096.0)
 
 
-_STARTUP_BARS: dict[str, tuple[str, float]] = {
-    "first run, nothing compiled yet": ("<=", 15.0),
-    "first run, compiled before": ("<=", 1.0),
+_STARTUP_BARS: dict[str, tuple[str, str, float | None]] = {
+    "endive run examples/mixed.toml, empty cache": ("wall_s", "<=", 5.0),
+    "endive run examples/mixed.toml, warm": ("wall_s", "<=", 1.2),
+    "compile kernel endive-cas": ("cpu_s", "<=", 10.0),
+    "compile largest kernel": ("cpu_s", "<=", 15.0),
 }
+"""What is held against a bar: the clock, or CPU time, which other work on the machine disturbs less."""
 
 
 def _ratio_bar(case: str) -> float:

@@ -52,7 +52,7 @@ def memory(case_name: str, engine_name: str, duration_ms: float) -> dict[str, An
     from benchmarks.measure import timed_run
 
     case, engine = CASES[case_name], _engine(engine_name)
-    timed_run(engine, CASES["appends"].config(WARM_UP_MS))
+    timed_run(engine, case.config(WARM_UP_MS))
     forget_peak()
     before = peak_rss_mib()
     timed = timed_run(engine, case.config(duration_ms))
@@ -76,21 +76,14 @@ def _engine(name: str) -> Engine:
     return CompiledEngine
 
 
-def first_run() -> dict[str, Any]:
-    """The first run of a process: loading the engine, then compiling it or finding it in the cache."""
+def compile_kernel(features: str) -> dict[str, Any]:
+    """How long a fresh interpreter takes to compile the kernel with these features."""
     wall, cpu = time.perf_counter(), time.process_time()
-    from benchmarks.cases import APPENDS, WARM_UP_MS
-    from benchmarks.measure import timed_run
+    from endive.simulation.compiled.entries import object_code
+    from endive.simulation.compiled.features import Features
 
-    engine = _engine("compiled")
-    imported = time.perf_counter()
-    timed_run(engine, APPENDS.config(WARM_UP_MS))
-    return {
-        "import_wall_s": imported - wall,
-        "first_call_wall_s": time.perf_counter() - imported,
-        "wall_s": time.perf_counter() - wall,
-        "cpu_s": time.process_time() - cpu,
-    }
+    size = len(object_code(Features.named(features)))
+    return {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu, "bytes": size}
 
 
 def imports(module: str) -> dict[str, Any]:
@@ -107,14 +100,14 @@ def _measurement(arguments: list[str] | None = None) -> Callable[[], dict[str, A
     of_memory.add_argument("case")
     of_memory.add_argument("engine", choices=("reference", "compiled"))
     of_memory.add_argument("duration_ms", type=float)
-    commands.add_parser("first-run", help="seconds to the end of a process's first run")
+    commands.add_parser("compile", help="seconds to compile a kernel").add_argument("features")
     commands.add_parser("import", help="seconds to import a module").add_argument("module")
     options = parser.parse_args(arguments)
     if options.command == "memory":
         return lambda: memory(options.case, options.engine, options.duration_ms)
     if options.command == "import":
         return lambda: imports(options.module)
-    return first_run
+    return lambda: compile_kernel(options.features)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,76 @@
-"""What one waits for before the first run: imports, and compilation on a machine that has never run Endive."""
+"""What one waits for: a first run with an empty cache, kernels that have to be compiled, later runs, a small study, imports."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
 
-from benchmarks.measure import Row, median_of, probe
+from benchmarks.measure import ROOT, Row, median_of, probe
+from endive.simulation.compiled.features import ALL, Features
 
 _MODULES = ("endive", "endive.main", "endive.config", "endive.simulation")
 _REPEATS = 5
+_KERNELS = (
+    Features(endive=True, cas=True),
+    Features(endive=True, log=True),
+    Features(endive=True, service=True),
+    Features(iceberg=True, files=True, cas=True),
+    Features(pyiceberg=True, files=True, cas=True),
+    ALL,
+)
+_EXAMPLE = "examples/mixed.toml"
+_STUDY = "load_by_provider"
+"""What ``make run`` runs."""
 
 
 def measure_startup() -> list[Row]:
-    """Rows for a first run with an empty cache, one with a full cache, and imports."""
-    with tempfile.TemporaryDirectory(prefix="endive-cache-") as cache:
-        environment = {"ENDIVE_CACHE_DIR": cache}
-        cold = probe("first-run", environment=environment)
-        warm = [probe("first-run", environment=environment) for _ in range(_REPEATS)]
-    rows = [
-        {"case": "first run, nothing compiled yet", **cold},
-        {"case": "first run, compiled before", **{key: median_of(warm, key) for key in warm[0]}},
+    """Rows for commands, kernels and imports. Times of commands are those of their own processes, not of what runs beside."""
+    return [*_commands(), *(_compilation(features) for features in _KERNELS), *(_import(module) for module in _MODULES)]
+
+
+def _commands() -> list[Row]:
+    with tempfile.TemporaryDirectory(prefix="endive-bench-") as name:
+        folder = Path(name)
+        environment = {"ENDIVE_CACHE_DIR": str(folder / "cache")}
+        run = ("run", _EXAMPLE, "--out", str(folder / "out"))
+        first = _command(environment, *run)
+        _command(environment, *run, "--engine", "compiled")
+        warm = [_command(environment, *run) for _ in range(_REPEATS)]
+        study = ("examples", "run", _STUDY, "--out")
+        _command(environment, *study, str(folder / "first"))
+        again = _command(environment, *study, str(folder / "again"))
+    return [
+        {"case": f"endive run {_EXAMPLE}, empty cache", **first},
+        {"case": f"endive run {_EXAMPLE}, warm", **{key: median_of(warm, key) for key in warm[0]}},
+        {"case": "make run, warm", **again},
     ]
-    return rows + [_import(module) for module in _MODULES]
+
+
+def _command(environment: Mapping[str, str], *arguments: str) -> Row:
+    """Run a command of Endive to its end; seconds by the clock, and of CPU time of it and the processes that it waited for."""
+    before = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "endive", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"endive {' '.join(arguments)} ended with {process.returncode}")
+    return {"wall_s": time.perf_counter() - before, "cpu_s": used.ru_utime + used.ru_stime}
+
+
+def _compilation(features: Features) -> Row:
+    name = "largest kernel" if features == ALL else f"kernel {features.name}"
+    return {"case": f"compile {name}", **probe("compile", features.name)}
 
 
 def _import(module: str) -> Row:

@@ -8,7 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from endive.arithmetic.costs import backoff_ms, manifests_to_merge, whole_count
-from endive.simulation.compiled.draws import backoff_uniform, conflict_uniform, convoy_ms, largest_storage_uniform, value
+from endive.simulation.compiled.draws import (
+    backoff_uniform,
+    conflict_uniform,
+    convoy_ms,
+    largest_storage_uniform,
+    storage_uniform,
+    value,
+)
 from endive.simulation.compiled.features import HAS_LIST_APPENDS
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
@@ -47,6 +54,11 @@ def step(run: Any, txn: Any, component: int, duration_ms: float) -> bool:
 @jit
 def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) -> bool:
     """A run of like accesses to files, in batches of ``max_parallel``; a batch takes as long as its slowest."""
+    if count == 1:
+        if not step(run, txn, component, value(run, cls.access[kind], storage_uniform(txn))):
+            return False
+        txn.counts[kind] += 1
+        return True
     parallel = cls.max_parallel
     if run.convolved and count >= parallel * _SHORTEST_CONVOY:
         batches = count // parallel
