@@ -1,0 +1,91 @@
+"""What validation finds in one snapshot, by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from endive.arithmetic.validation import (
+    Review,
+    files_made,
+    files_of_lost_attempts,
+    is_start_expired,
+    manifests_to_filter,
+    nothing_found,
+    reads_history,
+    review_record,
+)
+from endive.table import APPEND, DELETE, OVERWRITE, OperationSettings, pyiceberg_traits_of, traits_of
+
+SERIALIZABLE = traits_of("overwrite", OperationSettings(isolation="serializable"))
+BY_FILTER = traits_of("overwrite", OperationSettings(isolation="serializable", by="filter"))
+COMPACTION = traits_of("rewrite_files", OperationSettings())
+
+
+def record(kind: int, data: int = 1, deletes: int = 0) -> SimpleNamespace:
+    return SimpleNamespace(kind=kind, data=data, deletes=deletes)
+
+
+def test_an_append_of_the_same_partitions_is_listed_read_and_a_conflict() -> None:
+    found = review_record(nothing_found(), record(APPEND), SERIALIZABLE, in_range=True, overlaps=True, is_new=True)
+    assert found == Review(lists=1, manifests=1, conflicting=1, hits=1, misses=0, deletes=0, delete_hits=0)
+
+
+def test_an_append_of_other_partitions_is_listed_and_pruned() -> None:
+    found = review_record(nothing_found(), record(APPEND), SERIALIZABLE, in_range=False, overlaps=False, is_new=True)
+    assert found == Review(lists=1, manifests=0, conflicting=0, hits=0, misses=0, deletes=0, delete_hits=0)
+
+
+def test_what_was_seen_at_the_last_attempt_is_read_again_and_decides_nothing() -> None:
+    found = review_record(nothing_found(), record(APPEND), SERIALIZABLE, in_range=True, overlaps=False, is_new=False)
+    assert found == Review(lists=1, manifests=1, conflicting=0, hits=0, misses=0, deletes=0, delete_hits=0)
+
+
+def test_compaction_cares_for_no_append() -> None:
+    found = review_record(nothing_found(), record(APPEND), COMPACTION, in_range=True, overlaps=True, is_new=True)
+    assert (found.lists, found.manifests, found.conflicting) == (0, 0, 0)
+    found = review_record(found, record(DELETE, deletes=2), COMPACTION, in_range=False, overlaps=False, is_new=True)
+    assert (found.lists, found.manifests, found.deletes) == (1, 2, 2)
+
+
+def test_findings_add_up() -> None:
+    found = nothing_found()
+    for kind in (APPEND, OVERWRITE, APPEND):
+        found = review_record(found, record(kind), SERIALIZABLE, in_range=True, overlaps=True, is_new=True)
+    assert (found.lists, found.conflicting, found.hits) == (3, 3, 3)
+
+
+@pytest.mark.parametrize(("operation", "expected"), [("fast_append", False), ("merge_append", False), ("overwrite", True)])
+def test_appends_do_not_look_back(operation: str, expected: bool) -> None:
+    assert reads_history(traits_of(operation, OperationSettings())) is expected
+
+
+def test_pyiceberg_looks_back_since_it_keeps_nothing() -> None:
+    assert reads_history(pyiceberg_traits_of("fast_append", OperationSettings())[0])
+
+
+def test_the_first_attempt_filters_all_and_later_ones_what_is_new() -> None:
+    table = SimpleNamespace(data=5, deletes=3, merges=0)
+    found = Review(0, 0, 0, hits=2, misses=1, deletes=4, delete_hits=1)
+    first = SimpleNamespace(prepared=False, merges=0)
+    assert tuple(manifests_to_filter(table, first, SERIALIZABLE, found)) == (1, 0, 3, 0)
+    assert tuple(manifests_to_filter(table, first, BY_FILTER, found)) == (1 + 2, 1, 3, 1)
+    later = SimpleNamespace(prepared=True, merges=0)
+    assert tuple(manifests_to_filter(table, later, SERIALIZABLE, found)) == (0, 0, 4, 0)
+    merged = SimpleNamespace(data=5, deletes=3, merges=1)
+    assert manifests_to_filter(merged, later, SERIALIZABLE, found).hits == 1
+
+
+def test_files_to_delete() -> None:
+    handle = SimpleNamespace(lost=2, made=3, merged=True, made_list=True)
+    assert files_of_lost_attempts(handle) == 2 + 3
+    assert files_made(handle, SimpleNamespace(deletes=1)) == 2 + 1 + 1 + 3 + 1
+    assert files_made(SimpleNamespace(lost=0, made=0, merged=False, made_list=False), SimpleNamespace(deletes=1)) == 0
+
+
+@pytest.mark.parametrize(("length", "snapshots", "start", "expected"), [(5, 3, 2, True), (5, 4, 2, False), (5, 1, 5, False)])
+def test_a_start_is_expired_when_fewer_snapshots_are_left_than_came_since(
+    length: int, snapshots: int, start: int, expected: bool
+) -> None:
+    assert is_start_expired(SimpleNamespace(length=length, snapshots=snapshots), start) is expected
