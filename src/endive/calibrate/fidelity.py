@@ -161,7 +161,11 @@ def explain(comparisons: Sequence[Comparison]) -> list[str]:
         more = any_ratio((_ATTEMPTS,), True)
         found.append(
             f"there are {'more' if more else 'fewer'} attempts in the model, though commits last as long: "
-            f"writers {'are spread more evenly' if more else 'come closer together'} than modelled; look at phases and rates"
+            + (
+                "writers are spread more evenly than modelled, or are a few that each wait for their own commit (`closed`)"
+                if more
+                else "writers come closer together than modelled; look at phases and bursts"
+            )
         )
     if any_ratio((_GAP,), True) or any_ratio((_GAP,), False):
         fewer = any_ratio((_GAP,), True)
