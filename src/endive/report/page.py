@@ -26,6 +26,7 @@ from endive.report.encodings import DIGITS, column_titles, is_number, panels_of,
 from endive.report.figure import Figure
 from endive.report.legend import BOX, DASHES, LINE, colours_of, legend_of, names_of, series_column
 from endive.report.paper import patterns, vegalite_version
+from endive.report.scales import shares_y
 from endive.report.style import CROSS, PAGE
 from endive.report.words import operation
 
@@ -104,13 +105,8 @@ def drawn(figure: Figure, page: Page) -> dict[str, Any]:
     colours = colours_of(figure, page.colours, PAGE.ink)
     titles = {**_TITLES, **page.titles}
     panels = panels_of(figure, PAGE, colours, titles)
-    specs: list[dict[str, Any]] = []
-    places = []
-    for panel in panels:
-        spec = page_spec(panel)
-        if spec not in specs:
-            specs.append(spec)
-        places.append({"value": panel.name, "spec": specs.index(spec)})
+    specs = [page_spec(panel) for panel in (panels[:1] if shares_y(figure) else panels)]  # panels with the same axes are the same
+    places = [{"value": panel.name, "spec": min(place, len(specs) - 1)} for place, panel in enumerate(panels)]
     return {
         "name": figure.name,
         "specs": specs,
