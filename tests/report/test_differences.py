@@ -59,8 +59,8 @@ def test_seeds_that_agree_are_not_called_equal() -> None:
 def test_pairs() -> None:
     found = Pairs(pairs=1040, both=1000, faster_b=720, slower_b=270, only_a=31, only_b=4, neither=3, unfinished=2)
     assert pairs_in_words({"ingest": found}) == [
-        "Transaction by transaction: of 1,000 that both committed, 720 were faster in B and 270 slower, 10 took as long; 31 committed "
-        "only in A and 4 only in B, 3 in neither, 2 were unfinished in one or both."
+        "Transaction by transaction: of 1,000 that both committed, 720 were faster in B and 270 slower, 10 took as long; 31 "
+        "committed only in A and 4 only in B, 3 in neither, 2 were unfinished in one or both."
     ]
     told = pairs_in_words({"ingest": Pairs(), "clients": None})
     assert told[0] == "No transaction entered in the window of both A and B."

@@ -13,7 +13,10 @@ from endive.report.windows import percentile_in_words, success_in_words, window_
 @pytest.mark.parametrize(
     ("window", "told"),
     [
-        (Window(3_600_000.0, 690_000.0, 3_600_000.0, "runtimes"), "The first 690 s of 3,600 s are cut (until 95 % of the entry rate"),
+        (
+            Window(3_600_000.0, 690_000.0, 3_600_000.0, "runtimes"),
+            "The first 690 s of 3,600 s are cut (until 95 % of the entry rate",
+        ),
         (Window(600_000.0, 60_000.0, 590_000.0, "given"), "The first 60 s and the last 10 s of 600 s are cut (as asked for)."),
         (Window(600_000.0, 0.0, 600_000.0, "schedule"), "The run of 600 s is measured whole: its load changes by plan."),
         (Window(600_000.0, 0.0, 600_000.0, "runtimes"), "Nothing of 600 s is cut."),
