@@ -38,6 +38,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[table]", schema.TableSection),
     ("[transaction]", schema.Transactions),
     ("[workload.NAME]", schema.ClassSection),
+    ("[failures]", schema.FailuresSection),
 )
 """Tables of the file, in the order of the page."""
 VALUES: tuple[tuple[str, type[BaseModel]], ...] = (

@@ -325,9 +325,35 @@ def services(draw: st.DrawFn, catalog: Tree) -> Tree:
 
 
 @st.composite
-def service_documents(draw: st.DrawFn) -> Tree:
-    """A whole configuration with a catalog service."""
+def failures(draw: st.DrawFn, service: bool) -> Tree:
+    """What fails, often enough to be seen in a short run."""
+    section: Tree = {
+        "request_error": draw(st.sampled_from([0.0, 0.0, 0.1])),
+        "client_crash": draw(st.sampled_from([0.0, 0.1])),
+        "lost_answer": draw(st.sampled_from([0.1, 0.5])),
+        "on_unknown": draw(st.sampled_from(["check", "check", "retry", "idempotency_key"] if service else ["check", "retry"])),
+    }
+    if section["on_unknown"] == "check":
+        section |= {"status_checks": draw(st.integers(0, 3)), "min_wait_ms": 3.0, "max_wait_ms": 10.0}
+    return section
+
+
+@st.composite
+def failing_documents(draw: st.DrawFn) -> Tree:
+    """A whole configuration in which things fail, and metadata may become too large."""
     document = draw(documents())
+    document["failures"] = draw(failures(False))
+    if document["catalog"]["type"] != "append" and draw(st.booleans()):
+        document["catalog"]["metadata_limit_bytes"] = draw(st.sampled_from([5_000, 80_000]))
+    return document
+
+
+@st.composite
+def service_documents(draw: st.DrawFn) -> Tree:
+    """A whole configuration with a catalog service, in which things may fail."""
+    document = draw(documents())
+    if draw(st.booleans()):
+        document["failures"] = draw(failures(True))
     catalog = document["catalog"] = draw(services(document["catalog"]))
     transaction = document["transaction"]
     for key in ("manifest_list_mode", "manifest_list_seal_threshold"):

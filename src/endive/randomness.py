@@ -38,6 +38,7 @@ class Purpose(IntEnum):
     BACKOFF = 9
     GROUPS = 10
     PHASE = 11
+    FAILURE = 12
 
 
 def name_key(name: str) -> int:

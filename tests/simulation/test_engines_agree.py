@@ -16,7 +16,7 @@ from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.compiled.layout import World
 from endive.simulation.compiled.lower import with_room_in_history
 from endive.simulation.reference import ReferenceEngine
-from tests.configurations import documents, service_documents
+from tests.configurations import documents, failing_documents, service_documents
 from tests.fresh_seed import VARIABLE, fresh_seed
 from tests.simulation.runs import config_of, table_of
 
@@ -112,3 +112,24 @@ def test_rows_are_equal_where_history_and_slots_have_to_grow(path: str, monkeypa
         }
     )
     assert max(lengths) >= 64  # grown several times
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(failing_documents())
+def test_rows_of_both_engines_are_equal_where_things_fail(tree: dict[str, Any]) -> None:
+    assert_engines_agree(tree)
+
+
+def test_rows_are_equal_where_a_store_limits_the_writes_of_a_pointer() -> None:
+    tree = {
+        "simulation": {"duration_ms": 60_000.0, "seed": 5},
+        "storage": {"provider": "gcp"},
+        "catalog": {"num_tables": 2, "num_groups": 2},
+        "transaction": {"runtime": {"mean": 100.0}, "inter_arrival": {"scale": 200.0}, "retry": 3},
+    }
+    assert_engines_agree(tree)

@@ -114,3 +114,28 @@ def pick(cumulative: object, n: int, chosen: object, n_chosen: int, u: float) ->
         if chosen[i] == item:  # type: ignore[index]
             item -= 1
     return item
+
+
+def store_resend_wait_ms(refusals: int, u: float) -> float:
+    """How long the client of a store waits after refusal number ``refusals``: up to 1 s, doubling to 32 s (Google's library)."""
+    return u * min(1000.0 * 2.0 ** min(refusals - 1, 5), 32_000.0)
+
+
+def sdk_resend_wait_ms(errors: int, u: float) -> float:
+    """How long an SDK waits after error number ``errors`` of a request: up to 100 ms, doubling to 20 s (AWS SDK, standard mode)."""
+    return u * min(100.0 * 2.0 ** min(errors - 1, 8), 20_000.0)
+
+
+def any_error_probability(request_error: float, requests: int) -> float:
+    """How likely one of so many requests at once fails."""
+    return request_error if requests == 1 else 1.0 - (1.0 - request_error) ** float(requests)
+
+
+def status_check_wait_ms(checks: int, min_wait_ms: float, max_wait_ms: float) -> float:
+    """The wait after check number ``checks`` (1 is the first) of an unknown outcome was not answered."""
+    return min(min_wait_ms * 2.0 ** min(checks - 1, 60), max_wait_ms)
+
+
+def orphaned_files(ended_unclean: bool, installs: int, writes: int, deletes: int) -> int:
+    """Files that nobody will delete: those of an operation that ended without cleaning up, unless its commit is there."""
+    return writes - deletes if ended_unclean and installs == 0 else 0

@@ -85,6 +85,8 @@ class Group:
     checkpoint_offset: int = 0
     entries_since_checkpoint: int = 0
     sealed: bool = False
+    writable_ms: float = 0.0
+    """From when on the store takes the next write of the pointer."""
 
 
 class CatalogState:
@@ -162,6 +164,7 @@ class StoredCatalog(Catalog):
         linearization: float = 1.0,
         size_bytes: int = DEFAULT_CATALOG_BYTES,
         table_model: TableModel | None = None,
+        metadata_limit_bytes: int | None = None,
     ) -> None:
         if num_tables < 1 or len(partitions_per_table) != num_tables:
             raise ValueError(f"{num_tables} tables need {num_tables} partition counts, not {len(partitions_per_table)}")
@@ -173,6 +176,7 @@ class StoredCatalog(Catalog):
         self.linearization = linearization
         self.size_bytes = size_bytes
         self.table_model = table_model
+        self.metadata_limit_bytes = metadata_limit_bytes
         self._group_id = 0
         self._partitions_per_table = tuple(partitions_per_table)
         groups = (0,) * num_tables if table_groups is None else tuple(table_groups)

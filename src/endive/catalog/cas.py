@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import ClassVar
 
-from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms
+from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms, store_resend_wait_ms
 from endive.catalog.base import StoredCatalog, TableChanges
-from endive.catalog.types import CommitResult, IntentionRecord
+from endive.catalog.types import METADATA_TOO_LARGE, CommitResult, IntentionRecord
 from endive.randomness import Stream
 from endive.storage import CATALOG, FixedLatency, ProfiledProvider, StorageProfile
 from endive.table import TableModel
@@ -33,21 +33,49 @@ class CASCatalog(StoredCatalog):
         changes: Mapping[int, TableChanges] | None = None,
     ) -> Generator[float, None, CommitResult]:
         """One compare-and-swap of the group's pointer."""
-        group = self._state.group_of(writes)
-        request = self.storage.cas_ms(CATALOG, expected_seq, self.size_bytes)
-        effect = moment_of_effect_ms(request.success_ms, self.linearization)
-        yield effect
-        success = group.seq == expected_seq
-        if success:
-            self._state.install(group, writes, partitions_written, changes)
-            latency = request.success_ms
-        else:
-            self._state.counters.commit_conflict += 1
-            latency = failed_answer_ms(effect, request.failure_ms)
-        rest = latency - effect
-        if rest > 0.0:
-            yield rest
-        return CommitResult(success, latency)
+        group, now_ms, latency, sent = self._state.group_of(writes), timestamp_ms, 0.0, 0
+        while True:
+            request = self.storage.cas_ms(CATALOG, expected_seq, self.size_bytes)
+            effect = moment_of_effect_ms(request.success_ms, self.linearization)
+            yield effect
+            now_ms += effect
+            sent += 1
+            throttled, reason = now_ms < group.writable_ms, None
+            success = not throttled and group.seq == expected_seq
+            if success and self._is_too_large(writes, intention, now_ms):
+                success, reason = False, METADATA_TOO_LARGE
+            if success:
+                self._state.install(group, writes, partitions_written, changes)
+                group.writable_ms = now_ms + self._write_interval_ms
+                answer = request.success_ms
+            else:
+                self._state.counters.commit_throttled += throttled
+                self._state.counters.commit_conflict += not throttled
+                answer = failed_answer_ms(effect, request.failure_ms)
+            rest = answer - effect
+            if rest > 0.0:
+                yield rest
+                now_ms += rest
+            latency += answer
+            if not throttled:
+                return CommitResult(success, latency, sent, reason)
+            wait = store_resend_wait_ms(sent, self.storage.uniform())
+            yield wait
+            now_ms += wait
+            latency += wait
+
+    @property
+    def _write_interval_ms(self) -> float:
+        """How long after a write the store refuses the next one of the same object."""
+        limit = self.storage.object_writes_per_s
+        return 0.0 if limit is None else 1000.0 / limit
+
+    def _is_too_large(self, writes: Mapping[int, int], intention: IntentionRecord | None, now_ms: float) -> bool:
+        """Whether the new metadata of a table is more than the catalog takes; an expiry makes it smaller."""
+        limit = self.metadata_limit_bytes
+        if limit is None or (intention is not None and not intention.moves_ref):
+            return False
+        return self._state.is_over_limit(writes, limit, now_ms)
 
 
 class InstantCatalog(CASCatalog):
@@ -62,6 +90,7 @@ class InstantCatalog(CASCatalog):
         table_groups: Sequence[int] | None = None,
         linearization: float = 1.0,
         table_model: TableModel | None = None,
+        metadata_limit_bytes: int | None = None,
     ) -> None:
         fixed = FixedLatency(latency_ms)
         profile = StorageProfile("instant catalog", latency_ms, {"*": fixed}, {"*": fixed}, cas=fixed)
@@ -72,4 +101,5 @@ class InstantCatalog(CASCatalog):
             table_groups=table_groups,
             linearization=linearization,
             table_model=table_model,
+            metadata_limit_bytes=metadata_limit_bytes,
         )

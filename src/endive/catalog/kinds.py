@@ -51,7 +51,11 @@ CATALOG_KINDS: Mapping[str, CatalogKind] = {
     kind.name: kind
     for kind in (
         CatalogKind(
-            "cas", CASCatalog, "CAS", settings=_SIZE, needs={("cas",): "needs a provider with compare-and-swap; {} has none"}
+            "cas",
+            CASCatalog,
+            "CAS",
+            settings={**_SIZE, **_LIMIT},
+            needs={("cas",): "needs a provider with compare-and-swap; {} has none"},
         ),
         CatalogKind(
             "append",
@@ -68,7 +72,7 @@ CATALOG_KINDS: Mapping[str, CatalogKind] = {
                 ("cas", "compaction"): "compacts its log by compare-and-swap, which {} lacks",
             },
         ),
-        CatalogKind("instant", InstantCatalog, "instant catalog", stored=False, settings={"latency_ms": "latency_ms"}),
+        CatalogKind("instant", InstantCatalog, "instant catalog", stored=False, settings={"latency_ms": "latency_ms", **_LIMIT}),
         CatalogKind("service", ServiceCatalog, "catalog service", settings={**dict.fromkeys(_SERVICE, "settings"), **_LIMIT}),
     )
 }

@@ -16,8 +16,6 @@ from endive.storage import FixedLatency, LognormalLatency, QuantileDistribution
 
 SERVICE_UNAVAILABLE = "service_unavailable"
 """Why a transaction is aborted whose request was refused too often (429, 503)."""
-METADATA_TOO_LARGE = "metadata_too_large"
-"""Why a transaction is aborted whose table metadata has outgrown what the catalog takes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import Self
 from endive.arithmetic.costs import BYTES_PER_MIB
 from endive.arithmetic.files import metadata_size
 from endive.catalog.base import StoredCatalog, TableChanges
-from endive.catalog.server import METADATA_TOO_LARGE, SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
-from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
+from endive.catalog.server import SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
+from endive.catalog.types import METADATA_TOO_LARGE, CatalogSnapshot, CommitResult, IntentionRecord
 from endive.randomness import RandomSource, Stream
 from endive.steps import RequestFailedError, Step, WaitFor
 from endive.storage import TABLE_METADATA, StorageProvider
@@ -118,11 +118,15 @@ class ServiceCatalog(StoredCatalog):
         moves_ref, rebasable = True, False
         if intention is not None and intention.refs is not None:
             refs, moves_ref, rebasable = dict(intention.refs), intention.moves_ref, intention.rebasable
+        applied = intention is not None and intention.applied
         tables = tuple(sorted(writes))
         request = _Commit(tables, refs, expected_seq, moves_ref, rebasable, partitions_written, changes)
-        coalesced = self.settings.coalesce is not None
+        coalesced = self.settings.coalesce is not None and not applied
         now_ms, u, back, round_trips = yield from self._send(timestamp_ms, joins_batch=coalesced)
-        if coalesced:
+        outcome: str | None
+        if applied:
+            outcome, now_ms = yield from self._recognise(u, now_ms)
+        elif coalesced:
             outcome, now_ms = yield from self._commit_in_batch(request, u, now_ms)
         else:
             outcome, now_ms = yield from self._commit_alone(request, u, now_ms)
@@ -150,6 +154,15 @@ class ServiceCatalog(StoredCatalog):
                 raise RequestFailedError(SERVICE_UNAVAILABLE)
             yield settings.retry_after_ms
             now_ms += settings.retry_after_ms
+
+    def _recognise(self, u: float, now_ms: float) -> Generator[Step, None, tuple[None, float]]:
+        """Serve a commit whose idempotency key is known, because it took effect when it was sent before."""
+        now_ms = began_ms = yield from self._server.enter(now_ms)
+        service = self.settings.check.at(u)
+        yield service
+        now_ms += service
+        self._server.leave(began_ms, now_ms)
+        return None, now_ms
 
     def _commit_alone(self, request: _Commit, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
         """Serve one commit; returns None where it took effect, otherwise why not (empty: it lost), and when it was decided."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from endive.table import TableFiles
 
+METADATA_TOO_LARGE = "metadata_too_large"
+"""Why a transaction is aborted whose table metadata has outgrown what the catalog takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
@@ -85,6 +88,8 @@ class IntentionRecord:
     """Whether it moves the main branches of its tables; an expiry of snapshots does not."""
     rebasable: bool = False
     """Whether it can be applied on top of another state without the client: appends can."""
+    applied: bool = False
+    """Whether it was sent before with the same idempotency key, and took effect."""
 
 
 @dataclass
@@ -99,6 +104,7 @@ class CatalogCounters:
     append_logical_conflict: int = 0
     append_compactions_triggered: int = 0
     append_compactions_completed: int = 0
+    commit_throttled: int = 0
     service_requests: int = 0
     service_refused: int = 0
     service_retries: int = 0

@@ -29,6 +29,7 @@ from endive.storage import (
 )
 from endive.table import ALL_MANIFESTS, OperationSettings, TableModel
 from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes
+from endive.transaction.failures import Failures
 from endive.workload import (
     UniformPartitionSelector,
     UniformTableSelector,
@@ -177,6 +178,7 @@ def _policy(settings: Transactions, document: Document) -> CommitPolicy:
     iceberg = settings.retry_policy == "iceberg"
     return CommitPolicy(
         commit_path=settings.commit_path,
+        failures=Failures(**document.failures.model_dump()) if document.failures.model_fields_set else None,
         backoff=Backoff(**settings.retry_backoff.model_dump(), upwards=iceberg),
         timeout_from_retry=1 if iceberg and settings.commit_path != "pyiceberg" else 0,
         total_timeout_ms=settings.total_timeout_ms,

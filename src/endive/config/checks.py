@@ -131,6 +131,23 @@ def _service(document: Document) -> Iterator[Problem]:
         yield from _coalesce(document)
 
 
+def _failures(document: Document) -> Iterator[Problem]:
+    """Keys of ``[failures]`` that contradict each other or others."""
+    failures = document.failures
+    if failures.on_unknown == "idempotency_key" and document.catalog.type != "service":
+        message = 'needs a service that knows the key: catalog.type = "service"; "check" goes with every catalog'
+        yield Problem("failures.on_unknown", message, failures.on_unknown)
+    if "on_unknown" in failures.model_fields_set and failures.lost_answer == 0.0:
+        yield Problem("failures.on_unknown", "has an effect only with failures.lost_answer", failures.on_unknown)
+    for key in sorted({"status_checks", "min_wait_ms", "max_wait_ms"} & failures.model_fields_set):
+        if failures.lost_answer == 0.0 or failures.on_unknown != "check":
+            yield Problem(f"failures.{key}", 'has an effect only with lost_answer and on_unknown = "check"', getattr(failures, key))
+    if failures.request_error and document.simulation.convoy != "exact":
+        yield Problem(
+            "simulation.convoy", "convolved accesses cannot fail one by one: exact, or no failures.request_error", "convolved"
+        )
+
+
 def _coalesce(document: Document) -> Iterator[Problem]:
     catalog = document.catalog
     if catalog.lock == "none":
@@ -324,6 +341,7 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_topology, {"catalog"}),
     (_catalog_effects, {"catalog"}),
     (_service, {"catalog", "transaction", "workload"}),
+    (_failures, {"failures", "catalog", "simulation"}),
     (_transaction_effects, {"transaction"}),
     (_workload_effects, {"transaction", "workload"}),
     (_storage_effects, {"storage"}),

@@ -15,6 +15,7 @@ from endive.catalog.kinds import CATALOG_KINDS
 from endive.config.durations import MOST_MS, NonNegativeMs, PositiveMs
 from endive.table import OPERATION_CODES, OPERATION_FACTS
 from endive.table.traits import Isolation
+from endive.transaction.failures import OnUnknown
 from endive.transaction.policy import CommitPath, OnRealConflict
 
 NonNegative = Annotated[float, Field(ge=0, le=MOST_MS)]
@@ -514,6 +515,30 @@ class Experiment(Section):
     )
 
 
+class FailuresSection(Section):
+    """``[failures]``: what fails, and what clients do about an outcome that they do not learn."""
+
+    request_error: Probability = Field(0.0, description="A request fails, and is sent again by the SDK after a wait of its own.")
+    lost_answer: Probability = Field(0.0, description="A commit takes effect or not, and its client never learns which.")
+    client_crash: Probability = Field(0.0, description="At each attempt: the client dies before it sends its commit.")
+    on_unknown: OnUnknown = Field(
+        "check",
+        description="After a lost answer: check looks into the catalog, as Iceberg does; retry tries again, and may commit twice; "
+        "idempotency_key sends the same commit again, which a service recognises.",
+    )
+    status_checks: Count = Field(3, description="check: looks after the first (commit.status-check.num-retries).")
+    min_wait_ms: NonNegative = Field(1_000.0, description="check: wait before the second look; it doubles.")
+    max_wait_ms: NonNegative = Field(60_000.0, description="check: no wait is longer.")
+
+    @model_validator(mode="after")
+    def _check(self) -> FailuresSection:
+        if self.lost_answer == 1.0 and self.on_unknown == "idempotency_key":
+            raise ValueError("lost_answer is 1, so that no answer would ever come; give less than 1 with idempotency_key")
+        if self.request_error == 1.0:
+            raise ValueError("request_error is 1, so that no request would ever get through; give less than 1")
+        return self
+
+
 class Document(Section):
     """A whole configuration file."""
 
@@ -523,6 +548,7 @@ class Document(Section):
     catalog: CatalogSection = Field(default_factory=CatalogSection)
     table: TableSection = Field(default_factory=TableSection)
     transaction: Transactions = Field(default_factory=Transactions)
+    failures: FailuresSection = Field(default_factory=FailuresSection)
     workload: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], ClassSection] = Field(
         default_factory=dict, description="Classes of transactions by name."
     )

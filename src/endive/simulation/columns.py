@@ -54,7 +54,8 @@ COLUMNS: tuple[Column, ...] = (
         "abort_reason",
         "text",
         "abort_reason",
-        f"`{MAX_RETRIES_EXCEEDED}`, `{COMMIT_TIMEOUT}`, `{VALIDATION_EXCEPTION}`; null unless aborted",
+        f"`{MAX_RETRIES_EXCEEDED}`, `{COMMIT_TIMEOUT}`, `{VALIDATION_EXCEPTION}`, `service_unavailable`, "
+        "`metadata_too_large`, `client_crash`, `commit_state_unknown`, `request_failed`; null unless aborted",
     ),
     Column("manifest_list_reads", "count", "manifest_list_reads", "manifest lists read, historical ones included"),
     Column("manifest_list_writes", "count", "manifest_list_writes", "manifest lists written"),
@@ -114,6 +115,12 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "client", "id", "client", "number of the writer or client in its class, from 0; -1 where submissions are nobody's", "client"
     ),
+    Column("unknown_outcomes", "count", "unknown_outcomes", "commits whose answer was lost (`[failures]`)", "unknown_outcomes"),
+    Column(
+        "installs", "count", "installs", "how often its commit took effect, as far as its answers came before the end", "installs"
+    ),
+    Column("duplicates", "count", "duplicates", "installs beyond the first: a blind retry after a lost answer commits again"),
+    Column("orphaned_files", "count", "orphaned_files", "files left behind by a crash, or because the outcome was never learned"),
 )
 
 BY_ATTRIBUTE = {column.attribute: column for column in COLUMNS}

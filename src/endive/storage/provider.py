@@ -123,6 +123,15 @@ class StorageProvider(ABC):
     def min_latency_ms(self) -> float:
         """The floor under every latency."""
 
+    @property
+    def object_writes_per_s(self) -> float | None:
+        """The rate at which the store takes writes of one object; None is without limit."""
+        return None
+
+    def uniform(self) -> float:
+        """The next uniform of the generator that the provider draws from."""
+        return self._rng.random_sample()
+
     def read_ms(self, key: str, expected_size_bytes: int) -> float:
         """The latency of one read."""
         return total_ms(self.read(key, expected_size_bytes))
@@ -253,6 +262,11 @@ class ProfiledProvider(StorageProvider):
     def min_latency_ms(self) -> float:
         """The profile's floor."""
         return self.profile.min_latency_ms
+
+    @property
+    def object_writes_per_s(self) -> float | None:
+        """The profile's limit."""
+        return self.profile.object_writes_per_s
 
     @property
     def supports_cas(self) -> bool:

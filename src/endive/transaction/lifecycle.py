@@ -13,15 +13,24 @@ account is still right.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from endive.arithmetic.costs import backoff_ms, failed_answer_ms, moment_of_effect_ms
+from endive.arithmetic.costs import (
+    any_error_probability,
+    backoff_ms,
+    failed_answer_ms,
+    moment_of_effect_ms,
+    orphaned_files,
+    sdk_resend_wait_ms,
+    status_check_wait_ms,
+)
 from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
 from endive.randomness import Purpose, TransactionStreams
 from endive.steps import FailedAnswer, RequestFailedError, Step, WaitFor
 from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
 from endive.table import APPEND, NO_SNAPSHOT, TableChange, Traits
+from endive.transaction.failures import CLIENT_CRASH, COMMIT_STATE_UNKNOWN, Failures
 from endive.transaction.manifest_lists import ManifestLists
 from endive.transaction.policy import CommitPolicy
 from endive.transaction.trace import TraceEvent, Tracer
@@ -140,6 +149,8 @@ class Lifecycle:
         self.false_conflicts = 0
         self.real_conflicts = 0
         self.event_count = 0
+        self.unknown_outcomes = 0
+        self.installs = 0
         self.commit_latency_ms = 0.0
         self.commit_started_ms = 0.0
         """When the commit began that is under way, or was last; a restart begins another."""
@@ -254,18 +265,73 @@ class Lifecycle:
             rebasable=all(traits.kind == APPEND for traits in self._snapshots()),
         )
         self._emit("attempt")
-        result, elapsed = yield from self._clocked(
-            self.catalog.commit(
-                snapshot.seq, writes, self.now_ms, intention, partitions_written=txn.partitions_written, **self._changes
-            ),
-            CATALOG_COMMIT,
-        )
-        self.times[CATALOG_COMMIT] += elapsed
-        self.event_count += result.round_trips
+        failures = self.policy.failures
+        if failures is not None and self._fails(failures.client_crash):
+            raise RequestFailedError(CLIENT_CRASH)
+        while True:
+            yield from self._request_errors(CATALOG_COMMIT)
+            result, elapsed = yield from self._clocked(
+                self.catalog.commit(
+                    snapshot.seq, writes, self.now_ms, intention, partitions_written=txn.partitions_written, **self._changes
+                ),
+                CATALOG_COMMIT,
+            )
+            self.times[CATALOG_COMMIT] += elapsed
+            self.event_count += result.round_trips
+            self.installs += result.success and not intention.applied
+            if failures is None or not self._fails(failures.lost_answer):
+                break
+            self.unknown_outcomes += 1
+            self._emit("answer_lost", duration_ms=elapsed)
+            if failures.on_unknown == "check":
+                yield from self._check_status(failures)
+                result = replace(result, reason=None)
+                break
+            if failures.on_unknown == "retry":
+                return CommitResult(False, elapsed)
+            intention = replace(intention, applied=result.success)
         self._emit("commit" if result.success else "commit_failed", duration_ms=elapsed)
         if result.reason is not None:
             raise AbortError(result.reason)
         return result
+
+    def _fails(self, probability: float) -> bool:
+        """Whether something fails that is as likely as that; what cannot fail draws nothing."""
+        return probability > 0.0 and self.streams.stream(Purpose.FAILURE).random_sample() < probability
+
+    def _check_status(self, failures: Failures) -> Steps:
+        """Read the catalog to learn what became of a commit, again while the answer is lost; raises if it is in the end."""
+        check = 0
+        while True:
+            yield from self._read_catalog()
+            check += 1
+            if not self._fails(failures.lost_answer):
+                return
+            if check > failures.status_checks:
+                raise RequestFailedError(COMMIT_STATE_UNKNOWN)
+            wait = status_check_wait_ms(check, failures.min_wait_ms, failures.max_wait_ms)
+            yield from self._wait(wait, BACKOFF, "status_check")
+
+    def _request_errors(self, component: str) -> Steps:
+        """The waits of the SDK for requests to the catalog that fail before they get there."""
+        failures = self.policy.failures
+        if failures is None or failures.request_error == 0.0:
+            return
+        waited = self._resends_ms(failures.request_error, 1, 0.0)
+        if waited > 0.0:
+            yield waited
+            self.now_ms += waited
+            self.times[component] += waited
+
+    def _resends_ms(self, request_error: float, requests: int, latency_ms: float) -> float:
+        """What errors of some of the requests add: each one's latency again, and the wait of the SDK before."""
+        added, errors = 0.0, 0
+        probability = any_error_probability(request_error, requests)
+        while self._fails(probability):
+            errors += 1
+            added += sdk_resend_wait_ms(errors, self.streams.stream(Purpose.FAILURE).random_sample()) + latency_ms
+            probability = request_error
+        return added
 
     def _resolve_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot, tables: int) -> Generator[Step, None, bool]:
         """Pay for an overlap in so many tables; says whether entries in manifest lists have to be appended anew (ML+)."""
@@ -352,6 +418,7 @@ class Lifecycle:
     # -- steps ---------------------------------------------------------------------------------------------------------------
 
     def _read_catalog(self) -> Generator[Step, None, CatalogSnapshot]:
+        yield from self._request_errors(CATALOG_READ)
         snapshot, elapsed = yield from self._clocked(self.catalog.read(self.now_ms), CATALOG_READ)
         self._enter(CATALOG_READ, elapsed)
         self._emit("catalog_read", duration_ms=elapsed)
@@ -383,7 +450,7 @@ class Lifecycle:
         """A run of like accesses, in batches of ``parallel``; a batch takes as long as its slowest."""
         slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
         kind, counter = access.kind, access.counter
-        times, counts = self.times, self.counts
+        times, counts, failures = self.times, self.counts, self.policy.failures
         while count > 0:
             batch = count if count < parallel else parallel
             count -= batch
@@ -392,6 +459,8 @@ class Lifecycle:
             except RequestFailedError as error:
                 yield from self._wait(error.latency_ms, component, "io_failed")
                 raise
+            if failures is not None and failures.request_error > 0.0:
+                slowest += self._resends_ms(failures.request_error, batch, slowest)
             yield slowest
             self.now_ms += slowest
             times[component] += slowest
@@ -448,6 +517,11 @@ class Lifecycle:
         self.status = status
         return self.result(self.now_ms, reason)
 
+    def _orphaned_files(self, reason: str | None) -> int:
+        written = sum(self.counts[access.counter] for access in (METADATA_WRITE, LIST_WRITE, FILE_WRITE))
+        unclean = reason in (CLIENT_CRASH, COMMIT_STATE_UNKNOWN)
+        return orphaned_files(unclean, self.installs, written, self.counts[FILE_DELETE.counter])
+
     def result(self, now_ms: float, reason: str | None = None) -> TransactionResult:
         """The account as it stands at ``now_ms``: of a finished transaction, or of one that is still on its way."""
         txn, status = self.txn, self.status
@@ -475,6 +549,10 @@ class Lifecycle:
             workload_class=txn.workload_class,
             tables_written=tuple(sorted(txn.tables_written)),
             client=txn.client,
+            unknown_outcomes=self.unknown_outcomes,
+            installs=self.installs,
+            duplicates=max(self.installs - 1, 0),
+            orphaned_files=self._orphaned_files(reason),
             **self.times,  # type: ignore[arg-type]
             **self.counts,
         )

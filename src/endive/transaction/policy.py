@@ -8,6 +8,7 @@ from typing import Literal
 from endive.arithmetic.costs import whole_count
 from endive.randomness import RandomSource
 from endive.storage import FixedLatency, QuantileDistribution
+from endive.transaction.failures import Failures
 
 OnRealConflict = Literal["abort", "merge", "restart"]
 CommitPath = Literal["endive", "iceberg", "pyiceberg"]
@@ -58,6 +59,7 @@ class CommitPolicy:
     """
 
     commit_path: CommitPath = "endive"
+    failures: Failures | None = None
 
     backoff: Backoff = field(default_factory=Backoff)
     total_timeout_ms: float | None = None

@@ -125,7 +125,10 @@ class PyIcebergLifecycle(IcebergLifecycle):
         """The new manifest is written while the manifest list is read."""
         read = self.storage.slowest_read_ms(LIST_READ.kind, files.list_size, 1)
         write = self.storage.slowest_write_ms(FILE_WRITE.kind, files.model.manifest_bytes, 1)
-        yield from self._wait(max(read, write), PER_ATTEMPT_IO, "io_together")
+        slower, failures = max(read, write), self.policy.failures
+        if failures is not None and failures.request_error > 0.0:
+            slower += self._resends_ms(failures.request_error, 2, slower)
+        yield from self._wait(slower, PER_ATTEMPT_IO, "io_together")
         for access in (LIST_READ, FILE_WRITE):
             self.counts[access.counter] += 1
             self._emit("io", access.counter)

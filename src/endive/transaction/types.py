@@ -78,6 +78,14 @@ class TransactionResult:
     submit_time_ms: float = 0.0
     workload_class: str = "default"
     tables_written: tuple[int, ...] = ()
+    unknown_outcomes: int = 0
+    """Commits whose answer was lost."""
+    installs: int = 0
+    """How often its commit took effect."""
+    duplicates: int = 0
+    """How often more than once."""
+    orphaned_files: int = 0
+    """Files that a crashed client, or one that never learned its outcome, left behind."""
     client: int = -1
     """The number of the writer in its class, -1 where submissions are nobody's."""
     commit_start_ms: float = -1.0

@@ -119,6 +119,9 @@ def _clear(txn: Any) -> None:
     txn.false_conflicts = 0
     txn.real_conflicts = 0
     txn.event_count = 0
+    txn.failure_index = 0
+    txn.unknown_outcomes = 0
+    txn.installs = 0
     txn.commit_latency_ms = 0.0
     txn.commit_started_ms = 0.0
     txn.entered_ms = -1.0

@@ -26,6 +26,10 @@ HAS_LOG = True
 """The catalog is a log that is appended to."""
 HAS_SERVICE = True
 """The catalog is behind a service."""
+HAS_LIMITS = True
+"""A pointer is written at a limited rate, or metadata has a limit of size."""
+HAS_FAILURES = True
+"""Requests, answers or clients fail."""
 HAS_LIST_APPENDS = True
 """Manifest lists are appended to (ML+)."""
 
@@ -41,6 +45,8 @@ class Features:
     cas: bool = False
     log: bool = False
     service: bool = False
+    limits: bool = False
+    failures: bool = False
     list_appends: bool = False
 
     @property

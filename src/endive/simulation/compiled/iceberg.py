@@ -13,6 +13,8 @@ from endive.arithmetic.draws import FIXED, quantile
 from endive.arithmetic.files import NO_SNAPSHOT, bins_of, list_size, mean_size, merged_size, metadata_size
 from endive.arithmetic.validation import files_made, files_of_lost_attempts, is_start_expired, manifests_to_filter
 from endive.simulation.compiled.draws import conflict_uniform, largest_storage_uniform, value
+from endive.simulation.compiled.failures import resends_ms
+from endive.simulation.compiled.features import HAS_FAILURES
 from endive.simulation.compiled.files import is_head_listed, review
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
@@ -39,11 +41,16 @@ CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
 def sized_parameter(run: Any, txn: Any, kind: int, size: int) -> float:
     """The first parameter of the latency for a size: its median, or the logarithm of it; ``NOT_SIZED`` where none depends on it."""
     cls = class_at(run, txn.cls)
-    sized = cls.sized[kind]
+    return first_parameter(cls.sized[kind], cls.access[kind], size)
+
+
+@jit
+def first_parameter(sized: Any, parameters: Any, size: int) -> float:
+    """The first parameter of a distribution for a size; ``sized`` says how its median grows, if it does."""
     if sized[0] <= 0.0:
         return NOT_SIZED
     median = sized_median_ms(sized[1], sized[2], size)
-    return median if cls.access[kind][0] == FIXED else math.log(median)
+    return median if parameters[0] == FIXED else math.log(median)
 
 
 @jit
@@ -64,6 +71,8 @@ def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size
     while count > 0:
         batch = min(count, parallel)
         latency = sized_latency(run, parameters, first, largest_storage_uniform(txn, batch))
+        if HAS_FAILURES:
+            latency += resends_ms(txn, class_at(run, txn.cls).request_error, batch, latency)
         if not step(run, txn, component, latency):
             return False
         txn.counts[kind] += batch

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms
+from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms, status_check_wait_ms, store_resend_wait_ms
 from endive.simulation.compiled.arrivals import next_delay_ms, submit
 from endive.simulation.compiled.commits import (
     append_record,
@@ -23,11 +23,14 @@ from endive.simulation.compiled.commits import (
     take_snapshot,
 )
 from endive.simulation.compiled.draws import catalog_uniform, storage_uniform, value
+from endive.simulation.compiled.failures import fails, resends_ms
 from endive.simulation.compiled.features import (
     HAS_CAS,
     HAS_ENDIVE,
+    HAS_FAILURES,
     HAS_FILES,
     HAS_ICEBERG,
+    HAS_LIMITS,
     HAS_LIST_APPENDS,
     HAS_LOG,
     HAS_PYICEBERG,
@@ -51,6 +54,7 @@ from endive.simulation.compiled.layout import (
     AFTER_COMMIT,
     APPEND,
     APPEND_EFFECT,
+    BACKOFF,
     BATCH_ANSWER,
     BATCH_END,
     BATCH_LEAD,
@@ -66,6 +70,7 @@ from endive.simulation.compiled.layout import (
     COMMITTING,
     COMPACTION,
     COMPACTION_EFFECT,
+    CRASH,
     DISCOVERY,
     DONE,
     ENDIVE,
@@ -89,6 +94,7 @@ from endive.simulation.compiled.layout import (
     MAX_RETRIES,
     MERGE,
     METADATA_TOO_LARGE,
+    NO_REASON,
     PAUSED,
     PER_ATTEMPT_IO,
     PYICEBERG,
@@ -104,8 +110,12 @@ from endive.simulation.compiled.layout import (
     SERVICE_LOCKED,
     SLOTS_FULL,
     START_READ,
+    STATE_UNKNOWN,
+    STATUS_CHECK,
     TIMEOUT,
     UNAVAILABLE,
+    UNKNOWN_CHECK,
+    UNKNOWN_RETRY,
     VALIDATION,
 )
 from endive.simulation.compiled.memory import (
@@ -141,6 +151,7 @@ from endive.simulation.compiled.service import (
     end_load,
     get_locks,
     get_worker,
+    is_too_large,
     lead_next_batch,
     send,
 )
@@ -152,6 +163,7 @@ from endive.simulation.compiled.steps import (
     pay_conflict,
     read_lists,
     read_tables,
+    step,
     write_manifests,
     write_metadata,
 )
@@ -241,6 +253,8 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
         _committed(run, txn, slot)
     elif HAS_PYICEBERG and event == CHECK:
         _checked(run, txn, slot)
+    elif HAS_FAILURES and event == STATUS_CHECK:
+        _status_checked(run, txn, slot)
     else:
         if HAS_LOG:
             _log_event(run, txn, slot, event)
@@ -308,13 +322,9 @@ def _service_answer(run: Any, txn: Any, slot: int, outcome: int) -> None:
         txn.elapsed_ms += back
     if txn.now_ms >= run.end_ms:
         return
-    if outcome != TOO_LARGE:
-        _end_commit(run, txn, slot, outcome == WON, effect_at)
-        return
-    txn.times[CATALOG_COMMIT] += txn.elapsed_ms
-    txn.event_count += txn.round_trips
-    if _clean_up(run, txn, slot):
-        _abort(run, txn, slot, METADATA_TOO_LARGE)
+    if HAS_LIMITS and outcome == TOO_LARGE:
+        txn.final_reason = METADATA_TOO_LARGE
+    _end_commit(run, txn, slot, outcome == WON, effect_at)
 
 
 @inlined
@@ -334,6 +344,8 @@ def _list_event(run: Any, txn: Any, slot: int, event: int) -> None:
 @jit
 def _request_read(run: Any, txn: Any, slot: int, event: int) -> None:
     """Send a read of the catalog; it takes effect when the event comes."""
+    if HAS_FAILURES and event != DISCOVERY and not _wait_for_errors(run, txn, CATALOG_READ):
+        return
     if HAS_SERVICE:
         send(run, txn, slot, event)
         return
@@ -585,6 +597,21 @@ def _list_append_effect(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _begin_commit(run: Any, txn: Any, slot: int) -> None:
+    """Send the commit of an attempt, unless the client crashes before."""
+    if HAS_FAILURES:
+        txn.known_by_key = 0
+        if fails(txn, class_at(run, txn.cls).client_crash):
+            _abort(run, txn, slot, CRASH)
+            return
+    _send_commit(run, txn, slot)
+
+
+@jit
+def _send_commit(run: Any, txn: Any, slot: int) -> None:
+    if HAS_FAILURES and not _wait_for_errors(run, txn, CATALOG_COMMIT):
+        return
+    if HAS_LIMITS:
+        txn.final_reason = NO_REASON
     txn.elapsed_ms = 0.0
     txn.round_trips = 0
     if HAS_CAS and run.catalog_kind == CAS:
@@ -620,14 +647,36 @@ def _answer(run: Any, txn: Any, success: bool) -> bool:
 
 @inlined
 def _cas_effect(run: Any, txn: Any, slot: int) -> None:
-    success = group_at(run, txn.group).seq == txn.seq
+    group = group_at(run, txn.group)
+    if HAS_LIMITS and txn.now_ms < group.writable_ms:
+        _throttled(run, txn, slot)
+        return
+    success = group.seq == txn.seq
+    if HAS_LIMITS and success and is_too_large(run, txn, slot):
+        txn.final_reason = METADATA_TOO_LARGE
+        success = False
     if success:
         install(run, txn, slot)
+        if HAS_LIMITS:
+            group.writable_ms = txn.now_ms + run.write_interval_ms
     else:
         run.commit_conflict += 1
     effect_at = txn.now_ms
     if _answer(run, txn, success):
         _end_commit(run, txn, slot, success, effect_at)
+
+
+@jit
+def _throttled(run: Any, txn: Any, slot: int) -> None:
+    """The store refuses a write of the pointer, which comes too soon after another; its client sends it again."""
+    run.commit_throttled += 1
+    if not _answer(run, txn, False):
+        return
+    wait = store_resend_wait_ms(txn.round_trips, catalog_uniform(txn))
+    txn.now_ms += wait
+    txn.elapsed_ms += wait
+    if txn.now_ms < run.end_ms:
+        _request(run, txn, slot, COMMIT, FAILED_COMMIT, CAS_EFFECT)
 
 
 @inlined
@@ -681,11 +730,74 @@ def _discovered(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_commit(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
-    """The outcome of an attempt is known: done, give up, or wait and read the catalog again."""
-    cls = class_at(run, txn.cls)
+    """A commit is answered, unless the answer is lost."""
     txn.times[CATALOG_COMMIT] += txn.elapsed_ms
     txn.event_count += txn.round_trips
-    if not success:
+    if HAS_FAILURES:
+        if success and not txn.known_by_key:
+            txn.installs += 1
+        if fails(txn, class_at(run, txn.cls).lost_answer):
+            _lose_answer(run, txn, slot, success)
+            return
+    elif success:
+        txn.installs += 1
+    _learn_outcome(run, txn, slot, success, effect_at)
+
+
+@jit
+def _lose_answer(run: Any, txn: Any, slot: int, success: bool) -> None:
+    """Nobody knows what became of a commit: look, try again, or send it again with its key."""
+    on_unknown = class_at(run, txn.cls).on_unknown
+    txn.unknown_outcomes += 1
+    if HAS_LIMITS:
+        txn.final_reason = NO_REASON
+    if on_unknown == UNKNOWN_CHECK:
+        txn.took_effect = 1 if success else 0
+        txn.status_checks = 0
+        _request_read(run, txn, slot, STATUS_CHECK)
+    elif on_unknown == UNKNOWN_RETRY:
+        _lost_attempt(run, txn, slot)
+    else:
+        txn.known_by_key = 1 if success else 0
+        _send_commit(run, txn, slot)
+
+
+@inlined
+def _status_checked(run: Any, txn: Any, slot: int) -> None:
+    """The catalog as read to learn what became of a commit; the answer may be lost, too."""
+    cls = class_at(run, txn.cls)
+    effect_at = txn.now_ms
+    if not _end_read(run, txn):
+        return
+    txn.status_checks += 1
+    if not fails(txn, cls.lost_answer):
+        _learn_outcome(run, txn, slot, txn.took_effect == 1, effect_at)
+    elif txn.status_checks > cls.status_checks:
+        _abort(run, txn, slot, STATE_UNKNOWN)
+    elif step(run, txn, BACKOFF, status_check_wait_ms(txn.status_checks, cls.check_min_wait_ms, cls.check_max_wait_ms)):
+        _request_read(run, txn, slot, STATUS_CHECK)
+
+
+@jit
+def _wait_for_errors(run: Any, txn: Any, component: int) -> bool:
+    """The waits of the SDK for requests to the catalog that fail; says whether they were over before the end."""
+    waited = resends_ms(txn, class_at(run, txn.cls).request_error, 1, 0.0)
+    if waited > 0.0:
+        if txn.now_ms + waited >= run.end_ms:
+            return False
+        txn.now_ms += waited
+        txn.times[component] += waited
+    return True
+
+
+@jit
+def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
+    """The outcome of an attempt is known: done, give up, or wait and read the catalog again."""
+    cls = class_at(run, txn.cls)
+    if HAS_LIMITS and not success and txn.final_reason != NO_REASON:
+        if _clean_up(run, txn, slot):
+            _abort(run, txn, slot, txn.final_reason)
+    elif not success:
         _lost_attempt(run, txn, slot)
     elif HAS_ICEBERG and cls.commit_path == ICEBERG:
         _request_read(run, txn, slot, AFTER_COMMIT)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endive.table import OPERATION_CODES, Traits
+from endive.transaction.failures import OnUnknown
 from endive.transaction.policy import CommitPath, OnRealConflict
 
 # Where time goes: indices of Txn.times, in the order of lifecycle.TIMES.
@@ -28,10 +29,12 @@ COMMIT_PATHS: tuple[CommitPath, ...] = get_args(CommitPath)
 ENDIVE, ICEBERG, PYICEBERG = (COMMIT_PATHS.index(path) for path in ("endive", "iceberg", "pyiceberg"))
 OPEN, PERIODIC, CLOSED, SCHEDULED, TRACED = range(5)
 EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
-NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION, UNAVAILABLE, METADATA_TOO_LARGE = range(-1, 5)
+NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION, UNAVAILABLE, METADATA_TOO_LARGE, CRASH, STATE_UNKNOWN = range(-1, 7)
 ON_REAL_CONFLICT: tuple[OnRealConflict, ...] = get_args(OnRealConflict)
 ABORT, MERGE, RESTART = (ON_REAL_CONFLICT.index(policy) for policy in ("abort", "merge", "restart"))
 PROBABILISTIC, PARTITION_OVERLAP = range(2)
+ON_UNKNOWN: tuple[OnUnknown, ...] = get_args(OnUnknown)
+UNKNOWN_CHECK, UNKNOWN_RETRY, UNKNOWN_KEY = (ON_UNKNOWN.index(each) for each in ("check", "retry", "idempotency_key"))
 CAS, LOG, SERVICE = range(3)
 # Distributions of a service: indices of Run.service.
 SERVICE_NETWORK, SERVICE_LOAD, SERVICE_COMMIT, SERVICE_CHECK = range(4)
@@ -62,7 +65,8 @@ NOBODY = -1
     BATCH_READY,
     BATCH_END,
     BATCH_ANSWER,
-) = range(22)
+    STATUS_CHECK,
+) = range(23)
 
 LEVELS = 24
 """Convolved convoys: sums of up to 2^24 batches, more than any transaction can wait for."""
@@ -157,6 +161,7 @@ RUN = np.dtype(
         ("fixed_metadata_bytes", "i8"),
         ("writes_metadata", "i8"),
         ("metadata_limit", "i8"),
+        ("write_interval_ms", "f8"),
         ("transfer_ms_per_mib", "f8"),
         ("own_pointers", "i8"),
         ("spans_groups", "i8"),
@@ -185,6 +190,7 @@ RUN = np.dtype(
         ("append_logical_conflict", "i8"),
         ("append_compactions_triggered", "i8"),
         ("append_compactions_completed", "i8"),
+        ("commit_throttled", "i8"),
         ("service_requests", "i8"),
         ("service_refused", "i8"),
         ("service_retries", "i8"),
@@ -248,6 +254,13 @@ CLASS = np.dtype(
         ("manifests_high", "i8"),
         ("detector", "i8"),
         ("real_probability", "f8"),
+        ("request_error", "f8"),
+        ("lost_answer", "f8"),
+        ("client_crash", "f8"),
+        ("on_unknown", "i8"),
+        ("status_checks", "i8"),
+        ("check_min_wait_ms", "f8"),
+        ("check_max_wait_ms", "f8"),
     ]
 )
 
@@ -278,6 +291,8 @@ ROW = np.dtype(
         ("restarts", "i8"),
         ("real_conflicts", "i8"),
         ("client", "i8"),
+        ("unknown_outcomes", "i8"),
+        ("installs", "i8"),
     ]
 )
 """What a row of results is made of: the beginning of a transaction's record."""
@@ -318,11 +333,18 @@ TXN = np.dtype(
         ("history_start", "i8"),
         ("written_before", "i8"),
         ("lost_files", "i8"),
+        ("failure_index", "i8"),
+        ("known_by_key", "i8"),
+        ("took_effect", "i8"),
+        ("status_checks", "i8"),
+        ("final_reason", "i8"),
     ]
 )
 """A transaction in flight. Fields that are used together lie together: a record is larger than what the nearest cache holds."""
 
-GROUP = np.dtype([("seq", "i8"), ("log_offset", "i8"), ("checkpoint_offset", "i8"), ("entries", "i8"), ("sealed", "i8")])
+GROUP = np.dtype(
+    [("seq", "i8"), ("log_offset", "i8"), ("checkpoint_offset", "i8"), ("entries", "i8"), ("sealed", "i8"), ("writable_ms", "f8")]
+)
 
 TABLE = np.dtype(
     [

@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 
 from endive.arithmetic.draws import QUANTILES
-from endive.catalog import AppendCatalog, ServiceCatalog, StoredCatalog
+from endive.catalog import AppendCatalog, CASCatalog, Catalog, ServiceCatalog, StoredCatalog
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.simulation.compiled import layout
@@ -51,6 +51,7 @@ from endive.table import (
     traits_of,
 )
 from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
+from endive.transaction.failures import Failures
 from endive.workload import (
     Arrivals,
     ClosedArrivals,
@@ -170,8 +171,17 @@ def features_of(config: SimulationConfig) -> Features:
         cas=not log and not service,
         log=log,
         service=service,
+        limits=_has_limits(config.catalog),
+        failures=any(config.policy_of(cls).failures is not None for cls in config.workload.config.workload_classes),
         list_appends=config.ml_append_mode,
     )
+
+
+def _has_limits(catalog: Catalog) -> bool:
+    """Whether something at the catalog is limited: writes of its pointer, or the size of metadata."""
+    assert isinstance(catalog, StoredCatalog)
+    throttled = isinstance(catalog, CASCatalog) and catalog.storage.object_writes_per_s is not None
+    return throttled or catalog.metadata_limit_bytes is not None
 
 
 def lower(config: SimulationConfig) -> World:
@@ -245,6 +255,9 @@ class _Lowering:
         run["duration_ms"] = config.duration_ms
         run["free_head"] = -1
         run["catalog_kind"] = layout.LOG if isinstance(catalog, AppendCatalog) else layout.CAS
+        run["metadata_limit"] = -1 if catalog.metadata_limit_bytes is None else catalog.metadata_limit_bytes
+        limit = catalog.storage.object_writes_per_s
+        run["write_interval_ms"] = 0.0 if limit is None else 1000.0 / limit
         run["spans_groups"] = self.workload.config.spans_groups
         if isinstance(catalog, ServiceCatalog):
             lower_service(run, catalog)
@@ -363,6 +376,11 @@ class _Lowering:
             if isinstance(found, SizeBasedLatency | TableLatency):
                 record["sized"][kind] = (1.0, found.base_latency_ms, found.latency_per_mib_ms)
         record["access"][:] = access
+        failures = policy.failures or Failures()
+        for name in ("request_error", "lost_answer", "client_crash", "status_checks"):
+            record[name] = getattr(failures, name)
+        record["on_unknown"] = layout.ON_UNKNOWN.index(failures.on_unknown)
+        record["check_min_wait_ms"], record["check_max_wait_ms"] = failures.min_wait_ms, failures.max_wait_ms
         record["commit_path"] = layout.COMMIT_PATHS.index(policy.commit_path)
         record["convoy"][:] = [
             self.convoys.setdefault((parameters, policy.max_parallel), len(self.convoys)) for parameters in access

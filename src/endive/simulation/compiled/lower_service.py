@@ -28,7 +28,6 @@ def lower_service(run: np.void, catalog: ServiceCatalog) -> None:
     run["transfer_ms_per_mib"] = settings.transfer_ms_per_mib
     run["writes_metadata"] = settings.writes_metadata
     run["fixed_metadata_bytes"] = catalog.metadata_bytes
-    run["metadata_limit"] = -1 if catalog.metadata_limit_bytes is None else catalog.metadata_limit_bytes
     if settings.coalesce is not None:
         run["coalesces"] = 1
         run["linger_ms"] = settings.coalesce.linger_ms

@@ -7,6 +7,8 @@ from typing import Any
 from endive.arithmetic.files import hits_of, list_size
 from endive.arithmetic.validation import is_start_expired
 from endive.simulation.compiled.draws import storage_uniform
+from endive.simulation.compiled.failures import resends_ms
+from endive.simulation.compiled.features import HAS_FAILURES
 from endive.simulation.compiled.files import review
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
@@ -139,7 +141,10 @@ def _together(run: Any, txn: Any, bytes_read: int) -> bool:
     """The new manifest is written while the manifest list is read."""
     read = _latency(run, txn, LIST_READ, bytes_read)
     write = _latency(run, txn, FILE_WRITE, run.manifest_bytes)
-    if not step(run, txn, PER_ATTEMPT_IO, max(read, write)):
+    slower = max(read, write)
+    if HAS_FAILURES:
+        slower += resends_ms(txn, class_at(run, txn.cls).request_error, 2, slower)
+    if not step(run, txn, PER_ATTEMPT_IO, slower):
         return False
     txn.counts[LIST_READ] += 1
     txn.counts[FILE_WRITE] += 1

@@ -9,16 +9,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from endive.catalog.server import METADATA_TOO_LARGE, SERVICE_UNAVAILABLE
+from endive.catalog.server import SERVICE_UNAVAILABLE
+from endive.catalog.types import METADATA_TOO_LARGE
 from endive.simulation.columns import COLUMNS, Column
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.lower import OPERATION_ORDER
 from endive.simulation.rows import RESULT_SCHEMA
+from endive.transaction.failures import CLIENT_CRASH, COMMIT_STATE_UNKNOWN
 from endive.transaction.lifecycle import COUNTERS, TIMES
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 
 _STATUS = {layout.COMMITTED: "committed", layout.ABORTED: "aborted", layout.IN_FLIGHT: "in_flight"}
-_REASONS = (MAX_RETRIES_EXCEEDED, COMMIT_TIMEOUT, VALIDATION_EXCEPTION, SERVICE_UNAVAILABLE, METADATA_TOO_LARGE)
+_REASONS = (
+    MAX_RETRIES_EXCEEDED,
+    COMMIT_TIMEOUT,
+    VALIDATION_EXCEPTION,
+    SERVICE_UNAVAILABLE,
+    METADATA_TOO_LARGE,
+    CLIENT_CRASH,
+    COMMIT_STATE_UNKNOWN,
+)
 
 
 class _Finished(NamedTuple):
@@ -42,6 +52,8 @@ _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
     "operation_type": lambda done: _named(done("operation"), [each.operation_type for each in OPERATION_ORDER]),
     "abort_reason": lambda done: _named(done("reason"), _REASONS),
     "workload_class": lambda done: _named(done("cls"), done.class_names),
+    "duplicates": lambda done: _plain(np.maximum(done("installs") - 1, 0)),
+    "orphaned_files": lambda done: _plain(_orphaned(done)),
     "tables_written": lambda done: _lists(done("written"), done.tables),
 }
 """Columns that are not in a record as they are."""
@@ -59,6 +71,13 @@ def _array(column: Column, done: _Finished) -> pa.Array:
     if column.attribute in COUNTERS:
         return _plain(done("counts", COUNTERS.index(column.attribute)))
     return _plain(done(column.kernel)) if column.kernel else _COMPUTED[column.name](done)
+
+
+def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
+    """Files that nobody will delete; see ``arithmetic.costs.orphaned_files``."""
+    written = done("counts", layout.METADATA_WRITE) + done("counts", layout.LIST_WRITE) + done("counts", layout.FILE_WRITE)
+    unclean = np.isin(done("reason"), (layout.CRASH, layout.STATE_UNKNOWN)) & (done("installs") == 0)
+    return np.where(unclean, written - done("counts", layout.FILE_DELETE), 0)
 
 
 def _plain(values: npt.NDArray[np.generic]) -> pa.Array:

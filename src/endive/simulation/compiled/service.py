@@ -6,16 +6,15 @@ makes one, at the same moment. Functions that end a request say how; the kernel 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from endive.arithmetic.costs import BYTES_PER_MIB, sized_median_ms
+from endive.arithmetic.costs import BYTES_PER_MIB
 from endive.arithmetic.files import metadata_size
 from endive.simulation.compiled.commits import install
 from endive.simulation.compiled.draws import catalog_uniform, value
-from endive.simulation.compiled.features import HAS_FILES
+from endive.simulation.compiled.features import HAS_FAILURES, HAS_FILES, HAS_LIMITS
 from endive.simulation.compiled.heap import await_event, push
-from endive.simulation.compiled.iceberg import NOT_SIZED, sized_latency
+from endive.simulation.compiled.iceberg import first_parameter, sized_latency
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
     BATCH_ANSWER,
@@ -37,8 +36,8 @@ from endive.simulation.compiled.layout import (
 from endive.simulation.compiled.memory import group_at, request_at, table_at, touched_at, traits_at, txn_at
 from endive.table import APPEND, NO_SNAPSHOT
 
-GOES_ON, GAVE_UP, WON, LOST, TOO_LARGE = range(5)
-"""What came of an event of a request: nothing yet; refused too often; a commit that won, lost, or failed for good."""
+GOES_ON, GAVE_UP, WON, LOST, TOO_LARGE, RECOGNISED = range(6)
+"""What came of an event of a request: nothing yet; refused too often; a commit that won, lost, failed for good, or is known."""
 COMMITS = -1
 """In the place of the event that a load leads to: the request is a commit."""
 
@@ -70,6 +69,8 @@ def arrive(run: Any, txn: Any, slot: int) -> int:
     """A request is at the server: it gets a worker, waits, or is refused and sent again."""
     request = request_at(run, slot)
     joins_batch = run.coalesces and request.then == COMMITS
+    if HAS_FAILURES and txn.known_by_key:
+        joins_batch = False
     if _refuses(run, joins_batch):
         txn.now_ms += request.back_ms
         txn.elapsed_ms += request.back_ms
@@ -168,6 +169,11 @@ def _begin(run: Any, txn: Any, slot: int) -> None:
         service = value(run, run.service[SERVICE_LOAD], request.u)
         txn.elapsed_ms += service
         await_event(run, txn, slot, request.then, service)
+    elif HAS_FAILURES and txn.known_by_key:
+        request.outcome = RECOGNISED
+        service = value(run, run.service[SERVICE_CHECK], request.u)
+        txn.elapsed_ms += service
+        await_event(run, txn, slot, SERVICE_END, service)
     elif run.coalesces:
         _begin_batch(run, txn, slot)
     elif not run.locks_tables or _lock(run, txn, slot):
@@ -236,8 +242,9 @@ def _rebase(run: Any, txn: Any, slot: int) -> None:
 
 
 @jit
-def _is_too_large(run: Any, txn: Any, slot: int) -> bool:
-    if HAS_FILES:
+def is_too_large(run: Any, txn: Any, slot: int) -> bool:
+    """Whether the new metadata of a table is more than the catalog takes; an expiry makes it smaller."""
+    if HAS_LIMITS and HAS_FILES:
         if run.metadata_limit < 0 or not _moves_ref(run, txn):
             return False
         for t in range(txn.written):
@@ -251,10 +258,9 @@ def _is_too_large(run: Any, txn: Any, slot: int) -> bool:
 @jit
 def _write_ms(run: Any, txn: Any, table_id: int, more_snapshots: int) -> float:
     """How long the server takes to write the metadata of a table."""
-    sized = run.metadata_sized
     size = _metadata_bytes(run, table_id, more_snapshots)
-    mu = math.log(sized_median_ms(sized[1], sized[2], size)) if sized[0] > 0.0 else NOT_SIZED
-    return sized_latency(run, run.metadata_write, mu, catalog_uniform(txn))
+    first = first_parameter(run.metadata_sized, run.metadata_write, size)
+    return sized_latency(run, run.metadata_write, first, catalog_uniform(txn))
 
 
 @jit
@@ -280,7 +286,7 @@ def _check(run: Any, txn: Any, slot: int) -> None:
         moved = False
     if moved:
         request.outcome = LOST
-    elif _is_too_large(run, txn, slot):
+    elif is_too_large(run, txn, slot):
         request.outcome = TOO_LARGE
     service = 0.0
     if request.outcome == WON:
@@ -295,6 +301,9 @@ def _check(run: Any, txn: Any, slot: int) -> None:
 def end_commit(run: Any, txn: Any, slot: int) -> int:
     """The service of a commit is over: it takes effect, is applied again, or has lost."""
     request = request_at(run, slot)
+    if HAS_FAILURES and request.outcome == RECOGNISED:
+        _leave(run, request, txn.now_ms)
+        return WON
     if request.outcome == WON and _has_moved(run, txn, slot):
         if request.retries > 0:
             request.retries -= 1
@@ -469,7 +478,7 @@ def end_batch(run: Any, txn: Any, slot: int) -> int:
         other.now_ms = txn.now_ms
         asked.outcome = LOST
         if _is_rebasable(run, other) or not _has_moved(run, other, member):
-            asked.outcome = TOO_LARGE if _is_too_large(run, other, member) else WON
+            asked.outcome = TOO_LARGE if is_too_large(run, other, member) else WON
         _decide(run, other, member, asked.outcome)
         if i > 0:
             _wake(run, member, BATCH_ANSWER, txn.now_ms)

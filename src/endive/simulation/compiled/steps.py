@@ -16,7 +16,8 @@ from endive.simulation.compiled.draws import (
     storage_uniform,
     value,
 )
-from endive.simulation.compiled.features import HAS_LIST_APPENDS
+from endive.simulation.compiled.failures import resends_ms
+from endive.simulation.compiled.features import HAS_FAILURES, HAS_LIST_APPENDS
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
     BACKOFF,
@@ -70,7 +71,10 @@ def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) 
     parameters = cls.access[kind]
     while count > 0:
         batch = min(count, parallel)
-        if not step(run, txn, component, value(run, parameters, largest_storage_uniform(txn, batch))):
+        latency = value(run, parameters, largest_storage_uniform(txn, batch))
+        if HAS_FAILURES:
+            latency += resends_ms(txn, cls.request_error, batch, latency)
+        if not step(run, txn, component, latency):
             return False
         txn.counts[kind] += batch
         count -= batch
