@@ -103,7 +103,9 @@ def test_json_is_one_document_on_stdout(arguments: tuple[str, ...]) -> None:
 
 def test_init_writes_a_file_that_runs(here: Path) -> None:
     result = invoke("init")
-    assert (result.exit_code, result.stdout) == (0, "wrote endive.toml; now: endive run endive.toml\n")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("wrote endive.toml; now: endive run endive.toml\n")
+    assert "--for rest" in result.stdout
     assert invoke("validate", "endive.toml").exit_code == 0
     assert invoke("run", "endive.toml", "--engine", "reference", "--set", "simulation.duration_ms=1000").exit_code == 0
     assert files(here) > {"endive.toml", "run.toml"}

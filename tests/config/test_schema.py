@@ -86,7 +86,16 @@ def test_every_reference_leads_somewhere() -> None:
 
 def test_it_has_every_section() -> None:
     schema = json_schema()
-    assert set(schema["properties"]) == {"simulation", "experiment", "storage", "catalog", "table", "transaction", "workload"}
+    assert set(schema["properties"]) == {
+        "simulation",
+        "experiment",
+        "storage",
+        "catalog",
+        "table",
+        "transaction",
+        "failures",
+        "workload",
+    }
     assert set(schema["required"]) == {"simulation", "storage"}
     assert list(schema["properties"]["workload"]["patternProperties"].values()) == [{"$ref": "#/$defs/ClassSection"}]
 

@@ -21,10 +21,20 @@ def validate(
     output = output_for(json)
     with exit_codes(output):
         from endive.config import compute_experiment_hash
+        from endive.config.checks import warnings
         from endive.config.load import load_document, parse_assignment
         from endive.runs.identity import parameters
 
         document = load_document(config, dict(parse_assignment(text) for text in set_))
         experiment = compute_experiment_hash(document)
-        output.result({"valid": True, "experiment_hash": experiment, "parameters": parameters(document)})
+        output.result(
+            {
+                "valid": True,
+                "experiment_hash": experiment,
+                "parameters": parameters(document),
+                "warnings": list(warnings(document)),
+            }
+        )
         output.text(f"{config}: valid, experiment {experiment}")
+        for warning in warnings(document):
+            output.text(f"warning: {warning}")

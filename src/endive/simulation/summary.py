@@ -7,7 +7,7 @@ These are of the whole run, from its first moment to its last. Rates and percent
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,7 +106,22 @@ class Summary:
                 for cls, operation in sorted(self.groups)
             ],
             "counters": counters.counts,
+            **_service(counters.counts, self.duration_ms),
         }
+
+
+def _service(counts: Mapping[str, int | float], duration_ms: float) -> dict[str, Any]:
+    """How busy a catalog service was, if there was one: means over the run, and over its requests."""
+    requests = counts.get("service_requests", 0)
+    if not requests:
+        return {}
+    return {
+        "service": {
+            "busy_workers": counts["service_busy_ms"] / duration_ms,
+            "queue_length": counts["service_waited_ms"] / duration_ms,
+            "wait_ms": counts["service_waited_ms"] / requests,
+        }
+    }
 
 
 def _split(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
