@@ -56,7 +56,10 @@ def step(run: Any, txn: Any, component: int, duration_ms: float) -> bool:
 def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) -> bool:
     """A run of like accesses to files, in batches of ``max_parallel``; a batch takes as long as its slowest."""
     if count == 1:
-        if not step(run, txn, component, value(run, cls.access[kind], storage_uniform(txn))):
+        alone = value(run, cls.access[kind], storage_uniform(txn))
+        if HAS_FAILURES:
+            alone += resends_ms(txn, cls.request_error, 1, alone)
+        if not step(run, txn, component, alone):
             return False
         txn.counts[kind] += 1
         return True
