@@ -21,14 +21,16 @@ KILLS = int(os.environ.get("ENDIVE_KILLS", "20"))
 DRIVER = """
 import sys
 from pathlib import Path
-from endive.pipeline.sweep import _as_json, look
-from endive.pipeline.tasks import run_one
+from endive.runs.outcome import run_planned
+from endive.runs.plan import remaining_work
+from endive.writers import remove_leftovers
 from tests.pipeline.sweeps import plan_of
 
 root = Path(sys.argv[2])
 print("ready", flush=True)
-for run in look(plan_of(Path(sys.argv[1])), root).todo:
-    run_one(_as_json(run.point), run.seed, root, run.point.experiment)
+remove_leftovers(root)
+for run in remaining_work(plan_of(Path(sys.argv[1])), root).todo:
+    outcome = run_planned(run.point.document, run.seed, root, run.point.experiment)
 """
 
 
@@ -67,8 +69,8 @@ def test_a_killed_driver_loses_only_what_was_running(tmp_path: Path) -> None:
         assert set(digests(root).items()) <= set(digests(whole).items())
     finish(path, root)
     assert digests(root) == digests(whole)
-    left = [name for name in problems(root) if not name.endswith(".tmp")]
-    assert not left
+    assert not problems(root)
+    assert not list(root.rglob("*.tmp")), "what killed drivers left is cleared by the next"
 
 
 def test_two_sweeps_at_once_over_one_directory_do_no_harm(tmp_path: Path) -> None:
@@ -121,9 +123,7 @@ def test_a_full_disk_fails_the_runs_and_leaves_nothing_half_written(tmp_path: Pa
     root = tmp_path / "out"
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); import signal; "
     limited += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-    program = (
-        DRIVER.replace("    run_one(", "    outcome = run_one(") + "    print(outcome['state'], outcome['error'], flush=True)\n"
-    )
+    program = DRIVER + "    print(outcome.state, outcome.error, flush=True)\n"
     with start([sys.executable, "-c", limited + program, str(path), str(root)]) as process:
         told = process.communicate(timeout=300)[0]
     assert told.count("failed") == 6
