@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import pytest
 from scipy import stats
 
 from endive.arithmetic.draws import QUANTILES, SCORE_LIMIT, derive, keyed_uniform, normal_quantile, quantile
+from endive.cache import CACHE_VARIABLE
 from endive.randomness import Stream, run_key
-from endive.simulation.compiled.convoys import convoy_table
+from endive.simulation.compiled import convoys
+from endive.simulation.compiled.convoys import convoy_table, kept_convoy_table
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.compiled.layout import LEVELS, SCORES
 from endive.simulation.runner import EngineError, Simulation
@@ -131,3 +134,18 @@ def test_the_reference_engine_refuses_convolved_convoys() -> None:
     config = dataclasses.replace(config_of(saturated_mix(1, "convolved")), engine="reference")
     with pytest.raises(EngineError, match="convolved"):
         Simulation(config).run()
+
+
+def test_tables_are_kept_and_a_broken_one_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    parameters, made = LognormalLatency.from_median(30.0, 0.5).parameters, kept_convoy_table.__wrapped__
+    first = made(parameters, 4)
+    [path] = (tmp_path / "cache" / "convoys").rglob("*.npy")
+    np.testing.assert_array_equal(first, convoy_table(parameters, 4))
+    monkeypatch.setattr(convoys, "convoy_table", lambda *_: pytest.fail("it was kept"))
+    np.testing.assert_array_equal(made(parameters, 4), first)
+    monkeypatch.undo()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    path.write_bytes(path.read_bytes()[:1000])
+    np.testing.assert_array_equal(made(parameters, 4), first)
+    assert len(path.read_bytes()) > 1000
