@@ -25,8 +25,8 @@ Floats = npt.NDArray[np.float64]
 
 _HORIZON = 40.0
 """The time axis ends where P(T > t) = exp(-40)."""
-_NEAR, _FAR = 2_000, 3_000
-"""Points of the time axis up to the longest window, and beyond it."""
+_POINTS = 6_000
+"""Of the time axis, evenly spread over its logarithm: windows with the work in them may be a million times those without."""
 _ROUNDS = 30
 
 
@@ -60,7 +60,7 @@ class _Windows:
     def __init__(self, windows_ms: Floats) -> None:
         self._sorted = np.sort(np.asarray(windows_ms, np.float64)) / 1000.0
         self._sums = np.concatenate(([0.0], np.cumsum(self._sorted)))
-        self.longest_s = float(self._sorted[-1])
+        self.shortest_s = float(self._sorted[0])
 
     def share(self, t_s: Floats) -> Floats:
         """F(t)."""
@@ -89,15 +89,14 @@ class _Renewal:
 
 
 def _renewal(kinds: tuple[_Windows, ...], rates_per_s: tuple[float, ...]) -> _Renewal:
-    near = max(kind.longest_s for kind in kinds)
-
     def hazard(t_s: Floats) -> Floats:
         return sum((rate * kind.integral(t_s) for kind, rate in zip(kinds, rates_per_s, strict=True)), np.zeros_like(t_s))
 
-    far = max(2.0 * near, 1e-9)
+    near = max(min(kind.shortest_s for kind in kinds), 1e-6) / 4.0
+    far = 8.0 * near
     while hazard(np.array([far]))[0] < _HORIZON:
         far *= 2.0
-    times = np.concatenate((np.linspace(0.0, near, _NEAR, endpoint=False), np.geomspace(max(near, far * 1e-9), far, _FAR)))
+    times = np.concatenate(([0.0], np.geomspace(near, far, _POINTS)))
     survival = np.exp(-hazard(times))
     mean = float(np.trapezoid(survival, times))
     success = tuple(float(np.trapezoid(kind.share(times) * survival, times)) / mean for kind in kinds)

@@ -35,6 +35,11 @@ def predict(config: SimulationConfig) -> Prediction:
     return Prediction(found.throughput_per_s * pointers, found.success, found.attempts_per_transaction)
 
 
+def predicted_load(config: SimulationConfig) -> float:
+    """The load that ``predict`` predicts for, in transactions per second. Raises NotPredictableError."""
+    return rate_of(_only_class(config))
+
+
 def rate_of(cls: WorkloadClass) -> float:
     """Transactions per second of a class with Poisson arrivals. Raises NotPredictableError for others."""
     inter_arrival = cls.arrivals.inter_arrival if isinstance(cls.arrivals, OpenArrivals) else None

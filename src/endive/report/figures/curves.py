@@ -25,6 +25,7 @@ from endive.report.figures.common import (
     with_interval,
 )
 from endive.report.figures.missing import NotInStudyError
+from endive.report.predictions import predicted_throughput
 from endive.report.study import Study
 
 EVERYTHING_COMMITS = "everything commits"
@@ -41,6 +42,7 @@ def throughput_load(study: Study) -> Figure:
     x = fitting(Axis("offered", "offered load (transactions/s)"), data)
     y = fitting(THROUGHPUT.y, data)
     scale: Scale = "log" if "log" in (x.scale, y.scale) and (data[["offered", "y"]] > 0.0).all(axis=None) else "linear"
+    predictions = predicted_throughput(study)
     ends = [float(data["offered"].min()) if scale == "log" else 0.0, float(data["offered"].max())]
     return of_configurations(
         study,
@@ -49,15 +51,19 @@ def throughput_load(study: Study) -> Figure:
         name="throughput_load",
         title="Throughput against offered load",
         definition=f"Commits per second against the transactions per second that begin to commit, by {axis_word(study)}. "
-        f"On the dashed line everything commits. {INTERVAL}",
+        f"On the dashed line everything commits{_predictions_are_drawn(predictions)}. {INTERVAL}",
         kind="line",
         x=replace(x, scale=scale),
         y=replace(y, scale=scale),
         x_low="offered_low",
         x_high="offered_high",
         order="x",
-        references=(Reference(EVERYTHING_COMMITS, pd.DataFrame({"x": ends, "y": ends})),),
+        references=(Reference(EVERYTHING_COMMITS, pd.DataFrame({"x": ends, "y": ends})), *predictions),
     )
+
+
+def _predictions_are_drawn(predictions: tuple[Reference, ...]) -> str:
+    return "; what theory predicts (renewal of optimistic retries) is drawn behind the points" if predictions else ""
 
 
 def latency_throughput(study: Study) -> Figure:
