@@ -163,7 +163,7 @@ def window_words(windows: Sequence[Window]) -> list[str]:
     from endive.report.windows import seconds, window_in_words, window_warning
 
     cuts = sorted({window.start_ms for window in windows})
-    if len(cuts) == 1:
+    if len({seconds(cut) for cut in cuts}) == 1:
         told = [window_in_words(windows[0])]
     else:
         told = [f"What is cut as warm-up differs between loads: from {seconds(cuts[0])} to {seconds(cuts[-1])}."]

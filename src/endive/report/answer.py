@@ -261,6 +261,8 @@ def window_sentence(study: Study) -> str:
     if len(windows) == 1:
         return next(iter(windows))
     cuts = sorted(window.start_ms for window in windows.values())
+    if duration(cuts[0]) == duration(cuts[-1]):
+        return next(iter(windows))
     return f"What is cut as warm-up differs between configurations: from {duration(cuts[0])} to {duration(cuts[-1])}."
 
 
