@@ -9,7 +9,7 @@ import typer
 
 from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes
 from endive.cli.output import output_for
-from endive.runs.layout import CONFIG
+from endive.runs.layout import CONFIG, TRACE
 
 commands = typer.Typer(help="List, show, verify and remove experiments.", no_args_is_help=True)
 app.add_typer(commands, name="experiments")
@@ -100,6 +100,39 @@ def verify(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
             seed = "" if each["seed"] is None else f" seed {each['seed']}"
             output.error(f"{each['experiment']}{seed}: {each['problem']}")
         output.text(f"{checked} runs, {len(problems)} with problems")
+        if problems:
+            raise typer.Exit(EXIT_FAILED)
+
+
+@commands.command()
+def check(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
+    """Check the histories of runs with a trace: no update lost, none applied twice, nothing committed that should be refused.
+
+    A trace is written by `endive run --trace`.
+    """
+    output = output_for(json)
+    with exit_codes(output):
+        import pyarrow.parquet
+
+        from endive.analysis.history import check_history, rules_of
+        from endive.config import load_document
+        from endive.runs.stored import find_experiments
+
+        problems, checked, untraced = [], 0, 0
+        for experiment in find_experiments(root):
+            for run in experiment.runs:
+                if not (run.directory / TRACE).is_file():
+                    untraced += 1
+                    continue
+                checked += 1
+                rows = pyarrow.parquet.read_table(run.results).to_pylist()
+                events = pyarrow.parquet.read_table(run.directory / TRACE).to_pylist()
+                found = check_history(rows, events, rules_of(load_document(experiment.directory / CONFIG)))
+                problems += [{"experiment": experiment.name, "seed": run.seed, "problem": problem} for problem in found]
+        output.result({"checked": checked, "without_trace": untraced, "problems": problems})
+        for each in problems:
+            output.error(f"{each['experiment']} seed {each['seed']}: {each['problem']}")
+        output.text(f"{checked} histories, {len(problems)} problems; {untraced} runs have no trace")
         if problems:
             raise typer.Exit(EXIT_FAILED)
 

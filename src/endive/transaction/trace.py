@@ -13,7 +13,7 @@ class TraceEvent:
     ``event`` is one of submit, catalog_read, runtime, io, attempt, commit, commit_failed, conflict, backoff, restart, abort; on the
     path ``pyiceberg`` also check and check_failed (an attempt that ends before its swap) and io_together.
     ``kind`` says more: the access to files (manifest_list_reads, ...), the kind of conflict (none, false, real), the reason of
-    an abort.
+    an abort; of a catalog_read the versions that were read, of a commit those that it was based on (``0:3 2:7``: table 0 at 3).
     """
 
     time_ms: float

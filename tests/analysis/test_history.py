@@ -1,0 +1,133 @@
+"""The history checker finds nothing wrong with runs, and something with every history that was tampered with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from endive.analysis.history import check_history, rules_of
+from endive.config.load import check_document
+from endive.simulation.reference import ReferenceEngine
+from tests.configurations import documents
+from tests.simulation.runs import config_of
+
+Row = dict[str, Any]
+
+
+def history_of(tree: dict[str, Any]) -> tuple[list[Row], list[Row]]:
+    """The rows and the trace of a run."""
+    rows: list[pa.RecordBatch] = []
+    events: list[pa.RecordBatch] = []
+    ReferenceEngine(config_of(tree), rows.append, events.append).run()
+    return [row for batch in rows for row in batch.to_pylist()], [event for batch in events for event in batch.to_pylist()]
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+@given(documents())
+def test_nothing_is_wrong_with_any_run(tree: dict[str, Any]) -> None:
+    rows, events = history_of(tree)
+    assert check_history(rows, events, rules_of(check_document(tree, "generated"))) == []
+
+
+TREE: dict[str, Any] = {
+    "simulation": {"duration_ms": 30_000.0, "seed": 2},
+    "storage": {"provider": "s3x"},
+    "catalog": {"num_tables": 2},
+    "transaction": {"conflict_detector": "partition_overlap", "retry": 20},
+    "workload": {
+        "appends": {"rate": 6.0, "operation": "fast_append", "runtime": {"distribution": "fixed", "value": 20.0}},
+        "jobs": {"rate": 1.0, "operation": "validated_overwrite", "runtime": {"distribution": "fixed", "value": 100.0}},
+    },
+}
+STRICT = rules_of(check_document(TREE, "test"))
+
+
+@pytest.fixture(scope="module")
+def history() -> tuple[list[Row], list[Row]]:
+    rows, events = history_of(TREE)
+    assert check_history(rows, events, STRICT) == []
+    assert sum(row["status"] == "committed" and row["operation_type"] == "validated_overwrite" for row in rows) > 3
+    return rows, events
+
+
+def commits(events: list[Row]) -> list[int]:
+    return [place for place, event in enumerate(events) if event["event"] == "commit"]
+
+
+def changed(items: list[Row], place: int, **changes: Any) -> list[Row]:
+    return [{**item, **changes} if i == place else item for i, item in enumerate(items)]
+
+
+def test_a_commit_on_a_version_that_was_replaced_already_is_a_lost_update(history: tuple[list[Row], list[Row]]) -> None:
+    rows, events = history
+    of_table_0 = [place for place in commits(events) if events[place]["kind"].startswith("0:")]
+    earlier, later = of_table_0[3], of_table_0[4]
+    found = check_history(rows, changed(events, later, kind=events[earlier]["kind"]))
+    assert any("an update is lost" in problem for problem in found)
+
+
+def test_a_commit_that_is_applied_twice(history: tuple[list[Row], list[Row]]) -> None:
+    rows, events = history
+    found = check_history(rows, [*events, events[commits(events)[0]]])
+    assert any("with 2 commits" in problem for problem in found)
+
+
+def test_a_commit_that_nobody_made(history: tuple[list[Row], list[Row]]) -> None:
+    rows, events = history
+    without = [event for place, event in enumerate(events) if place != commits(events)[5]]
+    assert any("with 0 commits" in problem for problem in check_history(rows, without))
+
+
+def test_an_aborted_row_that_was_installed(history: tuple[list[Row], list[Row]]) -> None:
+    rows, events = history
+    txn_id = events[commits(events)[2]]["txn_id"]
+    place = next(i for i, row in enumerate(rows) if row["txn_id"] == txn_id)
+    assert any("is aborted, with 1 commits" in problem for problem in check_history(changed(rows, place, status="aborted"), events))
+
+
+def test_a_row_that_is_missing(history: tuple[list[Row], list[Row]]) -> None:
+    rows, events = history
+    txn_id = events[commits(events)[2]]["txn_id"]
+    assert check_history([row for row in rows if row["txn_id"] != txn_id], events) == [
+        f"transaction {txn_id} committed and has no row"
+    ]
+
+
+def test_a_read_that_does_not_see_what_was_answered(history: tuple[list[Row], list[Row]]) -> None:
+    rows, events = history
+    last = max(place for place, event in enumerate(events) if event["event"] == "catalog_read")
+    table = events[last]["kind"].partition(":")[0]
+    found = check_history(rows, changed(events, last, kind=f"{table}:1"))
+    assert any("read version 1 after" in problem for problem in found)
+
+
+def test_an_overwrite_that_should_have_been_refused(history: tuple[list[Row], list[Row]]) -> None:
+    rows, events = history
+    strict = {row["txn_id"] for row in rows if row["operation_type"] == "validated_overwrite" and row["status"] == "committed"}
+    first = next(i for i, event in enumerate(events) if event["event"] == "catalog_read" and event["txn_id"] in strict)
+    table, _, version = events[first]["kind"].partition(":")
+    found = check_history(rows, changed(events, first, kind=f"{table}:{int(version) - 1}"), STRICT)
+    assert any("has to refuse what came between" in problem for problem in found)
+
+
+def test_a_commit_after_a_real_conflict(history: tuple[list[Row], list[Row]]) -> None:
+    rows, events = history
+    jobs = {row["txn_id"] for row in rows if row["operation_type"] == "validated_overwrite"}
+    place = next(place for place in commits(events) if events[place]["txn_id"] in jobs)
+    conflict = {**events[place], "event": "conflict", "kind": "real"}
+    found = check_history(rows, [*events[:place], conflict, *events[place:]])
+    assert found == [f"transaction {events[place]['txn_id']} committed after a real conflict"]
+
+
+def test_a_row_that_names_other_tables(history: tuple[list[Row], list[Row]]) -> None:
+    rows, events = history
+    place = next(i for i, row in enumerate(rows) if row["status"] == "committed")
+    assert any("other tables" in problem for problem in check_history(changed(rows, place, tables_written=[9]), events))

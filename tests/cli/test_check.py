@@ -1,0 +1,62 @@
+"""``endive experiments check``: histories on disk, whole and tampered with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from endive.main import app
+
+CONFIG = """
+[simulation]
+duration_ms = "20s"
+seed = 4
+engine = "reference"
+[experiment]
+label = "checked"
+[storage]
+provider = "s3x"
+[workload.w]
+writers = 8
+every = "300ms"
+operation = "fast_append"
+runtime = { distribution = "fixed", value = 10 }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text(CONFIG)
+    assert CliRunner().invoke(app, ["run", "run.toml", "--trace"]).exit_code == 0
+    return tmp_path
+
+
+def test_a_run_with_a_trace_is_checked(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["experiments", "check", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == {"checked": 1, "without_trace": 0, "problems": []}
+
+
+def test_a_trace_that_was_tampered_with_is_found(folder: Path) -> None:
+    (path,) = folder.rglob("trace.parquet")
+    events = pq.read_table(path).to_pylist()
+    commits = [event for event in events if event["event"] == "commit"]
+    commits[4]["kind"] = commits[3]["kind"]
+    pq.write_table(pa.Table.from_pylist(events, pq.read_schema(path)), path)
+    done = CliRunner().invoke(app, ["experiments", "check"])
+    assert done.exit_code == 1
+    assert "an update is lost" in done.output
+
+
+def test_runs_without_a_trace_are_counted(folder: Path) -> None:
+    (path,) = folder.rglob("trace.parquet")
+    path.unlink()
+    done = CliRunner().invoke(app, ["experiments", "check"])
+    assert done.exit_code == 0
+    assert "0 histories, 0 problems; 1 runs have no trace" in done.output
