@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 CONFIDENCE = 0.95
 _FEWEST_PER_SEED = 10
@@ -42,12 +42,14 @@ class Estimate:
 @cache
 def z_quantile(confidence: float = CONFIDENCE) -> float:
     """By how many standard deviations a normal value is off at most, with so much confidence."""
-    return float(special.ndtri(0.5 + confidence / 2.0))
+    return NormalDist().inv_cdf(0.5 + confidence / 2.0)
 
 
 @cache
 def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
     """The same of Student's t."""
+    from scipy import special  # takes long to load, and a single run has no need of it
+
     return float(special.stdtrit(freedom, 0.5 + confidence / 2.0))
 
 
@@ -55,6 +57,8 @@ def half_widths(
     deviations: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], confidence: float = CONFIDENCE
 ) -> npt.NDArray[np.float64]:
     """Half widths by Student's t from sample standard deviations; NaN where there are fewer than two seeds."""
+    from scipy import special
+
     enough = counts >= 2
     safe = np.where(enough, counts, 2)
     widths = special.stdtrit(safe - 1, 0.5 + confidence / 2.0) * deviations / np.sqrt(safe)
@@ -136,10 +140,14 @@ def effective_trials(
     there are too few to know that, they count as many as there are, at most.
     """
     seeds, whole = (trials > 0.0).sum(axis=0), trials.sum(axis=0)
+    if len(trials) < 2:
+        return np.asarray(whole)
     share = np.minimum(1.0, successes.sum(axis=0) / whole)
     binomial = share * (1.0 - share) / whole
     freedom = np.maximum(seeds - 1, 1)
     between = seeds / freedom * np.sum((successes - share * trials) ** 2, axis=0) / whole**2
+    from scipy import special
+
     known = (z_quantile(confidence) / special.stdtrit(freedom, 0.5 + confidence / 2.0)) ** 2
     told = np.where(between > 0.0, whole * binomial / np.where(between > 0.0, between, 1.0) * known, np.inf)
     rarer = np.minimum(successes.sum(axis=0), whole - successes.sum(axis=0))

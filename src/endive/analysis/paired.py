@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
 from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, z_quantile
 
@@ -106,6 +105,8 @@ def least_rate_width(seconds: float, confidence: float = CONFIDENCE) -> float:
 
 
 def _t(freedom: float) -> float:
+    from scipy import special
+
     return float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2.0))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from endive.analysis.cohort import Flags, Floats
 
@@ -91,8 +90,13 @@ def order_place(n: int, share: float) -> int:
 def _bound(in_order: Floats, share: float) -> Percentile:
     """What few values say of a quantile: the greatest that it reaches with 95 % confidence."""
     n = len(in_order)
-    enough = [k for k in range(1, n + 1) if special.bdtrc(k - 1, n, share) >= BOUND_CONFIDENCE]
-    return Percentile(None, float(in_order[enough[-1] - 1]), math.inf) if enough else NOTHING
+    term, tail = share**n, 0.0  # P(Binomial(n, share) = k) and P(>= k), for k = n, n - 1, ...
+    for k in range(n, 0, -1):
+        tail += term
+        if tail >= BOUND_CONFIDENCE:
+            return Percentile(None, float(in_order[k - 1]), math.inf)
+        term *= k / (n - k + 1) * (1.0 - share) / share
+    return NOTHING
 
 
 def _kaplan_meier(waited_ms: Floats, committed: Flags, aborted: Flags) -> tuple[Floats, Floats]:
