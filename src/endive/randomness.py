@@ -39,6 +39,7 @@ class Purpose(IntEnum):
     GROUPS = 10
     PHASE = 11
     FAILURE = 12
+    CLIENT = 13
 
 
 def name_key(name: str) -> int:

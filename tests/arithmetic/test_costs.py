@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from endive.arithmetic.backoff import backoff_ms
 from endive.arithmetic.costs import (
-    backoff_ms,
     failed_answer_ms,
     fractional_count,
     lower_bound,

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from endive.arithmetic.costs import backoff_ms
+from endive.arithmetic.backoff import backoff_ms
 from endive.catalog import AppendCatalog, CASCatalog, CatalogSnapshot, InstantCatalog
 from endive.randomness import Purpose, Stream, TransactionStreams
 from endive.storage import FixedLatency, ProfiledProvider, StorageProfile, UniformLatency

@@ -1,4 +1,4 @@
-"""The arithmetic of commits that both engines share: backoff, batches, counts, overlap of moments.
+"""The arithmetic of commits that both engines share: batches, counts, overlap of moments.
 
 Numbers in, numbers out; nothing here holds state. The compiled engine compiles these very functions, so they keep to the subset
 of Python that Numba understands.
@@ -9,17 +9,6 @@ from __future__ import annotations
 import math
 
 BYTES_PER_MIB = 1024 * 1024
-
-
-def backoff_ms(
-    retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, u: float, upwards: bool = False
-) -> float:
-    """The wait before retry number ``retry`` (1 is the first); ``u`` moves it by at most +- ``jitter``, or upwards only."""
-    capped = max_ms
-    if base_ms <= 0.0 or (retry - 1) * math.log(multiplier) < 700.0:  # beyond lies what a float cannot hold
-        grown = base_ms * multiplier ** float(retry - 1) if base_ms > 0.0 else 0.0
-        capped = grown if grown < max_ms else max_ms
-    return capped * (1.0 + jitter * (u if upwards else 2.0 * u - 1.0))
 
 
 def scheduled_delay_ms(now_ms: float, unit: float, steps: object, n: int) -> float:

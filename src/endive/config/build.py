@@ -13,7 +13,16 @@ from endive.config.checks import partitions_per_table, spans_groups
 from endive.config.distributions import distribution
 from endive.config.load import load_document
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
-from endive.config.schema import CatalogSection, Document, ManifestCounts, Selection, Transactions, ZipfTables
+from endive.config.schema import (
+    CatalogSection,
+    Document,
+    ManifestCounts,
+    RetryBackoff,
+    Runtime,
+    Selection,
+    Transactions,
+    ZipfTables,
+)
 from endive.config.storage import catalog_kind, catalog_profile, storage_profile
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import Stream
@@ -179,7 +188,9 @@ def _policy(settings: Transactions, document: Document) -> CommitPolicy:
     return CommitPolicy(
         commit_path=settings.commit_path,
         failures=Failures(**document.failures.model_dump()) if document.failures.model_fields_set else None,
-        backoff=Backoff(**settings.retry_backoff.model_dump(), upwards=iceberg),
+        backoff=_backoff(settings.retry_backoff, upwards=iceberg),
+        table_handle=settings.table_handle,
+        client_time=_client_time(settings.client_ms_per_access),
         timeout_from_retry=1 if iceberg and settings.commit_path != "pyiceberg" else 0,
         total_timeout_ms=settings.total_timeout_ms,
         on_real_conflict=settings.on_real_conflict or ("abort" if counts is None else "merge"),
@@ -191,6 +202,19 @@ def _policy(settings: Transactions, document: Document) -> CommitPolicy:
         linearization=document.catalog.linearization,
         sizes=ObjectSizes(**sizes.model_dump()),
     )
+
+
+def _backoff(section: RetryBackoff, upwards: bool) -> Backoff:
+    values = section.model_dump()
+    if isinstance(section.jitter, str):
+        values |= {"jitter": 0.0, "kind": section.jitter if section.kind == "exponential" else section.kind}
+    return Backoff(**values, upwards=upwards)
+
+
+def _client_time(given: float | Runtime | None) -> QuantileDistribution | None:
+    if given is None or isinstance(given, Runtime):
+        return None if given is None else distribution(given, "lognormal")
+    return FixedLatency(given) if given > 0.0 else None
 
 
 def _manifest_count(counts: ManifestCounts) -> ManifestCount:

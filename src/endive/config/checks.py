@@ -234,6 +234,15 @@ def _has_arrivals(fields: set[str]) -> bool:
     return not fields.isdisjoint(ARRIVALS)
 
 
+def _handles(document: Document) -> Iterator[Problem]:
+    """Kept handles where nothing is saved by them."""
+    for cls in resolve_classes(document):
+        given = (cls.own or cls.settings).model_fields_set
+        if "table_handle" in given and cls.settings.table_handle == "kept" and document.catalog.table_metadata_inlined:
+            message = "has an effect only with catalog.table_metadata_inlined = false: there is no metadata to be read apart"
+            yield Problem(cls.key("table_handle"), message, "kept")
+
+
 def _classes(document: Document) -> Iterator[Problem]:
     for resolved in resolve_classes(document):
         yield from check_arrivals(resolved)
@@ -291,8 +300,18 @@ def _within_groups(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
         yield Problem(cls.key("tables_per_txn"), "has no effect: every group has one table, and transactions stay in theirs")
 
 
+def _useless_waits(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
+    """Keys of backoff that its kind does not use; Iceberg's defaults for them are nobody's mistake."""
+    backoff = settings.retry_backoff
+    unused = {"base_ms", "multiplier", "jitter"} & backoff.model_fields_set
+    if backoff.kind == "slots" and settings.retry_policy is None:
+        for key in sorted(unused):
+            yield Problem(cls.key(f"retry_backoff.{key}"), 'has no effect with kind = "slots"', getattr(backoff, key))
+
+
 def _useless(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
     given = (cls.own or settings).model_fields_set
+    yield from _useless_waits(cls, settings)
     if settings.partitions_per_txn is None and "partition_selection" in given:
         yield Problem(cls.key("partition_selection"), "has an effect only with partitions_per_txn")
     if settings.on_real_conflict != "restart" and "max_restarts" in given:
@@ -356,6 +375,7 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_workload_effects, {"transaction", "workload"}),
     (_storage_effects, {"storage"}),
     (_classes, {"catalog", "transaction", "workload"}),
+    (_handles, {"catalog", "transaction", "workload"}),
     (_arrival_times, {"simulation", "catalog", "transaction", "workload"}),
     (_iceberg, {"transaction", "workload", "table"}),
     (_providers, {"storage", "catalog"}),

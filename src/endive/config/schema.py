@@ -16,7 +16,7 @@ from endive.config.durations import MOST_MS, NonNegativeMs, PositiveMs
 from endive.table import OPERATION_CODES, OPERATION_FACTS
 from endive.table.traits import Isolation
 from endive.transaction.failures import OnUnknown
-from endive.transaction.policy import CommitPath, OnRealConflict
+from endive.transaction.policy import CommitPath, OnRealConflict, TableHandle
 
 NonNegative = Annotated[float, Field(ge=0, le=MOST_MS)]
 Positive = Annotated[float, Field(gt=0, le=MOST_MS)]
@@ -143,18 +143,29 @@ class ZipfTables(Section):
 
 
 class RetryBackoff(Section):
-    """Waiting before a retry: min(base x multiplier^(retry - 1), max) x (1 +- jitter)."""
+    """Waiting before a retry: min(base x multiplier^(retry - 1), max) x (1 +- jitter), or as ``kind`` and ``jitter`` say."""
 
     enabled: bool = Field(False, description="Whether there is any wait.")
+    kind: Literal["exponential", "slots", "aimd"] = Field(
+        "exponential",
+        description="slots: one of 4 slots as long as the first attempt took, twice as many each time; "
+        "aimd: a wait that the writer keeps, times multiplier after a loss, base_ms less after a commit.",
+    )
     base_ms: NonNegativeMs = Field(10.0, description="Wait before the first retry.")
     multiplier: Annotated[float, Field(ge=1, le=1e6)] = Field(2.0, description="Growth from one retry to the next.")
     max_ms: NonNegativeMs = Field(5000.0, description="No wait is longer, but for the jitter.")
-    jitter: Probability = Field(0.1, description="Each wait is moved at random by at most this part of it.")
+    jitter: Probability | Literal["full", "equal", "decorrelated"] = Field(
+        0.1,
+        description="Each wait is moved at random by at most this part of it; full: 0 to all of it; equal: half to all of it; "
+        "decorrelated: base_ms to multiplier times the last wait.",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> RetryBackoff:
         if self.model_fields_set and "enabled" not in self.model_fields_set:
             raise ValueError("say enabled = true for the others to have an effect")
+        if self.kind == "aimd" and isinstance(self.jitter, str):
+            raise ValueError(f"aimd takes a number for jitter, such as 0.1, not {self.jitter!r}")
         return self
 
 
@@ -230,6 +241,13 @@ class Transactions(Section):
     conflicting_manifests: ManifestCounts | None = Field(None, description="With merge: how many manifests a conflict takes.")
     total_timeout_ms: NonNegativeMs | None = Field(None, description="Budget of the commit, checked after a failed attempt.")
     retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Waiting before a retry.")
+    table_handle: TableHandle = Field(
+        "loaded",
+        description="kept: writers live long, and read table metadata at the start only if the table has moved since they saw it.",
+    )
+    client_ms_per_access: NonNegativeMs | Runtime | None = Field(
+        None, description="How long the client computes for each access to the store or the catalog: a time or a distribution."
+    )
     commit_path: CommitPath = Field(
         "endive", description="Whose way a commit goes: the simple model's, that of Iceberg's Java library, or PyIceberg's."
     )

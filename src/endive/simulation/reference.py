@@ -127,7 +127,9 @@ class ReferenceEngine:
     def _submit(self, source: Source) -> None:
         """Start the next transaction of a source."""
         config, cls = self._config, source.workload_class
+        policy = self._policies[cls.name]
         txn, streams = source.make(self._next_id, self._env.now)
+        source.equip(txn, policy)
         self._next_id += 1
         self._in_flight[txn.txn_id] = txn
         if self._progress is not None and self._next_id % _PROGRESS_EVERY == 0:
@@ -138,7 +140,7 @@ class ReferenceEngine:
             config.detector_of(cls),
             config.max_retries_of(cls),
             config.ml_append_mode,
-            policy=self._policies[cls.name],
+            policy=policy,
             streams=streams,
             manifest_lists=self._manifest_lists,
             trace=None if self._trace is None else self._trace.add,
@@ -147,6 +149,7 @@ class ReferenceEngine:
         def finish(result: TransactionResult) -> None:
             del self._in_flight[txn.txn_id]
             self._results.add(result)
+            source.learn(txn, policy, result.status is TransactionStatus.COMMITTED)
             if source.closed:
                 self._await_arrival(source)
 

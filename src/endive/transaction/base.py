@@ -68,6 +68,10 @@ class Transaction(ABC):
         self.settings = settings or _USUAL
         self.client = -1
         """The number of the writer that submits it, -1 where it is nobody's."""
+        self.known_versions: dict[int, int] | None = None
+        """Versions of tables whose metadata the writer holds; None, if it holds none."""
+        self.backoff_state_ms: float | None = None
+        """What the writer remembers of earlier waits, if it does."""
         self.lifecycle: Lifecycle | None = None
         """How far it has come; set by ``execute``."""
 

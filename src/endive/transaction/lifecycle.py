@@ -16,9 +16,9 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from endive.arithmetic.backoff import SLOTS, next_wait_ms, state_after_loss_ms
 from endive.arithmetic.costs import (
     any_error_probability,
-    backoff_ms,
     failed_answer_ms,
     moment_of_effect_ms,
     orphaned_files,
@@ -140,6 +140,9 @@ class Lifecycle:
         self._changes = self._table_changes(catalog)
         self.manifest_lists = manifest_lists or ManifestLists(max(txn.tables_read, default=0) + 1)
         self.trace = trace
+        self.known = txn.known_versions
+        """Versions of tables whose metadata the writer holds."""
+        self.backoff_state_ms = self.policy.backoff.base_ms if txn.backoff_state_ms is None else txn.backoff_state_ms
 
         self.status = TransactionStatus.PENDING
         self.now_ms = txn.submit_time_ms
@@ -213,9 +216,18 @@ class Lifecycle:
         self.status = TransactionStatus.EXECUTING
         snapshot = yield from self._read_catalog()
         if not self.policy.table_metadata_inlined:
-            yield from self._access(METADATA_READ, len(self.txn.tables_read), CATALOG_READ)
+            yield from self._access(METADATA_READ, self._tables_to_load(snapshot), CATALOG_READ)
         yield from self._wait(self.txn.runtime_ms, RUNTIME, "runtime")
         return snapshot
+
+    def _tables_to_load(self, snapshot: CatalogSnapshot) -> int:
+        """How many tables' metadata the writer has to read: all, or those that have moved since it last saw them."""
+        if self.known is None:
+            return len(self.txn.tables_read)
+        versions = {table_id: snapshot.get_table(table_id).version for table_id in self.txn.tables_read}
+        moved = sum(self.known.get(table_id) != version for table_id, version in versions.items())
+        self.known.update(versions)
+        return moved
 
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
         """Attempts until one succeeds; otherwise it raises what ended them."""
@@ -276,6 +288,7 @@ class Lifecycle:
                 ),
                 CATALOG_COMMIT,
             )
+            elapsed += yield from self._compute()
             self.times[CATALOG_COMMIT] += elapsed
             self.event_count += result.round_trips
             self.installs += result.success and not intention.applied
@@ -293,6 +306,8 @@ class Lifecycle:
         self._emit_versions("commit" if result.success else "commit_failed", snapshot, self._written, elapsed)
         if result.reason is not None:
             raise AbortError(result.reason)
+        if result.success and self.known is not None:
+            self.known.update(writes)
         return result
 
     def _fails(self, probability: float) -> bool:
@@ -411,25 +426,46 @@ class Lifecycle:
             if rest > 0.0:
                 yield rest
                 self.now_ms += rest
-            self._enter(PER_ATTEMPT_IO, effect + rest)
+            elapsed = effect + rest + (yield from self._compute())
+            self._enter(PER_ATTEMPT_IO, elapsed)
             self.counts[LIST_APPENDS] += 1
-            self._emit("io", LIST_APPENDS, duration_ms=effect + rest)
+            self._emit("io", LIST_APPENDS, duration_ms=elapsed)
 
     # -- steps ---------------------------------------------------------------------------------------------------------------
 
     def _read_catalog(self) -> Generator[Step, None, CatalogSnapshot]:
         yield from self._request_errors(CATALOG_READ)
         snapshot, elapsed = yield from self._clocked(self.catalog.read(self.now_ms), CATALOG_READ)
+        elapsed += yield from self._compute()
         self._enter(CATALOG_READ, elapsed)
         self._emit_versions("catalog_read", snapshot, sorted(self.txn.tables_read), elapsed)
         return snapshot
 
     def _back_off(self) -> Steps:
-        backoff = self.policy.backoff
-        if backoff.enabled:
-            u = self.streams.stream(Purpose.BACKOFF).random_sample()
-            wait = backoff_ms(self.attempt, backoff.base_ms, backoff.multiplier, backoff.max_ms, backoff.jitter, u, backoff.upwards)
-            yield from self._wait(wait, BACKOFF, "backoff")
+        backoff, kind = self.policy.backoff, self.policy.backoff.code
+        if not backoff.enabled:
+            return
+        if kind == SLOTS and self.attempt == 1:
+            self.backoff_state_ms = self.now_ms - self.commit_started_ms
+        base_ms, multiplier, max_ms = backoff.base_ms, backoff.multiplier, backoff.max_ms
+        u, state_ms = self.streams.stream(Purpose.BACKOFF).random_sample(), self.backoff_state_ms
+        wait = next_wait_ms(kind, self.attempt, base_ms, multiplier, max_ms, backoff.jitter, backoff.upwards, state_ms, u)
+        self.backoff_state_ms = state_after_loss_ms(kind, state_ms, wait, multiplier, max_ms)
+        yield from self._wait(wait, BACKOFF, "backoff")
+
+    def _client_ms(self) -> float:
+        """How long the client computes for one access."""
+        time = self.policy.client_time
+        return 0.0 if time is None else time.sample(self.streams.stream(Purpose.CLIENT))
+
+    def _compute(self) -> Generator[Step, None, float]:
+        """Let the client compute after an access to the catalog; returns how long it took."""
+        if self.policy.client_time is None:
+            return 0.0
+        duration_ms = self._client_ms()
+        yield duration_ms
+        self.now_ms += duration_ms
+        return duration_ms
 
     def _wait(self, duration_ms: float, component: str, event: str) -> Steps:
         yield duration_ms
@@ -451,6 +487,7 @@ class Lifecycle:
         slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
         kind, counter = access.kind, access.counter
         times, counts, failures = self.times, self.counts, self.policy.failures
+        computes = self.policy.client_time is not None
         while count > 0:
             batch = count if count < parallel else parallel
             count -= batch
@@ -461,6 +498,8 @@ class Lifecycle:
                 raise
             if failures is not None and failures.request_error > 0.0:
                 slowest += self._resends_ms(failures.request_error, batch, slowest)
+            if computes:
+                slowest += self._client_ms()
             yield slowest
             self.now_ms += slowest
             times[component] += slowest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from endive.arithmetic.costs import whole_count
 from endive.randomness import RandomSource
@@ -23,9 +23,19 @@ class ObjectSizes:
     manifest_file_bytes: int = 8_192
 
 
+BackoffKind = Literal["exponential", "full", "equal", "decorrelated", "slots", "aimd"]
+BACKOFF_KINDS: tuple[BackoffKind, ...] = get_args(BackoffKind)
+"""In the order of their codes in ``endive.arithmetic.backoff``."""
+TableHandle = Literal["loaded", "kept"]
+
+
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential backoff: min(base x multiplier^(retry - 1), max), moved by at most +- jitter, or upwards only."""
+    """Waiting before retries; ``endive.arithmetic.backoff`` has the formula of each kind.
+
+    ``exponential`` is min(base x multiplier^(retry - 1), max), moved by at most +- jitter, or upwards only. Of the other kinds only
+    ``aimd`` uses ``jitter``.
+    """
 
     enabled: bool = False
     base_ms: float = 10.0
@@ -33,6 +43,12 @@ class Backoff:
     max_ms: float = 5000.0
     jitter: float = 0.1
     upwards: bool = False
+    kind: BackoffKind = "exponential"
+
+    @property
+    def code(self) -> int:
+        """The code of its kind in ``endive.arithmetic.backoff``."""
+        return BACKOFF_KINDS.index(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +89,7 @@ class CommitPolicy:
     manifest_list_entry_bytes: int = 50
     linearization: float = 1.0
     sizes: ObjectSizes = field(default_factory=ObjectSizes)
+    table_handle: TableHandle = "loaded"
+    """``kept``: a writer that lives long reads table metadata at the start only if the table has moved since it last saw it."""
+    client_time: QuantileDistribution | None = None
+    """How long the client computes for each access to the store or the catalog, in ms."""

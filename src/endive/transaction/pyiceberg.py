@@ -128,7 +128,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
         slower, failures = max(read, write), self.policy.failures
         if failures is not None and failures.request_error > 0.0:
             slower += self._resends_ms(failures.request_error, 2, slower)
-        yield from self._wait(slower, PER_ATTEMPT_IO, "io_together")
+        yield from self._wait(slower + self._client_ms(), PER_ATTEMPT_IO, "io_together")
         for access in (LIST_READ, FILE_WRITE):
             self.counts[access.counter] += 1
             self._emit("io", access.counter)

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from endive.arithmetic.backoff import state_after_commit_ms
 from endive.arithmetic.costs import fractional_count, pick, scheduled_delay_ms
 from endive.arithmetic.draws import MASK, derive
 from endive.randomness import Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
 from endive.storage import ExponentialLatency, LatencyDistribution
 from endive.transaction import (
+    CommitPolicy,
     FastAppendTransaction,
     MergeAppendTransaction,
     ReadOnlyTransaction,
@@ -142,6 +144,8 @@ class Source:
         self._candidates = tuple(range(config.num_tables)) if cls.tables is None else cls.tables
         self._operations = sorted(cls.operations.items(), key=lambda item: item[0].operation_type)
         self._streams = transaction_streams(key, client, 0)
+        self._known_versions: dict[int, int] = {}
+        self._backoff_state_ms: float | None = None
 
     @property
     def key(self) -> int:
@@ -210,6 +214,25 @@ class Source:
         self.ordinal += 1
         self._streams = transaction_streams(self._key, self._client, self.ordinal)
         return txn, streams
+
+    def equip(self, txn: Transaction, policy: CommitPolicy) -> None:
+        """Give a transaction what its writer keeps from one to the next."""
+        if policy.table_handle == "kept":
+            known = self._known_versions
+            txn.known_versions = {table_id: known[table_id] for table_id in txn.tables_read if table_id in known}
+        if policy.backoff.kind == "aimd":
+            txn.backoff_state_ms = policy.backoff.base_ms if self._backoff_state_ms is None else self._backoff_state_ms
+
+    def learn(self, txn: Transaction, policy: CommitPolicy, committed: bool) -> None:
+        """Keep what a transaction that has ended found out."""
+        ended = txn.lifecycle
+        if ended is None:
+            return
+        if ended.known is not None:
+            self._known_versions.update(ended.known)
+        if policy.backoff.kind == "aimd":
+            state_ms = ended.backoff_state_ms
+            self._backoff_state_ms = state_after_commit_ms(state_ms, policy.backoff.base_ms) if committed else state_ms
 
     def _given(self) -> Submission:
         """What a trace says of the next transaction."""

@@ -136,6 +136,11 @@ def check_lowerable(config: SimulationConfig) -> None:
         _builtin(cls.table_selector, (UniformTableSelector, ZipfTableSelector), f"table selector {where}")
         _builtin(cls.partition_selector, (UniformPartitionSelector, ZipfPartitionSelector), f"partition selector {where}")
         _builtin(cls.runtime, _DISTRIBUTIONS, f"runtime {where}")
+        policy = config.policy_of(cls)
+        if policy.client_time is not None or policy.table_handle == "kept":
+            raise NotLowerableError(f"a client that computes, or keeps table handles, {where} is for the reference engine")
+        if policy.backoff.enabled and policy.backoff.kind != "exponential":
+            raise NotLowerableError(f"backoff {policy.backoff.kind!r} {where} is for the reference engine")
         _builtin(cls.arrivals, get_args(Arrivals), f"arrival process {where}")
         if isinstance(cls.arrivals, OpenArrivals):
             _builtin(cls.arrivals.inter_arrival, _DISTRIBUTIONS, f"inter-arrival time {where}")

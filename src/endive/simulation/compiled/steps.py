@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.costs import backoff_ms, manifests_to_merge, whole_count
+from endive.arithmetic.backoff import backoff_ms
+from endive.arithmetic.costs import manifests_to_merge, whole_count
 from endive.simulation.compiled.draws import (
     backoff_uniform,
     conflict_uniform,

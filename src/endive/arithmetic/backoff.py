@@ -1,0 +1,91 @@
+"""Waiting before a retry: one function for each kind of backoff, and what a client remembers between waits.
+
+All take uniforms and give milliseconds. A client remembers one number, its *state*: the last wait (decorrelated), the length of a
+slot (slots), or the wait that losses lengthen and commits shorten (AIMD).
+"""
+
+from __future__ import annotations
+
+import math
+
+EXPONENTIAL, FULL, EQUAL, DECORRELATED, SLOTS, AIMD = range(6)
+FIRST_SLOTS = 4
+"""Slots before the first retry; each further retry has twice as many."""
+
+
+def grown_ms(retry: int, base_ms: float, multiplier: float, max_ms: float) -> float:
+    """What the wait before retry number ``retry`` (1 is the first) has grown to: base x multiplier^(retry - 1), or ``max_ms``."""
+    if base_ms > 0.0 and (retry - 1) * math.log(multiplier) >= 700.0:  # beyond lies what a float cannot hold
+        return max_ms
+    grown = base_ms * multiplier ** float(retry - 1) if base_ms > 0.0 else 0.0
+    return grown if grown < max_ms else max_ms
+
+
+def backoff_ms(
+    retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, u: float, upwards: bool = False
+) -> float:
+    """Exponential backoff with proportional jitter: ``u`` moves the wait by at most +- ``jitter``, or upwards only."""
+    return grown_ms(retry, base_ms, multiplier, max_ms) * (1.0 + jitter * (u if upwards else 2.0 * u - 1.0))
+
+
+def full_jitter_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
+    """Exponential backoff with full jitter: anything from 0 to the whole wait."""
+    return grown_ms(retry, base_ms, multiplier, max_ms) * u
+
+
+def equal_jitter_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
+    """Exponential backoff with equal jitter: half of the wait, and anything up to the other half."""
+    return grown_ms(retry, base_ms, multiplier, max_ms) * (0.5 + 0.5 * u)
+
+
+def decorrelated_ms(last_ms: float, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
+    """Decorrelated jitter: anything from the base to ``multiplier`` times the last wait, at most ``max_ms``."""
+    longest = last_ms * multiplier
+    wait = base_ms + (longest - base_ms) * u if longest > base_ms else base_ms
+    return wait if wait < max_ms else max_ms
+
+
+def slot_ms(retry: int, slot_length_ms: float, max_ms: float, u: float) -> float:
+    """One of ``FIRST_SLOTS`` slots, twice as many for each further retry; the first one is no wait at all."""
+    if retry > 60:
+        return max_ms
+    wait = slot_length_ms * math.floor(u * FIRST_SLOTS * 2.0 ** float(retry - 1))
+    return wait if wait < max_ms else max_ms
+
+
+def aimd_ms(state_ms: float, max_ms: float, jitter: float, u: float) -> float:
+    """The wait of a client that lengthens it with each loss and shortens it with each commit."""
+    return (state_ms if state_ms < max_ms else max_ms) * (1.0 + jitter * (2.0 * u - 1.0))
+
+
+def next_wait_ms(
+    kind: int, retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, upwards: bool, state_ms: float, u: float
+) -> float:
+    """The wait before retry number ``retry``, by the kind of backoff."""
+    if kind == FULL:
+        return full_jitter_ms(retry, base_ms, multiplier, max_ms, u)
+    if kind == EQUAL:
+        return equal_jitter_ms(retry, base_ms, multiplier, max_ms, u)
+    if kind == DECORRELATED:
+        return decorrelated_ms(state_ms, base_ms, multiplier, max_ms, u)
+    if kind == SLOTS:
+        return slot_ms(retry, state_ms, max_ms, u)
+    if kind == AIMD:
+        return aimd_ms(state_ms, max_ms, jitter, u)
+    return backoff_ms(retry, base_ms, multiplier, max_ms, jitter, u, upwards)
+
+
+def state_after_loss_ms(kind: int, state_ms: float, wait_ms: float, multiplier: float, max_ms: float) -> float:
+    """What a client remembers when it has lost an attempt and waited."""
+    if kind == DECORRELATED:
+        return wait_ms
+    if kind == AIMD:
+        longer = state_ms * multiplier
+        return longer if longer < max_ms else max_ms
+    return state_ms
+
+
+def state_after_commit_ms(state_ms: float, base_ms: float) -> float:
+    """What a client with AIMD remembers when it has committed: one base less, but not less than the base."""
+    shorter = state_ms - base_ms
+    return shorter if shorter > base_ms else base_ms

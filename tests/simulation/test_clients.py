@@ -1,0 +1,137 @@
+"""Clients: how they wait, what they keep, and the time that they compute themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from endive.simulation.compiled.lower import NotLowerableError, check_lowerable
+from endive.simulation.reference import ReferenceEngine
+from tests.config import problems
+from tests.simulation.runs import Engine, config_of, frame_of
+
+Tree = dict[str, Any]
+reference = pytest.mark.parametrize("engine", [ReferenceEngine])
+
+
+def run_of(transaction: Tree, clients: int = 6, path: str = "endive", **catalog: Any) -> Tree:
+    """Writers in a closed loop on one table; every access takes 10 ms."""
+    latency = {"mean": 10.0, "stddev": 0.0}
+    both = {"read": latency, "write": latency}
+    return {
+        "simulation": {"duration_ms": 20_000.0, "seed": 3},
+        "storage": {"T_CAS": latency, "T_METADATA_ROOT": both, "T_MANIFEST_LIST": both, "T_MANIFEST_FILE": both},
+        "catalog": catalog,
+        "transaction": {"commit_path": path, **transaction},
+        "workload": {
+            "w": {
+                "closed": {"clients": clients},
+                "operation": "fast_append",
+                "runtime": {"distribution": "fixed", "value": 5.0},
+                "retry": 8,
+            }
+        },
+    }
+
+
+def backoff(**keys: Any) -> Tree:
+    return {"retry_backoff": {"enabled": True, **keys}}
+
+
+class TestBackoff:
+    @reference
+    def test_decorrelated_waits_are_at_least_the_base(self, engine: Engine) -> None:
+        rows = frame_of(engine, run_of(backoff(jitter="decorrelated", base_ms=20, multiplier=3, max_ms=200)))
+        lost = rows[(rows["n_retries"] > 0) & (rows["status"] != "in_flight")]
+        assert (lost["t_backoff"] >= 20.0 * lost["n_retries"]).all()
+        assert (lost["t_backoff"] <= 200.0 * lost["n_retries"]).all()
+
+    @reference
+    def test_slots_are_as_long_as_the_first_attempt(self, engine: Engine) -> None:
+        rows = frame_of(engine, run_of(backoff(kind="slots")))
+        once = rows[(rows["n_retries"] == 1) & (rows["status"] == "committed")]
+        assert set(np.round(once["t_backoff"] / 40.0, 6)) <= {0.0, 1.0, 2.0, 3.0}  # list read, manifest, list, commit: 40 ms
+        assert len(set(once["t_backoff"])) > 1
+
+    @reference
+    def test_aimd_is_kept_from_one_transaction_to_the_next(self, engine: Engine) -> None:
+        rows = frame_of(engine, run_of(backoff(kind="aimd", base_ms=10, jitter=0.5, max_ms=10_000)))
+        once = rows[(rows["n_retries"] == 1) & (rows["status"] == "committed")]
+        assert once["t_backoff"].max() > 15.0  # the first wait of a transaction is longer than the base: it was remembered
+
+    @reference
+    def test_spreading_waits_raises_the_share_of_commits(self, engine: Engine) -> None:
+        def success(keys: Tree) -> float:
+            rows = frame_of(engine, run_of(keys, clients=10))
+            return float((rows["status"] == "committed").mean())
+
+        together = success(backoff(base_ms=100, multiplier=1.0, jitter=0.0))
+        for spread in (backoff(base_ms=100, jitter="full"), backoff(kind="slots"), backoff(kind="aimd", base_ms=100, jitter=1.0)):
+            assert success(spread) > together
+
+
+class TestKeptHandle:
+    @reference
+    @pytest.mark.parametrize("path", ["endive", "iceberg", "pyiceberg"])
+    def test_a_writer_alone_loads_its_table_once(self, engine: Engine, path: str) -> None:
+        def rows(handle: str) -> Any:
+            tree = run_of({"table_handle": handle}, clients=1, path=path, table_metadata_inlined=False)
+            return frame_of(engine, tree).sort_values("txn_id")
+
+        loaded, kept = rows("loaded"), rows("kept")
+        assert kept["metadata_reads"].iloc[0] == loaded["metadata_reads"].iloc[0]
+        assert set(kept["metadata_reads"].iloc[1:-1]) == {loaded["metadata_reads"].iloc[0] - 1}
+        assert len(kept) > len(loaded)
+
+    @reference
+    def test_what_others_commit_is_read_again(self, engine: Engine) -> None:
+        tree = run_of({"table_handle": "kept"}, clients=3, table_metadata_inlined=False)
+        rows = frame_of(engine, tree)
+        assert {0, 1} <= set(rows["metadata_reads"])
+
+    def test_it_needs_metadata_that_lies_apart(self) -> None:
+        message = problems('[transaction]\ntable_handle = "kept"')["transaction.table_handle"]
+        assert "table_metadata_inlined = false" in message
+
+
+class TestClientTime:
+    @reference
+    @pytest.mark.parametrize("path", ["endive", "iceberg", "pyiceberg"])
+    def test_each_access_takes_so_much_longer(self, engine: Engine, path: str) -> None:
+        def rows(time: Any) -> Any:
+            return frame_of(engine, run_of({"client_ms_per_access": time}, clients=1, path=path)).sort_values("txn_id").iloc[:20]
+
+        without, computing = rows(0.0), rows("9ms")
+        accesses = without["event_count"] - 1  # all but the work
+        assert list(computing["event_count"]) == list(without["event_count"])
+        assert list(computing["total_latency"]) == pytest.approx(list(without["total_latency"] + 9.0 * accesses))
+
+    @reference
+    def test_a_distribution_is_drawn(self, engine: Engine) -> None:
+        tree = run_of({"client_ms_per_access": {"mean": 9.0, "sigma": 0.5}}, clients=1)
+        assert frame_of(engine, tree)["total_latency"].nunique() > 50
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ('kind = "slots"\nbase_ms = 5', 'has no effect with kind = "slots"'),
+        ('kind = "aimd"\njitter = "full"', "aimd takes a number for jitter, such as 0.1"),
+        ('kind = "slot"', "did you mean 'slots'?"),
+        ('jitter = "ful"', "did you mean 'full'?"),
+        ("jitter = 1.5", "less than or equal to 1"),
+    ],
+)
+def test_what_is_wrong_with_backoff_is_said(keys: str, message: str) -> None:
+    found = problems(f"[transaction.retry_backoff]\nenabled = true\n{keys}")
+    assert any(message in each for each in found.values()), found
+
+
+@pytest.mark.parametrize(
+    "transaction", [backoff(kind="slots"), backoff(jitter="full"), {"client_ms_per_access": 9.0}, {"table_handle": "kept"}]
+)
+def test_the_compiled_engine_refuses_what_it_does_not_know(transaction: Tree) -> None:
+    with pytest.raises(NotLowerableError, match="reference engine"):
+        check_lowerable(config_of(run_of(transaction, table_metadata_inlined="table_handle" not in transaction)))
