@@ -132,7 +132,7 @@ def spelled_names(path: Path) -> Iterator[str]:
 
 
 FILE_NAMES = (
-    r"\b(?:results\.parquet|(?:summary|provenance|_manifest|_state|frontier)\.json|cfg\.toml|version\.txt"
+    r"\b(?:results\.parquet|(?:summary|provenance|_manifest|_state|frontier|tune)\.json|cfg\.toml|version\.txt"
     r"|trace\.parquet|by_run|by_experiment|report\.html)\b|\bpart-"
 )
 """A document may have a default that is such a name; a test may spell them all."""

@@ -21,6 +21,7 @@ from endive.cli import (
     run,
     schema,
     sweep,
+    tune,
     validate,
 )
 from endive.cli.app import app
@@ -46,6 +47,7 @@ __all__ = [
     "run",
     "schema",
     "sweep",
+    "tune",
     "validate",
 ]
 

@@ -135,7 +135,12 @@ _MORE_IS_BETTER = {
 """Fewer retries may mean that somebody gives up sooner, and overhead is of those that got through: neither is good in itself."""
 
 
+def more_is_better(metric: str) -> bool | None:
+    """Tell whether more of a metric is better, or less; None if neither is good in itself."""
+    return _MORE_IS_BETTER.get(metric, False)
+
+
 def better(metric: str, found: Difference) -> bool | None:
     """Whether B is better than A; None if that cannot be told, or is no matter of better or worse."""
-    more = _MORE_IS_BETTER.get(metric, False)
+    more = more_is_better(metric)
     return None if more is None or not found.told else (found.difference > 0.0) == more

@@ -33,9 +33,11 @@ _UNITS: dict[Kind, dict[str, Fraction]] = {
     "number": {"": Fraction(1)},
 }
 """Exact, so that 95% is the same number as 0.95."""
+_SUBJECT = r"""\s*(?P<metric>[A-Za-z]\w*)\s*
+    (?:\(\s*(?P<group>[\w-]+)\s*(?:,\s*(?P<operation>\w+)\s*)?\))?\s*"""
 _CONDITION = re.compile(
-    r"""\s*(?P<metric>[A-Za-z]\w*)\s*
-    (?:\(\s*(?P<group>[\w-]+)\s*(?:,\s*(?P<operation>\w+)\s*)?\))?\s*
+    _SUBJECT
+    + r"""
     (?P<sign><=|>=|<|>)\s*
     (?P<number>\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?|\.\d+)\s*(?P<unit>%|[a-z]+|/[a-z]+)?\s*
     (?P<relative>\bof\s+A)?\s*""",
@@ -99,6 +101,24 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
     return Condition(
         text.strip(), metric, _sign(found["sign"]), value, found["group"] or ALL, found["operation"] or ALL, bool(found["relative"])
     )
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A metric, and of which class and operation."""
+
+    metric: str
+    workload_class: str = ALL
+    operation: str = ALL
+
+
+def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
+    """A metric, optionally of a class or of a class and an operation, from text. Raises ConfigError naming ``source``."""
+    found = re.fullmatch(_SUBJECT, text, re.VERBOSE)
+    if found is None:
+        form = "METRIC[(CLASS[, OPERATION])], such as 'time_to_commit_p99(ingest)' or 'success'"
+        raise ConfigError(source, [Problem("", f"{text!r} cannot be read; it should be {form}")])
+    return Subject(find_metric(found["metric"], metrics, source), found["group"] or ALL, found["operation"] or ALL)
 
 
 def _sign(text: str) -> Sign:

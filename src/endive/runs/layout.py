@@ -33,7 +33,7 @@ METRICS_TABLES = {
 }
 """The names of the tables of metrics, without ending, by the name of their view."""
 REPORT, FIGURES_FOLDER = "report.html", "figures"
-FRONTIER = "frontier.json"
+FRONTIER, TUNING = "frontier.json", "tune.json"
 REPLICATIONS_FOLDER = "runs"
 
 

@@ -1,0 +1,315 @@
+"""``endive tune``: the retry settings that serve a goal best."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.output import Output, output_for
+from endive.cli.window import CooldownOption, WarmupOption
+from endive.runs.layout import REPLICATIONS_FOLDER, TUNING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from endive.analysis.tuning import Advantage, Measured, Plan, Tuned
+    from endive.pipeline.metrics import MetricsOptions
+    from endive.pipeline.tuning_study import CostEvaluator, TuningQuestion
+
+_CANDIDATES, _QUICK_CANDIDATES = 24, 8
+_SEEDS, _QUICK_SEEDS = 10, 6
+_ROUNDS, _QUICK_ROUNDS = (2, 4, 8), (2, 4)
+
+
+@app.command()
+def tune(
+    config: Annotated[Path, typer.Argument(help="Configuration (TOML).", show_default=False)],
+    for_: Annotated[
+        str, typer.Option("--for", metavar="METRIC", help='What is to be made better, such as "time_to_commit_p99(ingest)".')
+    ],
+    subject_to: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help='What must hold, such as "success(compaction) >= 95%".')
+    ] = None,
+    vary: Annotated[
+        list[str],
+        typer.Option("--vary", metavar="KEY=VALUES", help="Search another key too, or one in another range: LOW..HIGH, or a,b,c."),
+    ] = [],  # noqa: B006
+    candidates: Annotated[
+        int | None, typer.Option(help=f"Settings that are tried. Default: {_CANDIDATES}, with --quick {_QUICK_CANDIDATES}.", min=1)
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help=f"Runs of each in the last comparison. Default: {_SEEDS}, with --quick {_QUICK_SEEDS}.", min=2),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Where the design of candidates begins.", min=0)] = 0,
+    warmup: WarmupOption = None,
+    cooldown: CooldownOption = 0.0,
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer candidates, rounds and seeds.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Directory for the answer and for runs. Default: tune/NAME.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Search the retry settings, and any keys given with ranges, for those that make a metric best.
+
+    Names the best with a 95 % interval of its advantage over today's setting and over Iceberg's defaults. A rerun finds its runs.
+    """
+    output = output_for(json)
+    with exit_codes(output):
+        from endive.analysis.tuning import Plan
+        from endive.config.load import parse_assignment
+        from endive.pipeline.metrics import MetricsOptions
+        from endive.pipeline.tuning_study import read_tuning
+
+        overrides = dict(parse_assignment(text) for text in set_)
+        count = candidates or (_QUICK_CANDIDATES if quick else _CANDIDATES)
+        plan = Plan(_QUICK_ROUNDS if quick else _ROUNDS, final_seeds=seeds or (_QUICK_SEEDS if quick else _SEEDS))
+        question = read_tuning(config, for_, subject_to, vary, overrides, count, seed)
+        _answer(output, question, plan, MetricsOptions(warmup, cooldown), out or Path("tune") / config.stem)
+
+
+def _answer(output: Output, question: TuningQuestion, plan: Plan, options: MetricsOptions, folder: Path) -> None:
+    """Search, tell and write."""
+    from json import dumps
+
+    from endive.analysis.tuning import tune as search
+    from endive.cli.run import announce_compilation
+    from endive.files import write_text
+    from endive.pipeline.replications import WINDOW_SEEDS, Replications, check_window
+    from endive.pipeline.tuning_study import ICEBERG, TODAY, CostEvaluator
+    from endive.report.windows import window_in_words, window_warning
+
+    started = time.perf_counter()
+    for candidate in question.candidates:
+        check_window(candidate.document, options)
+    references = [TODAY, ICEBERG]
+    most = plan.most_runs(len(question.candidates), len(references)) + len(references) * max(0, WINDOW_SEEDS - plan.rounds[0])
+    announce_compilation(output, question.candidates[TODAY].document)
+    output.note(f"{len(question.candidates)} settings, {most} runs at most; those that are kept from before are not run again")
+    replications = Replications(folder / REPLICATIONS_FOLDER, options)
+    evaluate = CostEvaluator(question, replications)
+
+    def evaluated(candidate: int, seeds: Any) -> Measured:
+        found = evaluate(candidate, seeds)
+        name = question.candidates[candidate].name
+        output.note(f"  {name}: {_cost(question, found)}, {len(seeds)} seeds; {replications.runs} of {most} runs")
+        return found
+
+    def announced(number: int, size: int) -> None:
+        what = f"round {number} of {len(plan.rounds)}" if number else "last comparison, on seeds of its own"
+        output.note(f"{what}: {size} settings")
+
+    found = search(evaluated, len(question.candidates), references, plan, announced)
+    window = [line for line in (window_in_words(evaluate.window), window_warning(evaluate.window)) if line is not None]
+    record = {
+        **_record(question, found, plan, evaluate),
+        "window": window,
+        "most_runs": most,
+        "runs": replications.runs,
+        "warmup_ms": options.warmup_ms,
+        "cooldown_ms": options.cooldown_ms,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    file = folder / TUNING
+    write_text(file, dumps(record, indent=2) + "\n")
+    output.result({**record, "files": [str(file)]})
+    for line in (*record["answer"], *window, ""):
+        output.text(line)
+    _table(output, question, record)
+    output.text("")
+    output.text(f"{replications.runs} runs in {record['seconds']:.1f} s; {file}")
+
+
+def _cost(question: TuningQuestion, found: Measured) -> str:
+    """The mean over seeds in the metric's own sign and unit."""
+    from endive.analysis.paired import more_is_better
+    from endive.analysis.thresholds import shown
+
+    metric, (_, unbounded, mean) = question.objective.metric, found.order
+    if unbounded:
+        return f"no number in {unbounded} of {len(found.costs)} seeds"
+    return shown(metric, -mean if more_is_better(metric) else mean)
+
+
+def _subject(question: TuningQuestion) -> str:
+    group = [name for name in (question.objective.workload_class, question.objective.operation) if name != "all"]
+    return f"{question.objective.metric}({', '.join(group)})" if group else question.objective.metric
+
+
+def settings_in_words(question: TuningQuestion, candidate: int) -> str:
+    """The keys of a candidate with their values, those that several classes share once."""
+    shared: dict[str, Any] = {}
+    for key, value in question.candidates[candidate].settings.items():
+        section = next((section for section in question.tuned if key.startswith(f"{section}.")), None)
+        name = key if section is None else key.removeprefix(f"{section}.")
+        values = {f"{name}.{inner}": each for inner, each in value.items()} if isinstance(value, dict) else {name: value}
+        shared |= {inner: each for inner, each in values.items() if inner != "retry_backoff.enabled"}
+    said = [f"{name.removeprefix('retry_backoff.')} = {_value(value)}" for name, value in shared.items()]
+    return ", ".join(said) or "as the file has it"
+
+
+def _value(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if value >= 1000.0 else f"{value:.6g}"
+
+
+def in_words(question: TuningQuestion, found: Tuned) -> list[str]:
+    """The answer in sentences."""
+    from endive.pipeline.tuning_study import ICEBERG, TODAY
+
+    subject, condition = _subject(question), question.condition
+    if found.best is None:
+        text = "" if condition is None else condition.text
+        return [f"No setting that was left keeps {text}: nothing can be recommended. Try other ranges (--vary)."]
+    told = []
+    name, iceberg = question.candidates[found.best].name, question.candidates[ICEBERG].name
+    if found.best == TODAY or (found.best == ICEBERG and question.same_references):
+        told.append(f"No clear winner: nothing that was tried makes {subject} better than today's setting.")
+    elif found.clear_over(TODAY):
+        told.append(f"Best for {subject}: {name}: {settings_in_words(question, found.best)}.")
+    else:
+        told.append(f"No clear winner for {subject}: {name} came out first, but may be no better than today's setting.")
+    for other, label in ((TODAY, "today's setting"), (ICEBERG, iceberg)):
+        if other in found.advantages and not (found.best in (TODAY, ICEBERG) and question.same_references):
+            told.append(f"Over {label}: {advantage_in_words(question, found.advantages[other], found.finals[other])}.")
+    equals = [
+        question.candidates[other].name
+        for other, advantage in found.advantages.items()
+        if other not in (TODAY, ICEBERG) and not advantage.clear
+    ]
+    if equals and found.clear_over(TODAY):
+        told.append(f"It cannot be told from {' and '.join(equals)}.")
+    if condition is not None:
+        allowed = found.finals[found.best].allowed
+        holds = {"holds": "holds", "open": "may hold or not: more seeds (--seeds) or longer runs would tell", "fails": "fails"}[
+            allowed
+        ]
+        told.append(f"With it, {condition.text} {holds}.")
+    return told
+
+
+def advantage_in_words(question: TuningQuestion, advantage: Advantage, other: Measured) -> str:
+    """By how much the best is better than another, with its interval."""
+    from endive.analysis.paired import more_is_better
+    from endive.analysis.thresholds import kind_of, shown
+
+    def size(value: float) -> str:
+        return f"{100.0 * value:.3g} percentage points" if kind_of(metric) == "share" else shown(metric, value)
+
+    metric, found = question.objective.metric, advantage.difference
+    if found is None:
+        never = sum(math.isinf(cost.low) and cost.low > 0.0 for cost in other.costs)
+        verdict = "better" if advantage.clear else "no clear difference"
+        reach = f"; the other never gets there in {never} of them" if never else ""
+        return f"{verdict}: better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}{reach}"
+    more = "more" if more_is_better(metric) else "less"
+    share = "" if found.b <= 0.0 else f", {100.0 * found.difference / found.b:.3g} % of it"
+    if found.half_width is None:
+        return f"{size(found.difference)} {more} in each of {found.n_a} seeds{share}"
+    low, high = (size(found.difference + sign * found.half_width) for sign in (-1.0, 1.0))
+    doubt = "" if found.told else "; the interval contains 0"
+    return f"{size(found.difference)} {more} (95 % interval: {low} to {high}){share}{doubt}"
+
+
+def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
+    """All that the answer was made of, so that it can be traced and repeated."""
+    from dataclasses import asdict
+
+    from endive import __version__
+    from endive.pipeline.tuning_study import ICEBERG, TODAY
+    from endive.runs.identity import code_version
+    from endive.utils import get_git_sha
+
+    best = found.best
+    return {
+        "answer": in_words(question, found),
+        "for": _subject(question),
+        "subject_to": None if question.condition is None else question.condition.text,
+        "best": None if best is None else question.candidates[best].name,
+        "settings": None if best is None else dict(question.candidates[best].settings),
+        "clear": found.clear_over(TODAY),
+        "over_today": _advantage(found.advantages.get(TODAY)),
+        "over_iceberg": _advantage(found.advantages.get(ICEBERG)),
+        "last_comparison": [_final(question, found, candidate, plan, evaluate) for candidate in found.finals],
+        "candidates": [_tried(question, found, candidate) for candidate in range(len(question.candidates))],
+        "plan": asdict(plan),
+        "endive_version": __version__,
+        "code_version": code_version(),
+        "git_commit": get_git_sha(),
+        "source": question.source,
+        "overrides": dict(question.overrides),
+        "configuration": question.tree,
+    }
+
+
+def _advantage(found: Advantage | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    size, width = (None, None) if found.difference is None else (found.difference.difference, found.difference.half_width)
+    ends = {} if size is None or width is None else {"low": size - width, "high": size + width}
+    return {
+        "clear": found.clear,
+        "advantage": size,
+        "low": ends.get("low"),
+        "high": ends.get("high"),
+        "wins": found.wins,
+        "losses": found.losses,
+        "seeds": found.seeds,
+    }
+
+
+def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
+    from endive.analysis.over_seeds import estimate_metric
+
+    objective, measured = question.objective, found.finals[candidate]
+    runs = evaluate.runs(candidate, plan.fresh)
+    rows = [run.of(objective.workload_class, objective.operation) for run in runs]
+    estimate = estimate_metric(rows, objective.metric)
+    ends = {} if estimate is None else {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
+    return {
+        "name": question.candidates[candidate].name,
+        "settings": settings_in_words(question, candidate),
+        **{
+            name: value if (value := ends.get(name)) is not None and math.isfinite(value) else None
+            for name in ("mean", "low", "high")
+        },
+        "kind": None if estimate is None else estimate.kind,
+        "condition": measured.allowed if question.condition is not None else None,
+        "seeds": {str(run.seed): row.get(objective.metric) for run, row in zip(runs, rows, strict=True)},
+        "over": _advantage(found.advantages.get(candidate)),
+    }
+
+
+def _tried(question: TuningQuestion, found: Tuned, candidate: int) -> dict[str, Any]:
+    from endive.config import compute_experiment_hash
+
+    each, measured = question.candidates[candidate], found.chosen_by[candidate]
+    return {
+        "name": each.name,
+        "settings": dict(each.settings),
+        "experiment": compute_experiment_hash(each.document),
+        "rounds": found.last_round[candidate],
+        "seeds": len(measured.costs),
+        "outcome": _cost(question, measured),
+    }
+
+
+def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) -> None:
+    from endive.analysis.thresholds import shown
+
+    metric = question.objective.metric
+    rows = []
+    for each in record["last_comparison"]:
+        number = {"never": "never", "bound": f"> {shown(metric, each['low'])}"}.get(each["kind"], shown(metric, each["mean"]))
+        ends = (shown(metric, each["low"]), shown(metric, each["high"])) if each["kind"] == "number" else ("-", "-")
+        condition = [] if question.condition is None else [{"holds": "yes", "fails": "no"}.get(each["condition"], "open")]
+        rows.append((each["name"], number, *ends, *condition, each["settings"]))
+    condition = [] if question.condition is None else [question.condition.text]
+    output.table("", ("", _subject(question), "95 % low", "high", *condition, "settings"), rows)

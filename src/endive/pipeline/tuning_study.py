@@ -1,0 +1,206 @@
+"""The question of ``endive tune``, checked before anything is run, and the costs of its candidates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from endive.analysis.over_seeds import SHARES, at_least, at_most
+from endive.analysis.paired import least_rate_width, least_share_width, more_is_better
+from endive.analysis.run_metrics import ALL, RATES
+from endive.analysis.thresholds import Condition, Subject, parse_condition, parse_subject
+from endive.analysis.tuning import Cost, Dimension, Measured, design
+from endive.analysis.windows import Window, common_window
+from endive.config import ConfigError, Document, Problem, compute_experiment_hash
+from endive.config.aliases import ICEBERG_RETRY
+from endive.config.durations import plain_value
+from endive.config.errors import nearest
+from endive.config.load import check_document, parse_assignment, read_toml
+from endive.config.resolve import resolve_classes
+from endive.pipeline.frontier_study import estimate_of
+from endive.pipeline.replications import WINDOW_SEEDS, Replications, RunMetrics
+from endive.transaction import OPERATIONS
+
+Tree = dict[str, Any]
+TODAY, ICEBERG = 0, 1
+"""The numbers of the candidates that the best is compared with."""
+RETRY_SETTINGS = (
+    Dimension("retry", 2, 64, whole=True),
+    Dimension("retry_backoff.base_ms", 1.0, 5_000.0),
+    Dimension("retry_backoff.multiplier", 1.0, 4.0),
+    Dimension("retry_backoff.max_ms", 5_000.0, 60_000.0),
+    Dimension("retry_backoff.jitter", 0.0, 1.0),
+)
+"""What is searched of each class that is tuned: exponential backoff with proportional jitter."""
+_BACKOFF: Mapping[str, Any] = {"retry_backoff": {"enabled": True}}
+"""What a class that is tuned has before its own values, whatever backoff the file gives it."""
+_UNUSED_BY_SLOTS = ("base_ms", "multiplier", "jitter")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting: keys with their values, in the order in which they are set, and the configuration that they make."""
+
+    name: str
+    settings: Mapping[str, Any]
+    document: Document
+
+
+@dataclass(frozen=True)
+class TuningQuestion:
+    """A configuration, what is to be made better, the condition that must be kept, and the candidates."""
+
+    source: str
+    tree: Tree
+    overrides: Mapping[str, Any]
+    objective: Subject
+    condition: Condition | None
+    tuned: tuple[str, ...]
+    """The sections whose retry settings are searched."""
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def same_references(self) -> bool:
+        """Whether today's setting is Iceberg's defaults."""
+        today, iceberg = (compute_experiment_hash(self.candidates[each].document) for each in (TODAY, ICEBERG))
+        return today == iceberg
+
+
+def read_tuning(
+    path: Path, goal: str, subject_to: str | None, vary: Sequence[str], overrides: Mapping[str, Any], count: int, key: int
+) -> TuningQuestion:
+    """Read the question of a file and a command line. Raises ConfigError if anything is wrong with it or with a candidate."""
+    objective = parse_subject(goal, RATES, "--for")
+    if more_is_better(objective.metric) is None:
+        raise ConfigError("--for", [Problem("", f"{objective.metric} is neither good nor bad in itself; take another metric")])
+    condition = None if subject_to is None else parse_condition(subject_to, RATES, "--subject-to")
+    tree = read_toml(path)
+
+    def document(settings: Mapping[str, Any]) -> Document:
+        return check_document(tree, str(path), path.parent, {**overrides, **settings})
+
+    today = document({})
+    names = [each.name for each in resolve_classes(today)]
+    for source, asked in (("--for", objective), ("--subject-to", condition)):
+        if asked is not None:
+            _check_known(source, asked.workload_class, names, "class")
+            _check_known(source, asked.operation, list(OPERATIONS), "operation")
+    tuned = (
+        tuple(f"workload.{name}" for name in names if objective.workload_class in (ALL, name))
+        if today.workload
+        else ("transaction",)
+    )
+    own = [_dimension(text, lambda settings: document({**_everywhere(tuned, _BACKOFF), **settings})) for text in vary]
+    given = {each.name for each in own}
+    retry = [each for each in RETRY_SETTINGS if not all(f"{section}.{each.name}" in given for section in tuned)]
+    points = design([*retry, *own], count, key)
+    settings = [{}, _everywhere(tuned, ICEBERG_RETRY), *(_settings(tuned, retry, point) for point in points)]
+    labels = ["today", "Iceberg's defaults", *(f"candidate {number}" for number in range(1, count + 1))]
+    candidates: dict[str, Candidate] = {}
+    for place, (label, each) in enumerate(zip(labels, settings, strict=True)):
+        made = document(each)
+        identity = compute_experiment_hash(made) if place > ICEBERG else label
+        if identity not in candidates:
+            candidates[identity] = Candidate(label, each, made)
+    return TuningQuestion(str(path), tree, overrides, objective, condition, tuned, tuple(candidates.values()))
+
+
+def _check_known(source: str, name: str, known: Sequence[str], what: str) -> None:
+    if name not in (ALL, *known):
+        raise ConfigError(source, [Problem("", f"there is no {what} {name!r}; {nearest(name, known)}")])
+
+
+def _everywhere(tuned: Sequence[str], values: Mapping[str, Any]) -> Tree:
+    return {f"{section}.{name}": value for section in tuned for name, value in values.items()}
+
+
+def _settings(tuned: Sequence[str], retry: Sequence[Dimension], point: Mapping[str, Any]) -> Tree:
+    """The keys of a candidate: a backoff of its own for each class that is tuned, and the others."""
+    searched = {each.name for each in retry}
+    settings = _everywhere(tuned, _BACKOFF)
+    settings |= _everywhere(tuned, {name: value for name, value in point.items() if name in searched})
+    settings |= {name: value for name, value in point.items() if name not in searched}
+    for section in tuned:
+        if settings.get(f"{section}.retry_backoff.kind") == "slots":
+            for name in _UNUSED_BY_SLOTS:
+                settings.pop(f"{section}.retry_backoff.{name}", None)
+    return settings
+
+
+def _dimension(text: str, document: Callable[[Mapping[str, Any]], Document]) -> Dimension:
+    """A key and its values from ``KEY=LOW..HIGH`` or ``KEY=a,b,c``."""
+    key, equals, values = text.partition("=")
+    key = key.strip()
+    if not equals or not key or not values.strip():
+        raise ConfigError("--vary", [Problem("", f"{text!r} is not of the form KEY=LOW..HIGH or KEY=a,b,c")])
+    low, dots, high = values.partition("..")
+    if not dots:
+        choices = tuple(parse_assignment(f"{key}={value}")[1] for value in values.split(","))
+        for choice in choices:
+            document({key: choice})
+        return Dimension(key, choices=choices)
+    ends = [plain_value(key, parse_assignment(f"{key}={end}")[1]) for end in (low, high)]
+    if not all(isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end) for end in ends):
+        raise ConfigError("--vary", [Problem("", f"{text!r}: both ends of a range should be numbers, such as {key}=1..10")])
+    if not ends[0] < ends[1]:
+        raise ConfigError("--vary", [Problem("", f"{text!r}: {ends[0]:g} should be below {ends[1]:g}")])
+    for end in ends:
+        document({key: end})
+    try:
+        document({key: math.floor(ends[0]) + 0.5})
+        whole = False
+    except ConfigError:
+        whole = all(float(end).is_integer() for end in ends)
+    return Dimension(key, float(ends[0]), float(ends[1]), whole)
+
+
+class CostEvaluator:
+    """Measures candidates by running them, all with the same seeds and in one window."""
+
+    def __init__(self, question: TuningQuestion, replications: Replications) -> None:
+        self._question = question
+        self._replications = replications
+        references = [question.candidates[each].document for each in (TODAY, ICEBERG)]
+        try:
+            self.window: Window = common_window([replications.window(each, range(WINDOW_SEEDS)) for each in references])
+        except ValueError as error:
+            raise ConfigError("--warmup", [Problem("", f"there is no window that all have: {error}")]) from None
+        for each in references:
+            replications.measured(each, range(WINDOW_SEEDS), self.window)
+
+    def runs(self, candidate: int, seeds: Sequence[int]) -> tuple[RunMetrics, ...]:
+        """Return the metrics of a candidate; what is not there yet is run."""
+        return self._replications.measured(self._question.candidates[candidate].document, seeds, self.window)
+
+    def __call__(self, candidate: int, seeds: Sequence[int]) -> Measured:
+        """Measure a candidate with some seeds."""
+        runs = self.runs(candidate, seeds)
+        objective, condition = self._question.objective, self._question.condition
+        rows = [run.of(objective.workload_class, objective.operation) for run in runs]
+        costs = tuple(cost_of(row, objective.metric) for row in rows)
+        least = 0.0
+        if objective.metric in SHARES:
+            least = least_share_width(sum(row["transactions"] for row in rows))
+        elif objective.metric.endswith("_per_s"):
+            least = least_rate_width(self.window.length_ms / 1000.0 * len(rows))
+        if condition is None:
+            return Measured(costs, least_width=least)
+        found = estimate_of(runs, condition, 0.95)
+        if found is None:
+            return Measured(costs, "open", False, least)
+        return Measured(costs, condition.verdict(found.low, found.high), condition.holds(found.mean), least)
+
+
+def cost_of(row: Mapping[str, Any], metric: str) -> Cost:
+    """Return what a run cost: the metric, with its sign turned where more is better; from the least to the most that it may be."""
+    if metric == "success_rate" and row.get("success_low") is not None:
+        return Cost(-row["success_high"], -row["success_low"])
+    value = row.get(metric)
+    if value is not None:
+        cost = -float(value) if more_is_better(metric) else float(value)
+        return Cost(cost, cost)
+    low, high = row.get(at_least(metric)), row.get(at_most(metric))
+    return Cost(-math.inf if low is None else float(low), math.inf if high is None else float(high))

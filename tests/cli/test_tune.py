@@ -1,0 +1,220 @@
+"""``endive tune``, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endive.config.load import load_document
+from endive.runs.identity import compute_experiment_hash
+from tests.cli import files, invoke, strict
+
+CONFIG = """
+[simulation]
+duration_ms = 60_000
+engine = "reference"
+
+[storage]
+provider = "s3"
+
+[transaction]
+retry = 1
+runtime = { mean = 500, sigma = 0.5 }
+
+[workload.ingest]
+rate = 2
+operation = "fast_append"
+
+[workload.compaction]
+periodic = { interval_ms = 6_000 }
+operation = "validated_overwrite"
+"""
+QUESTION = ("--for", "success(ingest)", "--subject-to", "success(compaction) >= 20%", "--quick", "--candidates", "6")
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, str]:
+    """A search that was run once: its directory, what it printed, and what it said on the side."""
+    folder = tmp_path_factory.mktemp("tune")
+    (folder / "load.toml").write_text(CONFIG)
+    result = invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"), "--json")
+    assert result.exit_code == 0, result.output
+    return folder, strict(result.stdout), result.stderr
+
+
+def test_more_retries_are_better_than_one(asked: tuple[Path, Any, str]) -> None:
+    _, told, _ = asked
+    assert told["clear"]
+    assert told["settings"]["workload.ingest.retry"] > 1
+    assert 0.0 < told["over_today"]["low"] < told["over_today"]["advantage"] < told["over_today"]["high"]
+    assert told["answer"][0].startswith(f"Best for success_rate(ingest): {told['best']}: retry = ")
+    assert told["answer"][1].startswith("Over today's setting: ")
+    assert told["answer"][2].startswith("Over Iceberg's defaults: ")
+    assert "success(compaction) >= 20% " in told["answer"][-1]
+
+
+def test_only_the_class_of_the_goal_is_tuned(asked: tuple[Path, Any, str]) -> None:
+    _, told, _ = asked
+    keys = {key for each in told["candidates"] for key in each["settings"]}
+    assert {key.rpartition(".")[0] for key in keys} == {"workload.ingest", "workload.ingest.retry_backoff"}
+    assert told["candidates"][0]["settings"] == {}
+    assert told["candidates"][1]["settings"]["workload.ingest.retry"] == 4
+
+
+def test_the_settings_of_the_best_can_be_set(asked: tuple[Path, Any, str]) -> None:
+    folder, told, _ = asked
+    document = load_document(folder / "load.toml", told["settings"])
+    best = next(each for each in told["candidates"] if each["name"] == told["best"])
+    assert compute_experiment_hash(document) == best["experiment"]
+
+
+def test_the_advantage_is_that_of_paired_seeds_which_chose_nothing(asked: tuple[Path, Any, str]) -> None:
+    folder, told, _ = asked
+    last = {each["name"]: each for each in told["last_comparison"]}
+    assert {"today", "Iceberg's defaults", told["best"]} <= set(last)
+    best, today = (last[name]["seeds"] for name in (told["best"], "today"))
+    assert list(best) == list(today) == ["4", "5", "6", "7", "8", "9"]
+    experiment = next(each["experiment"] for each in told["candidates"] if each["name"] == told["best"])
+    middles = []
+    for name, each in ((experiment, best), (told["candidates"][0]["experiment"], today)):
+        kept = [json.loads((folder / "out/runs" / name / f"{seed}.json").read_text())["rows"] for seed in each]
+        ingest = [next(row for row in rows if (row["workload_class"], row["operation_type"]) == ("ingest", "all")) for rows in kept]
+        assert [row["success_rate"] for row in ingest] == list(each.values())
+        middles.append(sum((row["success_low"] + row["success_high"]) / 2 for row in ingest) / len(ingest))
+    assert told["over_today"]["advantage"] == pytest.approx(middles[0] - middles[1])
+
+
+def test_the_runs_are_announced_before_they_begin_and_not_exceeded(asked: tuple[Path, Any, str]) -> None:
+    _, told, said = asked
+    lines = said.splitlines()
+    assert lines[0].startswith(f"8 settings, {told['most_runs']} runs at most")
+    assert "round 1 of 2: 8 settings" in lines
+    assert 0 < told["runs"] <= told["most_runs"]
+
+
+def test_the_answer_is_written(asked: tuple[Path, Any, str]) -> None:
+    folder, told, _ = asked
+    assert {name for name in files(folder / "out") if not name.startswith("runs/")} == {"tune.json"}
+    assert json.loads((folder / "out/tune.json").read_text()) == {key: value for key, value in told.items() if key != "files"}
+    assert not any(name.endswith(".parquet") for name in files(folder))
+
+
+def test_a_rerun_runs_nothing_and_says_the_same(asked: tuple[Path, Any, str]) -> None:
+    folder, told, _ = asked
+    again = strict(invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"), "--json").stdout)
+    assert again["runs"] == 0
+    assert {**again, "runs": told["runs"], "seconds": told["seconds"]} == told
+
+
+def test_people_read_sentences_and_a_table(asked: tuple[Path, Any, str]) -> None:
+    folder, told, _ = asked
+    text = invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out")).stdout
+    assert text.startswith("\n".join(told["answer"]))
+    assert "\ntoday " in text
+    assert "\nIceberg's defaults " in text
+    assert " percentage points more (95 % interval: " in text
+
+
+def test_another_place_to_begin_makes_other_candidates(asked: tuple[Path, Any, str]) -> None:
+    folder, told, _ = asked
+    call = (
+        "tune",
+        str(folder / "load.toml"),
+        *QUESTION[:-1],
+        "1",
+        "--seed",
+        "7",
+        "--seeds",
+        "2",
+        "-o",
+        str(folder / "other"),
+        "--json",
+    )
+    other = strict(invoke(*call).stdout)
+    same, different = ([each["candidates"][place]["settings"] for each in (told, other)] for place in (1, 2))
+    assert same[0] == same[1]
+    assert different[0] != different[1]
+
+
+def test_where_retries_change_nothing_there_is_no_winner(tmp_path: Path) -> None:
+    """Arrivals so far apart that nobody ever meets: all settings are equal."""
+    (tmp_path / "calm.toml").write_text(CONFIG.partition("[workload.compaction]")[0].replace("rate = 2", "rate = 0.05"))
+    call = (
+        "tune",
+        str(tmp_path / "calm.toml"),
+        "--for",
+        "p50",
+        "--quick",
+        "--candidates",
+        "3",
+        "-o",
+        str(tmp_path / "out"),
+        "--json",
+    )
+    told = strict(invoke(*call).stdout)
+    assert not told["clear"]
+    assert told["answer"][0].startswith("No clear winner")
+
+
+def test_keys_with_ranges_and_choices_are_searched_too(tmp_path: Path) -> None:
+    (tmp_path / "load.toml").write_text(CONFIG)
+    ranges = ("--vary", "workload.ingest.retry=5..9", "--vary", "storage.provider=s3,s3x")
+    extra = ("--vary", "workload.ingest.retry_backoff.max_ms=2s..4s")
+    base = (
+        "tune",
+        str(tmp_path / "load.toml"),
+        "--for",
+        "success",
+        "--quick",
+        "--seeds",
+        "2",
+        "-o",
+        str(tmp_path / "out"),
+        "--json",
+    )
+    told = strict(invoke(*base, *ranges, *extra, "--candidates", "4").stdout)
+    searched = [each["settings"] for each in told["candidates"][2:]]
+    assert all(5 <= each["workload.ingest.retry"] <= 9 for each in searched)
+    assert all(isinstance(each["workload.ingest.retry"], int) for each in searched)
+    assert {each["storage.provider"] for each in searched} == {"s3", "s3x"}
+    assert all(2000.0 <= each["workload.ingest.retry_backoff.max_ms"] <= 4000.0 for each in searched)
+    assert all(each["workload.compaction.retry_backoff.max_ms"] >= 5000.0 for each in searched)
+
+
+def test_kinds_of_backoff_can_be_searched(tmp_path: Path) -> None:
+    (tmp_path / "load.toml").write_text(CONFIG)
+    kinds = ("--vary", "workload.ingest.retry_backoff.kind=exponential,slots,aimd", "--candidates", "6", "--seeds", "2")
+    call = ("tune", str(tmp_path / "load.toml"), "--for", "p50(ingest)", "--quick", *kinds, "-o", str(tmp_path / "out"), "--json")
+    told = strict(invoke(*call).stdout)
+    found = {each["settings"]["workload.ingest.retry_backoff.kind"]: set(each["settings"]) for each in told["candidates"][2:]}
+    assert set(found) == {"exponential", "slots", "aimd"}
+    assert "workload.ingest.retry_backoff.base_ms" not in found["slots"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--for", "success(ingst)"), "there is no class 'ingst'; did you mean 'ingest'?"),
+        (("--for", "sucess"), "The metrics are"),
+        (("--for", "success < 5%"), "cannot be read; it should be METRIC"),
+        (("--for", "overhead"), "overhead is neither good nor bad in itself"),
+        (("--subject-to", "success(compactin) > 5%"), "there is no class 'compactin'; did you mean 'compaction'?"),
+        (("--subject-to", "success"), "a condition is METRIC"),
+        (("--vary", "workload.ingest.retry"), "is not of the form KEY=LOW..HIGH or KEY=a,b,c"),
+        (("--vary", "workload.ingest.retry=9..3"), "9 should be below 3"),
+        (("--vary", "workload.ingest.retry=few..many"), "both ends of a range should be numbers"),
+        (("--vary", "workload.ingest.rtry=1..3"), "did you mean 'retry'?"),
+        (("--vary", "storage.provider=s3,s4"), "storage.provider"),
+        (("--warmup", "70000"), "leave nothing of the run"),
+        (("--set", "storage.provider=s4"), "storage.provider"),
+    ],
+)
+def test_wrong_calls_end_with_2_and_write_nothing(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    (tmp_path / "load.toml").write_text(CONFIG)
+    result = invoke("tune", str(tmp_path / "load.toml"), *QUESTION, *arguments, "-o", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert files(tmp_path) == {"load.toml"}
