@@ -140,12 +140,14 @@ class Plan:
     rounds: tuple[int, ...] = (2, 4, 8)
     kept_one_in: int = 3
     final_seeds: int = 10
+    fewest_left: int = 3
+    """So many candidates are kept in any case, but for those that are surely worse than the leader."""
 
     def sizes(self, candidates: int) -> list[int]:
         """Return how many candidates are in each round, at most, and how many are left after the last."""
         sizes = [candidates]
         for _ in self.rounds:
-            sizes.append(math.ceil(sizes[-1] / self.kept_one_in))
+            sizes.append(min(sizes[-1], max(math.ceil(sizes[-1] / self.kept_one_in), self.fewest_left)))
         return sizes
 
     def most_runs(self, candidates: int, references: int) -> int:

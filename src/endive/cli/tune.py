@@ -200,8 +200,8 @@ def advantage_in_words(question: TuningQuestion, advantage: Advantage, other: Me
     from endive.analysis.paired import more_is_better
     from endive.analysis.thresholds import kind_of, shown
 
-    def size(value: float) -> str:
-        return f"{100.0 * value:.3g} percentage points" if kind_of(metric) == "share" else shown(metric, value)
+    def size(value: float, unit: str = "") -> str:
+        return f"{100.0 * value:.3g}{unit}" if kind_of(metric) == "share" else shown(metric, value)
 
     metric, found = question.objective.metric, advantage.difference
     if found is None:
@@ -209,13 +209,13 @@ def advantage_in_words(question: TuningQuestion, advantage: Advantage, other: Me
         verdict = "better" if advantage.clear else "no clear difference"
         reach = f"; the other never gets there in {never} of them" if never else ""
         return f"{verdict}: better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}{reach}"
-    more = "more" if more_is_better(metric) else "less"
+    more, points = "more" if more_is_better(metric) else "less", " percentage points"
     share = "" if found.b <= 0.0 else f", {100.0 * found.difference / found.b:.3g} % of it"
     if found.half_width is None:
-        return f"{size(found.difference)} {more} in each of {found.n_a} seeds{share}"
+        return f"{size(found.difference, points)} {more} in each of {found.n_a} seeds{share}"
     low, high = (size(found.difference + sign * found.half_width) for sign in (-1.0, 1.0))
     doubt = "" if found.told else "; the interval contains 0"
-    return f"{size(found.difference)} {more} (95 % interval: {low} to {high}){share}{doubt}"
+    return f"{size(found.difference, points)} {more} (95 % interval: {low} to {high}){share}{doubt}"
 
 
 def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
