@@ -132,7 +132,20 @@ def iceberg_settings(draw: st.DrawFn) -> Tree:
 
 
 @st.composite
-def commit_settings(draw: st.DrawFn, most_tables: int, path: str, real_paths: bool) -> Tree:
+def backoffs(draw: st.DrawFn, clients: bool) -> Tree:
+    """Waits of all kinds, or only the usual one."""
+    if not clients:
+        return {"enabled": True, "base_ms": 5.0, "jitter": draw(st.sampled_from([0.0, 0.5]))}
+    kind = draw(st.sampled_from(["exponential", "exponential", "slots", "aimd"]))
+    section: Tree = {"enabled": True, "kind": kind}
+    if kind == "slots":
+        return section | {"max_ms": draw(st.sampled_from([5.0, 100.0]))}
+    words = [] if kind == "aimd" else ["full", "equal", "decorrelated"]
+    return section | {"base_ms": 5.0, "max_ms": 60.0, "jitter": draw(st.sampled_from([0.0, 0.5, *words]))}
+
+
+@st.composite
+def commit_settings(draw: st.DrawFn, most_tables: int, path: str, real_paths: bool, clients: Tree | None = None) -> Tree:
     """What transactions and classes may both say. Where classes are on Iceberg's paths, what does not exist there is left out."""
     section: Tree = {
         "retry": draw(st.integers(0, 6)),
@@ -145,6 +158,10 @@ def commit_settings(draw: st.DrawFn, most_tables: int, path: str, real_paths: bo
         section["manifests_per_concurrent_commit"] = draw(st.sampled_from([0.0, 1.5, 3.0]))
     if path != "endive":
         section |= draw(iceberg_settings())
+    if clients is not None and draw(st.booleans()):
+        section["client_ms_per_access"] = draw(st.just(1.5) | distributions(2.0))
+    if clients is not None and not clients["table_metadata_inlined"]:
+        section["table_handle"] = draw(st.sampled_from(["loaded", "kept"]))
     if draw(st.booleans()):
         section["isolation"] = draw(st.sampled_from(["none", "snapshot", "serializable"]))
     if draw(st.booleans()):
@@ -167,7 +184,7 @@ def commit_settings(draw: st.DrawFn, most_tables: int, path: str, real_paths: bo
     if draw(st.booleans()):
         section["total_timeout_ms"] = draw(st.sampled_from([10.0, 100.0]))
     if draw(st.booleans()):
-        section["retry_backoff"] = {"enabled": True, "base_ms": 5.0, "jitter": draw(st.sampled_from([0.0, 0.5]))}
+        section["retry_backoff"] = draw(backoffs(clients is not None))
         if draw(st.booleans()):
             section["retry_policy"] = "iceberg"
     return section
@@ -246,7 +263,8 @@ def documents(draw: st.DrawFn) -> Tree:
     path = draw(st.sampled_from(["endive", "iceberg", "pyiceberg"]))
     mixed = draw(st.booleans())
     real_paths = mixed or path != "endive"
-    transaction = draw(commit_settings(largest_group, path, real_paths))
+    clients = catalog if draw(st.integers(0, 2)) == 0 else None
+    transaction = draw(commit_settings(largest_group, path, real_paths, clients))
     transaction["commit_path"] = path
     if not real_paths and draw(st.booleans()):
         transaction["manifest_list_mode"] = "append"
@@ -263,7 +281,7 @@ def documents(draw: st.DrawFn) -> Tree:
     }
     if draw(st.booleans()):
         names = draw(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True))
-        document["workload"] = {name: draw(_classes(catalog, path, mixed)) for name in names}
+        document["workload"] = {name: draw(_classes(catalog, path, mixed, clients)) for name in names}
         if all(_says_operations(cls) for cls in document["workload"].values()):
             del transaction["operation_types"]
     else:
@@ -279,11 +297,11 @@ def _says_operations(cls: Tree) -> bool:
 
 
 @st.composite
-def _classes(draw: st.DrawFn, catalog: Tree, path: str, mixed: bool) -> Tree:
+def _classes(draw: st.DrawFn, catalog: Tree, path: str, mixed: bool, clients: Tree | None) -> Tree:
     own = draw(st.sampled_from(["endive", "iceberg", "pyiceberg"])) if mixed else path
     section: Tree = draw(arrivals(catalog, "pyiceberg" if "pyiceberg" in (own, path) else own))
     if draw(st.booleans()):
-        section |= draw(commit_settings(1, own, mixed or own != "endive"))
+        section |= draw(commit_settings(1, own, mixed or own != "endive", clients))
         section["commit_path"] = own
     if "operation_types" not in section and draw(st.booleans()):
         section["operation"] = draw(st.sampled_from(["fast_append", "validated_overwrite", "merge_append"]))

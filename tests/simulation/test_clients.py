@@ -1,4 +1,4 @@
-"""Clients: how they wait, what they keep, and the time that they compute themselves."""
+"""Clients: how they wait, what they keep, and the time that they compute themselves. Both engines run each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from endive.simulation.compiled.lower import NotLowerableError, check_lowerable
 from endive.simulation.reference import ReferenceEngine
 from tests.config import problems
-from tests.simulation.runs import Engine, config_of, frame_of
+from tests.simulation.runs import ENGINES, Engine, frame_of
+from tests.simulation.test_engines_agree import assert_engines_agree
 
 Tree = dict[str, Any]
-reference = pytest.mark.parametrize("engine", [ReferenceEngine])
+both_engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 def run_of(transaction: Tree, clients: int = 6, path: str = "endive", **catalog: Any) -> Tree:
@@ -41,27 +41,27 @@ def backoff(**keys: Any) -> Tree:
 
 
 class TestBackoff:
-    @reference
+    @both_engines
     def test_decorrelated_waits_are_at_least_the_base(self, engine: Engine) -> None:
         rows = frame_of(engine, run_of(backoff(jitter="decorrelated", base_ms=20, multiplier=3, max_ms=200)))
         lost = rows[(rows["n_retries"] > 0) & (rows["status"] != "in_flight")]
         assert (lost["t_backoff"] >= 20.0 * lost["n_retries"]).all()
         assert (lost["t_backoff"] <= 200.0 * lost["n_retries"]).all()
 
-    @reference
+    @both_engines
     def test_slots_are_as_long_as_the_first_attempt(self, engine: Engine) -> None:
         rows = frame_of(engine, run_of(backoff(kind="slots")))
         once = rows[(rows["n_retries"] == 1) & (rows["status"] == "committed")]
         assert set(np.round(once["t_backoff"] / 40.0, 6)) <= {0.0, 1.0, 2.0, 3.0}  # list read, manifest, list, commit: 40 ms
         assert len(set(once["t_backoff"])) > 1
 
-    @reference
+    @both_engines
     def test_aimd_is_kept_from_one_transaction_to_the_next(self, engine: Engine) -> None:
         rows = frame_of(engine, run_of(backoff(kind="aimd", base_ms=10, jitter=0.5, max_ms=10_000)))
         once = rows[(rows["n_retries"] == 1) & (rows["status"] == "committed")]
         assert once["t_backoff"].max() > 15.0  # the first wait of a transaction is longer than the base: it was remembered
 
-    @reference
+    @both_engines
     def test_spreading_waits_raises_the_share_of_commits(self, engine: Engine) -> None:
         def success(keys: Tree) -> float:
             rows = frame_of(engine, run_of(keys, clients=10))
@@ -73,7 +73,7 @@ class TestBackoff:
 
 
 class TestKeptHandle:
-    @reference
+    @both_engines
     @pytest.mark.parametrize("path", ["endive", "iceberg", "pyiceberg"])
     def test_a_writer_alone_loads_its_table_once(self, engine: Engine, path: str) -> None:
         def rows(handle: str) -> Any:
@@ -85,11 +85,24 @@ class TestKeptHandle:
         assert set(kept["metadata_reads"].iloc[1:-1]) == {loaded["metadata_reads"].iloc[0] - 1}
         assert len(kept) > len(loaded)
 
-    @reference
+    @both_engines
     def test_what_others_commit_is_read_again(self, engine: Engine) -> None:
         tree = run_of({"table_handle": "kept"}, clients=3, table_metadata_inlined=False)
         rows = frame_of(engine, tree)
         assert {0, 1} <= set(rows["metadata_reads"])
+
+    def test_a_commit_is_known_even_if_what_follows_it_fails(self) -> None:
+        def fixed(value: float) -> Tree:
+            return {"distribution": "fixed", "value": value}
+
+        tree = run_of({"table_handle": "kept"} | backoff(kind="aimd", base_ms=5), clients=4, path="iceberg")
+        tree["simulation"]["duration_ms"] = 5_000.0
+        times = {"network": fixed(1.0), "load": fixed(8.0), "commit": fixed(12.0), "check": fixed(2.0)}
+        limits = {"workers": 1, "queue_limit": 1, "retry_after_ms": 5.0, "max_resends": 0}
+        tree["catalog"] = {"type": "service", "table_metadata_inlined": False, **times, **limits}
+        rows = frame_of(ReferenceEngine, tree)
+        assert rows.loc[rows["status"] == "aborted", "installs"].sum() > 0
+        assert_engines_agree(tree)
 
     def test_it_needs_metadata_that_lies_apart(self) -> None:
         message = problems('[transaction]\ntable_handle = "kept"')["transaction.table_handle"]
@@ -97,7 +110,7 @@ class TestKeptHandle:
 
 
 class TestClientTime:
-    @reference
+    @both_engines
     @pytest.mark.parametrize("path", ["endive", "iceberg", "pyiceberg"])
     def test_each_access_takes_so_much_longer(self, engine: Engine, path: str) -> None:
         def rows(time: Any) -> Any:
@@ -108,7 +121,7 @@ class TestClientTime:
         assert list(computing["event_count"]) == list(without["event_count"])
         assert list(computing["total_latency"]) == pytest.approx(list(without["total_latency"] + 9.0 * accesses))
 
-    @reference
+    @both_engines
     def test_a_distribution_is_drawn(self, engine: Engine) -> None:
         tree = run_of({"client_ms_per_access": {"mean": 9.0, "sigma": 0.5}}, clients=1)
         assert frame_of(engine, tree)["total_latency"].nunique() > 50
@@ -127,11 +140,3 @@ class TestClientTime:
 def test_what_is_wrong_with_backoff_is_said(keys: str, message: str) -> None:
     found = problems(f"[transaction.retry_backoff]\nenabled = true\n{keys}")
     assert any(message in each for each in found.values()), found
-
-
-@pytest.mark.parametrize(
-    "transaction", [backoff(kind="slots"), backoff(jitter="full"), {"client_ms_per_access": 9.0}, {"table_handle": "kept"}]
-)
-def test_the_compiled_engine_refuses_what_it_does_not_know(transaction: Tree) -> None:
-    with pytest.raises(NotLowerableError, match="reference engine"):
-        check_lowerable(config_of(run_of(transaction, table_metadata_inlined="table_handle" not in transaction)))

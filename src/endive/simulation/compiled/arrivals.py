@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from endive.arithmetic.backoff import AIMD, state_after_commit_ms
 from endive.arithmetic.costs import fractional_count, pick, scheduled_delay_ms
 from endive.arithmetic.draws import derive, keyed_uniform
 from endive.randomness import Purpose
 from endive.simulation.compiled.draws import uniform_at, value
+from endive.simulation.compiled.features import HAS_CLIENTS
 from endive.simulation.compiled.jit import inlined, jit, word
 from endive.simulation.compiled.layout import (
+    COMMITTED,
     EXECUTING,
     NO_REASON,
     NUM_COUNTS,
@@ -22,9 +25,12 @@ from endive.simulation.compiled.layout import (
 )
 from endive.simulation.compiled.memory import (
     candidate_at,
+    class_at,
     floats_at,
     integers_at,
+    known_version_at,
     partition_at,
+    source_at,
     submission_at,
     table_at,
     touched_at,
@@ -70,6 +76,9 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     txn.catalog_index = 0
     txn.conflict_index = 0
     txn.backoff_index = 0
+    if HAS_CLIENTS:
+        txn.client_index = 0
+        txn.backoff_state_ms = source.backoff_state_ms if cls.backoff_kind == AIMD else cls.backoff_base_ms
     txn.operation = _operation(cls, key)
     txn.runtime_ms = value(run, cls.runtime, uniform_at(key, _RUNTIME, 0))
     _choose_tables(run, txn, slot, cls)
@@ -84,7 +93,33 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     elif cls.partitions_per_txn >= 0.0:
         txn.tracks_partitions = 1
         _choose_partitions(run, txn, slot, cls)
+    if HAS_CLIENTS and cls.keeps_handles:
+        for t in range(txn.read):
+            mine = touched_at(run, slot, t)
+            mine.known_version = known_version_at(run, txn.source, mine.table).value
     _clear(txn)
+
+
+@jit
+def know_written(run: Any, txn: Any, slot: int) -> None:
+    """The writer knows the versions that it has just committed."""
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        mine.known_version = mine.version + 1
+
+
+@jit
+def learn(run: Any, txn: Any, slot: int) -> None:
+    """Keep for the writer what a transaction that has ended found out."""
+    cls = class_at(run, txn.cls)
+    if cls.keeps_handles:
+        for t in range(txn.read):
+            mine = touched_at(run, slot, t)
+            known_version_at(run, txn.source, mine.table).value = mine.known_version
+    if cls.backoff_kind == AIMD:
+        source, state = source_at(run, txn.source), txn.backoff_state_ms
+        committed = txn.status == COMMITTED
+        source.backoff_state_ms = state_after_commit_ms(state, cls.backoff_base_ms) if committed else state
 
 
 @jit

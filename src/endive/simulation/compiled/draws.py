@@ -12,6 +12,7 @@ from endive.simulation.compiled.memory import floats_at
 
 _CONFLICT = int(Purpose.CONFLICT)
 _BACKOFF = int(Purpose.BACKOFF)
+_CLIENT = int(Purpose.CLIENT)
 
 
 @jit
@@ -86,3 +87,13 @@ def convoy_ms(run: Any, txn: Any, table: int, batches: int) -> float:
         batches >>= 1
         level += 1
     return total
+
+
+@jit
+def client_ms(run: Any, txn: Any, cls: Any) -> float:
+    """How long the client computes for one access."""
+    if not cls.computes:
+        return 0.0
+    u = uniform_at(txn.key, _CLIENT, txn.client_index)
+    txn.client_index += 1
+    return value(run, cls.client_time, u)

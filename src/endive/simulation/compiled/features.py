@@ -32,6 +32,8 @@ HAS_FAILURES = True
 """Requests, answers or clients fail."""
 HAS_LIST_APPENDS = True
 """Manifest lists are appended to (ML+)."""
+HAS_CLIENTS = True
+"""Some class has clients that compute, keep table handles, or back off in another way than exponentially by a share."""
 
 
 @dataclass(frozen=True, order=True)
@@ -48,6 +50,7 @@ class Features:
     limits: bool = False
     failures: bool = False
     list_appends: bool = False
+    clients: bool = False
 
     @property
     def name(self) -> str:

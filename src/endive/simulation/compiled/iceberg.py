@@ -30,7 +30,7 @@ from endive.simulation.compiled.layout import (
     PER_ATTEMPT_IO,
 )
 from endive.simulation.compiled.memory import class_at, floats_at, table_at, touched_at, traits_at
-from endive.simulation.compiled.steps import step
+from endive.simulation.compiled.steps import access_step
 
 NOT_SIZED = -math.inf
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
@@ -73,7 +73,7 @@ def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size
         latency = sized_latency(run, parameters, first, largest_storage_uniform(txn, batch))
         if HAS_FAILURES:
             latency += resends_ms(txn, class_at(run, txn.cls).request_error, batch, latency)
-        if not step(run, txn, component, latency):
+        if not access_step(run, txn, component, latency):
             return False
         txn.counts[kind] += batch
         count -= batch

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms, status_check_wait_ms, store_resend_wait_ms
-from endive.simulation.compiled.arrivals import next_delay_ms, submit
+from endive.simulation.compiled.arrivals import know_written, learn, next_delay_ms, submit
 from endive.simulation.compiled.commits import (
     append_record,
     append_to_list,
@@ -22,10 +22,11 @@ from endive.simulation.compiled.commits import (
     snapshots_behind,
     take_snapshot,
 )
-from endive.simulation.compiled.draws import catalog_uniform, storage_uniform, value
+from endive.simulation.compiled.draws import catalog_uniform, client_ms, storage_uniform, value
 from endive.simulation.compiled.failures import fails, resends_ms
 from endive.simulation.compiled.features import (
     HAS_CAS,
+    HAS_CLIENTS,
     HAS_ENDIVE,
     HAS_FAILURES,
     HAS_FILES,
@@ -374,6 +375,10 @@ def _end_read(run: Any, txn: Any) -> bool:
     if rest > 0.0:
         now += rest
         elapsed += rest
+    if HAS_CLIENTS:
+        computing = client_ms(run, txn, class_at(run, txn.cls))
+        now += computing
+        elapsed += computing
     if now >= run.end_ms:
         return False
     txn.now_ms = now
@@ -389,7 +394,7 @@ def _start(run: Any, txn: Any, slot: int) -> None:
     take_snapshot(run, txn, slot)
     if HAS_FILES:
         take_handles(run, txn, slot)
-    if not _end_read(run, txn) or not read_tables(run, txn, cls):
+    if not _end_read(run, txn) or not read_tables(run, txn, slot, cls):
         return
     if txn.operation == READ_ONLY:
         txn.status = COMMITTED
@@ -580,11 +585,17 @@ def _list_append_effect(run: Any, txn: Any, slot: int) -> None:
     landed = append_to_list(run, mine, class_at(run, txn.cls).entry_bytes)
     read_list_end(run, mine)
     rest = (txn.success_ms if landed else failed_answer_ms(txn.effect_ms, txn.failure_ms)) - txn.effect_ms
+    now, elapsed = txn.now_ms, txn.effect_ms + rest
     if rest > 0.0:
-        if txn.now_ms + rest >= run.end_ms:
-            return
-        txn.now_ms += rest
-    txn.times[PER_ATTEMPT_IO] += txn.effect_ms + rest
+        now += rest
+    if HAS_CLIENTS:
+        computing = client_ms(run, txn, class_at(run, txn.cls))
+        now += computing
+        elapsed += computing
+    if now >= run.end_ms:
+        return
+    txn.now_ms = now
+    txn.times[PER_ATTEMPT_IO] += elapsed
     txn.event_count += 1
     txn.counts[LIST_APPENDS] += 1
     if landed:
@@ -728,9 +739,20 @@ def _discovered(run: Any, txn: Any, slot: int) -> None:
         _end_commit(run, txn, slot, txn.applied == 1, effect_at)
 
 
+@inlined
+def _compute_after_commit(run: Any, txn: Any) -> bool:
+    """Let the client compute when a commit was answered; says whether it was done before the end."""
+    computing = client_ms(run, txn, class_at(run, txn.cls))
+    txn.now_ms += computing
+    txn.elapsed_ms += computing
+    return txn.now_ms < run.end_ms  # type: ignore[no-any-return]
+
+
 @jit
 def _end_commit(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
     """A commit is answered, unless the answer is lost."""
+    if HAS_CLIENTS and not _compute_after_commit(run, txn):
+        return
     txn.times[CATALOG_COMMIT] += txn.elapsed_ms
     txn.event_count += txn.round_trips
     if HAS_FAILURES:
@@ -794,6 +816,8 @@ def _wait_for_errors(run: Any, txn: Any, component: int) -> bool:
 def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
     """The outcome of an attempt is known: done, give up, or wait and read the catalog again."""
     cls = class_at(run, txn.cls)
+    if HAS_CLIENTS and success and cls.keeps_handles:
+        know_written(run, txn, slot)
     if HAS_LIMITS and not success and txn.final_reason != NO_REASON:
         if _clean_up(run, txn, slot):
             _abort(run, txn, slot, txn.final_reason)
@@ -871,6 +895,8 @@ def _finish(run: Any, txn: Any, slot: int) -> None:
     for t in range(txn.written):
         row_table_at(run, row, t).value = touched_at(run, slot, t).table
     run.rows_used += 1
+    if HAS_CLIENTS:
+        learn(run, txn, slot)
     source_id = txn.source
     txn.txn_id = -1
     txn.next_free = run.free_head

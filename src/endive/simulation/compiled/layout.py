@@ -114,6 +114,7 @@ RUN = np.dtype(
         ("submissions", "i8"),
         ("traced_partitions", "i8"),
         ("requests", "i8"),
+        ("known_versions", "i8"),
         ("slots", "i8"),
         ("row_capacity", "i8"),
         ("row_stride", "i8"),
@@ -261,10 +262,24 @@ CLASS = np.dtype(
         ("status_checks", "i8"),
         ("check_min_wait_ms", "f8"),
         ("check_max_wait_ms", "f8"),
+        ("backoff_kind", "i8"),
+        ("keeps_handles", "i8"),
+        ("computes", "i8"),
+        ("client_time", "f8", (4,)),
     ]
 )
 
-SOURCE = np.dtype([("cls", "i8"), ("key", "u8"), ("ordinal", "i8"), ("client", "i8"), ("first_ms", "f8"), ("end_ms", "f8")])
+SOURCE = np.dtype(
+    [
+        ("cls", "i8"),
+        ("key", "u8"),
+        ("ordinal", "i8"),
+        ("client", "i8"),
+        ("first_ms", "f8"),
+        ("end_ms", "f8"),
+        ("backoff_state_ms", "f8"),
+    ]
+)
 
 SUBMISSION = np.dtype(
     [("time_ms", "f8"), ("operation", "i8"), ("runtime_ms", "f8"), ("table", "i8"), ("first_partition", "i8"), ("partitions", "i8")]
@@ -338,6 +353,8 @@ TXN = np.dtype(
         ("took_effect", "i8"),
         ("status_checks", "i8"),
         ("final_reason", "i8"),
+        ("client_index", "i8"),
+        ("backoff_state_ms", "f8"),
     ]
 )
 """A transaction in flight. Fields that are used together lie together: a record is larger than what the nearest cache holds."""
@@ -401,6 +418,8 @@ TOUCHED = np.dtype(
         ("bins", "i8"),
         ("snapshots", "i8"),
         ("manifests", "i8"),
+        # where the writer keeps its handles
+        ("known_version", "i8"),
     ]
 )
 """A table that a transaction touches: the version it has seen, how many partitions it writes, the end of the list it has seen."""
@@ -476,6 +495,7 @@ class World(NamedTuple):
     submissions: Array
     traced_partitions: Ints
     requests: Array
+    known_versions: Ints
 
 
 def point(world: World) -> World:

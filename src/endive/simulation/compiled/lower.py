@@ -136,11 +136,9 @@ def check_lowerable(config: SimulationConfig) -> None:
         _builtin(cls.table_selector, (UniformTableSelector, ZipfTableSelector), f"table selector {where}")
         _builtin(cls.partition_selector, (UniformPartitionSelector, ZipfPartitionSelector), f"partition selector {where}")
         _builtin(cls.runtime, _DISTRIBUTIONS, f"runtime {where}")
-        policy = config.policy_of(cls)
-        if policy.client_time is not None or policy.table_handle == "kept":
-            raise NotLowerableError(f"a client that computes, or keeps table handles, {where} is for the reference engine")
-        if policy.backoff.enabled and policy.backoff.kind != "exponential":
-            raise NotLowerableError(f"backoff {policy.backoff.kind!r} {where} is for the reference engine")
+        client_time = config.policy_of(cls).client_time
+        if client_time is not None:
+            _builtin(client_time, _DISTRIBUTIONS, f"client time {where}")
         _builtin(cls.arrivals, get_args(Arrivals), f"arrival process {where}")
         if isinstance(cls.arrivals, OpenArrivals):
             _builtin(cls.arrivals.inter_arrival, _DISTRIBUTIONS, f"inter-arrival time {where}")
@@ -179,6 +177,7 @@ def features_of(config: SimulationConfig) -> Features:
         limits=_has_limits(config.catalog),
         failures=any(config.policy_of(cls).failures is not None for cls in config.workload.config.workload_classes),
         list_appends=config.ml_append_mode,
+        clients=any(_has_client(config.policy_of(cls)) for cls in config.workload.config.workload_classes),
     )
 
 
@@ -187,6 +186,12 @@ def _has_limits(catalog: Catalog) -> bool:
     assert isinstance(catalog, StoredCatalog)
     throttled = isinstance(catalog, CASCatalog) and catalog.storage.object_writes_per_s is not None
     return throttled or catalog.metadata_limit_bytes is not None
+
+
+def _has_client(policy: CommitPolicy) -> bool:
+    """Whether clients do more than wait for accesses and back off by a share."""
+    unusual = policy.backoff.enabled and policy.backoff.kind != "exponential"
+    return unusual or policy.table_handle == "kept" or policy.client_time is not None
 
 
 def lower(config: SimulationConfig) -> World:
@@ -248,6 +253,7 @@ class _Lowering:
             submissions=np.array(self.submissions, layout.SUBMISSION),
             traced_partitions=np.array(self.traced_partitions, np.int64),
             requests=np.zeros(0, layout.REQUEST),
+            known_versions=np.full((len(sources) if classes["keeps_handles"].any() else 0, len(tables)), -1, np.int64),
         )
         return with_more_slots(world, INITIAL_SLOTS)
 
@@ -402,6 +408,10 @@ class _Lowering:
         record["backoff_max_ms"] = policy.backoff.max_ms
         record["backoff_jitter"] = policy.backoff.jitter
         record["backoff_upwards"] = policy.backoff.upwards
+        record["backoff_kind"] = policy.backoff.code
+        record["keeps_handles"] = policy.table_handle == "kept"
+        record["computes"] = policy.client_time is not None
+        record["client_time"] = _parameters(policy.client_time)
         record["timeout_from_retry"] = policy.timeout_from_retry
         record["timeout_ms"] = math.inf if policy.total_timeout_ms is None else policy.total_timeout_ms
         record["on_real_conflict"] = layout.ON_REAL_CONFLICT.index(policy.on_real_conflict)
@@ -423,9 +433,10 @@ class _Lowering:
             [self._source(source, places[source.workload_class.name]) for source in self.workload.sources()], layout.SOURCE
         )
 
-    def _source(self, source: Source, place: int) -> tuple[int, int, int, int, float, float]:
+    def _source(self, source: Source, place: int) -> tuple[int, int, int, int, float, float, float]:
         end_ms = min(self.config.duration_ms, source.workload_class.end_ms)
-        return (place, source.key, 0, source.writer, source.first_ms, end_ms)
+        base_ms = self.config.policy_of(source.workload_class).backoff.base_ms
+        return (place, source.key, 0, source.writer, source.first_ms, end_ms, base_ms)
 
     def _tables(self) -> tuple[layout.Array, layout.Ints]:
         topology = self.workload.config

@@ -37,7 +37,7 @@ from endive.simulation.compiled.layout import (
     UNUSED,
 )
 from endive.simulation.compiled.memory import class_at, table_at, touched_at, traits_at
-from endive.simulation.compiled.steps import step
+from endive.simulation.compiled.steps import access_step
 
 
 @jit
@@ -144,7 +144,7 @@ def _together(run: Any, txn: Any, bytes_read: int) -> bool:
     slower = max(read, write)
     if HAS_FAILURES:
         slower += resends_ms(txn, class_at(run, txn.cls).request_error, 2, slower)
-    if not step(run, txn, PER_ATTEMPT_IO, slower):
+    if not access_step(run, txn, PER_ATTEMPT_IO, slower):
         return False
     txn.counts[LIST_READ] += 1
     txn.counts[FILE_WRITE] += 1

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.backoff import backoff_ms
+from endive.arithmetic.backoff import SLOTS, backoff_ms, next_wait_ms, state_after_loss_ms
 from endive.arithmetic.costs import manifests_to_merge, whole_count
 from endive.simulation.compiled.draws import (
     backoff_uniform,
+    client_ms,
     conflict_uniform,
     convoy_ms,
     largest_storage_uniform,
@@ -18,7 +19,7 @@ from endive.simulation.compiled.draws import (
     value,
 )
 from endive.simulation.compiled.failures import resends_ms
-from endive.simulation.compiled.features import HAS_FAILURES, HAS_LIST_APPENDS
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_LIST_APPENDS
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.layout import (
     BACKOFF,
@@ -35,7 +36,7 @@ from endive.simulation.compiled.layout import (
     PER_ATTEMPT_IO,
     RUNTIME,
 )
-from endive.simulation.compiled.memory import traits_at
+from endive.simulation.compiled.memory import class_at, touched_at, traits_at
 
 _SHORTEST_CONVOY = 8
 """Fewer batches than this are drawn one by one, convolved or not."""
@@ -54,18 +55,26 @@ def step(run: Any, txn: Any, component: int, duration_ms: float) -> bool:
 
 
 @jit
+def access_step(run: Any, txn: Any, component: int, latency_ms: float) -> bool:
+    """One access to the store, or a batch of them: its latency, and what the client computes."""
+    if HAS_CLIENTS:
+        latency_ms += client_ms(run, txn, class_at(run, txn.cls))
+    return step(run, txn, component, latency_ms)
+
+
+@jit
 def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) -> bool:
     """A run of like accesses to files, in batches of ``max_parallel``; a batch takes as long as its slowest."""
     if count == 1:
         alone = value(run, cls.access[kind], storage_uniform(txn))
         if HAS_FAILURES:
             alone += resends_ms(txn, cls.request_error, 1, alone)
-        if not step(run, txn, component, alone):
+        if not access_step(run, txn, component, alone):
             return False
         txn.counts[kind] += 1
         return True
     parallel = cls.max_parallel
-    if run.convolved and count >= parallel * _SHORTEST_CONVOY:
+    if run.convolved and count >= parallel * _SHORTEST_CONVOY and not cls.computes:
         batches = count // parallel
         if not step(run, txn, component, convoy_ms(run, txn, cls.convoy[kind], batches)):
             return False
@@ -78,7 +87,7 @@ def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) 
         latency = value(run, parameters, largest_storage_uniform(txn, batch))
         if HAS_FAILURES:
             latency += resends_ms(txn, cls.request_error, batch, latency)
-        if not step(run, txn, component, latency):
+        if not access_step(run, txn, component, latency):
             return False
         txn.counts[kind] += batch
         count -= batch
@@ -86,9 +95,23 @@ def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) 
 
 
 @jit
-def read_tables(run: Any, txn: Any, cls: Any) -> bool:
+def _tables_to_load(run: Any, txn: Any, slot: int, cls: Any) -> int:
+    """How many tables' metadata the writer has to read: all, or those that have moved since it last saw them."""
+    moved = txn.read
+    if HAS_CLIENTS and cls.keeps_handles:
+        moved = 0
+        for t in range(txn.read):
+            mine = touched_at(run, slot, t)
+            if mine.known_version != mine.version:
+                moved += 1
+            mine.known_version = mine.version
+    return moved  # type: ignore[no-any-return]
+
+
+@jit
+def read_tables(run: Any, txn: Any, slot: int, cls: Any) -> bool:
     """The start of a transaction after it has read the catalog: table metadata, where it is not inlined, and the work."""
-    if not cls.inlined and not access(run, txn, cls, METADATA_READ, txn.read, CATALOG_READ):
+    if not cls.inlined and not access(run, txn, cls, METADATA_READ, _tables_to_load(run, txn, slot, cls), CATALOG_READ):
         return False
     return step(run, txn, RUNTIME, txn.runtime_ms)
 
@@ -124,7 +147,15 @@ def back_off(run: Any, txn: Any, cls: Any) -> bool:
         return True
     u = backoff_uniform(txn)
     base, multiplier, longest = cls.backoff_base_ms, cls.backoff_multiplier, cls.backoff_max_ms
-    wait = backoff_ms(txn.attempt, base, multiplier, longest, cls.backoff_jitter, u, cls.backoff_upwards)
+    if HAS_CLIENTS:
+        kind = cls.backoff_kind
+        if kind == SLOTS and txn.attempt == 1:
+            txn.backoff_state_ms = txn.now_ms - txn.commit_started_ms
+        state, jitter = txn.backoff_state_ms, cls.backoff_jitter
+        wait = next_wait_ms(kind, txn.attempt, base, multiplier, longest, jitter, cls.backoff_upwards, state, u)
+        txn.backoff_state_ms = state_after_loss_ms(kind, state, wait, multiplier, longest)
+    else:
+        wait = backoff_ms(txn.attempt, base, multiplier, longest, cls.backoff_jitter, u, cls.backoff_upwards)
     return step(run, txn, BACKOFF, wait)
 
 
