@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from endive.analysis.thresholds import Condition, find_metric, kind_of, parse_condition, shown
+from endive.analysis.thresholds import Condition, Subject, find_metric, kind_of, parse_condition, parse_subject, shown
 from endive.config import ConfigError
 from endive.pipeline.measure import RATES
 
@@ -115,3 +115,21 @@ def test_every_metric_has_a_kind_and_can_be_shown() -> None:
 def test_the_subject_names_what_is_measured() -> None:
     assert parse("success(compaction, validated_overwrite) < 95%").subject == "success_rate(compaction, validated_overwrite)"
     assert parse("p99 > 2s").subject == "time_to_commit_p99_ms"
+
+
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        ("p99", Subject("time_to_commit_p99_ms")),
+        (" success (compaction) ", Subject("success_rate", "compaction")),
+        ("time_to_commit_p99(ingest, merge_append)", Subject("time_to_commit_p99_ms", "ingest", "merge_append")),
+    ],
+)
+def test_a_subject_is_a_metric_of_something(text: str, subject: Subject) -> None:
+    assert parse_subject(text, RATES, "--for") == subject
+
+
+@pytest.mark.parametrize("text", ["", "p99 > 2s", "p99()", "p99(a, b, c)"])
+def test_what_is_no_subject_is_told_its_form(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"--for: .* cannot be read; it should be METRIC"):
+        parse_subject(text, RATES, "--for")

@@ -88,6 +88,19 @@ def test_what_surely_breaks_the_condition_does_not_win() -> None:
     assert tune(Synthetic(costs, 1, standing=["fails"] * 26), 26, REFERENCES, PLAN).best is None
 
 
+def test_keeping_a_condition_that_today_breaks_is_a_clear_advantage() -> None:
+    """Even where it costs more."""
+    standing: list[Verdict] = ["holds"] * 26
+    standing[0] = "fails"
+    costs = [50.0, *planted(8)]
+    found = tune(Synthetic(costs, 2, standing=standing), 26, REFERENCES, PLAN)
+    assert found.best == 9
+    assert found.clear_over(0)
+    assert found.alone_keeps(0)
+    assert not found.advantages[0].clear
+    assert not found.alone_keeps(1)
+
+
 def test_what_may_break_the_condition_wins_only_if_nothing_keeps_it() -> None:
     standing: list[Verdict] = ["open"] * 26
     assert tune(Synthetic(planted(7), 1, standing=standing), 26, REFERENCES, PLAN).best == 7
@@ -139,6 +152,14 @@ def costs(*values: float) -> Measured:
 def test_infinite_costs_are_compared_by_signs(best: Measured, other: Measured, wins: int, clear: bool) -> None:
     found = advantage_of(best, other)
     assert (found.difference, found.wins, found.clear) == (None, wins, clear)
+
+
+def test_what_is_never_reached_ranks_behind_what_may_be() -> None:
+    inf = math.inf
+    ranked = [costs(9.0, 8.0), costs(1.0, inf), Measured((Cost(3.0, inf), Cost(2.0, inf))), costs(inf, inf)]
+    assert sorted([*ranked[2:], *ranked[:2]], key=lambda each: each.order) == ranked
+    assert [each.never for each in ranked] == [0, 1, 0, 2]
+    assert [each.mean for each in ranked] == [8.5, None, None, None]
 
 
 def test_doubt_about_the_costs_widens_the_interval() -> None:

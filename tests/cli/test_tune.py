@@ -48,6 +48,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, str]:
 def test_more_retries_are_better_than_one(asked: tuple[Path, Any, str]) -> None:
     _, told, _ = asked
     assert told["clear"]
+    assert not told["today_is_iceberg"]
     assert told["settings"]["workload.ingest.retry"] > 1
     assert 0.0 < told["over_today"]["low"] < told["over_today"]["advantage"] < told["over_today"]["high"]
     assert told["answer"][0].startswith(f"Best for success_rate(ingest): {told['best']}: retry = ")
@@ -159,6 +160,26 @@ def test_where_retries_change_nothing_there_is_no_winner(tmp_path: Path) -> None
     assert told["answer"][0].startswith("No clear winner")
 
 
+def test_what_no_setting_reaches_is_said(tmp_path: Path) -> None:
+    """Retries cannot help where every overlap of the table is a real conflict."""
+    hopeless = CONFIG.replace("retry = 1", "retry = 1\nreal_conflict_probability = 1.0")
+    (tmp_path / "load.toml").write_text(hopeless)
+    question = ("--for", "p99(compaction)", "--quick", "--candidates", "2", "--seeds", "2")
+    told = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
+    assert not told["clear"]
+    assert "No clear winner" in told["answer"][0]
+    assert any("is never reached in 2 of 2 seeds: too many give up" in sentence for sentence in told["answer"])
+
+
+def test_iceberg_s_own_settings_are_known_as_such(tmp_path: Path) -> None:
+    (tmp_path / "load.toml").write_text(CONFIG.replace("retry = 1", 'retry_policy = "iceberg"'))
+    question = ("--for", "success(ingest)", "--quick", "--candidates", "2", "--seeds", "2")
+    told = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
+    assert told["today_is_iceberg"]
+    assert "Today's setting is Iceberg's defaults." in told["answer"]
+    assert not any(sentence.startswith("Over Iceberg's defaults") for sentence in told["answer"])
+
+
 def test_keys_with_ranges_and_choices_are_searched_too(tmp_path: Path) -> None:
     (tmp_path / "load.toml").write_text(CONFIG)
     ranges = ("--vary", "workload.ingest.retry=5..9", "--vary", "storage.provider=s3,s3x")
@@ -182,6 +203,30 @@ def test_keys_with_ranges_and_choices_are_searched_too(tmp_path: Path) -> None:
     assert {each["storage.provider"] for each in searched} == {"s3", "s3x"}
     assert all(2000.0 <= each["workload.ingest.retry_backoff.max_ms"] <= 4000.0 for each in searched)
     assert all(each["workload.compaction.retry_backoff.max_ms"] >= 5000.0 for each in searched)
+
+
+def test_classes_that_differ_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "load.toml").write_text(CONFIG)
+    ranges = ("--vary", "workload.ingest.retry=5..9", "--candidates", "1", "--seeds", "2")
+    call = ("tune", str(tmp_path / "load.toml"), "--for", "success", "--quick", *ranges, "-o", str(tmp_path / "out"), "--json")
+    told = {each["name"]: each["settings"] for each in strict(invoke(*call).stdout)["last_comparison"]}
+    assert "workload.ingest.retry = " in told["candidate 1"]
+    assert "workload.compaction.retry = " in told["candidate 1"]
+    assert ", multiplier = " in told["candidate 1"]
+    assert told["today"] == "as the file has it"
+
+
+def test_what_today_breaks_is_said_first(tmp_path: Path) -> None:
+    (tmp_path / "load.toml").write_text(CONFIG)
+    question = ("--for", "retries_per_txn(ingest)", "--subject-to", "success(ingest) >= 85%", "--quick", "--candidates", "4")
+    refused = invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"))
+    assert refused.exit_code == 2
+    question = ("--for", "p50(ingest)", *question[2:])
+    told = strict(invoke("tune", str(tmp_path / "load.toml"), *question, "-o", str(tmp_path / "out"), "--json").stdout)
+    assert told["clear"]
+    assert told["answer"][0] == "Today's setting breaks success(ingest) >= 85%."
+    assert told["answer"][1].startswith("Best for time_to_commit_p50_ms(ingest) of those that keep it: ")
+    assert told["answer"][-1] == "With it, success(ingest) >= 85% holds."
 
 
 def test_kinds_of_backoff_can_be_searched(tmp_path: Path) -> None:

@@ -83,10 +83,21 @@ class Measured:
         return 2 if self.allowed == "fails" else 0 if self.kept else 1
 
     @property
-    def order(self) -> tuple[int, int, float]:
-        """Sorts candidates of the same seeds, the best first."""
+    def mean(self) -> float | None:
+        """The mean over seeds; None unless all costs are finite."""
+        middles = [cost.middle for cost in self.costs]
+        return sum(middles) / len(middles) if middles and all(map(math.isfinite, middles)) else None
+
+    @property
+    def never(self) -> int:
+        """In how many seeds the cost is surely infinite."""
+        return sum(cost.low == math.inf for cost in self.costs)
+
+    @property
+    def order(self) -> tuple[int, int, int, float]:
+        """Sorts candidates of the same seeds, the best first: by what they keep, what may be infinite and what is, and the mean."""
         finite = [cost.middle for cost in self.costs if math.isfinite(cost.middle)]
-        return self.standing, len(self.costs) - len(finite), sum(finite) / max(len(finite), 1)
+        return self.standing, len(self.costs) - len(finite), self.never, sum(finite) / max(len(finite), 1)
 
 
 Evaluate = Callable[[int, Sequence[int]], Measured]
@@ -177,8 +188,12 @@ class Tuned:
     """Of the best over each other one in the last comparison."""
 
     def clear_over(self, other: int) -> bool:
-        """Whether the best is better than another beyond doubt."""
-        return other in self.advantages and self.advantages[other].clear
+        """Whether the best is better than another beyond doubt: it costs less, or keeps a condition that the other breaks."""
+        return other in self.advantages and (self.advantages[other].clear or self.alone_keeps(other))
+
+    def alone_keeps(self, other: int) -> bool:
+        """Whether the best surely keeps the condition, and the other surely breaks it."""
+        return self.best is not None and (self.finals[self.best].allowed, self.finals[other].allowed) == ("holds", "fails")
 
 
 def tune(

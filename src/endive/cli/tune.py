@@ -83,6 +83,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     from endive.files import write_text
     from endive.pipeline.replications import WINDOW_SEEDS, Replications, check_window
     from endive.pipeline.tuning_study import ICEBERG, TODAY, CostEvaluator
+    from endive.report.tuning import outcome_in_words
     from endive.report.windows import window_in_words, window_warning
 
     started = time.perf_counter()
@@ -98,7 +99,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     def evaluated(candidate: int, seeds: Any) -> Measured:
         found = evaluate(candidate, seeds)
         name = question.candidates[candidate].name
-        output.note(f"  {name}: {_cost(question, found)}, {len(seeds)} seeds; {replications.runs} of {most} runs")
+        output.note(f"  {name}: {outcome_in_words(question, found)}, {len(seeds)} seeds; {replications.runs} of {most} runs")
         return found
 
     def announced(number: int, size: int) -> None:
@@ -126,115 +127,25 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     output.text(f"{replications.runs} runs in {record['seconds']:.1f} s; {file}")
 
 
-def _cost(question: TuningQuestion, found: Measured) -> str:
-    """The mean over seeds in the metric's own sign and unit."""
-    from endive.analysis.paired import more_is_better
-    from endive.analysis.thresholds import shown
-
-    metric, (_, unbounded, mean) = question.objective.metric, found.order
-    if unbounded:
-        return f"no number in {unbounded} of {len(found.costs)} seeds"
-    return shown(metric, -mean if more_is_better(metric) else mean)
-
-
-def _subject(question: TuningQuestion) -> str:
-    group = [name for name in (question.objective.workload_class, question.objective.operation) if name != "all"]
-    return f"{question.objective.metric}({', '.join(group)})" if group else question.objective.metric
-
-
-def settings_in_words(question: TuningQuestion, candidate: int) -> str:
-    """The keys of a candidate with their values, those that several classes share once."""
-    shared: dict[str, Any] = {}
-    for key, value in question.candidates[candidate].settings.items():
-        section = next((section for section in question.tuned if key.startswith(f"{section}.")), None)
-        name = key if section is None else key.removeprefix(f"{section}.")
-        values = {f"{name}.{inner}": each for inner, each in value.items()} if isinstance(value, dict) else {name: value}
-        shared |= {inner: each for inner, each in values.items() if inner != "retry_backoff.enabled"}
-    said = [f"{name.removeprefix('retry_backoff.')} = {_value(value)}" for name, value in shared.items()]
-    return ", ".join(said) or "as the file has it"
-
-
-def _value(value: Any) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:,.0f}" if value >= 1000.0 else f"{value:.6g}"
-
-
-def in_words(question: TuningQuestion, found: Tuned) -> list[str]:
-    """The answer in sentences."""
-    from endive.pipeline.tuning_study import ICEBERG, TODAY
-
-    subject, condition = _subject(question), question.condition
-    if found.best is None:
-        text = "" if condition is None else condition.text
-        return [f"No setting that was left keeps {text}: nothing can be recommended. Try other ranges (--vary)."]
-    told = []
-    name, iceberg = question.candidates[found.best].name, question.candidates[ICEBERG].name
-    if found.best == TODAY or (found.best == ICEBERG and question.same_references):
-        told.append(f"No clear winner: nothing that was tried makes {subject} better than today's setting.")
-    elif found.clear_over(TODAY):
-        told.append(f"Best for {subject}: {name}: {settings_in_words(question, found.best)}.")
-    else:
-        told.append(f"No clear winner for {subject}: {name} came out first, but may be no better than today's setting.")
-    for other, label in ((TODAY, "today's setting"), (ICEBERG, iceberg)):
-        if other in found.advantages and not (found.best in (TODAY, ICEBERG) and question.same_references):
-            told.append(f"Over {label}: {advantage_in_words(question, found.advantages[other], found.finals[other])}.")
-    equals = [
-        question.candidates[other].name
-        for other, advantage in found.advantages.items()
-        if other not in (TODAY, ICEBERG) and not advantage.clear
-    ]
-    if equals and found.clear_over(TODAY):
-        told.append(f"It cannot be told from {' and '.join(equals)}.")
-    if condition is not None:
-        allowed = found.finals[found.best].allowed
-        holds = {"holds": "holds", "open": "may hold or not: more seeds (--seeds) or longer runs would tell", "fails": "fails"}[
-            allowed
-        ]
-        told.append(f"With it, {condition.text} {holds}.")
-    return told
-
-
-def advantage_in_words(question: TuningQuestion, advantage: Advantage, other: Measured) -> str:
-    """By how much the best is better than another, with its interval."""
-    from endive.analysis.paired import more_is_better
-    from endive.analysis.thresholds import kind_of, shown
-
-    def size(value: float, unit: str = "") -> str:
-        return f"{100.0 * value:.3g}{unit}" if kind_of(metric) == "share" else shown(metric, value)
-
-    metric, found = question.objective.metric, advantage.difference
-    if found is None:
-        never = sum(math.isinf(cost.low) and cost.low > 0.0 for cost in other.costs)
-        verdict = "better" if advantage.clear else "no clear difference"
-        reach = f"; the other never gets there in {never} of them" if never else ""
-        return f"{verdict}: better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}{reach}"
-    more, points = "more" if more_is_better(metric) else "less", " percentage points"
-    share = "" if found.b <= 0.0 else f", {100.0 * found.difference / found.b:.3g} % of it"
-    if found.half_width is None:
-        return f"{size(found.difference, points)} {more} in each of {found.n_a} seeds{share}"
-    low, high = (size(found.difference + sign * found.half_width) for sign in (-1.0, 1.0))
-    doubt = "" if found.told else "; the interval contains 0"
-    return f"{size(found.difference, points)} {more} (95 % interval: {low} to {high}){share}{doubt}"
-
-
 def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
     """All that the answer was made of, so that it can be traced and repeated."""
     from dataclasses import asdict
 
     from endive import __version__
     from endive.pipeline.tuning_study import ICEBERG, TODAY
+    from endive.report.tuning import in_words, subject_in_words
     from endive.runs.identity import code_version
     from endive.utils import get_git_sha
 
     best = found.best
     return {
         "answer": in_words(question, found),
-        "for": _subject(question),
+        "for": subject_in_words(question),
         "subject_to": None if question.condition is None else question.condition.text,
         "best": None if best is None else question.candidates[best].name,
         "settings": None if best is None else dict(question.candidates[best].settings),
         "clear": found.clear_over(TODAY),
+        "today_is_iceberg": question.same_references,
         "over_today": _advantage(found.advantages.get(TODAY)),
         "over_iceberg": _advantage(found.advantages.get(ICEBERG)),
         "last_comparison": [_final(question, found, candidate, plan, evaluate) for candidate in found.finals],
@@ -267,6 +178,7 @@ def _advantage(found: Advantage | None) -> dict[str, Any] | None:
 
 def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
     from endive.analysis.over_seeds import estimate_metric
+    from endive.report.tuning import settings_in_words
 
     objective, measured = question.objective, found.finals[candidate]
     runs = evaluate.runs(candidate, plan.fresh)
@@ -289,6 +201,7 @@ def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, e
 
 def _tried(question: TuningQuestion, found: Tuned, candidate: int) -> dict[str, Any]:
     from endive.config import compute_experiment_hash
+    from endive.report.tuning import outcome_in_words
 
     each, measured = question.candidates[candidate], found.chosen_by[candidate]
     return {
@@ -297,12 +210,13 @@ def _tried(question: TuningQuestion, found: Tuned, candidate: int) -> dict[str, 
         "experiment": compute_experiment_hash(each.document),
         "rounds": found.last_round[candidate],
         "seeds": len(measured.costs),
-        "outcome": _cost(question, measured),
+        "outcome": outcome_in_words(question, measured),
     }
 
 
 def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) -> None:
     from endive.analysis.thresholds import shown
+    from endive.report.tuning import subject_in_words
 
     metric = question.objective.metric
     rows = []
@@ -312,4 +226,4 @@ def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) 
         condition = [] if question.condition is None else [{"holds": "yes", "fails": "no"}.get(each["condition"], "open")]
         rows.append((each["name"], number, *ends, *condition, each["settings"]))
     condition = [] if question.condition is None else [question.condition.text]
-    output.table("", ("", _subject(question), "95 % low", "high", *condition, "settings"), rows)
+    output.table("", ("", subject_in_words(question), "95 % low", "high", *condition, "settings"), rows)

@@ -65,8 +65,13 @@ class TuningQuestion:
     @property
     def same_references(self) -> bool:
         """Whether today's setting is Iceberg's defaults."""
-        today, iceberg = (compute_experiment_hash(self.candidates[each].document) for each in (TODAY, ICEBERG))
+        today, iceberg = (_retry_settings(self.candidates[each].document) for each in (TODAY, ICEBERG))
         return today == iceberg
+
+
+def _retry_settings(document: Document) -> list[Tree]:
+    """All that Iceberg's defaults are about, by class."""
+    return [each.settings.model_dump(include=set(ICEBERG_RETRY)) for each in resolve_classes(document)]
 
 
 def read_tuning(
