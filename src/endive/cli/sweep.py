@@ -119,6 +119,10 @@ def watching(output: Output, work: Work, out: Path) -> Iterator[Watch]:
         yield Watch(work, out, lambda progress: bar.update(task, completed=progress.done))
 
 
+_TOLD_FROM = 0.05
+"""The share of the effort from which on the time that is left is told: before, most of the time was Spark's start."""
+
+
 class ProgressLines:
     """Tells progress in lines, the first after some time and then one every so often: short sweeps stay quiet."""
 
@@ -134,7 +138,7 @@ class ProgressLines:
         if now - self._told < self._every or progress.done == progress.total:
             return
         self._told = now
-        left = (now - self._started) * (1.0 - progress.share) / progress.share if progress.share > 0.0 else None
+        left = (now - self._started) * (1.0 - progress.share) / progress.share if progress.share >= _TOLD_FROM else None
         told = "" if left is None else f", about {duration_in_words(left)} left"
         self._say(f"{progress.done:,} of {progress.total:,} runs after {duration_in_words(now - self._started)}{told}")
 

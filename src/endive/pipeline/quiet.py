@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_pandas_warning() -> Iterator[None]:
-    """Pyspark warns of pandas 3, of which nothing is used here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
-        yield
+    """Pyspark warns of pandas 3, of which nothing is used here.
+
+    The filter stays: Spark comes up in a thread of its own, and filters are those of the process.
+    """
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+    yield
