@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import typer
 
+from endive import __version__
 from endive.catalog import CatalogCounters
 from endive.config import load_document
 from endive.config.load import check_document
@@ -213,3 +214,7 @@ def overrides_in(example: Path) -> Iterator[Any]:
 @pytest.mark.parametrize(("example", "given"), [case for example in EXAMPLES for case in overrides_in(example)])
 def test_overrides_that_examples_suggest_are_valid(example: Path, given: dict[str, str]) -> None:
     load_document(example, {key: int(value) if value.isdigit() else value for key, value in given.items()})
+
+
+def test_the_citation_is_of_this_version() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
