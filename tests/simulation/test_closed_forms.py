@@ -42,7 +42,7 @@ def test_one_writer_meets_no_conflict_and_its_latency_is_the_sum_of_its_parts(en
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_writer_with_random_latencies_meets_no_conflict_either(engine: Engine) -> None:
     tree = fixed(1, 60_000.0)
-    tree["storage"] = {"provider": "gcp"}
+    tree["storage"] = {"provider": "azure"}
     rows = frame_of(engine, tree)
     assert len(rows) > 50
     assert (rows["status"] == "committed").all()

@@ -126,6 +126,7 @@ def test_an_undisturbed_transaction_reads_works_and_commits() -> None:
         workload_class="ingest",
         tables_written=(0, 1),
         commit_start_ms=1000.0 + COMMIT_STARTS,
+        installs=1,
     )
     assert [table.version for table in catalog.tables] == [1, 1]
 
@@ -381,15 +382,15 @@ def test_the_trace_tells_each_step_when_it_is_finished() -> None:
     step = partial(TraceEvent, txn_id=7)
     assert events == [
         step(0.0, event="submit"),
-        step(3.0, event="catalog_read", duration_ms=CATALOG_READ),
+        step(3.0, event="catalog_read", kind="0:0", duration_ms=CATALOG_READ),
         step(103.0, event="runtime", duration_ms=RUNTIME),
         step(114.0, event="io", kind="manifest_list_reads", duration_ms=LIST_READ),
         step(137.0, event="io", kind="manifest_file_writes", duration_ms=FILE_WRITE),
         step(156.0, event="io", kind="manifest_list_writes", duration_ms=LIST_WRITE),
         step(156.0, event="attempt"),
-        step(187.0, event="commit_failed", duration_ms=FAILED_CAS),
+        step(187.0, event="commit_failed", kind="0:0", duration_ms=FAILED_CAS),
         step(197.0, event="backoff", duration_ms=10.0, attempt=1),
-        step(200.0, event="catalog_read", duration_ms=CATALOG_READ, attempt=1),
+        step(200.0, event="catalog_read", kind="0:6", duration_ms=CATALOG_READ, attempt=1),
         step(211.0, event="io", kind="manifest_list_reads", count=4, duration_ms=LIST_READ, attempt=1),
         step(222.0, event="io", kind="manifest_list_reads", count=2, duration_ms=LIST_READ, attempt=1),
         step(222.0, event="conflict", kind="false", count=6, attempt=1),
@@ -397,7 +398,7 @@ def test_the_trace_tells_each_step_when_it_is_finished() -> None:
         step(256.0, event="io", kind="manifest_file_writes", duration_ms=FILE_WRITE, attempt=1),
         step(275.0, event="io", kind="manifest_list_writes", duration_ms=LIST_WRITE, attempt=1),
         step(275.0, event="attempt", attempt=1),
-        step(304.0, event="commit", duration_ms=CAS, attempt=1),
+        step(304.0, event="commit", kind="0:6", duration_ms=CAS, attempt=1),
     ]
 
 
@@ -406,11 +407,11 @@ def test_the_trace_tells_conflicts_that_are_none() -> None:
     events: list[TraceEvent] = []
     run_transaction(fast_append(), catalog, trace=events.append, meanwhile={50.0: lambda: commit_to(catalog, 1)})
     assert [(event.event, event.kind) for event in events[-5:]] == [
-        ("commit_failed", ""),
-        ("catalog_read", ""),
+        ("commit_failed", "0:0"),
+        ("catalog_read", "0:0"),
         ("conflict", "none"),
         ("attempt", ""),
-        ("commit", ""),
+        ("commit", "0:0"),
     ]
 
 

@@ -40,7 +40,7 @@ class CASCatalog(StoredCatalog):
             yield effect
             now_ms += effect
             sent += 1
-            throttled, reason = now_ms < group.writable_ms, None
+            throttled, reason = self._write_interval_ms > 0.0 and now_ms < group.writable_ms, None
             success = not throttled and group.seq == expected_seq
             if success and self._is_too_large(writes, intention, now_ms):
                 success, reason = False, METADATA_TOO_LARGE
