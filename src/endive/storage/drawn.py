@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from endive.arithmetic.draws import quantile
-from endive.storage.distributions import Parameters, QuantileDistribution
+from endive.storage.distributions import Parameters
 from endive.storage.provider import MANIFEST_FILE, StorageProfile
 
 TYPICAL_BYTES = 8_192
@@ -41,16 +41,10 @@ def cas_rate_per_s(profile: StorageProfile) -> float | None:
     """How often in a second one writer alone can swap one object: one after the other, and within the limit of the store."""
     if profile.cas is None:
         return None
-    rate = 1000.0 / _mean_ms(profile.cas)
+    rate = 1000.0 / profile.cas.mean_of_quantiles_ms(_STEPS)
     return rate if profile.object_writes_per_s is None else min(rate, profile.object_writes_per_s)
 
 
 def _drawn(parameters: Parameters) -> Drawn:
     kind, a, b, floor = parameters
     return Drawn(quantile(kind, a, b, floor, 0.5), quantile(kind, a, b, floor, 0.99))
-
-
-def _mean_ms(distribution: QuantileDistribution) -> float:
-    """The mean after the floor, as that of its quantiles."""
-    kind, a, b, floor = distribution.parameters
-    return sum(quantile(kind, a, b, floor, (step + 0.5) / _STEPS) for step in range(_STEPS)) / _STEPS

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
 from endive.randomness import Purpose, transaction_streams
@@ -144,4 +143,4 @@ def mean_ms(distribution: LatencyDistribution) -> float:
     """About the mean of a distribution, in milliseconds: the mean of its quantiles; 1 s for one that has none."""
     if not isinstance(distribution, QuantileDistribution):
         return 1000.0
-    return fmean(distribution.at((i + 0.5) / _QUANTILES) for i in range(_QUANTILES))
+    return distribution.mean_of_quantiles_ms(_QUANTILES)
