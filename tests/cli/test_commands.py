@@ -104,8 +104,9 @@ def test_json_is_one_document_on_stdout(arguments: tuple[str, ...]) -> None:
 def test_init_writes_a_file_that_runs(here: Path) -> None:
     result = invoke("init")
     assert result.exit_code == 0
-    assert result.stdout.startswith("wrote endive.toml; now: endive run endive.toml\n")
-    assert "--for rest" in result.stdout
+    assert result.stdout.startswith("wrote endive.toml (rest); now: endive run endive.toml\n")
+    assert "with --for: ducklake" in result.stdout
+    assert 'commit_path = "iceberg"' in (here / "endive.toml").read_text()
     assert invoke("validate", "endive.toml").exit_code == 0
     assert invoke("run", "endive.toml", "--engine", "reference", "--set", "simulation.duration_ms=1000").exit_code == 0
     assert files(here) > {"endive.toml", "run.toml"}
@@ -113,7 +114,7 @@ def test_init_writes_a_file_that_runs(here: Path) -> None:
 
 def test_what_init_leaves_commented_out_is_right_too(here: Path) -> None:
     """All that the comments of the starter offer, switched on together (but for what excludes each other)."""
-    invoke("init")
+    assert "not Iceberg's own commit path" in invoke("init", "--for", "simple").stdout
     lines = (here / "endive.toml").read_text().splitlines()
     live = []
     for line in lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -11,17 +12,29 @@ import typer
 from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.output import output_for
 
+SIMPLE = "simple"
+"""The system that is no recipe: Endive's own commit path, with most keys as comments."""
+DEFAULT_SYSTEM = "rest"
+"""What most people run, and what is written where nobody can be asked."""
+SHORT_NAMES = {"files": "files_s3"}
+
 
 @app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("endive.toml"),
     system: Annotated[
-        str | None, typer.Option("--for", metavar="SYSTEM", help="Start from a recipe: rest, glue, jdbc, files, ...")
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="SYSTEM",
+            help=f"Which system: rest, glue, jdbc, files, ... or {SIMPLE}. Asked for on a terminal, otherwise {DEFAULT_SYSTEM}.",
+            show_default=False,
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Write a commented starter configuration: the simple model, or, with --for, a system on Iceberg's own commit path."""
+    """Write a commented configuration of a system that people run, on Iceberg's own commit path and retry settings."""
     output = output_for(json)
     with exit_codes(output):
         from endive.config.errors import ConfigError, Problem
@@ -30,24 +43,45 @@ def init(
             raise ConfigError(str(path), [Problem("", "is there already; --force replaces it")])
         from endive.files import write_text
 
-        write_text(path, _starter() if system is None else _recipe(system))
-        output.result({"written": str(path)})
-        output.text(f"wrote {path}; now: endive run {path}")
-        if system is None:
-            output.text("it is the simple model; --for rest|glue|jdbc|files|... starts on Iceberg's own commit path and retries")
+        texts = system_texts()
+        asked = system is None and sys.stdin.isatty() and not json
+        chosen = _ask(texts) if asked else system or DEFAULT_SYSTEM
+        write_text(path, _text_of(chosen, texts))
+        output.result({"written": str(path), "system": chosen})
+        output.text(f"wrote {path} ({chosen}); now: endive run {path}")
+        if chosen == SIMPLE:
+            output.text("it is the simple model, not Iceberg's own commit path; --for rest|glue|jdbc|files|... has that")
+        elif system is None and not asked:
+            output.text(f"other systems, with --for: {', '.join(name for name in texts if name != chosen)}")
 
 
-def _starter() -> str:
-    return resources.files("endive.cli").joinpath("starter.toml").read_text(encoding="utf-8")
-
-
-def _recipe(system: str) -> str:
-    """The recipe for a system; ``files`` alone is S3. Raises ConfigError with the nearest name."""
+def system_texts() -> dict[str, str]:
+    """Return the configurations to start from by the name of their system, what most people run first."""
     from endive.cli.examples import examples_folder
+
+    recipes = {file.stem: file.read_text(encoding="utf-8") for file in sorted((examples_folder() / "recipes").glob("*.toml"))}
+    simple = resources.files("endive.cli").joinpath("starter.toml").read_text(encoding="utf-8")
+    return {DEFAULT_SYSTEM: recipes.pop(DEFAULT_SYSTEM), **recipes, SIMPLE: simple}
+
+
+def _ask(texts: dict[str, str]) -> str:
+    """Ask on the terminal which system it is; an empty answer is the default."""
+    for name, text in texts.items():
+        typer.echo(f"  {name:14}{_description(text)}", err=True)
+    return str(typer.prompt("Which system is closest to yours?", default=DEFAULT_SYSTEM, err=True)).strip()
+
+
+def _description(text: str) -> str:
+    """What the first line of a configuration says it is, up to where it goes into details."""
+    line = text.splitlines()[0].removeprefix("#").strip()
+    return line.partition(":")[0].removesuffix(".")
+
+
+def _text_of(system: str, texts: dict[str, str]) -> str:
+    """The configuration of a system. Raises ConfigError with the nearest name."""
     from endive.config.errors import ConfigError, Problem, nearest
 
-    known = {file.stem: file for file in sorted((examples_folder() / "recipes").glob("*.toml"))}
-    name = "files_s3" if system == "files" else system
-    if name not in known:
-        raise ConfigError("--for", [Problem("", f"there is no recipe {system!r}; {nearest(system, [*known, 'files'])}")])
-    return known[name].read_text(encoding="utf-8")
+    name = SHORT_NAMES.get(system, system)
+    if name not in texts:
+        raise ConfigError("--for", [Problem("", f"there is no system {system!r}; {nearest(system, [*texts, *SHORT_NAMES])}")])
+    return texts[name]
