@@ -46,7 +46,7 @@ def z_quantile(confidence: float = CONFIDENCE) -> float:
 
 
 @cache
-def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
+def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
     """The same of Student's t."""
     from scipy import special  # takes long to load, and a single run has no need of it
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, z_quantile
+from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, t_quantile, z_quantile
 
 MOST_SEEDS = 100_000
 """More seeds than this are not asked for: then there is no difference that anybody would notice."""
@@ -42,7 +42,7 @@ class Difference:
         return self.constant and self.difference != 0.0 and min(self.n_a, self.n_b) >= FEWEST_SEEDS
 
 
-def paired_difference(a: Sequence[float], b: Sequence[float]) -> Difference:
+def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
     """The difference of values of the same seeds, in the same order. Raises ValueError if there are none.
 
     The ratio is that of the means; its interval is that of b - ratio x a, which is 0 on average, over the mean of a.
@@ -54,16 +54,17 @@ def paired_difference(a: Sequence[float], b: Sequence[float]) -> Difference:
     mean_a, mean_b = float(first.mean()), float(second.mean())
     width, ratio, ratio_width = None, None, None
     constant = n >= 2 and bool(np.all(second - first == second[0] - first[0]))
+    t = t_quantile(n - 1, confidence) if n >= 2 else math.nan
     if n >= 2 and not constant:
-        width = _t(n - 1) * float(np.std(second - first, ddof=1)) / math.sqrt(n)
+        width = t * float(np.std(second - first, ddof=1)) / math.sqrt(n)
     if mean_a > 0.0:
         ratio = mean_b / mean_a
         if n >= 2 and not constant:
-            ratio_width = _t(n - 1) * float(np.std(second - ratio * first, ddof=1)) / math.sqrt(n) / mean_a
+            ratio_width = t * float(np.std(second - ratio * first, ddof=1)) / math.sqrt(n) / mean_a
     return Difference(mean_a, mean_b, mean_b - mean_a, width, ratio, ratio_width, n, n, paired=True, constant=constant)
 
 
-def unpaired_difference(a: Sequence[float], b: Sequence[float]) -> Difference:
+def unpaired_difference(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
     """The difference of values of seeds that have nothing to do with each other: Welch's interval."""
     first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if not len(first) or not len(second):
@@ -75,9 +76,9 @@ def unpaired_difference(a: Sequence[float], b: Sequence[float]) -> Difference:
     constant = enough and bool(np.all(first == first[0]) and np.all(second == second[0]))
     if enough and not constant:
         square_a, square_b = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
-        width = _welch(square_a, len(first), square_b, len(second))
+        width = _welch(square_a, len(first), square_b, len(second), confidence)
         if ratio is not None:
-            ratio_width = _welch(ratio**2 * square_a, len(first), square_b, len(second)) / mean_a
+            ratio_width = _welch(ratio**2 * square_a, len(first), square_b, len(second), confidence) / mean_a
     return Difference(mean_a, mean_b, mean_b - mean_a, width, ratio, ratio_width, len(first), len(second), False, constant)
 
 
@@ -104,16 +105,11 @@ def least_rate_width(seconds: float, confidence: float = CONFIDENCE) -> float:
     return z_quantile(confidence) ** 2 / seconds
 
 
-def _t(freedom: float) -> float:
-    from scipy import special
-
-    return float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2.0))
-
-
-def _welch(square_a: float, n_a: int, square_b: float, n_b: int) -> float:
+def _welch(square_a: float, n_a: int, square_b: float, n_b: int, confidence: float) -> float:
     """Half width from squared standard errors."""
     both = square_a + square_b
-    return _t(both**2 / (square_a**2 / (n_a - 1) + square_b**2 / (n_b - 1))) * math.sqrt(both)
+    freedom = both**2 / (square_a**2 / (n_a - 1) + square_b**2 / (n_b - 1))
+    return t_quantile(freedom, confidence) * math.sqrt(both)
 
 
 def seeds_to_tell(found: Difference) -> int | None:
@@ -121,10 +117,10 @@ def seeds_to_tell(found: Difference) -> int | None:
     n = min(found.n_a, found.n_b)
     if found.half_width is None or found.difference == 0.0:
         return None
-    spread = found.half_width * math.sqrt(n) / _t(n - 1)
+    spread = found.half_width * math.sqrt(n) / t_quantile(n - 1)
     wanted = max(2.0, (spread / abs(found.difference)) ** 2)
     for _ in range(20):
-        wanted = max(2.0, (_t(max(1.0, wanted - 1.0)) * spread / abs(found.difference)) ** 2)
+        wanted = max(2.0, (t_quantile(max(1.0, wanted - 1.0)) * spread / abs(found.difference)) ** 2)
     return None if wanted > MOST_SEEDS else math.ceil(wanted)
 
 
