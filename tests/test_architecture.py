@@ -1,4 +1,4 @@
-"""Imports point one way: arithmetic <- model <- simulation <- config <- runs <- analysis <- pipeline <- report <- cli."""
+"""Imports point one way: arithmetic, model, simulation, config, runs, analysis, studies, pipeline, report, cli."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ LAYERS = (
     ("config", "test_utils"),
     ("runs",),
     ("analysis", "calibrate"),
+    ("studies",),
     ("pipeline",),
     ("report",),
     ("cli", "main", "__main__", "saturation_analysis"),
@@ -92,6 +93,23 @@ def test_the_model_knows_no_engine_and_no_files_of_results(module: str) -> None:
 def test_a_library_is_used_in_its_place_only(library: str, allowed: tuple[str, ...]) -> None:
     users = [module for module, path in MODULES.items() if library in {name.partition(".")[0] for name in imports(path)}]
     assert [user for user in users if not user.startswith(allowed)] == []
+
+
+ALONGSIDE_SPARK = {
+    "endive.pipeline": "says what the package is",
+    "endive.pipeline.ddl": "spells schemas as Spark does",
+    "endive.pipeline.java": "finds the Java that Spark runs on",
+    "endive.pipeline.measure": "runs on executors",
+    "endive.pipeline.quiet": "silences warnings of pyspark",
+    "endive.pipeline.refresh": "gives sessions to what consolidates and measures",
+    "endive.pipeline.tasks": "runs on executors",
+}
+"""Modules of the pipeline that do not import pyspark, and what they have to do with it."""
+
+
+def test_the_pipeline_is_of_spark_alone() -> None:
+    of_spark = {module for module, path in MODULES.items() if "pyspark" in {name.partition(".")[0] for name in imports(path)}}
+    assert {module for module in MODULES if part(module) == "pipeline"} - of_spark == set(ALONGSIDE_SPARK)
 
 
 def test_the_reference_engine_is_where_simpy_is() -> None:

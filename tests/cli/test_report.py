@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from endive.pipeline.jobs import Spec, TaskFunction
+from endive.pipeline.jobs import TaskFunction
+from endive.runs.parts import Spec
 from tests.cli import invoke
 from tests.pipeline.runs import document, run_all
 

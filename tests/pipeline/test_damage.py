@@ -16,11 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from endive.pipeline.consolidate import Consolidation, consolidate
-from endive.pipeline.jobs import Spec, TaskFunction
-from endive.pipeline.metrics import MetricsOptions, last_options
+from endive.pipeline.jobs import TaskFunction
+from endive.pipeline.metrics import last_options
 from endive.runs.dataset import load_manifest
+from endive.runs.parts import Spec
 from endive.runs.stored import StoredRun, find_experiments, find_orphans, row_count_problem
 from endive.runs.tables import read_tables, write_tables
+from endive.studies.windows import MetricsOptions
 from tests.cli import invoke
 from tests.pipeline.runs import document, run_all
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from endive.analysis.estimates import Estimate
 from endive.analysis.saturation import LoadPoint, saturation
-from endive.pipeline.tables import LoadAxis
+from endive.analysis.tables import LoadAxis
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.page import Page
 from endive.report.study import ALL, Series, Study, StudyAxis

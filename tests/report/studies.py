@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from endive.pipeline.jobs import Spec, TaskFunction
+from endive.pipeline.jobs import TaskFunction
 from endive.report.study import Study, load_study
+from endive.runs.parts import Spec
 from tests.pipeline.runs import document, run_all
 
 SEEDS = 3

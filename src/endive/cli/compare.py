@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from endive.analysis.pairs import Pairs
     from endive.analysis.thresholds import Condition
     from endive.config import Document
-    from endive.pipeline.metrics import MetricsOptions
     from endive.report.comparison import Comparison, Judgement, Pairing, Side
+    from endive.studies.windows import MetricsOptions
 
 EXIT_CONDITION = 3
 """A condition of --fail-if holds."""
@@ -59,8 +59,8 @@ def compare(
         from endive.analysis.run_metrics import RATES
         from endive.analysis.thresholds import find_metric, parse_condition
         from endive.config.load import parse_assignment
-        from endive.pipeline.metrics import MetricsOptions
         from endive.report.comparison import METRICS
+        from endive.studies.windows import MetricsOptions
 
         conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]
         metrics = [find_metric(name, RATES, "--metric") for name in metric] or METRICS
@@ -96,9 +96,9 @@ def _sides(
     from endive.analysis.windows import common_window
     from endive.cli.run import announce_compilation
     from endive.config import ConfigError, Problem
-    from endive.pipeline.replications import Replications
     from endive.report.comparison import Side, stored_side
     from endive.runs.identity import code_version
+    from endive.studies.replications import Replications
 
     stored = {place: stored_side(sources[place], options) for place in (0, 1) if documents[place] is None}
     wanted: Sequence[int] = range(_SEEDS if seeds is None else seeds)

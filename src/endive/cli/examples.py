@@ -198,7 +198,7 @@ def _drawn(study: Study, folder: Path) -> tuple[list[str], list[Path]]:
 def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -> None:
     from endive.cli.frontier import answer
     from endive.config.frontier import frontier_options
-    from endive.pipeline.frontier_study import read_question
+    from endive.studies.frontier import read_question
 
     answer(output, read_question(example.path, frontier_options({}), {}, quick=quick), folder)
 
@@ -206,8 +206,8 @@ def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -
 def _run_once(output: Output, example: Example, folder: Path) -> None:
     from endive.cli.run import tell_run
     from endive.config.load import load_document
-    from endive.pipeline.windows import MetricsOptions
     from endive.runs.execute import run_experiment
+    from endive.studies.windows import MetricsOptions
 
     document = load_document(example.path)
     finished = run_experiment(document, root=folder)

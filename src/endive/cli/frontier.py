@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from endive.analysis.frontier import Frontier, Point
     from endive.analysis.windows import Window
-    from endive.pipeline.frontier_study import Question
-    from endive.pipeline.metrics import MetricsOptions
-    from endive.pipeline.replications import Replications
+    from endive.studies.frontier import Question
+    from endive.studies.replications import Replications
+    from endive.studies.windows import MetricsOptions
 
 _FORMATS = ("svg", "png")
 _VERDICTS = {"holds": "yes", "fails": "no", "open": "open"}
@@ -60,7 +60,7 @@ def frontier(
     with exit_codes(output):
         from endive.config.frontier import frontier_options
         from endive.config.load import parse_assignment
-        from endive.pipeline.frontier_study import read_question
+        from endive.studies.frontier import read_question
 
         asked = {"vary": vary, "until": until, "from": from_, "to": to, "seeds": seeds, "max_seeds": max_seeds}
         given = frontier_options({**asked, "tolerance": None if tolerance is None else _share(tolerance)})
@@ -72,9 +72,9 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
     """Search, tell and write."""
     from endive.analysis.frontier import find_frontier
     from endive.cli.run import announce_compilation
-    from endive.pipeline.frontier_study import Evaluator
-    from endive.pipeline.metrics import MetricsOptions
-    from endive.pipeline.replications import Replications
+    from endive.studies.frontier import Evaluator
+    from endive.studies.replications import Replications
+    from endive.studies.windows import MetricsOptions
 
     started = time.perf_counter()
     options = MetricsOptions(warmup, cooldown)

@@ -19,8 +19,8 @@ from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
 if TYPE_CHECKING:
     from pyarrow import Table
 
-    from endive.pipeline.metrics import Metrics
     from endive.runs.dataset import Manifest
+    from endive.studies.tables import Metrics
 
 _SHOWN = 50
 _SUMMARY = {
@@ -57,8 +57,10 @@ def metrics(
     output = output_for(json)
     with exit_codes(output), pipeline_errors(output):
         from endive.pipeline.consolidate import new_runs
-        from endive.pipeline.metrics import MetricsOptions, check_options, measure, open_dataset, up_to_date
+        from endive.pipeline.metrics import measure, open_dataset, up_to_date
         from endive.pipeline.session import SparkOptions, spark_session
+        from endive.studies.tables import check_options
+        from endive.studies.windows import MetricsOptions
 
         options = MetricsOptions(warmup, cooldown, load)
         manifest = open_dataset(root)

@@ -16,9 +16,9 @@ from endive.cli.window import CooldownOption, WarmupOption
 
 if TYPE_CHECKING:
     from endive.config import Document
-    from endive.pipeline.replications import RunMetrics
-    from endive.pipeline.windows import MetricsOptions
     from endive.runs.execute import FinishedRun
+    from endive.studies.replications import RunMetrics
+    from endive.studies.windows import MetricsOptions
 
 _DEFAULT_ROOT = Path("experiments")
 
@@ -39,9 +39,9 @@ def run(
     output = output_for(json)
     with exit_codes(output):
         from endive.config.load import load_document, parse_assignment
-        from endive.pipeline.replications import check_window
-        from endive.pipeline.windows import MetricsOptions
         from endive.runs.execute import run_experiment
+        from endive.studies.replications import check_window
+        from endive.studies.windows import MetricsOptions
 
         overrides = dict(parse_assignment(text) for text in set_)
         if engine is not None:
@@ -58,7 +58,7 @@ def run(
 
 def tell_run(output: Output, document: Document, finished: FinishedRun, options: MetricsOptions, about: dict[str, Any]) -> None:
     """Measure a run that is on disk, and say what it amounts to."""
-    from endive.pipeline.local import measure_run
+    from endive.studies.local import measure_run
 
     measured = measure_run(finished.files.results, finished.provenance["seed"], document, options)
     window, warnings = _window_words(measured)
@@ -85,7 +85,7 @@ def tell_run(output: Output, document: Document, finished: FinishedRun, options:
 def _window_words(measured: RunMetrics) -> tuple[str, list[str]]:
     """What was cut, and what is wrong with the load or the length of the run."""
     from endive.analysis.run_metrics import ALL
-    from endive.pipeline.tables import load_point
+    from endive.analysis.tables import load_point
     from endive.report.windows import overload_in_words, window_in_words, window_warning
 
     row = measured.of(ALL, ALL)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from endive.analysis.tuning import Advantage, Measured, Plan, Tuned
-    from endive.pipeline.metrics import MetricsOptions
-    from endive.pipeline.tuning_study import CostEvaluator, TuningQuestion
+    from endive.studies.tuning import CostEvaluator, TuningQuestion
+    from endive.studies.windows import MetricsOptions
 
 _CANDIDATES, _QUICK_CANDIDATES = 24, 8
 _SEEDS, _QUICK_SEEDS = 10, 6
@@ -64,8 +64,8 @@ def tune(
     with exit_codes(output):
         from endive.analysis.tuning import Plan
         from endive.config.load import parse_assignment
-        from endive.pipeline.metrics import MetricsOptions
-        from endive.pipeline.tuning_study import read_tuning
+        from endive.studies.tuning import read_tuning
+        from endive.studies.windows import MetricsOptions
 
         overrides = dict(parse_assignment(text) for text in set_)
         count = candidates or (_QUICK_CANDIDATES if quick else _CANDIDATES)
@@ -81,10 +81,10 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     from endive.analysis.tuning import tune as search
     from endive.cli.run import announce_compilation
     from endive.files import write_text
-    from endive.pipeline.replications import WINDOW_SEEDS, Replications, check_window
-    from endive.pipeline.tuning_study import ICEBERG, TODAY, CostEvaluator
     from endive.report.tuning import outcome_in_words
     from endive.report.windows import window_in_words, window_warning
+    from endive.studies.replications import WINDOW_SEEDS, Replications, check_window
+    from endive.studies.tuning import ICEBERG, TODAY, CostEvaluator
 
     started = time.perf_counter()
     for candidate in question.candidates:
@@ -132,9 +132,9 @@ def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEv
     from dataclasses import asdict
 
     from endive import __version__
-    from endive.pipeline.tuning_study import ICEBERG, TODAY
     from endive.report.tuning import in_words, subject_in_words
     from endive.runs.identity import code_version
+    from endive.studies.tuning import ICEBERG, TODAY
     from endive.utils import get_git_sha
 
     best = found.best

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from endive.files import check_inside
-from endive.pipeline.jobs import Report, Spec, deal, number_of_tasks, run_tasks, specs_of
+from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks, specs_of
 from endive.runs.dataset import (
     FORMAT,
     Experiment,
@@ -34,7 +34,7 @@ from endive.runs.dataset import (
 )
 from endive.runs.layout import CONFIG, LOCK, PROVENANCE, dataset_folder, part_files, part_number
 from endive.runs.parameters import flat_parameters
-from endive.runs.parts import part_metadata, part_outcome, unfitness
+from endive.runs.parts import Spec, part_metadata, part_outcome, unfitness
 from endive.runs.stored import StoredExperiment, StoredRun, find_experiments, find_orphans
 from endive.writers import remove_leftovers
 

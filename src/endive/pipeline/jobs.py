@@ -10,17 +10,17 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from endive.pipeline.quiet import without_pandas_warning
 from endive.runs.dataset import PipelineError
+from endive.runs.parts import Spec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Spec = dict[str, Any]
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Report = Callable[[int, int], None]
 """Told how many tasks are done, and of how many."""

@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from endive.pipeline.consolidate import Sessions, consolidate, new_runs
-from endive.pipeline.metrics import MetricsOptions, last_options, load_tables, measure, up_to_date
+from endive.pipeline.metrics import last_options, load_tables, measure, up_to_date
 from endive.runs.dataset import Manifest, PipelineError, load_manifest
 from endive.runs.tables import read_tables
+from endive.studies.windows import MetricsOptions
 
 
 def fresh_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None = None) -> tuple[Manifest, dict[str, pa.Table]]:

@@ -27,14 +27,14 @@ from endive.analysis.thresholds import Condition, Verdict, shown
 from endive.analysis.windows import Window
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
-from endive.pipeline.frontier_study import estimate_of, values_of
-from endive.pipeline.local import LocalRun, measure_here
-from endive.pipeline.measure import RunRows
-from endive.pipeline.metrics import MetricsOptions
-from endive.pipeline.replications import RunMetrics
 from endive.report.differences import metric_name, verdict
 from endive.report.places import RunPlace, find_place
 from endive.runs.stored import find_experiments
+from endive.studies.frontier import estimate_of, values_of
+from endive.studies.local import LocalRun, measure_here
+from endive.studies.measure import RunRows
+from endive.studies.replications import RunMetrics
+from endive.studies.windows import MetricsOptions
 
 METRICS = (
     "throughput_per_s",

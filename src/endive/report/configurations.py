@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from endive.pipeline.measure import ALL
-from endive.pipeline.tables import LoadAxis, load_axis
+from endive.analysis.run_metrics import ALL
+from endive.analysis.tables import LoadAxis, load_axis
 from endive.report import words
 from endive.report.figure import Scale
 from endive.report.style import MOST_SERIES

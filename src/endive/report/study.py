@@ -15,12 +15,10 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from endive.analysis.run_metrics import ALL
+from endive.analysis.tables import saturation_table
 from endive.pipeline.consolidate import Sessions
-from endive.pipeline.local import LocalRun, measure_here
-from endive.pipeline.measure import ALL
-from endive.pipeline.metrics import MetricsOptions
 from endive.pipeline.refresh import fresh_tables
-from endive.pipeline.tables import saturation_table
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
 from endive.report.errors import ReportError
 from endive.report.places import Place, PlaceKind, RunPlace, find_place
@@ -28,6 +26,8 @@ from endive.report.style import colours
 from endive.runs.dataset import Manifest, PipelineError
 from endive.runs.layout import FIGURES_FOLDER, METRICS_TABLES
 from endive.runs.parameters import Value
+from endive.studies.local import LocalRun, measure_here
+from endive.studies.windows import MetricsOptions
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from endive.analysis.paired import more_is_better
 from endive.analysis.run_metrics import ALL
 from endive.analysis.thresholds import kind_of, shown
 from endive.analysis.tuning import Advantage, Measured, Tuned
-from endive.pipeline.tuning_study import ICEBERG, TODAY, TuningQuestion
+from endive.studies.tuning import ICEBERG, TODAY, TuningQuestion
 
 
 def outcome_in_words(question: TuningQuestion, found: Measured) -> str:

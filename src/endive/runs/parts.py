@@ -29,7 +29,7 @@ from endive.transaction import OPERATIONS
 
 ROW_GROUP_ROWS = 131_072
 Spec = dict[str, Any]
-"""What has to be known to write a part, in values that JSON has."""
+"""What has to be known to write or measure a part, in values that JSON has."""
 _PART_KEY = b"endive.part"
 
 

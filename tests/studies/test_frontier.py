@@ -10,9 +10,9 @@ import pytest
 from endive.analysis.thresholds import Condition
 from endive.config import ConfigError
 from endive.config.frontier import frontier_options
-from endive.pipeline.frontier_study import Evaluator, Question, estimate_of, read_question
-from endive.pipeline.metrics import MetricsOptions
-from endive.pipeline.replications import Replications, RunMetrics
+from endive.studies.frontier import Evaluator, Question, estimate_of, read_question
+from endive.studies.replications import Replications, RunMetrics
+from endive.studies.windows import MetricsOptions
 
 CONFIG = """
 [simulation]

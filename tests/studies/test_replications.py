@@ -10,11 +10,11 @@ import pytest
 
 from endive.config import ConfigError, Document, compute_experiment_hash
 from endive.config.load import check_document
-from endive.pipeline.local import LocalRun, measure_here, measure_run
-from endive.pipeline.measure import PLAIN_COLUMNS
-from endive.pipeline.metrics import MetricsOptions
-from endive.pipeline.replications import Replications
 from endive.runs.execute import run_experiment
+from endive.studies.local import LocalRun, measure_here, measure_run
+from endive.studies.measure import PLAIN_COLUMNS
+from endive.studies.replications import Replications
+from endive.studies.windows import MetricsOptions
 
 TREE: dict[str, Any] = {
     "simulation": {"duration_ms": 20_000.0, "engine": "reference"},
@@ -93,7 +93,7 @@ def test_a_run_that_fails_says_so_and_stops_the_others(tmp_path: Path, monkeypat
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("no such luck")
 
-    monkeypatch.setattr("endive.pipeline.replications.measure_sources", fail)
+    monkeypatch.setattr("endive.studies.replications.measure_sources", fail)
     with pytest.raises(RuntimeError, match="no such luck"):
         Replications(tmp_path, MetricsOptions(), workers=2).measured(document(), range(6))
     assert list(tmp_path.rglob("?.json")) == []
@@ -113,7 +113,7 @@ def test_metrics_of_other_code_are_measured_again(tmp_path: Path, monkeypatch: p
     again = Replications(tmp_path, MetricsOptions(), keep_rows=True)
     (run,) = again.measured(document(), [0])
     assert (len(run.rows), again.runs) == (7, 0)  # from the rows that were kept
-    monkeypatch.setattr("endive.pipeline.replications.measuring_code", lambda: "newer")
+    monkeypatch.setattr("endive.studies.replications.measuring_code", lambda: "newer")
     without_rows = Replications(tmp_path / "b", MetricsOptions())
     without_rows.measured(document(), [0])
     assert json.loads(next((tmp_path / "b").rglob("0.json")).read_text())["measured_by"] == "newer"

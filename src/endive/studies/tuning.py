@@ -20,8 +20,8 @@ from endive.config.durations import plain_value
 from endive.config.errors import nearest
 from endive.config.load import check_document, parse_assignment, read_toml
 from endive.config.resolve import resolve_classes
-from endive.pipeline.frontier_study import estimate_of
-from endive.pipeline.replications import WINDOW_SEEDS, Replications, RunMetrics
+from endive.studies.frontier import estimate_of
+from endive.studies.replications import WINDOW_SEEDS, Replications, RunMetrics
 from endive.transaction import OPERATIONS
 
 Tree = dict[str, Any]

@@ -12,8 +12,9 @@ from scipy import stats
 from endive.analysis.percentiles import quantiles
 from endive.analysis.run_metrics import SLOWER
 from endive.analysis.through_time import TIME_BINS
-from endive.pipeline.local import LocalRun, measure_here
-from endive.pipeline.metrics import Metrics, MetricsOptions
+from endive.studies.local import LocalRun, measure_here
+from endive.studies.tables import Metrics
+from endive.studies.windows import MetricsOptions
 from tests.pipeline.runs import DURATION_MS, document, run_all
 
 WARMUP_MS = 2_000.0

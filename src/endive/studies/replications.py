@@ -29,12 +29,12 @@ from endive.analysis.run_metrics import SUM_COLUMNS, group_metrics, window_of
 from endive.analysis.windows import SERIES_BINS, Window, find_window, given_window
 from endive.config import ConfigError, Document, Problem, build_simulation_config, compute_experiment_hash
 from endive.files import whole_file, write_text
-from endive.pipeline.measure import ROW_COLUMNS, RUN_SCHEMA, RunRows, committing_over_time, measure_sources, measuring_code
-from endive.pipeline.windows import MetricsOptions, document_entry_warmup_ms
 from endive.reading import read_json
 from endive.runs.identity import code_version
 from endive.simulation import RESULT_SCHEMA, Simulation
 from endive.simulation.columns import TIME_COLUMNS
+from endive.studies.measure import ROW_COLUMNS, RUN_SCHEMA, RunRows, committing_over_time, measure_sources, measuring_code
+from endive.studies.windows import MetricsOptions, document_entry_warmup_ms
 
 _TEXTS = ["status", "workload_class", "abort_reason", "operation_type"]
 _SCHEMA = pa.schema([RESULT_SCHEMA.field(name) for name in ("txn_id", *_TEXTS, *ROW_COLUMNS, *SUM_COLUMNS, *TIME_COLUMNS)])

@@ -12,9 +12,9 @@ import pyarrow as pa
 from endive.analysis.windows import SERIES_BINS, Window, entry_warmup_ms, find_window, given_window
 from endive.config import ConfigError, Document, build_simulation_config
 from endive.config.load import load_document
-from endive.pipeline.jobs import Spec
 from endive.runs.dataset import Manifest
 from endive.runs.layout import CONFIG
+from endive.runs.parts import Spec
 
 SeriesOf = Callable[[Sequence[Spec]], pa.Table]
 """Reduces parts to rows of the number of committing transactions over time."""

@@ -19,7 +19,7 @@ from endive.config.errors import nearest
 from endive.config.frontier import FrontierSettings, check_frontier
 from endive.config.load import check_document, read_toml
 from endive.config.resolve import resolve_classes
-from endive.pipeline.replications import Replications, RunMetrics
+from endive.studies.replications import Replications, RunMetrics
 from endive.transaction import OPERATIONS
 
 Tree = dict[str, Any]

@@ -12,11 +12,11 @@ import pytest
 from endive.analysis.estimates import Estimate
 from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import LoadPoint, saturation
+from endive.analysis.tables import load_point
 from endive.config import Document
 from endive.config.load import check_document
-from endive.pipeline.metrics import MetricsOptions
-from endive.pipeline.replications import Replications, RunMetrics
-from endive.pipeline.tables import load_point
+from endive.studies.replications import Replications, RunMetrics
+from endive.studies.windows import MetricsOptions
 
 IDLE: dict[str, Any] = {
     "simulation": {"duration_ms": 600_000.0, "engine": "reference"},

@@ -14,16 +14,15 @@ import pyarrow as pa
 
 from endive.analysis.windows import Window, find_window, given_window
 from endive.config import Document
-from endive.pipeline.jobs import Spec
-from endive.pipeline.measure import RunRows, committing_over_time, measure_sources, measured_batch, series_batch
-from endive.pipeline.metrics import Metrics, MetricsOptions, check_options, part_specs, tables_of, with_windows
-from endive.pipeline.replications import RunMetrics, check_window
-from endive.pipeline.windows import document_entry_warmup_ms, find_windows
 from endive.runs.dataset import Experiment, Manifest, Part, PartFile, PipelineError, Source
 from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, own_profiles, run_directory
 from endive.runs.parameters import flat_parameters
-from endive.runs.parts import write_part
+from endive.runs.parts import Spec, write_part
 from endive.runs.stored import StoredExperiment
+from endive.studies.measure import RunRows, committing_over_time, measure_sources, measured_batch, series_batch
+from endive.studies.replications import RunMetrics, check_window
+from endive.studies.tables import Metrics, check_options, part_specs, tables_of, with_windows
+from endive.studies.windows import MetricsOptions, document_entry_warmup_ms, find_windows
 
 
 @dataclass(frozen=True)
