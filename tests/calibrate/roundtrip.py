@@ -16,6 +16,7 @@ import pandas as pd
 import tomli_w
 
 from endive.calibrate.answers import Answer, answers, outcomes, simulate
+from endive.calibrate.classes import ObservedClass
 from endive.calibrate.imported import Imported, import_history
 from endive.calibrate.reports import read_reports
 from endive.calibrate.sources import open_history
@@ -25,6 +26,7 @@ from tests.calibrate.tables import write_table
 Tree = dict[str, Any]
 OTHER_RETRIES = 1
 DELETE_MANIFESTS = 3
+_SECONDS = 2_400.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def random_system(seed: int) -> tuple[Tree, int]:
             "runtime": fixed,
         }
     tree = {
-        "simulation": {"duration_ms": 2_400_000.0, "seed": seed},
+        "simulation": {"duration_ms": 1e3 * _SECONDS, "seed": seed},
         "storage": {"provider": rng.choice(["s3", "s3x", "azurex"])},
         "catalog": {"num_tables": 1, "table_metadata_inlined": False},
         "table": {"manifests": rng.randrange(1, 60), "snapshots": 100},
@@ -105,13 +107,13 @@ def round_trip(seed: int, folder: Path) -> RoundTrip:
 
 def _by_class(made: list[Answer]) -> dict[str, Answer]:
     """Answers by the class of the original: its name was written as the application."""
-    names = ("ingest", "compact", "stream")
-    return {next((name for name in names if name in each.name), _only(each.name)): each for each in made}
+    return {_original(each.name): each for each in made}
 
 
-def _only(name: str) -> str:
-    """A table with one application does not name it in its classes."""
-    return "compact" if "replace" in name else "ingest"
+def _original(imported: str) -> str:
+    """The class of the original; a table with one application for an operation does not name it in its classes."""
+    named = next((name for name in ("ingest", "compact", "stream") if name in imported), None)
+    return named or ("compact" if "replace" in imported else "ingest")
 
 
 def agrees(truth: float, answer: Answer) -> bool:
@@ -119,22 +121,78 @@ def agrees(truth: float, answer: Answer) -> bool:
     return abs(answer.base.success - truth) <= 0.05 or answer.success[0] <= truth <= answer.success[1]
 
 
+def wrong_rates(trip: RoundTrip) -> list[str]:
+    """Classes whose rate, where they are not periodic, is off by more than 5 %: that of commits, and that of submissions."""
+    wrong = []
+    for name, own in trip.rows.groupby("workload_class"):
+        cls = _observed(trip, str(name))
+        if "periodic" in cls.process.keys:
+            continue
+        committed = (own["status"] == "committed").sum() / _SECONDS
+        submitted = len(own) / _SECONDS
+        section = trip.imported.tree["workload"][cls.name]
+        modelled = section["rate"] if "rate" in section else 1e3 / section["inter_arrival"]["mean"]
+        for what, found, true in (("commits", cls.process.per_s, committed), ("submissions", modelled, submitted)):
+            if abs(found / true - 1.0) > 0.05:
+                wrong.append(f"{name}: {found:.4g} {what} per second were found, {true:.4g} there are")
+    return wrong
+
+
+def wrong_periods(trip: RoundTrip) -> list[str]:
+    """Periodic classes whose interval or phase was not found; a commit is seen when it is done, up to a second later."""
+    wrong = []
+    for name, section in trip.tree["workload"].items():
+        if "periodic" not in section:
+            continue
+        keys = _observed(trip, name).process.keys.get("periodic")
+        true = section["periodic"]
+        if keys is None or keys["interval_ms"] != true["interval_ms"]:
+            wrong.append(f"{name}: interval {keys and keys['interval_ms']} was found, {true['interval_ms']} it is")
+            continue
+        late = (keys["phase_ms"] - true["phase_ms"]) % true["interval_ms"]
+        if late >= section["runtime"]["value"] + 1_000.0:
+            wrong.append(f"{name}: phase {keys['phase_ms']} was found, {true['phase_ms']} it is")
+    return wrong
+
+
+def wrong_state(trip: RoundTrip) -> list[str]:
+    """Numbers of the table's state that were not found exactly."""
+    found = trip.imported.tree["table"] | {"retries": trip.imported.tree["transaction"]["commit.retry.num-retries"]}
+    true = {
+        "manifests": trip.manifests,
+        "delete_manifests": DELETE_MANIFESTS,
+        "snapshots": int((trip.rows["status"] == "committed").sum()),
+        "retries": trip.tree["transaction"]["retry"],
+    }
+    return [f"{key}: {found[key]} was found, {value} it is" for key, value in true.items() if found[key] != value]
+
+
+def _observed(trip: RoundTrip, name: str) -> ObservedClass:
+    """What was imported of a class of the original."""
+    return next(cls for cls in trip.imported.classes if _original(cls.name) == name)
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.calibrate.roundtrip", description=__doc__)
     parser.add_argument("--count", type=int, default=20)
-    for seed in range(parser.parse_args().count):
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    options = parser.parse_args()
+    made = agreed = 0
+    for seed in range(options.first, options.first + options.count):
         with tempfile.TemporaryDirectory() as folder:
             trip = round_trip(seed, Path(folder))
+        for wrong in (*wrong_rates(trip), *wrong_periods(trip), *wrong_state(trip)):
+            print(f"{seed} WRONG {wrong}", flush=True)
         for name, truth in trip.truth.items():
             for kind, found in (("reports", trip.predicted), ("none", trip.without_reports)):
                 answer = found[name]
                 low, high = answer.success
-                verdict = "agrees" if agrees(truth, answer) else "OFF"
-                print(
-                    f"{seed} {name} {kind}: truth {truth:.3f}, {answer.base.success:.3f} ({low:.3f} to {high:.3f}) {verdict}",
-                    flush=True,
-                )
+                good = agrees(truth, answer)
+                made, agreed = made + 1, agreed + good
+                told = f"truth {truth:.3f}, {answer.base.success:.3f} ({low:.3f} to {high:.3f})"
+                print(f"{seed} {name} {kind}: {told} {'agrees' if good else 'OFF'}", flush=True)
+    print(f"{agreed} of {made} predictions agree")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import tomli_w
 
 from endive.analysis.estimates import Estimate
 from endive.calibrate.answers import simulate
+from endive.calibrate.assumptions import STORE_SCALE
 from endive.calibrate.fidelity import Comparison, compare_failures, compare_history, compare_reports, explain, overall, verdict_of
-from endive.calibrate.imported import STORE_SCALE
 from endive.calibrate.reports import read_reports
 from endive.calibrate.sources import open_history
 from tests.calibrate.tables import WrittenTable, write_table

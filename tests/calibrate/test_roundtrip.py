@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.calibrate.roundtrip import DELETE_MANIFESTS, RoundTrip, agrees, round_trip
+from tests.calibrate.roundtrip import RoundTrip, agrees, round_trip, wrong_periods, wrong_rates, wrong_state
 
 
 @pytest.fixture(scope="module", params=[1, 3])
@@ -12,36 +12,8 @@ def trip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return round_trip(request.param, tmp_path_factory.mktemp("trip"))
 
 
-def test_rates_are_found(trip: RoundTrip) -> None:
-    committed = trip.rows[trip.rows["status"] == "committed"]
-    for cls in trip.imported.classes:
-        if "periodic" in cls.process.keys:
-            continue
-        own = committed[committed["workload_class"] == ("ingest" if cls.operation == "fast_append" else "compact")]
-        assert cls.process.per_s == pytest.approx(len(own) / 2_400.0, rel=0.05)
-
-
-def test_intervals_and_phases_of_periodic_classes_are_found(trip: RoundTrip) -> None:
-    for name, section in trip.tree["workload"].items():
-        if "periodic" not in section:
-            continue
-        found = next(
-            cls
-            for cls in trip.imported.classes
-            if (cls.operation == "rewrite_files") == (name == "compact") and "periodic" in cls.process.keys
-        )
-        keys = found.process.keys["periodic"]
-        assert keys["interval_ms"] == section["periodic"]["interval_ms"]
-        late = (keys["phase_ms"] - section["periodic"]["phase_ms"]) % section["periodic"]["interval_ms"]
-        assert late < section["runtime"]["value"] + 1_000.0  # a commit is seen when it is done
-
-
-def test_the_state_of_the_table_is_found_exactly(trip: RoundTrip) -> None:
-    table = trip.imported.tree["table"]
-    assert table["manifests"] == trip.manifests
-    assert table["delete_manifests"] == DELETE_MANIFESTS
-    assert table["snapshots"] == int((trip.rows["status"] == "committed").sum())
-    assert trip.imported.tree["transaction"]["commit.retry.num-retries"] == trip.tree["transaction"]["retry"]
+def test_rates_periods_and_the_state_of_the_table_are_found(trip: RoundTrip) -> None:
+    assert [*wrong_rates(trip), *wrong_periods(trip), *wrong_state(trip)] == []
 
 
 def test_predictions_for_another_retry_limit_agree_with_the_truth(trip: RoundTrip) -> None:

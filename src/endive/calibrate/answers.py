@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,19 @@ import pandas as pd
 import pyarrow as pa
 
 from endive.analysis.estimates import share_estimate
-from endive.calibrate.imported import STORE_SCALE, Assumption
+from endive.calibrate.assumptions import STORE_SCALE, Assumption
 from endive.calibrate.profile import scaled_profile_text
 from endive.config import build_simulation_config
-from endive.config.load import load_document
+from endive.config.load import check_document, load_document
+from endive.config.schema import ARRIVALS, Document
 from endive.config.storage import storage_profile
+from endive.reading import read_toml
 from endive.simulation import RESULT_SCHEMA
 from endive.simulation.runner import Simulation
 
 Floats = npt.NDArray[np.float64]
 SEEDS = (1, 2, 3, 4, 5)
+_MOST_CLIENTS = 64
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SE
     with tempfile.TemporaryDirectory() as folder:
         changed = _with_store(path, dict(overrides), Path(folder))
         for seed in seeds:
-            document = load_document(path, {**changed, "simulation.seed": seed})
+            document = _load(path, {**changed, "simulation.seed": seed})
             batches: list[pa.RecordBatch] = []
             Simulation(build_simulation_config(document)).stream(batches.append)
             rows: pd.DataFrame = pa.Table.from_batches(batches, schema=RESULT_SCHEMA).to_pandas()
@@ -74,12 +78,24 @@ def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SE
     return pd.concat(frames, ignore_index=True)
 
 
+def _load(path: Path, overrides: Mapping[str, Any]) -> Document:
+    """Load a configuration with keys changed; another way for a class to arrive takes the place of its own."""
+    tree = read_toml(path)
+    for key in overrides:
+        section, _, rest = key.partition(".")
+        name, _, arrival = rest.partition(".")
+        own = tree.get("workload", {}).get(name) if section == "workload" else None
+        if isinstance(own, dict) and arrival in ARRIVALS and arrival not in own:
+            tree["workload"][name] = {each: value for each, value in own.items() if each not in ARRIVALS}
+    return check_document(tree, str(path), path.parent, overrides)
+
+
 def _with_store(path: Path, overrides: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Replace a factor on latencies by a profile with latencies so many times as long."""
     factor = overrides.pop(STORE_SCALE, None)
     if factor is None:
         return overrides
-    profile = storage_profile(load_document(path, overrides).storage)
+    profile = storage_profile(_load(path, overrides).storage)
     scaled = folder / "scaled.toml"
     scaled.write_text(scaled_profile_text(profile, float(factor)))
     return {**overrides, "storage.provider": str(scaled)}
@@ -167,3 +183,32 @@ def fit_store(path: Path, durations_ms: Sequence[float], rounds: int = 4) -> flo
             return factor
         factor *= target / float(single.median())
     return factor
+
+
+def fit_think(path: Path, per_s: Mapping[str, float], rounds: int = 3) -> dict[str, dict[str, Any]]:
+    """Find ``closed`` of classes at which they commit so many times a second: another think time, more clients where it is 0.
+
+    The time that a commit takes in the model is not quite that of reports, and without reports it is not known at all.
+    """
+    loops: dict[str, dict[str, Any]] = {name: deepcopy(read_toml(path)["workload"][name]["closed"]) for name in per_s}
+    for _ in range(rounds if loops else 0):
+        changes = {f"workload.{name}.closed": keys for name, keys in loops.items()}
+        duration = load_document(path).simulation.duration_ms
+        found = outcomes(simulate(path, changes, SEEDS[:2]), duration)
+        for name, keys in loops.items():
+            reached = found[name].commits_per_s if name in found else 0.0
+            if reached > 0.0:
+                _adjust(keys, 1e3 * keys["clients"] * (1.0 / per_s[name] - 1.0 / reached))
+    return loops
+
+
+def _adjust(closed: dict[str, Any], longer_ms: float) -> None:
+    """Let clients think so much longer; where they cannot think less, let there be more of them."""
+    think = closed["think_time"]
+    key = "value" if "value" in think else "mean"
+    now = float(think[key]) + longer_ms
+    if now < 0.0 and think[key] == 0.0 and closed["clients"] < _MOST_CLIENTS:
+        closed["clients"] += 1
+    think[key] = float(f"{max(now, 0.0):.6g}")
+    if think[key] == 0.0:
+        closed["think_time"] = {"distribution": "fixed", "value": 0.0}

@@ -11,7 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from endive.calibrate.arrivals import Process, recognise
+from endive.calibrate.attempts import failing_share
 from endive.calibrate.history import Commit, History
+from endive.calibrate.loops import Loop, by_evenness, by_overlap
+from endive.calibrate.reports import CommitReport
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,6 +39,8 @@ class ObservedClass:
     """What a row delta deletes with."""
     guessed: str = ""
     """Why the operation is this one, where the history does not say it."""
+    loop: Loop | None = None
+    """The writers, where they may be some that wait for their own commits."""
 
     @property
     def times_ms(self) -> Floats:
@@ -56,8 +61,11 @@ def client_of(history: History) -> tuple[str, str]:
     return "pyiceberg", "summaries name no engine, as those of PyIceberg; say --client iceberg if it was another"
 
 
-def observe_classes(history: History, start_ms: float, client: str) -> list[ObservedClass]:
-    """Make classes of the commits of a history; times count from ``start_ms``."""
+def observe_classes(history: History, start_ms: float, client: str, reports: Sequence[CommitReport] = ()) -> list[ObservedClass]:
+    """Make classes of the commits of a history, with what their reports add; times count from ``start_ms``."""
+    known = {report.snapshot_id: report for report in reports}
+    retries = history.properties.get("commit.retry.num-retries", "")
+    most_attempts = 1 + (int(retries) if retries.isascii() and retries.isdigit() and len(retries) < 7 else 4)
     groups: dict[tuple[str, str], list[Commit]] = {}
     for commit in history.commits:
         groups.setdefault((commit.operation or "append", commit.engine), []).append(commit)
@@ -68,8 +76,30 @@ def observe_classes(history: History, start_ms: float, client: str) -> list[Obse
         for application, own in _by_application(commits):
             for size, part in _by_added_files(own):
                 name = _name(operation, engine, application, size, {each.name for each in found})
-                found.append(_observed(name, part, (start_ms, first_ms, end_ms), client))
+                own_reports = [known[commit.snapshot_id] for commit in part if commit.snapshot_id in known]
+                took = _Took(own_reports, most_attempts)
+                found.append(_observed(name, part, (start_ms, first_ms, end_ms), client, took))
     return found
+
+
+@dataclass(frozen=True)
+class _Took:
+    """What reports say of the commits of a class."""
+
+    reports: Sequence[CommitReport]
+    most_attempts: int
+
+    def durations_ms(self, commits: Sequence[Commit]) -> Floats | None:
+        """How long each of these took, the median for those without a report; None if half of them have none."""
+        if not commits or 2 * len(self.reports) < len(commits):
+            return None
+        known = {report.snapshot_id: report.duration_ms for report in self.reports}
+        usual = float(np.median(list(known.values())))
+        return np.array([known.get(commit.snapshot_id, usual) for commit in commits], np.float64)
+
+    def failing(self) -> float:
+        """The share of operations that failed, by the attempts of those that did not."""
+        return failing_share([report.attempts for report in self.reports], self.most_attempts)
 
 
 def _by_application(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
@@ -106,12 +136,19 @@ def _name(operation: str, engine: str, application: str, size: str, taken: set[s
     return name
 
 
-def _observed(name: str, commits: Sequence[Commit], span: tuple[float, float, float], client: str) -> ObservedClass:
+def _observed(name: str, commits: Sequence[Commit], span: tuple[float, float, float], client: str, took: _Took) -> ObservedClass:
     times = np.array([commit.timestamp_ms for commit in commits], np.float64)
     operation, deletes, guessed = _operation(commits, client)
     changed = [count for count in (commit.count("changed-partition-count") for commit in commits) if count is not None]
     partitions = float(np.mean(changed)) if changed and np.mean(changed) >= 1.0 else None
-    return ObservedClass(name, operation, tuple(commits), recognise(times, *span), partitions, deletes, guessed)
+    durations = took.durations_ms(commits)
+    process = recognise(times, *span, durations)
+    loop = None
+    if not {"periodic", "hourly"} & process.keys.keys():
+        loop = by_evenness(times) if durations is None else by_overlap(times, durations, took.failing())
+    if loop is not None and (loop.certain or durations is None):
+        process = Process(loop.words(), {"closed": loop.keys()}, process.per_s, notes=process.notes)
+    return ObservedClass(name, operation, tuple(commits), process, partitions, deletes, guessed, loop)
 
 
 def _operation(commits: Sequence[Commit], client: str) -> tuple[str, str | None, str]:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from endive.calibrate.assumptions import Assumption
 from endive.calibrate.classes import ObservedClass
-from endive.calibrate.imported import Assumption, Imported
+from endive.calibrate.imported import Imported
 from endive.calibrate.reports import CommitReport
 from endive.config.schema import ARRIVALS
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import tomli_w
 
+from endive.calibrate.assumptions import Assumption
 from endive.calibrate.errors import InputError
-from endive.calibrate.imported import Assumption, Imported
+from endive.calibrate.imported import Imported
 
 _COMMENTS = {
     "storage": "the store",

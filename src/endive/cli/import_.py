@@ -100,7 +100,22 @@ def write_imported(imported: Imported, out: Path, single_attempts_ms: list[float
         imported.tree["storage"]["provider"] = store.name
         write_text(out, configuration_text(imported))
         written.append(store)
+    _fit_loops(imported, out)
     return written
+
+
+def _fit_loops(imported: Imported, out: Path) -> None:
+    """Write the configuration again with think times at which writers that wait commit as often as was seen."""
+    from endive.calibrate.answers import fit_think
+    from endive.calibrate.write import configuration_text
+    from endive.files import write_text
+
+    workload = imported.tree["workload"]
+    waiting = {cls.name: cls.process.per_s for cls in imported.classes if "closed" in workload[cls.name]}
+    if waiting:
+        for name, closed in fit_think(out, waiting).items():
+            workload[name]["closed"] = closed
+        write_text(out, configuration_text(imported))
 
 
 def answer_data(answer: Answer) -> dict[str, Any]:

@@ -1,0 +1,186 @@
+"""What a history cannot tell: what is assumed for it, and the keys of the configuration at both ends of what may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from endive.calibrate.attempts import MOST_FAILED, failing_share
+from endive.calibrate.classes import ObservedClass
+from endive.calibrate.history import History
+from endive.calibrate.loops import AS_AT_RANDOM
+from endive.calibrate.reports import CommitReport
+
+Tree = dict[str, Any]
+STORE_SCALE = "store_scale"
+"""In an assumption's range: not a key of the file, but a factor on all latencies of the store."""
+_VALIDATING = ("overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete", "validated_overwrite")
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """Something that a history cannot tell. ``low`` and ``high`` are keys of the configuration at the ends of what may be."""
+
+    about: str
+    assumed: str
+    low: Mapping[str, Any] = field(default_factory=dict)
+    high: Mapping[str, Any] = field(default_factory=dict)
+
+
+def assume_appends(classes: Sequence[ObservedClass], assumptions: list[Assumption]) -> None:
+    """Whether an append merges manifests shows only where it did."""
+    guessed = [cls for cls in classes if cls.operation == "merge_append" and cls.guessed]
+    if guessed:
+        low = {f"workload.{cls.name}.operation": "fast_append" for cls in guessed}
+        assumptions.append(Assumption("appends", "taken to merge manifests, as batch jobs and Flink's sink do", low))
+
+
+def assume_store(assumptions: list[Assumption], provider: str | None, reported: bool) -> None:
+    """Latencies are in reports alone."""
+    if reported:
+        text = "scaled so that a commit lasts as long as reports say; a table that grew was faster then"
+        assumptions.append(Assumption("latencies", text, {STORE_SCALE: 0.75}, {STORE_SCALE: 1.35}))
+        return
+    named = f"those of {provider}" if provider else "those of S3; say --provider for another store"
+    assumptions.append(Assumption("latencies", f"not in a history: {named}", {STORE_SCALE: 0.5}, {STORE_SCALE: 2.0}))
+
+
+def assume_failures(
+    tree: Tree, classes: Sequence[ObservedClass], reports: Mapping[str, Sequence[CommitReport]], assumptions: list[Assumption]
+) -> None:
+    """What failed left no snapshot: slots of a period that are empty, and attempts that were needed, tell of it."""
+    most_attempts = int(tree["transaction"].get("commit.retry.num-retries", 4)) + 1
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    told = []
+    for cls in classes:
+        section = tree["workload"][cls.name]
+        if "periodic" in section:
+            told.append(f"{100 * cls.process.missed:.1f} % of the slots of {cls.name} are empty")
+            continue
+        own = reports.get(cls.name, ())
+        failed = failing_share([report.attempts for report in own], most_attempts)
+        most = min(max(2.0 * failed, 0.05), MOST_FAILED) if own else 0.2
+        if own:
+            told.append(f"{100 * failed:.2g} % of {cls.name} fail, by the attempts in reports")
+        if "closed" in section and cls.loop is not None:  # its rate has them in it already
+            high[f"workload.{cls.name}.closed"] = cls.loop.keys(per_s_factor=(1.0 - failed) / (1.0 - most))
+            continue
+        for share, into in ((0.0, low), (most, high)):
+            key, value = _rate(cls.name, section, 1.0 / (1.0 - share))
+            into[key] = value
+        key, value = _rate(cls.name, section, 1.0 / (1.0 - failed))
+        _put(tree, key, value)
+    text = "; ".join(["operations that failed are not in a history", *(told or ["none are taken to have failed"])])
+    assumptions.append(Assumption("failed operations", text, low, high))
+
+
+def assume_arrivals(tree: Tree, classes: Sequence[ObservedClass], assumptions: list[Assumption]) -> None:
+    """Whether writers wait for themselves shows in what is never under way at once; where it does not show, both may be."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    told = []
+    for cls in classes:
+        key, loop = f"workload.{cls.name}.closed", cls.loop
+        if loop is None:
+            if cls.process.even:
+                low[f"workload.{cls.name}.inter_arrival"] = cls.process.even
+                told.append(f"commits of {cls.name} come a little more evenly than at random, as a busy table makes them")
+        elif "closed" in tree["workload"][cls.name]:
+            told.append(f"{cls.name}: {loop.reason()}")
+            if loop.fewest < loop.clients:
+                low[key] = loop.keys(loop.fewest)
+            if loop.most is None or loop.most > loop.clients:
+                high[key] = loop.keys(loop.most or AS_AT_RANDOM)
+        else:
+            low[key] = loop.keys(loop.clients)
+            told.append(f"{cls.name}: {loop.reason()}; taken to be at random")
+    if told:
+        assumptions.append(Assumption("arrivals", "; ".join(told), low, high))
+
+
+def _rate(name: str, section: Tree, factor: float) -> tuple[str, Any]:
+    """The key that says how often a class comes, and its value at so many times the rate."""
+    if "rate" in section:
+        return f"workload.{name}.rate", float(f"{section['rate'] * factor:.6g}")
+    if "schedule" in section:
+        steps = [{**step, "rate": float(f"{step['rate'] * factor:.6g}")} for step in section["schedule"]]
+        return f"workload.{name}.schedule", steps
+    return f"workload.{name}.inter_arrival.mean", float(f"{section['inter_arrival']['mean'] / factor:.6g}")
+
+
+def _put(tree: Tree, key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    for part in path:
+        tree = tree[part]
+    tree[last] = value
+
+
+def assume_runtimes(tree: Tree, classes: Sequence[ObservedClass], assumptions: list[Assumption]) -> None:
+    """The time from reading a table to committing matters to operations that validate, and is nowhere kept."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    for cls in classes:
+        if cls.operation not in _VALIDATING:
+            continue
+        section = tree["workload"][cls.name]
+        if "closed" in section and cls.loop is not None:
+            _split_think(section, cls, low, high)
+            continue
+        interval_ms = 1e3 / max(cls.process.per_s, 1e-9)
+        base = min(60_000.0, 0.2 * interval_ms)
+        section["runtime"] = {"distribution": "fixed", "value": float(f"{base:.4g}")}
+        if "periodic" in section:
+            _shift_phase(section["periodic"], base)
+        low[f"workload.{cls.name}.runtime.value"] = 0.0
+        high[f"workload.{cls.name}.runtime.value"] = float(f"{0.9 * interval_ms:.4g}")
+    if low:
+        text = (
+            "not in a history: a fifth of the interval between its commits, at most a minute; from nothing to all of the interval"
+        )
+        assumptions.append(Assumption("runtimes of operations that validate", text, low, high))
+
+
+def _split_think(section: Tree, cls: ObservedClass, low: dict[str, Any], high: dict[str, Any]) -> None:
+    """A writer's time between commits is work in part: a fifth, from nothing to all of it."""
+    assert cls.loop is not None
+    free_ms = cls.loop.think_ms(cls.loop.clients)
+    for share, into in ((0.0, low), (1.0, high)):
+        into[f"workload.{cls.name}.runtime.value"] = float(f"{share * free_ms:.4g}")
+        into[f"workload.{cls.name}.closed"] = cls.loop.keys(runtime_ms=share * free_ms)
+    base = min(60_000.0, 0.2 * free_ms)
+    section["runtime"] = {"distribution": "fixed", "value": float(f"{base:.4g}")}
+    section["closed"] = cls.loop.keys(runtime_ms=base)
+
+
+def _shift_phase(periodic: Tree, runtime_ms: float) -> None:
+    """Commits are seen, and submissions are meant: those lie a runtime earlier."""
+    periodic["phase_ms"] = round((periodic["phase_ms"] - runtime_ms) % periodic["interval_ms"], 3)
+
+
+def assume_conflicts(tree: Tree, classes: Sequence[ObservedClass], history: History, assumptions: list[Assumption]) -> None:
+    """Whether operations touch each other's rows is not in a history."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    for cls in classes:
+        if cls.operation in _VALIDATING:
+            tree["workload"][cls.name]["real_conflict_probability"] = 0.0
+            high[f"workload.{cls.name}.real_conflict_probability"] = 0.5
+            low[f"workload.{cls.name}.real_conflict_probability"] = 0.0
+    if history.partitioned:
+        known = [cls for cls in classes if cls.partitions is not None]
+        seen = {key for commit in history.commits for key in commit.summary if key.startswith("partitions.")}
+        most = max((math.ceil(cls.partitions or 1.0) for cls in known), default=1)
+        number = max(len(seen), most, 2)
+        tree["catalog"]["partitions"] = {"num_partitions": number}
+        for cls in known:
+            tree["workload"][cls.name]["partitions_per_txn"] = float(f"{max(cls.partitions or 1.0, 1.0):.4g}")
+        told = f"{len(seen)} that summaries name" if seen else f"{number}, the most that one commit changed (two at least)"
+        assumptions.append(
+            Assumption("partitions", f"not in metadata: {told}", {"catalog.partitions.num_partitions": max(number * 10, 100)})
+        )
+    if high:
+        text = "refused commits leave no trace: no overlap is a real conflict; up to every second one"
+        assumptions.append(Assumption("real conflicts", text, low, high))
