@@ -96,7 +96,7 @@ def assume_arrivals(tree: Tree, classes: Sequence[ObservedClass], assumptions: l
                 high[key] = loop.keys(loop.most or AS_AT_RANDOM)
         else:
             low[key] = loop.keys(loop.clients)
-            told.append(f"{cls.name}: {loop.reason()}; taken to be at random")
+            told.append(f"{cls.name}: {loop.reason()}; the former are assumed")
     if told:
         assumptions.append(Assumption("arrivals", "; ".join(told), low, high))
 

@@ -73,11 +73,12 @@ class Loop:
     def reason(self) -> str:
         """Why they are taken for writers that wait, and how sure that is."""
         most = f"never more than {self.fewest} of its commits {'was' if self.fewest == 1 else 'were'} under way at once"
+        waiting = "one writer that waits for its" if self.clients == 1 else f"{self.clients} writers that wait for their"
         if self.certain and self.commit_ms:
             bound = "" if self.most == self.clients else f" (or up to {self.most})" if self.most else " (or more)"
-            return f"{most}, which random arrivals would not keep to: {self.clients} writers that wait for their commits{bound}"
+            return f"{most}, which random arrivals would not keep to: {waiting} commits{bound}"
         if self.commit_ms:
-            return f"{most}, which random arrivals do as well: these, or {self.clients} writers that wait for their commits"
+            return f"random arrivals, or {waiting} commits ({most})"
         text = "commits come more evenly over long stretches than at random: writers that wait for their commits, or a table at its"
         return f"{text} limit, which evens out random arrivals; reports would tell"
 
@@ -93,7 +94,7 @@ def _distribution(mean_ms: float, variation: float) -> dict[str, Any]:
 
 
 def by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0) -> Loop | None:
-    """Find closed writers from when commits ended and how long they took; None where there is nothing to tell.
+    """Find closed writers from when commits ended and how long they took; None where there are too few commits to tell.
 
     ``failing`` is the share of operations that failed, which were under way too and have no report.
     """
@@ -106,8 +107,6 @@ def by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0) -> 
     at_random = looks * math.log(max(float(stats.poisson.cdf(seen - 1, busy)), 1e-300))
     certain = at_random < _DECIDED
     even = busy < _BUSY and _evenness(times_ms) is not None
-    if not certain and not even and at_random > _POSSIBLE and seen > 1:
-        return None
     per_s = 1e3 * len(times_ms) / span / (1.0 - failing)
     clients = max(round(seen / (1.0 - failing)), 1) if failing > 0.02 else seen
     most = _most_clients(clients, busy, looks) if certain else None
