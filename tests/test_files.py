@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from endive.files import whole_file, write_text
+from endive.files import check_writable, whole_file, write_text
 from endive.runs.results import ParquetSink
 
 SCHEMA = pa.schema([("x", pa.int64())])
@@ -52,3 +52,13 @@ def test_a_directory_is_not_replaced_and_named_at_once(tmp_path: Path) -> None:
         ParquetSink(tmp_path, SCHEMA)
     assert caught.value.filename == str(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_whether_a_directory_can_be_written_in_is_seen_without_making_it(tmp_path: Path) -> None:
+    check_writable(tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="file"):
+        check_writable(tmp_path / "file" / "below")
+    with pytest.raises(OSError, match="/proc/nothing"):
+        check_writable(Path("/proc/nothing/here"))

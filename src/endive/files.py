@@ -53,6 +53,20 @@ def errors_naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
+def check_writable(folder: Path) -> None:
+    """See whether files can be written in a directory, which need not be there yet. Raises OSError, which names it.
+
+    Nothing is left behind.
+    """
+    place = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    if not place.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
+    temporary = temporary_beside(place / "writable")
+    with errors_naming(folder):
+        temporary.touch()
+        temporary.unlink()
+
+
 def checksum(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:

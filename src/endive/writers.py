@@ -19,13 +19,27 @@ from pathlib import Path
 
 FOREIGN_SECONDS = 86_400.0
 """A file of another machine that was not touched for so long has no writer any more."""
-_NAME = re.compile(r"\..+\.([0-9a-f]{8})-(\d{1,10})-(\d{1,20})-[0-9a-f]{12}\.tmp")
+_WRITER = re.compile(r"([0-9a-f]{8})-(\d{1,10})-(\d{1,20})")
+_NAME = re.compile(rf"\..+\.{_WRITER.pattern}-[0-9a-f]{{12}}\.tmp")
 
 
 def temporary_beside(path: Path) -> Path:
     """Return the name of a temporary file for ``path``, in its directory, which tells that this process writes it."""
+    return path.with_name(f".{path.name}.{this_writer()}-{uuid.uuid4().hex[:12]}.tmp")
+
+
+def this_writer() -> str:
+    """Return a name of this process by which others can tell whether it lives."""
     pid = os.getpid()
-    return path.with_name(f".{path.name}.{_machine()}-{pid}-{_started(pid) or 0}-{uuid.uuid4().hex[:12]}.tmp")
+    return f"{_machine()}-{pid}-{_started(pid) or 0}"
+
+
+def is_living(writer: str) -> bool | None:
+    """Tell whether the process of a name of ``this_writer`` lives; None if it is of another machine, or no such name."""
+    match = _WRITER.fullmatch(writer)
+    if match is None or match[1] != _machine():
+        return None
+    return _is_running(int(match[2]), int(match[3]))
 
 
 def find_leftovers(root: Path) -> Iterator[Path]:
@@ -54,6 +68,10 @@ def _is_alive(match: re.Match[str], path: Path) -> bool:
             return time.time() - path.stat().st_mtime < FOREIGN_SECONDS
         except OSError:
             return True  # it is gone: its writer has finished
+    return _is_running(pid, started)
+
+
+def _is_running(pid: int, started: int) -> bool:
     found = _started(pid)
     return found is not None and (found == started or 0 in (found, started))
 

@@ -20,7 +20,7 @@ from endive.analysis.over_seeds import SHARES, at_least, at_most, estimate_metri
 from endive.analysis.run_metrics import ALL, BOUNDS, COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW, METRICS, PERCENTILES, RATES
 from endive.analysis.saturation import Backlog, LoadPoint, backlog_grows, saturation
 from endive.runs.dataset import Manifest, PipelineError
-from endive.runs.parameters import Value, column_name, column_types, parameter_array, varying
+from endive.runs.parameters import Value, column_name, column_types, parameter_array, varying, varying_within_scenarios
 
 _GROUP = ["experiment", "workload_class", "operation_type"]
 _MEANS = tuple(name for name in (*METRICS, "warmup_ms") if name not in (*SHARES, *PERCENTILES))
@@ -165,7 +165,8 @@ def load_axis(manifest: Manifest, key: str | None) -> LoadAxis | str:
                 f"--load {key}: no experiment has such a number; those that vary are {', '.join(numbers) or 'none'}", usage=True
             )
         return LoadAxis(column)
-    candidates = [name for name in varying(manifest.parameters) if _LOAD.search(name) and types[name] in (int, float)]
+    changing = varying_within_scenarios(manifest.parameters)
+    candidates = [name for name in changing if _LOAD.search(name) and types[name] in (int, float)]
     if len(candidates) == 1:
         return LoadAxis(candidates[0])
     if not candidates:

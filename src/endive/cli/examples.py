@@ -143,12 +143,15 @@ def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, mast
     from endive.config.sweep import Sweep
     from endive.pipeline.session import SparkOptions, starting_session
     from endive.runs.plan import plan_sweep
+    from endive.runs.study_records import keep_study
 
     with starting_session(SparkOptions(master)) as starting:
         if not folder.exists():
             starting.begin()
-        plan = plan_sweep(Sweep(example.path, quick=quick))
+        reader = Sweep(example.path, quick=quick)
+        plan = plan_sweep(reader)
         output.note(f"{plan.runs} runs: {len(plan.points)} configurations with {len(plan.seeds)} seeds each")
+        keep_study(folder, reader, plan)
         study = _studied(output, plan, folder, starting)
     answer, files = _drawn(study, folder)
     output.result({"example": example.name, "runs": plan.runs, "answer": answer, "files": [str(file) for file in files]})

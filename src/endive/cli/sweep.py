@@ -17,6 +17,7 @@ from endive.cli.output import Output, output_for
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 
 if TYPE_CHECKING:
+    from endive.config.sweep import Sweep
     from endive.pipeline import sweep as sweeps
     from endive.pipeline.session import StartingSession
     from endive.pipeline.sweep import Watch
@@ -45,21 +46,27 @@ def sweep(
     output = output_for(json)
     with exit_codes(output):
         from endive.config.sweep import Sweep
+        from endive.files import check_writable
         from endive.pipeline.session import SparkOptions, starting_session
         from endive.runs.effort import measure_for
         from endive.runs.guards import objections
         from endive.runs.plan import plan_sweep, remaining_work
+        from endive.runs.study_records import keep_study
         from endive.writers import remove_leftovers
 
+        is_new = not out.exists()
         reader = Sweep(path, quick=quick, seeds=seeds)
+        if not dry_run:
+            check_writable(out)
         runs = reader.combinations * len(reader.seeds)
         if runs > _MANY_RUNS and not yes:
             output.error(f"{path}: {runs:,} runs; say --yes if that is what you want")
             raise typer.Exit(EXIT_USAGE)
         with session_errors(output), starting_session(SparkOptions(master, remote, ship_code)) as starting:
-            if not (dry_run or out.exists()):
+            if not dry_run and is_new:
                 starting.begin()  # nothing can be finished, so Spark comes up while this is planned
             plan = plan_sweep(reader)
+            check_question(reader, plan)
             work = remaining_work(plan, out)
             measure_for(work.effort)
             for damaged in work.damaged:
@@ -75,10 +82,20 @@ def sweep(
                 output.error(message)
                 output.result({"errors": [{"message": message}]})
                 raise typer.Exit(EXIT_USAGE)
+            keep_study(out, reader, plan)
             cleared = remove_leftovers(out)
             if cleared:
                 output.note(f"{len(cleared)} files removed that killed processes had left")
             _run(output, plan, work, out, starting)
+
+
+def check_question(reader: Sweep, plan: SweepPlan) -> None:
+    """Raise ConfigError if the question of a sweep is of no metric, or of a class that none of its points has."""
+    from endive.analysis.questions import parse_question
+
+    if reader.question is not None:
+        classes = {name for point in plan.points for name in point.document.workload}
+        parse_question(reader.question, classes, f"{reader.path}: sweep.question")
 
 
 def _run(output: Output, plan: SweepPlan, work: Work, out: Path, starting: StartingSession) -> None:

@@ -525,11 +525,18 @@ class SimulationSection(Section):
     )
 
 
+ScenarioName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,80}$")]
+"""A name as its user writes it."""
+
+
 class Experiment(Section):
     """``[experiment]``: with a label, results go to experiments/label-hash/seed/."""
 
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = Field(
         None, description="Name of the experiment."
+    )
+    scenario: ScenarioName | None = Field(
+        None, description="What this alternative is called in tables and figures; sweeps with [scenario.NAME] set it."
     )
 
 

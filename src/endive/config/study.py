@@ -114,3 +114,17 @@ def base_of(path: Path, named: str | None, given: Mapping[str, Any] | None) -> t
     assert named is not None
     base = path.resolve().parent / named
     return read_toml(base), base.parent
+
+
+def with_whole_paths(tree: Any, directory: Path, key: str = "") -> Any:
+    """Return a tree in which files of the user's own (profiles, traces), named from ``directory``, are named from anywhere."""
+    if isinstance(tree, Mapping):
+        return {name: with_whole_paths(value, directory, name) for name, value in tree.items()}
+    if isinstance(tree, list):
+        return [with_whole_paths(value, directory, key) for value in tree]
+    if isinstance(tree, str) and key.rpartition(".")[2] in _KEYS_OF_PATHS and tree and (directory / tree).is_file():
+        return str((directory / tree).resolve())
+    return tree
+
+
+_KEYS_OF_PATHS = ("provider", "trace")

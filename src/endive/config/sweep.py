@@ -3,6 +3,7 @@
 [sweep]
 base = "base.toml"                    # or the tables of a configuration under [base]
 seeds = "0-9"                         # or a list
+question = "success(compaction)"      # what the study is about: the headline, the first figure and the order of its report
 
 [axes]
 "storage.provider" = ["s3", "s3x"]
@@ -16,6 +17,9 @@ seeds = "0-9"                         # or a list
 "storage.provider" = "s3"
 "transaction.manifest_list_mode" = "append"
 
+[scenario.more_retries]               # named alternatives, compared with a baseline: see ``endive.config.scenarios``
+set = { "transaction.retry" = 10 }
+
 [quick]                               # what --quick changes
 seeds = "0-2"
 set = { "simulation.duration_ms" = 60_000 }
@@ -26,7 +30,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,8 +39,9 @@ from pydantic import Field
 
 from endive.config.errors import ConfigError, Problem
 from endive.config.load import check_document, read_toml
-from endive.config.schema import Document
-from endive.config.study import Axes, Seeds, StudySection, axis_values, base_of, check_study, parse_seeds
+from endive.config.scenarios import SCENARIO, Scenarios, check_scenarios, flat_keys, scenarios_of
+from endive.config.schema import Document, ScenarioName
+from endive.config.study import Axes, Seeds, StudySection, axis_values, base_of, check_study, parse_seeds, with_whole_paths
 from endive.config.translate import Tree
 
 
@@ -46,6 +51,8 @@ class SweepSection(StudySection):
     base: str | None = None
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
     seeds: Seeds = "0-2"
+    question: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    baseline: ScenarioName | None = None
 
 
 class QuickSection(StudySection):
@@ -64,6 +71,7 @@ class SweepFile(StudySection):
     axes: Axes = Field(default_factory=dict)
     zip: list[Axes] = Field(default_factory=list)
     exclude: list[Tree] = Field(default_factory=list)
+    scenario: Scenarios = Field(default_factory=dict)
     quick: QuickSection = Field(default_factory=QuickSection)
 
 
@@ -72,13 +80,20 @@ class Sweep:
 
     def __init__(self, path: Path, *, quick: bool = False, seeds: str | None = None) -> None:
         self.path = path
-        self._file = check_study(SweepFile, read_toml(path), str(path))
+        self.quick = quick
+        """Whether this is the short form that ``[quick]`` describes."""
+        self._tree = read_toml(path)
+        self._file = check_study(SweepFile, self._tree, str(path))
         self._quick = self._file.quick if quick else QuickSection()
         chosen = seeds if seeds is not None else self._quick.seeds
         self.seeds = parse_seeds(self._file.sweep.seeds if chosen is None else chosen)
         """The seeds that each configuration is run with."""
         self._axes = {**self._file.axes, **self._quick.axes}
         self._check()
+        self.scenarios = scenarios_of(self._file.scenario, self._file.sweep.baseline)
+        """The named alternatives, the baseline first; none if the file has none."""
+        self.question = self._file.sweep.question
+        """What the study is about, as it is written; None if the file does not say."""
 
     @property
     def name(self) -> str:
@@ -90,17 +105,29 @@ class Sweep:
         """How many configurations there are at the most."""
         return math.prod(len(choices) for choices in self._choices)
 
+    def standalone(self) -> Tree:
+        """Return the content of a sweep file that needs no other: the base stands in it, and paths lead where they led."""
+        base, directory = base_of(self.path, self._file.sweep.base, self._file.base)
+        sweep = {key: value for key, value in self._tree["sweep"].items() if key != "base"} | {"label": self.name}
+        others = {key: value for key, value in self._tree.items() if key not in ("sweep", "base")}
+        tree: Tree = with_whole_paths({"sweep": sweep, **others, "base": base}, directory)
+        return tree
+
     def documents(self) -> Iterator[tuple[Tree, Document]]:
         """Yield the values of the axes and the checked configuration that they make, in the order of the file.
 
         Raises ConfigError with all that is wrong with any of them, after the last.
         """
         base, directory = base_of(self.path, self._file.sweep.base, self._file.base)
-        base["experiment"] = {"label": self.name}
         problems: dict[str, Problem] = {}
+        changed: dict[str | None, Mapping[str, Any]] = {each.name: each.set for each in self.scenarios}
+        quick = flat_keys(self._quick.set)
         for values in self._values():
+            name = values.get(SCENARIO)
+            axes = {key: value for key, value in values.items() if key != SCENARIO}
+            base["experiment"] = {"label": self.name} if name is None else {"label": self.name, "scenario": name}
             try:
-                document = check_document(base, str(self.path), directory, {**self._quick.set, **values})
+                document = check_document(base, str(self.path), directory, {**quick, **changed.get(name, {}), **axes})
             except ConfigError as error:
                 problems.update({str(problem): problem for problem in error.problems})
             else:
@@ -119,6 +146,9 @@ class Sweep:
         varied = [*self._axes, *itertools.chain.from_iterable(self._file.zip)]
         twice = sorted({key for key in varied if varied.count(key) > 1})
         problems += [Problem(f"axes.{key}", "is varied twice") for key in twice]
+        places = {key: "[axes]" if key in self._axes else "[[zip]]" for key in varied}
+        problems += check_scenarios(self._file.scenario, self._file.sweep.baseline, places)
+        varied += [SCENARIO] if self._file.scenario else []
         for number, combination in enumerate(self._file.exclude):
             unknown = sorted(set(combination) - set(varied))
             if unknown:
@@ -128,13 +158,14 @@ class Sweep:
 
     @cached_property
     def _choices(self) -> list[list[Tree]]:
-        """For each axis and each group of zipped keys, what it may be."""
+        """For the scenarios, each axis and each group of zipped keys, what it may be."""
+        named = [[{SCENARIO: each.name} for each in self.scenarios]] if self.scenarios else []
         single = [[{key: value} for value in axis_values(key, axis)] for key, axis in self._axes.items()]
         zipped = [
             [dict(zip(group, values, strict=True)) for values in zip(*itertools.starmap(axis_values, group.items()), strict=True)]
             for group in self._file.zip
         ]
-        return [*single, *zipped]
+        return [*named, *single, *zipped]
 
     def _values(self) -> Iterator[Tree]:
         for combination in itertools.product(*self._choices):

@@ -33,7 +33,7 @@ from endive.runs.dataset import (
     save_manifest,
 )
 from endive.runs.layout import CONFIG, LOCK, PROVENANCE, dataset_folder, part_files, part_number
-from endive.runs.parameters import flat_parameters
+from endive.runs.parameters import SCENARIO_COLUMN, flat_parameters, scenario_of
 from endive.runs.parts import Spec, part_metadata, part_outcome, unfitness
 from endive.runs.stored import StoredExperiment, StoredRun, find_experiments, find_orphans
 from endive.writers import remove_leftovers
@@ -118,12 +118,13 @@ def make_plan(root: Path, old: Manifest) -> ConsolidationPlan:
         plan.unfinished += len(stored.runs) - len(finished)
         if not finished:
             continue
-        experiment = known or _describe(stored, finished)
+        renamed = known is not None and known.parameters.get(SCENARIO_COLUMN) != scenario_of(stored.directory)
+        experiment = _describe(stored, finished) if known is None or renamed else known
         if experiment is None:
             plan.problems.append(Damage(stored.name, f"no run of it tells its parameters: {PROVENANCE} is missing or damaged"))
             continue
         found = {run.seed: _source(run, None if known is None else known.sources.get(run.seed)) for run in finished}
-        intact = () if known is None else _intact(root, stored.name, known)
+        intact = () if known is None or renamed else _intact(root, stored.name, known)
         kept, to_write = plan_parts(known, found, intact)
         plan.manifest.experiments[stored.name] = replace(experiment, sources=found, parts=kept)
         for part in to_write:
@@ -297,7 +298,13 @@ def _runs(manifest: Manifest) -> set[tuple[str, int]]:
 
 
 def new_runs(root: Path, manifest: Manifest) -> int:
-    """How many finished runs the dataset does not hold as they are now."""
+    """How many finished runs the dataset does not hold as they are now, or under the names that their scenarios have now."""
     plan = make_plan(root, manifest)
-    held = {(name, part.number): part.seeds for name, each in manifest.experiments.items() for part in each.parts}
+    named = {name: each.parameters.get(SCENARIO_COLUMN) for name, each in plan.manifest.experiments.items()}
+    held = {
+        (name, part.number): part.seeds
+        for name, each in manifest.experiments.items()
+        if named.get(name) == each.parameters.get(SCENARIO_COLUMN)
+        for part in each.parts
+    }
     return sum(len(set(spec["seeds"]) - set(held.get((spec["experiment"], spec["number"]), ()))) for spec in plan.specs)

@@ -18,10 +18,10 @@ from endive.report import words
 from endive.report.figure import Scale
 from endive.report.style import MOST_SERIES
 from endive.runs.dataset import Manifest
-from endive.runs.parameters import PREFIX, Value, column_types, varying
+from endive.runs.parameters import PREFIX, SCENARIO_COLUMN, Value, column_types, varying
 
 _DURATION = f"{PREFIX}simulation_duration_ms"
-_FIRST = ("storage_provider", "catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined")
+_FIRST = ("scenario", "storage_provider", "catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined")
 """Parameters that labels begin with."""
 _NEXT = ("_operation", "_commit_path")
 """Endings of the parameters that come next: what is done, and how it commits."""
@@ -109,8 +109,10 @@ def _scale(places: Sequence[float]) -> Scale:
     return "log" if places and places[0] > 0.0 and places[-1] / places[0] >= 8.0 else "linear"
 
 
-def make_series(manifest: Manifest, axis: StudyAxis | None, experiments: pa.Table) -> tuple[Series, ...]:
-    """The configurations in order of their parameters."""
+def make_series(
+    manifest: Manifest, axis: StudyAxis | None, experiments: pa.Table, scenarios: Sequence[str] = ()
+) -> tuple[Series, ...]:
+    """The configurations in order of their parameters; ``scenarios`` is the order of those."""
     names = [name for name in varying_parameters(manifest) if axis is None or name != axis.column]
     if axis is not None and _DURATION in names:
         names.remove(_DURATION)
@@ -118,7 +120,7 @@ def make_series(manifest: Manifest, axis: StudyAxis | None, experiments: pa.Tabl
     for name, each in manifest.experiments.items():
         groups.setdefault(tuple(each.parameters.get(column) for column in names), []).append(name)
     ordered = sorted(
-        groups.items(), key=lambda item: [words.rank(column, value) for column, value in zip(names, item[0], strict=True)]
+        groups.items(), key=lambda item: [_rank(column, value, scenarios) for column, value in zip(names, item[0], strict=True)]
     )
     labels = _labels(manifest, names, ordered)
     drawn = _drawn([members for _, members in ordered], experiments)
@@ -126,6 +128,12 @@ def make_series(manifest: Manifest, axis: StudyAxis | None, experiments: pa.Tabl
         Series(label, dict(zip(names, key, strict=True)), tuple(members), drawn.get(place))
         for place, ((key, members), label) in enumerate(zip(ordered, labels, strict=True))
     )
+
+
+def _rank(column: str, value: Value | None, scenarios: Sequence[str]) -> tuple[int, float, str]:
+    if column == SCENARIO_COLUMN and value in scenarios:
+        return (0, float(scenarios.index(str(value))), "")
+    return words.rank(column, value)
 
 
 def _labels(manifest: Manifest, names: Sequence[str], ordered: Sequence[tuple[tuple[Any, ...], list[str]]]) -> list[str]:

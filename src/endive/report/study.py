@@ -15,8 +15,11 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from endive.analysis.questions import parse_question
 from endive.analysis.run_metrics import ALL
 from endive.analysis.tables import saturation_table
+from endive.analysis.thresholds import Subject
+from endive.config import ConfigError
 from endive.pipeline.consolidate import Sessions
 from endive.pipeline.refresh import fresh_tables
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
@@ -26,6 +29,7 @@ from endive.report.style import colours
 from endive.runs.dataset import Manifest, PipelineError
 from endive.runs.layout import FIGURES_FOLDER, METRICS_TABLES
 from endive.runs.parameters import Value
+from endive.runs.study_records import StudyRecord, study_of
 from endive.studies.local import LocalRun, measure_here
 from endive.studies.windows import MetricsOptions
 
@@ -50,6 +54,10 @@ class Study:
     series: tuple[Series, ...]
     single_runs: tuple[RunPlace, ...] = ()
     """The runs, where the study is of one configuration."""
+    question: Subject | None = None
+    """What the study is about, where its file says so: the headline, the first figure, and the order of the report."""
+    scenarios: tuple[str, ...] = ()
+    """The named alternatives of the study, the baseline first."""
 
     @property
     def varying(self) -> tuple[str, ...]:
@@ -147,12 +155,35 @@ def load_study(
         axis = choose_axis(manifest, load)
     except PipelineError as error:
         raise ReportError(str(error)) if error.usage else error from None
-    series = make_series(manifest, axis, tables["experiments"])
+    record = study_of(place.path if place.kind == "sweep" else place.path.resolve().parent, manifest.experiments)
+    scenarios = () if record is None else tuple(record.scenarios)
+    series = make_series(manifest, axis, tables["experiments"], scenarios)
     if axis is not None and axis.load is not None:
         tables["saturation"] = saturation_table(tables["experiments"], manifest, axis.load)
     frames = {name: table.to_pandas() for name, table in tables.items()}
     _annotate(frames, manifest, axis, series)
-    return Study(place.path, place.kind, place.name, manifest, **frames, axis=axis, series=series, single_runs=place.runs)
+    return Study(
+        place.path,
+        place.kind,
+        place.name,
+        manifest,
+        **frames,
+        axis=axis,
+        series=series,
+        single_runs=place.runs,
+        question=_question(record, frames["experiments"]),
+        scenarios=scenarios,
+    )
+
+
+def _question(record: StudyRecord | None, experiments: pd.DataFrame) -> Subject | None:
+    """What the study is about; nothing if its results do not have that, or it is not said."""
+    if record is None or record.question is None:
+        return None
+    try:
+        return parse_question(record.question, set(experiments["workload_class"]), record.label)
+    except ConfigError:
+        return None
 
 
 def _on_this_machine() -> Any:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.config.schema import CLASS_KEYS
-from endive.runs.parameters import PREFIX
+from endive.runs.parameters import PREFIX, SCENARIO_COLUMN
 from endive.simulation.columns import TIME_WORDS
 from endive.table import OPERATION_WORDS
 from endive.transaction.policy import CommitPath
@@ -169,7 +169,7 @@ def value(column: str, of: Any) -> str:
         return word if of else f"no {word}"
     if isinstance(of, int | float):
         return f"{word} = {number(of)}" + (f" {unit}" if unit and unit != "share" else "")
-    return str(of) if "provider" in column else f"{word} {of}"
+    return str(of) if "provider" in column or column == SCENARIO_COLUMN else f"{word} {of}"
 
 
 def _value_key(column: str, of: Any) -> tuple[str, Any]:

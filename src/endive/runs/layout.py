@@ -5,6 +5,7 @@
     ROOT/consolidated/experiment=NAME/operation_type=OPERATION/part-00000.parquet
     ROOT/metrics/by_run.parquet  by_run.csv  ...
     ROOT/report.html  ROOT/figures/
+    ROOT/studies/LABEL.toml  LABEL.json                                     the file of a study, and what it plans
 
 A run without a label lies beside its ``output_path``: ``out.parquet``, ``out.summary.json``, ``out.provenance.json`` and so on.
 """
@@ -35,6 +36,7 @@ METRICS_TABLES = {
 REPORT, FIGURES_FOLDER = "report.html", "figures"
 FRONTIER, TUNING = "frontier.json", "tune.json"
 REPLICATIONS_FOLDER = "runs"
+_STUDIES_FOLDER = "studies"
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,21 @@ def is_seed(name: str) -> bool:
 
 
 _SEED = re.compile(r"0|[1-9][0-9]{0,18}")
+
+
+def study_file(root: Path, label: str) -> Path:
+    """Return where the file of a study is kept, as one that needs no other."""
+    return root / _STUDIES_FOLDER / f"{label}.toml"
+
+
+def study_plan(root: Path, label: str) -> Path:
+    """Return where it is kept what a study plans."""
+    return root / _STUDIES_FOLDER / f"{label}.json"
+
+
+def study_plans(root: Path) -> list[Path]:
+    """Return the plans of studies that a directory of experiments has, by label."""
+    return sorted((root / _STUDIES_FOLDER).glob("*.json"))
 
 
 def dataset_folder(root: Path) -> Path:

@@ -1,7 +1,8 @@
 """Parameters of experiments as flat, typed columns.
 
 Turns the nested parameters that a run's provenance records, and its configuration for the names of providers, into values by column
-name, ``param_catalog_num_tables`` for ``catalog.num_tables``; keys that are not set have no column.
+name, ``param_catalog_num_tables`` for ``catalog.num_tables``; keys that are not set have no column. The name of a scenario is a
+column like them.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from endive.config.scenarios import SCENARIO
 from endive.reading import UnreadableError, read_toml
 from endive.runs.layout import CONFIG
 
 PREFIX = "param_"
+SCENARIO_COLUMN = f"{PREFIX}{SCENARIO}"
+"""The name of the scenario, where a study has some."""
 Value = bool | int | float | str
 _TYPES: dict[type, tuple[pa.DataType, str]] = {
     bool: (pa.bool_(), "boolean"),
@@ -34,7 +38,13 @@ def column_name(key: str) -> str:
 
 def flat_parameters(parameters: Mapping[str, Any], directory: Path) -> dict[str, Value]:
     """The parameters of an experiment by column. Providers are named as in the configuration that lies in ``directory``."""
-    tree = {**parameters, **_with_provider_names(parameters, directory)}
+    config = _configuration(directory)
+    scenario = scenario_in(config)
+    tree = {
+        **({} if scenario is None else {SCENARIO: scenario}),
+        **parameters,
+        **_with_provider_names(parameters, config, directory),
+    }
     columns: dict[str, Value] = {}
     taken: set[str] = set()
     for key, value in _leaves(tree, ()):
@@ -56,12 +66,27 @@ def _leaves(node: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
         yield key, json.dumps(node)
 
 
-def _with_provider_names(parameters: Mapping[str, Any], directory: Path) -> dict[str, Any]:
-    """The sections of storage and catalog, with a name in place of the latencies that the provider was resolved to."""
+def scenario_of(directory: Path) -> str | None:
+    """The name of the scenario that the experiment in a directory is; None if it is none."""
+    return scenario_in(_configuration(directory))
+
+
+def scenario_in(config: Mapping[str, Any]) -> str | None:
+    """The name of the scenario that a configuration, as it is on disk, is; None if it is none."""
+    about = config.get("experiment")
+    name = about.get(SCENARIO) if isinstance(about, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _configuration(directory: Path) -> dict[str, Any]:
     try:
-        config = read_toml(directory / CONFIG)
+        return read_toml(directory / CONFIG)
     except UnreadableError:
-        config = {}
+        return {}
+
+
+def _with_provider_names(parameters: Mapping[str, Any], config: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """The sections of storage and catalog, with a name in place of the latencies that the provider was resolved to."""
     named: dict[str, Any] = {}
     inherited = "custom"
     for section in ("storage", "catalog"):
@@ -117,3 +142,12 @@ def varying(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:
     """The columns that do not have one and the same value in all experiments."""
     names = list(dict.fromkeys(name for parameters in experiments.values() for name in parameters))
     return [name for name in names if len({parameters.get(name) for parameters in experiments.values()}) > 1]
+
+
+def varying_within_scenarios(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:
+    """The columns that vary among experiments of one scenario: what scenarios alone differ in is no axis."""
+    groups: dict[Value | None, dict[str, Mapping[str, Value]]] = {}
+    for name, parameters in experiments.items():
+        groups.setdefault(parameters.get(SCENARIO_COLUMN), {})[name] = parameters
+    within = {column for group in groups.values() for column in varying(group)}
+    return [column for column in varying(experiments) if column in within]

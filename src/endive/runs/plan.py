@@ -49,11 +49,20 @@ class SweepPlan:
 
 
 def plan_sweep(sweep: Sweep) -> SweepPlan:
-    """Unfold a sweep; configurations that come to the same are one point. Raises ConfigError with all that is wrong with it."""
+    """Unfold a sweep; configurations that come to the same are one point. Raises ConfigError with all that is wrong with it.
+
+    Two scenarios that come to the same are an error: one of them has another effect than its author thinks.
+    """
     points: dict[str, SweepPoint] = {}
+    same: dict[str, Problem] = {}
     for values, document in sweep.documents():
         experiment = compute_experiment_hash(document)
-        points.setdefault(experiment, SweepPoint(values, document, experiment))
+        point = points.setdefault(experiment, SweepPoint(values, document, experiment))
+        name, first = document.experiment.scenario, point.document.experiment.scenario
+        if name is not None and name != first:
+            same.setdefault(name, Problem(f"scenario.{name}", f"comes to the same configuration as {first!r}"))
+    if same:
+        raise ConfigError(str(sweep.path), same.values())
     if not points:
         raise ConfigError(str(sweep.path), [Problem("exclude", "leaves no point")])
     return SweepPlan(sweep.name, tuple(points.values()), sweep.seeds)
