@@ -16,8 +16,13 @@ Refusal = tuple[int, str]
 
 
 @contextmanager
-def proxy(port: int, delay: Delay = lambda method, headers: 0.0, refusal: Refusal | None = None) -> Iterator[str]:
-    """Serve a proxy to a port of this machine; gives its URL."""
+def proxy(
+    port: int,
+    delay: Delay = lambda method, headers: 0.0,
+    refusal: Refusal | None = None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Iterator[str]:
+    """Serve a proxy to a port of this machine, which delays requests by ``sleep``; gives its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -28,7 +33,7 @@ def proxy(port: int, delay: Delay = lambda method, headers: 0.0, refusal: Refusa
                 self._answer(refusal[0], {}, f"<Error><Code>{refusal[1]}</Code><Message>no</Message></Error>".encode())
                 return
             headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
-            time.sleep(delay(self.command, {name.lower(): value for name, value in headers.items()}))
+            sleep(delay(self.command, {name.lower(): value for name, value in headers.items()}))
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
             try:
                 connection.request(self.command, self.path, body, headers)

@@ -39,16 +39,17 @@ class Measurement:
 
 @dataclass
 class Probe:
-    """What was measured so far; ``stopped`` says why it ended before all requests were made."""
+    """What was measured so far; ``stopped`` says why it ended before all requests were made. ``clock`` tells seconds."""
 
     measurements: list[Measurement] = field(default_factory=list)
     stopped: str = ""
+    clock: Callable[[], float] = time.perf_counter
 
     def timed(self, operation: str, size_bytes: int, request: Callable[[], Any]) -> Any:
         """Make a request and note how long it took."""
-        begin = time.perf_counter()
+        begin = self.clock()
         answer = request()
-        self.measurements.append(Measurement(operation, size_bytes, 1e3 * (time.perf_counter() - begin)))
+        self.measurements.append(Measurement(operation, size_bytes, 1e3 * (self.clock() - begin)))
         return answer
 
     def samples(self) -> list[Sample]:
@@ -83,14 +84,17 @@ class Target(ABC):
         """Remove all that was made; return what could not be removed."""
 
 
-def run_probe(target: Target, count: int, seconds: float) -> Probe:
-    """Probe a target for so many rounds, or so long, whichever ends first. Raises InputError; cleans up in any case."""
-    probe = Probe()
-    deadline = time.monotonic() + seconds
+def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Probe:
+    """Probe a target for so many rounds, or so long, whichever ends first. Raises InputError; cleans up in any case.
+
+    ``clock`` tells the seconds that requests are timed by.
+    """
+    probe = Probe(clock=clock)
+    deadline = clock() + seconds
     with _cleaned(target):
         target.prepare()
         for done in range(count):
-            if time.monotonic() > deadline:
+            if clock() > deadline:
                 probe.stopped = f"stopped after {seconds:g} s, with {done} of {count} rounds"
                 break
             target.round(probe)
