@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 EXIT_CONDITION = 3
 """A condition of --fail-if holds."""
 _SEEDS = 10
-_SIDE = "Configuration (TOML), experiment (its directory, or ROOT#NAME) or run."
+_SIDES = (
+    "Configurations (TOML), experiments (a directory, or ROOT#NAME) or runs, also as NAME=...; or one study with scenarios (TOML, "
+    "or the directory of its experiments)."
+)
 
 
 @app.command()
 def compare(
-    a: Annotated[str, typer.Argument(help=_SIDE, show_default=False)],
-    b: Annotated[str, typer.Argument(help="The candidate: as A.", show_default=False)],
+    sources: Annotated[list[str], typer.Argument(metavar="A B [C ...]", help=_SIDES, show_default=False)],
     metric: Annotated[list[str], typer.Option("--metric", help="Metric to compare; may be given several times.")] = [],  # noqa: B006
     fail_if: Annotated[
         list[str],
@@ -45,6 +47,11 @@ def compare(
     ] = None,
     set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key in the configurations.")] = [],  # noqa: B006
     set_b: Annotated[list[str], typer.Option("--set-b", metavar="KEY=VALUE", help="Override a key in that of B.")] = [],  # noqa: B006
+    question: Annotated[
+        str | None,
+        typer.Option(metavar="METRIC", help="What several are compared by, such as success(compaction). Default: the study's."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="The short form that the [quick] of a study describes.")] = False,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory in which runs are kept.")] = Path("compare"),
@@ -52,26 +59,39 @@ def compare(
 ) -> None:
     """Compare two configurations, or the runs of two experiments, metric by metric, with 95 % intervals over paired seeds.
 
-    Exit codes: 3 if a condition of --fail-if holds for B, otherwise 0.
+    Three or more, or the scenarios of one study, are each compared with the first, or with the study's baseline; their intervals
+    hold together, however many there are.
+
+    Exit codes: 3 if a condition of --fail-if holds for B, or for any of several, otherwise 0.
     """
     output = output_for(json)
     with exit_codes(output), pipeline_errors(output), report_errors(output):
         from endive.analysis.run_metrics import RATES
         from endive.analysis.thresholds import find_metric, parse_condition
+        from endive.cli.alternatives import Asked, compare_alternatives
+        from endive.config import ConfigError, Problem
         from endive.config.load import parse_assignment
         from endive.report.comparison import METRICS
         from endive.studies.windows import MetricsOptions
 
         conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]
-        metrics = [find_metric(name, RATES, "--metric") for name in metric] or METRICS
+        metrics = [find_metric(name, RATES, "--metric") for name in metric]
+        options = MetricsOptions(warmup, cooldown)
+        if len(sources) != 2 or question is not None:
+            asked = Asked(tuple(sources), question, tuple(metrics), tuple(conditions), seeds, tuple(set_), tuple(set_b), quick)
+            compare_alternatives(output, asked, options, out)
+            return
+        if quick:
+            raise ConfigError("--quick", [Problem("", "is for a study with scenarios")])
+        a, b = sources
         both = dict(parse_assignment(text) for text in set_)
-        documents = (_document(a, both), _document(b, {**both, **dict(parse_assignment(text) for text in set_b)}))
+        documents = (document_of(a, both), document_of(b, {**both, **dict(parse_assignment(text) for text in set_b)}))
         names = (" ".join([a, *set_]), " ".join([b, *set_, *set_b]))
-        sides = _sides(output, (a, b), names, documents, seeds, MetricsOptions(warmup, cooldown), out)
-        _tell(output, *sides, metrics, conditions)
+        first, second = make_sides(output, (a, b), names, documents, seeds, options, out)
+        _tell(output, first, second, metrics or METRICS, conditions)
 
 
-def _document(source: str, overrides: dict[str, Any]) -> Document | None:
+def document_of(source: str, overrides: dict[str, Any]) -> Document | None:
     """The configuration, if the source is one."""
     from endive.config import ConfigError, Problem
     from endive.config.load import load_document
@@ -83,16 +103,16 @@ def _document(source: str, overrides: dict[str, Any]) -> Document | None:
     return None
 
 
-def _sides(
+def make_sides(
     output: Output,
-    sources: tuple[str, str],
-    names: tuple[str, str],
-    documents: tuple[Document | None, Document | None],
-    seeds: int | None,
+    sources: Sequence[str],
+    names: Sequence[str],
+    documents: Sequence[Document | None],
+    seeds: int | Sequence[int] | None,
     options: MetricsOptions,
     out: Path,
-) -> tuple[Side, Side]:
-    """Both sides in one window; what is a configuration is run, with the seeds of the other if that is there already."""
+) -> list[Side]:
+    """All sides in one window; what is a configuration is run, with the seeds of a stored one if there is any."""
     from endive.analysis.windows import common_window
     from endive.cli.run import announce_compilation
     from endive.config import ConfigError, Problem
@@ -100,9 +120,11 @@ def _sides(
     from endive.runs.identity import code_version
     from endive.studies.replications import Replications
 
-    stored = {place: stored_side(sources[place], options) for place in (0, 1) if documents[place] is None}
-    wanted: Sequence[int] = range(_SEEDS if seeds is None else seeds)
-    if seeds is None and len(stored) == 1:
+    stored = {place: stored_side(sources[place], options) for place, each in enumerate(documents) if each is None}
+    wanted: Sequence[int] = range(_SEEDS)
+    if seeds is not None:
+        wanted = range(seeds) if isinstance(seeds, int) else seeds
+    elif stored:
         wanted = next(iter(stored.values())).seeds
     replications = Replications(out / REPLICATIONS_FOLDER, options, keep_rows=True)
     windows = []
@@ -115,16 +137,17 @@ def _sides(
     try:
         window = common_window(windows)
     except ValueError as error:
-        raise ConfigError("--warmup", [Problem("", f"there is no window that both have: {error}")]) from None
+        raise ConfigError("--warmup", [Problem("", f"there is no window that all have: {error}")]) from None
     found = []
     for place, (name, document) in enumerate(zip(names, documents, strict=True)):
         if document is None:
             found.append(stored[place] if window == windows[place] else stored_side(sources[place], options, window))
         else:
+            before = replications.runs
             runs = replications.measured(document, wanted, window)
-            output.note(f"{name}: {len(runs)} seeds, {replications.runs} run now")
+            output.note(f"{name}: {len(runs)} seeds, {replications.runs - before} run now")
             found.append(Side(name, Path(sources[place]).stem, runs, code_version(), partial(replications.submitted, document)))
-    return found[0], found[1]
+    return found
 
 
 def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: Sequence[Condition]) -> None:

@@ -76,9 +76,14 @@ class SweepFile(StudySection):
 
 
 class Sweep:
-    """A sweep file, read and counted, but not yet unfolded."""
+    """A sweep file, read and counted, but not yet unfolded.
 
-    def __init__(self, path: Path, *, quick: bool = False, seeds: str | None = None) -> None:
+    ``overrides`` are dotted keys: axes among them have this value alone, and the others are set before what scenarios set.
+    """
+
+    def __init__(
+        self, path: Path, *, quick: bool = False, seeds: str | None = None, overrides: Mapping[str, Any] | None = None
+    ) -> None:
         self.path = path
         self.quick = quick
         """Whether this is the short form that ``[quick]`` describes."""
@@ -88,7 +93,11 @@ class Sweep:
         chosen = seeds if seeds is not None else self._quick.seeds
         self.seeds = parse_seeds(self._file.sweep.seeds if chosen is None else chosen)
         """The seeds that each configuration is run with."""
-        self._axes = {**self._file.axes, **self._quick.axes}
+        self._overrides = dict(overrides or {})
+        self._axes = {
+            key: [self._overrides.pop(key)] if key in self._overrides else axis
+            for key, axis in {**self._file.axes, **self._quick.axes}.items()
+        }
         self._check()
         self.scenarios = scenarios_of(self._file.scenario, self._file.sweep.baseline)
         """The named alternatives, the baseline first; none if the file has none."""
@@ -121,13 +130,13 @@ class Sweep:
         base, directory = base_of(self.path, self._file.sweep.base, self._file.base)
         problems: dict[str, Problem] = {}
         changed: dict[str | None, Mapping[str, Any]] = {each.name: each.set for each in self.scenarios}
-        quick = flat_keys(self._quick.set)
+        always = {**flat_keys(self._quick.set), **self._overrides}
         for values in self._values():
             name = values.get(SCENARIO)
             axes = {key: value for key, value in values.items() if key != SCENARIO}
             base["experiment"] = {"label": self.name} if name is None else {"label": self.name, "scenario": name}
             try:
-                document = check_document(base, str(self.path), directory, {**quick, **changed.get(name, {}), **axes})
+                document = check_document(base, str(self.path), directory, {**always, **changed.get(name, {}), **axes})
             except ConfigError as error:
                 problems.update({str(problem): problem for problem in error.problems})
             else:

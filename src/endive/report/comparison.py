@@ -23,7 +23,7 @@ from endive.analysis.paired import (
 )
 from endive.analysis.pairs import Pairs, Submitted, pair_run
 from endive.analysis.run_metrics import ALL, PERCENTILES
-from endive.analysis.thresholds import Condition, Verdict, shown
+from endive.analysis.thresholds import Condition, Subject, Verdict, shown
 from endive.analysis.windows import Window
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
@@ -238,12 +238,20 @@ def compare(a: Side, b: Side, pairing: Pairing, metrics: Sequence[str] = METRICS
     classes = sorted(name for name, operation in a.groups & b.groups if operation == ALL and name != ALL)
     for workload_class in (ALL, *(classes if len(classes) > 1 else ())):
         for metric in metrics:
-            sides = [estimate_metric(_rows(side, pairing, workload_class, ALL), metric) for side in (a, b)]
-            if sides[0] is not None and sides[1] is not None:
-                numbers = all(side is not None and side.kind == "number" for side in sides)
-                found = _difference(a, b, pairing, metric, workload_class, ALL) if numbers else None
-                if found is not None or metric in PERCENTILES:
-                    yield Comparison(metric, workload_class, ALL, sides[0], sides[1], found)
+            found = compare_metric(a, b, pairing, Subject(metric, workload_class))
+            if found is not None:
+                yield found
+
+
+def compare_metric(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: float = CONFIDENCE) -> Comparison | None:
+    """One metric of a class and operation, with intervals of a confidence; None if it could not be measured in both."""
+    group = (of.workload_class, of.operation)
+    of_a, of_b = (estimate_metric(_rows(side, pairing, *group), of.metric, confidence) for side in (a, b))
+    if of_a is None or of_b is None:
+        return None
+    numbers = of_a.kind == of_b.kind == "number"
+    found = _difference(a, b, pairing, of.metric, *group, confidence) if numbers else None
+    return Comparison(of.metric, *group, of_a, of_b, found) if found is not None or of.metric in PERCENTILES else None
 
 
 def _rows(side: Side, pairing: Pairing, workload_class: str, operation: str) -> list[Mapping[str, Any]]:
@@ -251,23 +259,37 @@ def _rows(side: Side, pairing: Pairing, workload_class: str, operation: str) -> 
     return [run.of(workload_class, operation) for run in side.runs if pairing.seeds is None or run.seed in pairing.seeds]
 
 
-def _difference(a: Side, b: Side, pairing: Pairing, metric: str, workload_class: str, operation: str) -> Difference | None:
+def _difference(
+    a: Side, b: Side, pairing: Pairing, metric: str, workload_class: str, operation: str, confidence: float = CONFIDENCE
+) -> Difference | None:
     of_a, of_b = (values_of(side.runs, metric, workload_class, operation) for side in (a, b))
     if pairing.seeds is None:
-        found = unpaired_difference(list(of_a.values()), list(of_b.values())) if of_a and of_b else None
+        found = unpaired_difference(list(of_a.values()), list(of_b.values()), confidence) if of_a and of_b else None
     else:
         seeds = [seed for seed in pairing.seeds if seed in of_a and seed in of_b]
-        found = paired_difference([of_a[seed] for seed in seeds], [of_b[seed] for seed in seeds]) if seeds else None
+        found = paired_difference([of_a[seed] for seed in seeds], [of_b[seed] for seed in seeds], confidence) if seeds else None
     if found is None:
         return None
     rows = [_rows(side, pairing, workload_class, operation) for side in (a, b)]
+    least = _least_width(metric, rows, a.window, confidence)
+    if metric == "success_rate":
+        least = max(least, (found.half_width or 0.0) + sum(map(_doubt, rows)))
+    return with_least_width(found, least) if least > 0.0 else found
+
+
+def _least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], window: Window, confidence: float) -> float:
+    """Half width below which no difference of a metric can be told, however much the seeds agree; 0 if it is not counted."""
     if metric in SHARES:
-        width = (found.half_width or 0.0) + (sum(map(_doubt, rows)) if metric == "success_rate" else 0.0)
-        fewest = min(sum(row["transactions"] for row in side) for side in rows)
-        return with_least_width(found, max(width, least_share_width(fewest)))
+        return least_share_width(min(sum(row["transactions"] for row in side) for side in sides), confidence)
     if metric.endswith("_per_s"):
-        return with_least_width(found, least_rate_width(a.window.length_ms / 1000.0 * min(len(side) for side in rows)))
-    return found
+        return least_rate_width(window.length_ms / 1000.0 * min(len(side) for side in sides), confidence)
+    return 0.0
+
+
+def least_width(sides: Sequence[Side], of: Subject, confidence: float = CONFIDENCE) -> float:
+    """Half width below which no difference among sides can be told, however much their seeds agree."""
+    rows = [[run.of(of.workload_class, of.operation) for run in side.runs] for side in sides]
+    return _least_width(of.metric, rows, sides[0].window, confidence)
 
 
 def _doubt(rows: Sequence[Mapping[str, Any]]) -> float:

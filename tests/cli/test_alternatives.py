@@ -1,0 +1,149 @@
+"""``endive compare`` of three or more, and of the scenarios of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endive.config.sweep import Sweep
+from endive.runs.outcome import run_planned
+from endive.runs.plan import plan_sweep, remaining_work
+from endive.runs.study_records import keep_study
+from tests.cli import invoke
+from tests.cli.test_compare import CONFIG as LONG
+from tests.cli.test_compare import run_seeds, told
+
+CONFIG = LONG.replace("30_000", "20_000")
+
+STUDY = """
+[sweep]
+base = "a.toml"
+seeds = "0-3"
+baseline = "today"
+question = "p50(ingest)"
+[scenario."S3 Express"]
+set = { "storage.provider" = "s3x" }
+[scenario.slower.set]
+storage.provider = "gcp"
+[scenario.same_but_for_runtime_of_merge.set]
+workload.merge.runtime.mean = 501
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.toml").write_text(CONFIG)
+    return Path("a.toml")
+
+
+@pytest.fixture
+def study(config: Path) -> Path:
+    path = config.with_name("study.toml")
+    path.write_text(STUDY)
+    return path
+
+
+def order(found: Any, ranking: int = 0) -> list[str]:
+    return [each["name"] for each in found["rankings"][ranking]["order"]]
+
+
+def verdicts(found: Any) -> dict[str, bool | None]:
+    return {each["name"]: each.get("better") for each in found["rankings"][0]["order"]}
+
+
+def test_the_scenarios_of_a_study_are_ordered_by_its_question(study: Path) -> None:
+    found = told(study)
+    assert (found["baseline"], found["question"], found["comparisons"]) == ("today", "p50(ingest)", 3)
+    assert [each["seeds"] for each in found["alternatives"]] == [[0, 1, 2, 3]] * 4
+    (ranking,) = found["rankings"]
+    assert (ranking["metric"], ranking["workload_class"]) == ("time_to_commit_p50_ms", "ingest")
+    assert (order(found)[0], order(found)[-1]) == ("S3 Express", "slower")
+    better = verdicts(found)
+    assert (better["S3 Express"], better["slower"], better["today"]) == (True, False, None)
+    assert ranking["best"] == {"name": "S3 Express", "clear": True, "rivals": []}
+    assert found["answer"][0].startswith("Time to commit p50 of ingest: S3 Express (")
+    assert "slower (" in found["answer"][0]
+    assert "same_but_for_runtime_of_merge (" in found["answer"][0]
+    assert found["answer"][1] == "The best is S3 Express, beyond doubt."
+
+
+def test_the_intervals_are_wider_than_those_of_two(study: Path, config: Path) -> None:
+    found = told(study, "--warmup", "3000")
+    alone = told(config, config, "--set-b", "storage.provider=s3x", "--seeds", "4", "--warmup", "3000")
+    (among,) = [each["difference"] for each in found["rankings"][0]["order"] if each["name"] == "S3 Express"]
+    (two,) = [e for e in alone["comparisons"] if (e["metric"], e["workload_class"]) == ("time_to_commit_p50_ms", "ingest")]
+    assert among["difference"] == pytest.approx(two["difference"])
+    assert among["half_width"] > 1.3 * two["half_width"]
+
+
+def test_people_read_names_and_what_holds_together(study: Path) -> None:
+    text = invoke("compare", str(study), "--seeds", "3").stdout
+    assert "Time to commit p50 of ingest" in text
+    assert "the baseline" in text
+    assert "Against today; with 95 % confidence the intervals of all 3 comparisons hold together." in text
+    assert text.index("S3 Express") < text.index("slower")
+
+
+def test_files_with_names_and_metrics_that_were_asked_for(config: Path) -> None:
+    config.with_name("b.toml").write_text(CONFIG.replace('"s3"', '"s3x"'))
+    config.with_name("c.toml").write_text(CONFIG.replace('"s3"', '"gcp"').replace("label", 'scenario = "Google"\nlabel'))
+    found = told("now=a.toml", "b.toml", "c.toml", "--seeds", "3")
+    assert [each["name"] for each in found["alternatives"]] == ["now", "b", "Google"]
+    assert found["comparisons"] == 2 * 3 * 3
+    assert found["rankings"][0]["metric"] == "success_rate"
+    asked = told("now=a.toml", "b.toml", "c.toml", "--seeds", "3", "--metric", "p50", "--question", "throughput(merge)")
+    assert [(each["metric"], each["workload_class"]) for each in asked["rankings"]] == [
+        ("throughput_per_s", "merge"),
+        *(("time_to_commit_p50_ms", name) for name in ("all", "ingest", "merge")),
+    ]
+    twice = told("a.toml", "a.toml", "a.toml", "--seeds", "3", "--metric", "p50")
+    assert [each["name"] for each in twice["alternatives"]] == ["a.toml (1)", "a.toml (2)", "a.toml (3)"]
+    shown = twice["rankings"][0]["order"][0]["shown"]
+    assert twice["answer"][0].endswith(f"can be told of a.toml (2) ({shown}) and a.toml (3) ({shown}).")
+
+
+def test_experiments_of_a_study_are_compared_by_their_scenarios(study: Path) -> None:
+    root, sweep = Path("out"), Sweep(study, seeds="0-2")
+    plan = plan_sweep(sweep)
+    keep_study(root, sweep, plan)
+    for run in remaining_work(plan, root).todo:
+        assert run_planned(run.point.document, run.seed, root, run.point.experiment).state == "done"
+    stored, run_now = told(root), told(study, "--seeds", "3")
+    assert stored["rankings"] == run_now["rankings"]
+    assert stored["question"] == "p50(ingest)"
+
+
+def test_conditions_are_judged_for_every_alternative(study: Path) -> None:
+    found = told(study, "--seeds", "3", "--fail-if", "p50(ingest) > 120% of A", code=3)
+    assert {each["alternative"] for each in found["conditions"] if each["holds"]} == {"slower"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a.toml",), "is one configuration; name a second one, or a study with [scenario.NAME]"),
+        (("study.toml", "--set-b", "transaction.retry=3"), "--set-b: is for two"),
+        (("study.toml", "--question", "sucess"), "there is no metric 'sucess'; did you mean 'success'?"),
+        (("study.toml", "--seeds", "2", "--question", "success(ingst)"), "there is no class 'ingst'; did you mean 'ingest'?"),
+        (("plain.toml",), "[scenario.NAME] describes an alternative"),
+        (("axes.toml",), "--set transaction.retry=... compares scenarios at one point"),
+        (("stored",), "holds no study of scenarios alone"),
+        (("a.toml", "a.toml", "--quick"), "--quick: is for a study with scenarios"),
+    ],
+)
+def test_wrong_calls_end_with_2(study: Path, arguments: tuple[str, ...], message: str) -> None:
+    study.with_name("plain.toml").write_text('[sweep]\nbase = "a.toml"\n')
+    study.with_name("axes.toml").write_text(STUDY + '[axes]\n"transaction.retry" = [1, 2]\n')
+    if arguments == ("stored",):
+        run_seeds(Path("a.toml"), Path("stored"), range(1))
+    result = invoke("compare", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_an_axis_can_be_fixed(study: Path) -> None:
+    study.write_text(STUDY + '[axes]\n"transaction.retry" = [1, 2]\n')
+    assert told(study, "--set", "transaction.retry=2", "--seeds", "2")["comparisons"] == 3
