@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.fresh_seed import VARIABLE, fresh_seed
+
+
+def pytest_configure() -> None:
+    """Forget how wide the terminal around the tests is, which workers are told: what is printed does not depend on it."""
+    os.environ.pop("COLUMNS", None)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -83,7 +83,7 @@ def test_every_command_takes_a_window(ran: Any) -> None:
     question = ("--vary", "workload.ingest.rate", "--until", "success < 1%", "--to", "8", "--seeds", "2", "--max-seeds", "2")
     told = strict(invoke("frontier", "a.toml", *question, *asked).stdout)
     assert told["window"] == [window]
-    assert told["answer"] == ["success < 1% begins above 8/s, the highest load that was looked at."]
+    assert told["answer"] == ["success < 1% begins above 8/s, the highest load that was looked at: up to there it is not so."]
     refused = invoke("run", "a.toml", "--warmup", "50000", "--cooldown", "10000")
     assert refused.exit_code == 2
     assert "leave nothing of the run" in refused.stderr

@@ -53,7 +53,7 @@ class Outline(HTMLParser):
         self._silent = "" if tag == self._silent else self._silent
 
     def handle_data(self, data: str) -> None:
-        self.text += "" if self._silent else data
+        self.text += "" if self._silent else data.replace("\u00a0", " ")
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]

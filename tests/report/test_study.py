@@ -211,7 +211,7 @@ def test_without_backoff_nothing_else_is_said_of_it() -> None:
         {enabled: on, first: ms, "param_workload_w_rate": 1.0} for on, ms in ((False, 100.0), (True, 100.0), (True, 1000.0))
     ]
     labels = labels_of(manifest_of(*points, *({**each, "param_workload_w_rate": 2.0} for each in points)))
-    assert set(labels) == {"no backoff", "backoff, first backoff = 100 ms", "backoff, first backoff = 1,000 ms"}
+    assert set(labels) == {"no backoff", "backoff, first backoff = 100 ms", "backoff, first backoff = 1 s"}
 
 
 def test_every_operation_has_a_name() -> None:

@@ -176,9 +176,10 @@ class _Searcher:
         return Frontier(bound, self._crossing(low, high) if bound == "crossed" else None, low, high, self._narrow(), points)
 
     def _crossing(self, low: float | None, high: float | None) -> float | None:
-        """Where the means cross the threshold, between the ends of the answer."""
+        """Where the means cross the threshold, between the ends of the answer; of whole numbers the first beyond it."""
         measured = [(point.load, point.estimate) for point in self._points.values() if point.estimate is not None]
         found = crossing(measured, self._condition.value, falling=self._condition.sign in ("<", "<="))
         if found is None or found.bound == "above":
             return high
-        return min(max(found.load, low or 0.0), high or math.inf)
+        load = min(max(found.load, low or 0.0), high or math.inf)
+        return float(math.ceil(load - 1e-9)) if self._search.whole else load

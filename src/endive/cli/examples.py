@@ -109,7 +109,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of the example.", show_d
         example = find_example(name)
         text = example.path.read_text(encoding="utf-8")
         output.result({"name": example.name, "kind": example.kind, "path": str(example.path), "text": text})
-        output.text(text.rstrip("\n"))
+        output.verbatim(text.rstrip("\n"))
 
 
 @commands.command()

@@ -65,7 +65,7 @@ def show(
         (experiment,) = found
         text = (experiment.directory / CONFIG).read_text(encoding="utf-8")
         output.result({"experiment": experiment.name, "configuration": text, "runs": [run.provenance for run in experiment.runs]})
-        output.text(text)
+        output.verbatim(text)
         rows = [
             (
                 str(run.seed),

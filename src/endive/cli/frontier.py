@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _FORMATS = ("svg", "png")
 _VERDICTS = {"holds": "yes", "fails": "no", "open": "open"}
+_COUNTED = ("writers", "clients")
+"""Keys that count somebody, who is named behind the number."""
 
 
 @app.command()
@@ -34,8 +36,11 @@ def frontier(
     until: Annotated[
         str | None, typer.Option(metavar="CONDITION", help='What is looked for, such as "success(compaction) < 95%".')
     ] = None,
-    from_: Annotated[float | None, typer.Option("--from", help="Where to begin. Default: the configuration's value.")] = None,
-    to: Annotated[float | None, typer.Option(help="Where to give up. Default: 1,024 times the beginning.")] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="LOAD", help="Where to begin, as 10 or 5min. Default: the configuration's value."),
+    ] = None,
+    to: Annotated[str | None, typer.Option(metavar="LOAD", help="Where to give up. Default: 1,024 times the beginning.")] = None,
     tolerance: Annotated[
         str | None, typer.Option(metavar="SHARE", help="How narrow the answer has to be, as 5% or 0.05. Default: 5%.")
     ] = None,
@@ -62,7 +67,7 @@ def frontier(
         from endive.config.load import parse_assignment
         from endive.studies.frontier import read_question
 
-        asked = {"vary": vary, "until": until, "from": from_, "to": to, "seeds": seeds, "max_seeds": max_seeds}
+        asked = {"vary": vary, "until": until, "from": _given(from_), "to": _given(to), "seeds": seeds, "max_seeds": max_seeds}
         given = frontier_options({**asked, "tolerance": None if tolerance is None else _share(tolerance)})
         question = read_question(config, given, dict(parse_assignment(text) for text in set_), quick=quick)
         answer(output, question, out or Path("frontier") / config.stem, warmup, cooldown)
@@ -80,7 +85,8 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
     options = MetricsOptions(warmup, cooldown)
     replications = Replications(folder / REPLICATIONS_FOLDER, options)
     announce_compilation(output, question.document(question.search.start))
-    output.note(f"{question.condition.text} over {question.vary}, from {question.search.start:g} to {question.search.highest:g}")
+    ends = _load(question, question.search.start), _load(question, question.search.highest)
+    output.note(f"looking for {question.condition.text} over {question.vary}, from {ends[0]} to {ends[1]}")
     found = find_frontier(
         Evaluator(question, replications),
         question.condition,
@@ -107,11 +113,25 @@ def _share(text: str) -> float:
     return value
 
 
+def _given(load: str | None) -> float | str | None:
+    """A load as it was typed: a number, or text such as 5min."""
+    try:
+        return None if load is None else float(load)
+    except ValueError:
+        return load
+
+
 def _load(question: Question, load: float) -> str:
-    """A load with its unit, where the key tells it."""
-    key = question.vary
-    unit = "/s" if key.endswith(".rate") else " ms" if key.endswith("_ms") else ""
-    return f"{load:.4g}{unit}"
+    """A load with its unit, where the key tells it; what is counted is a whole number."""
+    from endive.config.durations import is_time
+    from endive.report.phrases import count, given_time, number
+
+    last = question.vary.rpartition(".")[2]
+    if last in _COUNTED:
+        return count(round(load), last.removesuffix("s"))
+    if is_time(question.vary):
+        return given_time(load)
+    return f"{number(load)}/s" if last == "rate" else number(load)
 
 
 def _progress(question: Question, point: Point) -> str:
@@ -123,7 +143,7 @@ def _progress(question: Question, point: Point) -> str:
     else:
         measured = f"{shown(metric, found.mean)} ({shown(metric, found.low)} to {shown(metric, found.high)})"
         measured = {"number": measured, "bound": f"> {shown(metric, found.low)}", "never": "never"}[found.kind]
-    return f"{_load(question, point.load)}: {measured}, {point.seeds} seeds: {point.verdict}"
+    return f"{_load(question, point.load)}: {measured}, {point.seeds} seeds; {question.condition.text}? {_VERDICTS[point.verdict]}"
 
 
 def in_words(question: Question, found: Frontier) -> list[str]:
@@ -136,7 +156,8 @@ def in_words(question: Question, found: Frontier) -> list[str]:
             f"{_load(question, min(nothing))} to {_load(question, max(nothing))}. Longer runs, or another range, might tell."
         ]
     if found.bound == "above":
-        return [f"{text} begins above {_load(question, question.search.highest)}, the highest load that was looked at."]
+        highest = f"{_load(question, question.search.highest)}, the highest load that was looked at"
+        return [f"{text} begins above {highest}: up to there it is not so."]
     if found.bound == "at_or_below":
         return [f"{text} holds at {_load(question, question.search.lowest)} already, the lowest load that was looked at."]
     wider = "More seeds (--max-seeds) or longer runs would narrow it."
@@ -151,6 +172,7 @@ def in_words(question: Question, found: Frontier) -> list[str]:
         ]
     low = "below the lowest load" if found.low is None else _load(question, found.low)
     high = "above the highest load" if found.high is None else _load(question, found.high)
+    low = low.removesuffix(f" {high.partition(' ')[2]}")  # 20 to 25 writers
     load = "an unknown load" if found.load is None else _load(question, float(f"{found.load:.3g}"))
     told = [f"{text} begins at {load} (95 % interval: {low} to {high})."]
     if not found.narrow:
@@ -189,7 +211,7 @@ def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str
         for point in found.points
     ]
     output.text("")
-    output.table("", (question.vary, question.condition.subject, "98 % low", "high", "seeds", "holds"), rows)
+    output.table("", (question.vary, question.condition.subject, "98 % low", "high", "seeds", f"{question.condition.text}?"), rows)
 
 
 def _record(

@@ -91,10 +91,12 @@ def _report(output: Output, root: Path, measured: Metrics) -> None:
         }
     )
     changing = _varying(measured, totals)
-    header = ["experiment", *(name.removeprefix("param_") for name in changing), *_SUMMARY.values()]
-    output.table("", header, [_summary(row, changing) for row in totals[:_SHOWN]])
+    ordered = _in_order(totals, changing)
+    header = ["configuration", *_SUMMARY.values(), "experiment"]
+    output.table("", header, [_summary(row, changing) for row in ordered[:_SHOWN]])
     if len(totals) > _SHOWN:
-        output.text(f"... and {len(totals) - _SHOWN} more in {metrics_table(root, METRICS_TABLES['experiments'], 'csv')}")
+        every = metrics_table(root, METRICS_TABLES["experiments"], "csv")
+        output.text(f"... and {len(totals) - _SHOWN} more of {len(totals)} in {every}")
     if curves:
         _show_curves(output, curves)
     if measured.remark is not None:
@@ -105,11 +107,19 @@ def _report(output: Output, root: Path, measured: Metrics) -> None:
 
 
 def _show_curves(output: Output, curves: Sequence[dict[str, Any]]) -> None:
+    from endive.report.words import load_title
+
     names = [name for name in curves[0] if name.startswith("param_")]
-    shown = ("saturation_load", "saturation_low", "saturation_high", "bound", "reason", "peak_throughput_per_s")
-    header = [*(name.removeprefix("param_") for name in names), *(name.replace("_", " ") for name in shown)]
-    axis = curves[0]["load_key"].removeprefix("param_")
-    output.table(f"\nSaturation over {axis}", header, [[_cell(row[name]) for name in (*names, *shown)] for row in curves])
+    shown = {
+        "saturation_load": "begins at",
+        "saturation_low": "95 % low",
+        "saturation_high": "high",
+        "bound": "bound",
+        "reason": "reason",
+        "peak_throughput_per_s": "most commits per s",
+    }
+    rows = [[_label(row, names), *(_cell(row[name]) for name in shown)] for row in _in_order(curves, names)]
+    output.table(f"\nSaturation over {load_title(curves[0]['load_key'])}", ["configuration", *shown.values()], rows)
 
 
 def _summary(row: dict[str, Any], changing: Sequence[str]) -> list[str]:
@@ -121,7 +131,22 @@ def _summary(row: dict[str, Any], changing: Sequence[str]) -> list[str]:
         **{name: percentile_in_words(row, name) for name in _SUMMARY if name.startswith("time_to_commit")},
         "window": f"{seconds(row['warmup_ms'])} of {seconds(row['duration_ms'])}",
     }
-    return [row["experiment"], *(cells[name] if name in cells else _cell(row[name]) for name in (*changing, *_SUMMARY))]
+    own = (cells[name] if name in cells else _cell(row[name]) for name in _SUMMARY)
+    return [_label(row, changing), *own, row["experiment"]]
+
+
+def _label(row: dict[str, Any], columns: Sequence[str]) -> str:
+    """A configuration by the values of its parameters, in words."""
+    from endive.report.words import label
+
+    return label({column: row[column] for column in columns}, row) or "all"
+
+
+def _in_order(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows by the values of their parameters: numbers by size, names as figures have them."""
+    from endive.report.words import rank
+
+    return sorted(rows, key=lambda row: [rank(column, row[column]) for column in columns])
 
 
 def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:

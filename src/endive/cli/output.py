@@ -6,14 +6,25 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from endive.cli.folding import fold, table_lines
+
 _PAPER_WIDTH = 200
-"""Columns where there is no terminal: nothing has to be folded in a file."""
+"""Columns of tables where there is no terminal and COLUMNS is not set; sentences are not folded there at all."""
+
+
+def _width_of(console: Console) -> int | None:
+    """The columns there are; None where nothing has to be folded, which is in a file or a pipe."""
+    return console.width if console.is_terminal or "COLUMNS" in os.environ else None
+
+
+def _folded(line: str, console: Console) -> str:
+    width = _width_of(console)
+    return line if width is None else "\n".join(fold(line, width))
 
 
 class Output(ABC):
@@ -31,16 +42,22 @@ class Output(ABC):
         """A line for people."""
 
     @abstractmethod
+    def verbatim(self, text: str) -> None:
+        """A text for people that is not to be folded, such as a file."""
+
+    @abstractmethod
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """A table for people."""
 
     def note(self, line: str) -> None:
         """Something said on the side."""
-        self.talk.print(Text(line, style="dim"))
+        self.talk.print(Text(_folded(line, self.talk), style="dim"), soft_wrap=True)
 
     def error(self, line: str) -> None:
         """What went wrong."""
-        self.talk.print(Text("error: ", style="bold red") + Text(line), soft_wrap=True)
+        first, *rest = _folded(f"error: {line}", self.talk).split("\n")
+        told = Text("\n".join([first.removeprefix("error: "), *rest]))
+        self.talk.print(Text("error: ", style="bold red") + told, soft_wrap=True)
 
 
 class ConsoleOutput(Output):
@@ -49,29 +66,24 @@ class ConsoleOutput(Output):
     def __init__(self) -> None:
         super().__init__()
         self._console = Console(highlight=False)
-        if not self._console.is_terminal and "COLUMNS" not in os.environ:
-            self._console.width = _PAPER_WIDTH
 
     def result(self, data: Any) -> None:
         """People read the tables."""
 
     def text(self, line: str) -> None:
         """A line on stdout."""
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(Text(_folded(line, self._console)), soft_wrap=True)
+
+    def verbatim(self, text: str) -> None:
+        """Print a text as it is."""
+        self._console.print(Text(text), soft_wrap=True)
 
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """A table on stdout; columns after the first are numbers and stand to the right where they look like it."""
-        rows = [list(row) for row in rows]
-        if title:  # not the table's own, which is folded where the table is narrow
-            self._console.print(Text(title, style="bold"))
-        table = Table(box=None, pad_edge=False)
-        for column, name in enumerate(header):
-            numbers = all(_number_like(row[column]) for row in rows)
-            justify: Literal["left", "right"] = "right" if numbers else "left"
-            table.add_column(name, justify=justify, header_style="dim", overflow="fold", no_wrap=column == 0)
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        self._console.print(table)
+        """A table on stdout; columns of numbers stand to the right, and one that is too wide is folded or split."""
+        if title:
+            self._console.print(Text(_folded(title, self._console), style="bold"), soft_wrap=True)
+        for line, heading in table_lines(header, rows, _width_of(self._console) or _PAPER_WIDTH):
+            self._console.print(Text(line, style="dim" if heading else ""), soft_wrap=True)
 
 
 class JsonOutput(Output):
@@ -84,6 +96,9 @@ class JsonOutput(Output):
     def text(self, line: str) -> None:
         """Nothing: it is in the result."""
 
+    def verbatim(self, text: str) -> None:
+        """Nothing: it is in the result."""
+
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Nothing: it is in the result."""
 
@@ -91,7 +106,3 @@ class JsonOutput(Output):
 def output_for(json_wanted: bool) -> Output:
     """The output that was asked for."""
     return JsonOutput() if json_wanted else ConsoleOutput()
-
-
-def _number_like(cell: str) -> bool:
-    return cell.strip(" %-+.,<>/s") == "" or cell[:1].isdigit() or cell[:2].strip("-<").isdigit()

@@ -79,7 +79,7 @@ def tell_run(output: Output, document: Document, finished: FinishedRun, options:
     output.text("")
     for warning in warnings:
         output.text(warning)
-    output.text(f"{finished.rows} rows in {finished.files.results}")
+    output.text(f"{finished.rows:,} rows in {finished.files.results}")
 
 
 def _window_words(measured: RunMetrics) -> tuple[str, list[str]]:

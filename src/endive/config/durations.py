@@ -58,10 +58,15 @@ def duration_ms(value: Any) -> Any:
     return float(match[1]) * UNITS_MS[match[2]]
 
 
+def is_time(key: str) -> bool:
+    """Tell whether the value of a dotted key is a time, by its name."""
+    last = key.rpartition(".")[2]
+    return last.endswith("_ms") or last in _TIMES
+
+
 def plain_value(key: str, value: Any) -> Any:
     """The value of a dotted key as a plain number of milliseconds, where the key is a time and the value a valid duration."""
-    last = key.rpartition(".")[2]
-    if isinstance(value, str) and (last.endswith("_ms") or last in _TIMES) and _DURATION.fullmatch(value):
+    if isinstance(value, str) and is_time(key) and _DURATION.fullmatch(value):
         return duration_ms(value)
     return value
 

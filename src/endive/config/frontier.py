@@ -23,13 +23,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
+from endive.config.durations import duration_ms
 from endive.config.errors import ConfigError
 from endive.config.study import StudySection, check_study
 from endive.config.translate import Tree, problems_of
 
-Load = Annotated[float, Field(gt=0)]
+Load = Annotated[float, Field(gt=0), BeforeValidator(duration_ms)]
+"""A number, or a duration where the key is a time."""
 SeedCount = Annotated[int, Field(ge=2, le=100_000)]
 
 

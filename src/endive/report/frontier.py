@@ -7,7 +7,8 @@ import pandas as pd
 from endive.analysis.frontier import Frontier
 from endive.analysis.thresholds import Condition, kind_of, shown
 from endive.report.figure import Axis, Figure, Threshold
-from endive.report.words import load_title, number
+from endive.report.phrases import number
+from endive.report.words import load_title
 from endive.runs.parameters import column_name
 
 _UNITS = {"time": " (ms)", "rate": " (transactions/s)", "share": " (%)", "number": ""}

@@ -26,6 +26,7 @@ from endive.report.encodings import DIGITS, column_titles, is_number, panels_of,
 from endive.report.figure import Figure
 from endive.report.legend import BOX, DASHES, LINE, colours_of, legend_of, names_of, series_column
 from endive.report.paper import patterns, vegalite_version
+from endive.report.pieces import glued
 from endive.report.scales import shares_y
 from endive.report.style import CROSS, PAGE
 from endive.report.words import operation
@@ -85,6 +86,7 @@ class Page:
 def html_of(page: Page) -> str:
     """The page as a file's text."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    environment.filters["glued"] = glued
     template = environment.from_string(_asset("page.html"))
     data = json.dumps([drawn(figure, page) for figure in page.figures], separators=(",", ":"), allow_nan=False)
     scripts = {"libraries": _libraries(), "script": f"\n{_asset('page.js')}"}

@@ -4,7 +4,29 @@ from __future__ import annotations
 
 import math
 
-from endive.report.words import number
+from endive.config.durations import UNITS_MS
+
+
+def number(value: float) -> str:
+    """A number as short as it can be told."""
+    return f"{value:,.0f}" if abs(value) >= 1000 and value == round(value) else f"{value:.4g}"
+
+
+def given_time(ms: float) -> str:
+    """A time that somebody chose, in the largest unit in which it is a short number: ``1 h``, ``90 s``, ``1.5 s``, ``250 ms``."""
+    for unit, size in sorted(UNITS_MS.items(), key=lambda each: -each[1]):
+        if unit != "d" and ms >= size and ms / size == round(ms / size, 1):
+            return f"{number(ms / size)} {unit}"
+    return duration(ms)
+
+
+def quantity(value: float, unit: str) -> str:
+    """A value of a parameter with its unit: ``3 min`` for a time, ``8/s`` for a rate."""
+    if unit == "ms":
+        return given_time(value)
+    if unit == "transactions/s":
+        return f"{number(value)}/s"
+    return f"{number(value)} {unit}" if unit and unit != "share" else number(value)
 
 
 def known(value: float | None) -> bool:
@@ -43,7 +65,9 @@ def duration(ms: float) -> str:
     """A time in the unit that suits it."""
     if ms < 1000.0:
         return f"{short(ms)} ms"
-    return f"{short(ms / 1000.0)} s" if ms < 600_000.0 else f"{short(ms / 60_000.0)} min"
+    if ms < 600_000.0:
+        return f"{short(ms / 1000.0)} s"
+    return f"{short(ms / 60_000.0)} min" if ms < 36_000_000.0 else f"{short(ms / 3_600_000.0)} h"
 
 
 def times(factor: float) -> str:
@@ -71,4 +95,17 @@ def listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-__all__ = ["between", "count", "duration", "known", "listed", "measured", "number", "percent", "short", "times"]
+__all__ = [
+    "between",
+    "count",
+    "duration",
+    "given_time",
+    "known",
+    "listed",
+    "measured",
+    "number",
+    "percent",
+    "quantity",
+    "short",
+    "times",
+]

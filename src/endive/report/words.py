@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.config.schema import CLASS_KEYS
+from endive.report.phrases import quantity
 from endive.runs.parameters import PREFIX, SCENARIO_COLUMN
 from endive.simulation.columns import TIME_WORDS
 from endive.table import OPERATION_WORDS
@@ -150,11 +151,6 @@ def class_of_load(column: str) -> str | None:
     return found["name"] if found else None
 
 
-def number(value: float) -> str:
-    """A number as short as it can be told."""
-    return f"{value:,.0f}" if abs(value) >= 1000 and value == round(value) else f"{value:.4g}"
-
-
 def value(column: str, of: Any) -> str:
     """A value that stands for itself, or ``word = value``."""
     key = _value_key(column, of)
@@ -168,7 +164,7 @@ def value(column: str, of: Any) -> str:
     if isinstance(of, bool):
         return word if of else f"no {word}"
     if isinstance(of, int | float):
-        return f"{word} = {number(of)}" + (f" {unit}" if unit and unit != "share" else "")
+        return f"{word} = {quantity(of, unit)}"
     return str(of) if "provider" in column or column == SCENARIO_COLUMN else f"{word} {of}"
 
 

@@ -10,10 +10,10 @@ import pandas as pd
 
 from endive.report.figure import Axis, Figure
 from endive.report.figures.missing import NotInStudyError
+from endive.report.phrases import number
 from endive.report.scales import fitting_scale
 from endive.report.study import ALL, Study
 from endive.report.style import ramp
-from endive.report.words import number
 
 INTERVAL = "Bars are 95 % intervals over seeds."
 MOST_FACETS = 9

@@ -17,9 +17,9 @@ from endive.report.figures.common import (
     with_interval,
 )
 from endive.report.figures.missing import NotInStudyError
+from endive.report.phrases import number
 from endive.report.records import records_of
 from endive.report.study import Study
-from endive.report.words import number
 
 _FEWEST_PARTS = 0.1
 """A curve of fewer parts of the run, as a share, is none."""

@@ -1,0 +1,79 @@
+"""What people read in 80 columns: the same words as in 400, none of them broken, and no line that is wider."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from endive.report.pieces import pieces_of
+from tests.cli import invoke
+from tests.cli.test_compare import CONFIG
+
+SWEEP = """
+[sweep]
+seeds = "0-2"
+base = "a.toml"
+
+[axes]
+"workload.ingest.rate" = [1, 2, 4]
+"storage.provider" = ["s3", "s3x"]
+"transaction.retry" = [4, 10]
+"""
+COMMANDS = (
+    ("--help",),
+    ("run", "--help"),
+    ("examples",),
+    ("providers",),
+    ("validate", "a.toml"),
+    ("init", "new.toml", "--force"),
+    ("run", "a.toml", "--seed", "1"),
+    ("experiments", "list"),
+    ("compare", "a.toml", "b.toml", "--seeds", "2"),
+    ("frontier", "a.toml", "--vary", "workload.ingest.rate", "--until", "success < 50%", "--seeds", "2", "--max-seeds", "2"),
+    ("sweep", "sweep.toml", "--dry-run"),
+    ("report", "EXPERIMENT"),
+    ("plot", "EXPERIMENT", "--list"),
+)
+_CUT = re.compile(r"(?:^|\s)[><±]?\s?\d[\d.,]*$")
+_UNIT = re.compile(r"^(?:%|ms|s|min|h|/s)(?:[\s.,;:)]|$)")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("width")
+    (folder / "a.toml").write_text(CONFIG)
+    (folder / "b.toml").write_text(CONFIG.replace("retry = 4", "retry = 1"))
+    (folder / "sweep.toml").write_text(SWEEP)
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_nothing_is_broken_in_80_columns(command: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    if "EXPERIMENT" in command:
+        invoke("run", "a.toml", "--seed", "1")
+        command = tuple(str(next(Path("experiments").glob("mix-*"))) if part == "EXPERIMENT" else part for part in command)
+    wide = _told(command, 400, monkeypatch)
+    narrow = _told(command, 80, monkeypatch)
+    for line in narrow:
+        assert len(line) <= 80 or len(pieces_of(line)) == 1, line
+        assert line == line.rstrip(), line
+    for line, following in itertools.pairwise(narrow):
+        assert not (_CUT.search(line) and _UNIT.match(following.strip())), (line, following)
+    if "--help" not in command:
+        assert _words(narrow) == _words(wide)
+
+
+def _told(command: tuple[str, ...], columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    result = invoke(*command)
+    assert result.exit_code == 0, result.output
+    return [*result.stdout.splitlines(), *result.stderr.splitlines()]
+
+
+def _words(lines: list[str]) -> set[str]:
+    """All words; how long it took is not the same twice."""
+    return {word for line in lines if " run now" not in line for word in re.sub(r"\d+ runs in [\d.]+ s", "", line).split()}
