@@ -1,4 +1,4 @@
-"""Imports point one way: arithmetic, model, simulation, config, runs, analysis, studies, pipeline, report, cli."""
+"""Imports point one way: arithmetic, model, simulation, config, runs, analysis, studies, pipeline, report, serve, cli."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ LAYERS = (
     ("studies",),
     ("pipeline",),
     ("report",),
+    ("serve",),
     ("cli", "main", "__main__", "saturation_analysis"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
@@ -86,6 +87,8 @@ def test_the_model_knows_no_engine_and_no_files_of_results(module: str) -> None:
         ("typer", ("endive.cli", "endive.saturation_analysis")),
         ("rich", ("endive.cli",)),
         ("altair", ("endive.report",)),
+        ("starlette", ("endive.serve",)),
+        ("uvicorn", ("endive.serve",)),
         ("obstore", ("endive.calibrate",)),
         ("pyiceberg", ("endive.calibrate",)),
     ],

@@ -56,6 +56,14 @@ def amount(metric: str, found: Difference) -> str:
     return f"{_number(abs(found.difference) * factor, 3)}{width}{unit}"
 
 
+def signed_amount(metric: str, found: Difference | None) -> str:
+    """The size of a difference with its sign, in short; nothing if there is none."""
+    if found is None:
+        return ""
+    sign = "+" if found.difference > 0.0 else "\N{MINUS SIGN}" if found.difference < 0.0 else ""
+    return f"{sign}{amount(metric, found)}".replace("+-", "±").replace("percentage points", "pp")
+
+
 def _unit(metric: str, size: float) -> tuple[str, float]:
     kind = kind_of(metric)
     if kind == "time" and size >= 1000.0:

@@ -89,7 +89,7 @@ def html_of(page: Page) -> str:
     environment.filters["glued"] = glued
     template = environment.from_string(_asset("page.html"))
     data = json.dumps([drawn(figure, page) for figure in page.figures], separators=(",", ":"), allow_nan=False)
-    scripts = {"libraries": _libraries(), "script": f"\n{_asset('page.js')}"}
+    scripts = {"libraries": libraries(), "script": f"\n{_asset('page.js')}"}
     return template.render(
         **vars(page),
         version=__version__,
@@ -161,8 +161,8 @@ def _described(figure: Figure, name: str, titles: Mapping[str, str]) -> dict[str
 
 
 @cache
-def _libraries() -> str:
-    """Vega, Vega-Lite and Vega-Embed, of the version that Altair writes for; in a scope of their own."""
+def libraries() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed, of the version that Altair writes for; in a scope of their own."""
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vegalite_version())
     return f"(() => {{{bundle}\n}})();"
 

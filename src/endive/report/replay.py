@@ -20,7 +20,8 @@ from endive.config import ConfigError, build_simulation_config
 from endive.config.load import load_document
 from endive.report.errors import ReportError
 from endive.report.places import RunPlace
-from endive.simulation import Simulation
+from endive.simulation import Simulation, SimulationConfig
+from endive.simulation.rows import Progress
 from endive.simulation.runner import EngineError
 
 _KEPT = ("txn_id", "t_submit", "total_latency", "status", "operation_type", "workload_class", "tables_written", "commit_latency")
@@ -71,12 +72,19 @@ def replay(run: RunPlace, start_ms: float, end_ms: float) -> Replay:
     until = min(duration, end_ms + (end_ms - start_ms))
     overrides: dict[str, Any] = {"simulation.engine": "reference", "simulation.duration_ms": until, "simulation.drain": False}
     try:
-        config = build_simulation_config(load_document(run.config, overrides), seed_override=run.seed)
-        seen = Replay(start_ms, end_ms, config.workload.config.groups, isinstance(config.catalog, AppendCatalog))
-        Simulation(config).stream(lambda batch: _keep_rows(seen, batch), trace=lambda batch: _keep_events(seen, batch))
+        seen = watch(build_simulation_config(load_document(run.config, overrides), seed_override=run.seed), start_ms, end_ms)
     except (ConfigError, EngineError) as error:
         raise ReportError(f"{run.results}: this run cannot be run again: {error}") from None
     _check(run, seen, until)
+    return seen
+
+
+def watch(config: SimulationConfig, start_ms: float, end_ms: float, progress: Progress | None = None) -> Replay:
+    """Run a configuration on the reference engine and keep what its transactions did in a window of time."""
+    seen = Replay(start_ms, end_ms, config.workload.config.groups, isinstance(config.catalog, AppendCatalog))
+    Simulation(config).stream(
+        lambda batch: _keep_rows(seen, batch), trace=lambda batch: _keep_events(seen, batch), progress=progress
+    )
     seen.commits.sort()
     alive = seen.rows.keys() & seen.events.keys()
     seen.events = {txn: seen.events[txn] for txn in sorted(alive)}

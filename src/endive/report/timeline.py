@@ -65,9 +65,13 @@ def timeline(study: Study, *, at_ms: float | None = None, span_ms: float = 1000.
         if middle > duration:
             raise ReportError(f"--at {middle / 1000.0:g}s: the run lasts {duration / 1000.0:g}s")
         start, end = max(0.0, middle - span_ms / 2.0), min(duration, middle + span_ms / 2.0)
-    seen = replay(run, start, end)
+    return timeline_of(replay(run, start, end), txn=txn, source=str(study.path))
+
+
+def timeline_of(seen: Replay, *, txn: int | None = None, source: str = "") -> Figure:
+    """The figure of what was seen of a run, the transaction ``txn`` on top. Raises ReportError if nobody was committing."""
     spans = [span for number, events in seen.events.items() for span in _spans(seen, number, events)]
-    return _figure(study, seen, spans, txn)
+    return _figure(source, seen, spans, txn)
 
 
 def _life(row: Row) -> tuple[float, float]:
@@ -109,14 +113,14 @@ def _spans(seen: Replay, txn: int, events: list[Row]) -> Iterator[Span]:
         yield Span(txn, _RUNTIME, last_ms, seen.end_ms, 0)
 
 
-def _figure(study: Study, seen: Replay, spans: list[Span], txn: int | None) -> Figure:
+def _figure(source: str, seen: Replay, spans: list[Span], txn: int | None) -> Figure:
     inside = [span for span in spans if span.end_ms >= seen.start_ms and span.start_ms <= seen.end_ms]
     busy = [span for span in inside if span.part not in (_READ, _RUNTIME)]
     lanes = _lanes(busy, txn)
     shown, left_out = lanes[:MOST_LANES], len(lanes) - MOST_LANES
     if not shown:
         when = f"between {seen.start_ms / 1000.0:g}s and {seen.end_ms / 1000.0:g}s"
-        raise ReportError(f"{study.path}: no transaction is committing {when}")
+        raise ReportError(f"{source}: no transaction is committing {when}")
     place = {number: order for order, number in enumerate(shown)}
     rows = [_row(seen, span, spans) for span in inside if span.txn in place]
     rows.sort(key=lambda row: (place[row["txn"]], row["start_s"], row["end_s"]))

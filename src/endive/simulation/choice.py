@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from endive.simulation.config import SimulationConfig
+
+if TYPE_CHECKING:
+    from endive.simulation.expected import ExpectedWork
 
 _REFERENCE_STEP_S = 15e-6
 """CPU seconds of the reference engine for a step that bears a latency, with its share of the transaction (benchmarks)."""
@@ -54,16 +57,15 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
     if among_many:
         return Choice("compiled", "many runs need its kernel", "first")
     compilation_s = _COMPILATION_S + _COMPILATION_OF_A_PATH_S * (features.endive + features.iceberg + features.pyiceberg)
-    reference_s = _reference_seconds(config)
+    from endive.simulation.expected import expected_work
+
+    reference_s = reference_seconds(expected_work(config))
     seconds = f"some {reference_s:.2g} s on the reference engine, {compilation_s:.2g} s to compile the other"
     if reference_s < compilation_s:
         return Choice("reference", seconds, "beside")
     return Choice("compiled", seconds, "first")
 
 
-def _reference_seconds(config: SimulationConfig) -> float:
-    """Estimate what the reference engine takes."""
-    from endive.simulation.expected import expected_work
-
-    work = expected_work(config)
+def reference_seconds(work: ExpectedWork) -> float:
+    """Estimate what the reference engine takes for so much work, in CPU seconds."""
     return _REFERENCE_STEP_S * (work.steps + 0.5 * work.accesses)

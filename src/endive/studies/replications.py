@@ -72,7 +72,9 @@ class RunMetrics:
 class Replications:
     """Runs documents and remembers what they came to in ``folder``. ``report`` is told of each run that ends.
 
-    ``keep_rows`` keeps the rows of transactions, so that they can be paired and measured in another window.
+    ``keep_rows`` keeps the rows of transactions, so that they can be paired and measured in another window. ``among_many`` false
+    takes the reference engine where that is done before a kernel is compiled. ``stopped`` is asked now and then; once it says so,
+    runs that are under way end with InterruptedError.
     """
 
     def __init__(
@@ -83,6 +85,8 @@ class Replications:
         keep_rows: bool = False,
         workers: int | None = None,
         report: Callable[[int], None] | None = None,
+        among_many: bool = True,
+        stopped: Callable[[], bool] | None = None,
     ) -> None:
         self._folder = folder
         self._options = options
@@ -90,6 +94,8 @@ class Replications:
         self._workers = workers or os.cpu_count() or 1
         self._report = report or (lambda seed: None)
         self._stop = threading.Event()
+        self._among_many = among_many
+        self._stopped = stopped or (lambda: False)
         self.runs = 0
         """How many runs it took; those that were found do not count."""
 
@@ -143,6 +149,14 @@ class Replications:
         finally:
             rows.close()
 
+    def simulate(self, document: Document, seeds: Sequence[int]) -> None:
+        """Run those of these seeds that were not run yet, and keep their rows. Needs ``keep_rows``."""
+        self._simulate(document, [seed for seed in seeds if not self.rows_file(document, seed).is_file()])
+
+    def rows_file(self, document: Document, seed: int) -> Path:
+        """Where the rows of a run are kept."""
+        return self._rows(compute_experiment_hash(document), seed)
+
     def _simulate(self, document: Document, seeds: Sequence[int]) -> None:
         """Run these seeds and write their rows."""
         if not seeds:
@@ -160,19 +174,22 @@ class Replications:
 
     def _run(self, document: Document, seed: int) -> int:
         started = time.perf_counter()
-        simulation = Simulation(build_simulation_config(document, seed_override=seed), among_many=True)
+        simulation = Simulation(build_simulation_config(document, seed_override=seed), among_many=self._among_many)
         experiment = compute_experiment_hash(document)
         with (
             whole_file(self._rows(experiment, seed)) as path,
             pq.ParquetWriter(path, _SCHEMA, compression="lz4", use_dictionary=_TEXTS, write_statistics=False) as writer,
         ):
 
-            def sink(batch: pa.RecordBatch) -> None:
-                if self._stop.is_set():
+            def look_up(_: float = 0.0) -> None:
+                if self._stop.is_set() or self._stopped():
                     raise InterruptedError("stopped")
+
+            def sink(batch: pa.RecordBatch) -> None:
+                look_up()
                 writer.write_batch(batch.select(_SCHEMA.names))
 
-            simulation.stream(sink)
+            simulation.stream(sink, progress=look_up)
             about = {"seed": seed, "engine": simulation.engine, "seconds": round(time.perf_counter() - started, 3)}
             writer.add_key_value_metadata({"endive.run": json.dumps(about)})
         return seed

@@ -1,0 +1,47 @@
+"""``endive serve``: the live page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.output import output_for
+
+
+@app.command()
+def serve(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Configuration to start from, such as endive import writes.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1. Default: any that is free.", min=0, max=65535)] = 0,
+    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that simulate. Default: one for each core, 4 at most.", min=1)
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Open a live page: change a key and see at once what commits, how fast, and what would help.
+
+    It listens on this machine only, and its address holds a token: whoever has it can run simulations and save studies in this
+    directory. Ctrl-C ends it.
+    """
+    output = output_for(json)
+    with exit_codes(output):
+        from endive.cli.examples import examples_folder
+        from endive.serve.server import serving
+        from endive.serve.starts import Starts
+        from endive.serve.trees import read_tree
+
+        if config is not None:
+            read_tree(config)
+        starts = Starts(config, Path.cwd(), examples_folder())
+        with serving(starts, Path.cwd(), port=port, workers=workers) as (server, address):
+            output.result({"address": address.whole, "port": address.port})
+            output.text(f"the live page is at {address.whole}")
+            output.note("it is for this machine only; Ctrl-C ends it")
+            if open_:
+                typer.launch(address.whole)
+            server.run()

@@ -1,0 +1,98 @@
+// What the server answered, as elements: a table by class, A against B, the ranking of levers.
+import { element } from "./state.js";
+
+const COLUMNS = [
+  ["success_rate", "commit"],
+  ["time_to_commit_p50_ms", "half within"],
+  ["time_to_commit_p95_ms", "95 % within"],
+  ["time_to_commit_p99_ms", "99 % within"],
+  ["retries_per_txn", "retries each"],
+  ["throughput_per_s", "commits/s"],
+  ["offered_per_s", "offered/s"],
+];
+
+export const nameOf = (workloadClass) => (workloadClass === "all" ? "all together" : workloadClass);
+
+function cell(metric, label, found) {
+  const made = element("td", { "data-label": label });
+  if (!found) {
+    made.append("–");
+    return made;
+  }
+  const text = metric.endsWith("_per_s") ? found.text.replace("/s", "") : found.text;
+  made.append(element("span", { className: "mean", textContent: text }));
+  if (metric === "success_rate" && found.mean !== null) made.append(bar(found));
+  if (found.interval && metric !== "offered_per_s") made.append(element("span", { className: "interval", textContent: found.interval.replaceAll("/s", "") }));
+  return made;
+}
+
+// The share as a bar with its interval, for the eye; the words beside it say the same.
+function bar({ mean, low, high }) {
+  const made = element("span", { className: "share", "aria-hidden": "true" });
+  const filled = element("span", { className: mean >= 0.99 ? "good" : mean >= 0.95 ? "fair" : "poor" });
+  filled.style.width = `${Math.max(100 * mean, 0.5)}%`;
+  made.append(filled);
+  if (low !== null && high !== null) {
+    const span = element("span", { className: "span" });
+    span.style.left = `${100 * low}%`;
+    span.style.width = `${Math.max(100 * (high - low), 0.4)}%`;
+    made.append(span);
+  }
+  return made;
+}
+
+export function classesTable(classes) {
+  const head = element("tr", {}, element("th", { scope: "col", textContent: "class" }), ...COLUMNS.map(([, label]) => element("th", { scope: "col", textContent: label })));
+  const rows = classes.map((row) => {
+    const name = element("th", { scope: "row" }, nameOf(row.name));
+    if (row.operations.length) name.append(element("span", { className: "operation", textContent: row.operations.join(", ") }));
+    return element("tr", { className: row.name === "all" ? "whole" : "" }, name, ...COLUMNS.map(([metric, label]) => cell(metric, label, row.metrics[metric])));
+  });
+  const caption = element("caption", { className: "unseen", textContent: "Success and time to commit by class, with 95 % intervals" });
+  return element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "By class" }, element("table", { className: "classes" }, caption, element("thead", {}, head), element("tbody", {}, ...rows)));
+}
+
+const SIGNS = { true: ["better", "▲ better"], false: ["worse", "▼ worse"], null: ["same", "no difference told"] };
+
+export function comparisonTable(found) {
+  const head = element("tr", {}, ...["", "A", "B", "B − A (95 %)", ""].map((text) => element("th", { scope: "col", textContent: text })));
+  const classes = [...new Set(found.rows.map((row) => row.workload_class))];
+  const bodies = classes.map((name) => {
+    const rows = found.rows.filter((row) => row.workload_class === name).map((row) => {
+      const [style, words] = row.better === null && row.told ? ["same", "differs"] : SIGNS[String(row.better)];
+      return element("tr", { title: row.verdict }, element("th", { scope: "row", textContent: row.name }), element("td", { textContent: row.a.text }), element("td", { textContent: row.b.text }), element("td", { textContent: row.change || "–" }), element("td", { className: style, textContent: words }));
+    });
+    if (classes.length > 1) rows.unshift(element("tr", { className: "head" }, element("th", { scope: "rowgroup", colSpan: 5, textContent: nameOf(name) })));
+    return element("tbody", {}, ...rows);
+  });
+  const table = element("table", { className: "compared" }, element("thead", {}, head), ...bodies);
+  return element(
+    "div",
+    {},
+    element("p", { className: "lead", textContent: found.sentence }),
+    ...found.pairs.map((text) => element("p", { className: "quiet", textContent: text })),
+    ...found.warnings.map((text) => element("p", { className: "quiet", textContent: text })),
+    element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "A against B" }, table),
+    element("p", { className: "quiet", textContent: `${found.seeds.length} pairs of seeds. ${found.window}` }),
+  );
+}
+
+export function rankingTable(found, use) {
+  const head = element("tr", {}, ...["change", found.goal.words, "by (95 %, all together)", "", ""].map((text) => element("th", { scope: "col", textContent: text })));
+  const rows = found.rows.map((row) => {
+    const [style, words] = SIGNS[String(row.told ? row.better : null)];
+    const button = element("button", { type: "button", textContent: "Try it", "aria-label": `Try: ${row.words}` });
+    button.addEventListener("click", () => use(found.trees[row.name]));
+    const name = element("th", { scope: "row" }, row.words);
+    if (row.note) name.append(element("span", { className: "operation", textContent: row.note }));
+    return element("tr", { className: row.name === found.best ? "best" : "" }, name, element("td", { textContent: row.value?.text ?? "–" }), element("td", { textContent: row.change || "–" }), element("td", { className: style, textContent: words }), element("td", {}, button));
+  });
+  const seeds = `${found.seeds.length} seeds, the same for all; now ${found.goal.words} is ${found.present?.text ?? "not known"}.`;
+  return element(
+    "div",
+    {},
+    element("p", { className: "lead", textContent: found.sentence }),
+    element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Levers" }, element("table", { className: "ranking" }, element("thead", {}, head), element("tbody", {}, ...rows))),
+    element("p", { className: "quiet", textContent: found.final ? seeds : `${seeds} More are being run.` }),
+  );
+}

@@ -1,0 +1,146 @@
+"""The form, made from the schema: for every key its kind of control, description, unit, bounds and default.
+
+Walks the JSON schema of configurations (``endive schema``). A field has a ``path`` below its section; what is no single number,
+word or duration is written as TOML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from endive.catalog.kinds import CATALOG_KINDS
+from endive.config.schema import CLASS_KEYS, Document, json_schema
+from endive.report import words
+from endive.storage import builtin_profiles
+from endive.table import OPERATION_CODES
+
+_LEFT_OUT = {"simulation.seed", "simulation.output_path", "simulation.engine", "simulation.convoy", "experiment"}
+"""Keys that mean nothing here: seeds are the page's own, results are its answers."""
+_TITLES = {
+    "simulation": "Run",
+    "storage": "Store",
+    "catalog": "Catalog",
+    "table": "Tables, on Iceberg's commit paths",
+    "transaction": "Transactions, for all classes",
+    "failures": "Failures",
+}
+_DEFAULTS: dict[str, Any] = {"simulation": {"duration_ms": "1h"}, "storage": {"provider": "s3"}}
+
+Field = dict[str, Any]
+
+
+@cache
+def form() -> dict[str, Any]:
+    """The sections of a configuration and those of a class, with their fields."""
+    schema = json_schema()
+    defaults = Document.model_validate(_DEFAULTS).model_dump(by_alias=True)
+    sections = [
+        {"name": name, "title": _TITLES[name], "fields": list(_fields(schema, _section(schema, name), name, "", defaults[name]))}
+        for name in _TITLES
+    ]
+    of_class = {key: schema["$defs"]["ClassSection"]["properties"][key] for key in CLASS_KEYS}
+    described = schema["$defs"]["Transactions"]["properties"]
+    for key, property_ in of_class.items():
+        if "description" not in property_ and "description" in described.get(key, {}):
+            of_class[key] = {**property_, "description": described[key]["description"]}
+    return {
+        "sections": sections,
+        "class": list(_fields(schema, {"properties": of_class}, "workload", "", {})),
+        "operations": [{"value": name, "label": words.operation(name)} for name in OPERATION_CODES],
+        "stores": [{"value": name, "label": words.value("storage_provider", name)} for name in builtin_profiles()],
+        "catalogs": [{"value": kind.name, "label": _CATALOGS.get(kind.name, kind.word)} for kind in CATALOG_KINDS.values()],
+    }
+
+
+_CATALOGS = {
+    "cas": "pointer in the store (CAS)",
+    "append": "log in the store (append)",
+    "service": "service (REST, JDBC, Glue)",
+    "instant": "ideal, fixed latency",
+}
+
+
+def _section(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    return _resolved(schema, schema["properties"][name])
+
+
+def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in node:
+        return node
+    found: dict[str, Any] = schema["$defs"][node["$ref"].rpartition("/")[2]]
+    return found
+
+
+def _fields(schema: dict[str, Any], section: dict[str, Any], name: str, prefix: str, defaults: Any) -> Iterator[Field]:
+    for key, node in section["properties"].items():
+        path = f"{prefix}{key}"
+        if f"{name}.{path}" in _LEFT_OUT:
+            continue
+        default = defaults.get(key) if isinstance(defaults, dict) else None
+        branches = [_resolved(schema, branch) for branch in node.get("anyOf", [node]) if branch.get("type") != "null"]
+        described = {"path": path, "label": _label(name, path), "description": _plain(node.get("description", ""))}
+        tables = [branch for branch in branches if branch.get("type") == "object" and "properties" in branch]
+        if tables and len(branches) == 1:
+            inside = list(_fields(schema, tables[0], name, f"{path}.", default or {}))
+            yield {**described, "kind": "table", "description": described["description"], "fields": inside}
+            continue
+        yield {**described, **_control(f"{name}.{path}", branches), "default": _shown(default)}
+
+
+def _control(key: str, branches: list[dict[str, Any]]) -> Field:
+    """The kind of control for the values that a key takes, with its bounds or its choices."""
+    if key in ("storage.provider", "catalog.provider"):
+        return {"kind": "choice", "options": _stores(), "open": True}
+    bounds = _bounds(branches[0])
+    kinds = [branch.get("type") for branch in branches]
+    if "enum" in branches[0] and len(branches) == 1:
+        return {"kind": "choice", "options": [{"value": v, "label": _option(key, v)} for v in branches[0]["enum"]]}
+    if kinds == ["boolean"]:
+        return {"kind": "switch"}
+    if kinds in (["integer"], ["number"]):
+        return {"kind": "number", "whole": kinds == ["integer"], **bounds, "unit": _unit(key)}
+    if len(branches) == 2 and kinds == ["number", "string"] and "pattern" in branches[1]:
+        return {"kind": "duration", **bounds, "unit": "ms, or 90s, 4min, 1h"}
+    if kinds == ["string"]:
+        return {"kind": "text"}
+    return {"kind": "toml", "unit": "as TOML"}
+
+
+def _bounds(branch: dict[str, Any]) -> Field:
+    names = {"minimum": "min", "maximum": "max", "exclusiveMinimum": "above"}
+    return {short: branch[long] for long, short in names.items() if long in branch}
+
+
+def _stores() -> list[dict[str, str]]:
+    return [{"value": name, "label": words.value("storage_provider", name)} for name in builtin_profiles()]
+
+
+def _option(key: str, value: Any) -> str:
+    if key == "catalog.type":
+        return _CATALOGS.get(str(value), str(value))
+    return words.operation(value) if key.endswith(".operation") else str(value).replace("_", " ")
+
+
+def _label(name: str, path: str) -> str:
+    known = words.parameter(
+        f"param_{name}_{path.replace('.', '_')}" if name != "workload" else f"param_transaction_{path.replace('.', '_')}"
+    )
+    last = path.rpartition(".")[2]
+    return known[0] if "." not in path else last.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
+
+
+def _unit(key: str) -> str:
+    for suffix, unit in (("_bytes", "bytes"), ("_ms", "ms"), (".rate", "per second"), ("_ms_per_mib", "ms per MiB")):
+        if key.endswith(suffix):
+            return unit
+    return ""
+
+
+def _shown(default: Any) -> Any:
+    return default if isinstance(default, bool | int | float | str) else None
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")

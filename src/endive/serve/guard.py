@@ -1,0 +1,143 @@
+"""Who may ask: the page itself, and nobody else.
+
+The server listens on the loopback interface, but any page that a browser shows can send requests there. So a request needs the
+token that was printed when the server started (in the address at first, in a cookie from then on), a ``Host`` that is this machine
+(a foreign name that resolves to 127.0.0.1 is refused), and, where there is an ``Origin``, that of the page. Bodies are limited.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MOST_BYTES = 256 * 1024
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""What the page may load: files of this server. Nothing is evaluated, and no other page may frame it."""
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+def new_token() -> str:
+    """Make a token that cannot be guessed."""
+    return secrets.token_urlsafe(32)
+
+
+def refusal(status: int, sentence: str) -> JSONResponse:
+    """An error as all of them are: JSON with a sentence."""
+    return JSONResponse({"error": sentence}, status_code=status)
+
+
+class Guard:
+    """Lets requests through to ``app`` that carry the token; ``port`` is the one that is listened on."""
+
+    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
+        self._app = app
+        self._token = token
+        self._hosts = frozenset(f"{name}:{port}" for name in _NAMES)
+        self._cookie = f"endive_{port}"  # cookies do not tell ports apart
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+        answer = self._refuse(headers) or self._enter(scope) or self._unknown(headers) or _too_large(headers)
+        if answer is not None:
+            await answer(scope, receive, _with_headers(send))
+            return
+        await self._app(scope, _limited(receive), _with_headers(send))
+
+    def _refuse(self, headers: Headers) -> Response | None:
+        """Refuse what does not come from a page of this server."""
+        host = headers.get("host", "")
+        if host not in self._hosts:
+            return refusal(403, f"The host {host[:100]!r} is not this machine: open the address that endive serve printed.")
+        origin = headers.get("origin")
+        if origin is not None and origin.removeprefix("http://") not in self._hosts:
+            return refusal(403, "Requests from other pages are refused: open the address that endive serve printed.")
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return refusal(403, "Requests from other sites are refused: open the address that endive serve printed.")
+        return None
+
+    def _enter(self, scope: Scope) -> Response | None:
+        """Exchange a token in the address for a cookie, so that it does not stay in the address."""
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+        if scope["path"] != "/" or scope["method"] != "GET" or not given or not self._is_token(given[0]):
+            return None
+        response = RedirectResponse("/", status_code=303)
+        response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+        return response
+
+    def _unknown(self, headers: Headers) -> Response | None:
+        given = headers.get("x-endive-token") or _cookie(headers, self._cookie)
+        if given is not None and self._is_token(given):
+            return None
+        return refusal(
+            401, "The token is missing or of another server: open the address that endive serve printed when it started."
+        )
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._token.encode())
+
+
+def _cookie(headers: Headers, name: str) -> str | None:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def _too_large(headers: Headers) -> Response | None:
+    length = headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > MOST_BYTES:
+        return refusal(413, f"The request is larger than {MOST_BYTES // 1024} KiB, which no configuration of this page is.")
+    return None
+
+
+class TooLargeError(Exception):
+    """A body that says nothing of its length is longer than allowed."""
+
+
+def _limited(receive: Receive) -> Receive:
+    seen = 0
+
+    async def limited() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > MOST_BYTES:
+            raise TooLargeError
+        return message
+
+    return limited
+
+
+def _with_headers(send: Send) -> Send:
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return with_headers

@@ -1,0 +1,74 @@
+"""The work on "what would help most?": every lever is run with the same seeds, a few at first and then more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from endive.analysis.windows import common_window
+from endive.serve.asking import LEVERS, MOST_S, Event, prepare
+from endive.serve.levers import Pulled
+from endive.serve.pool import Owner, Pool
+from endive.serve.prepared import Prepared
+from endive.serve.ranking import Goal, Tried, choose_goal, rank
+
+_FEW, _MANY = 4, 12
+_BUDGET_S = 40.0
+"""CPU seconds for all levers and seeds together."""
+
+
+async def help_most(pool: Pool, owner: Owner, present: Prepared, wanted: Goal | None) -> AsyncIterator[Event]:
+    """Yield rankings, each with more seeds than the last. Raises StoppedError once the owner is stopped."""
+    pulled: list[Pulled] = await pool.submit(owner, LEVERS, "levers", present.tree)
+    pulled = await _affordable(pool, owner, pulled)
+    words = [each.lever.words for each in pulled]
+    yield {"kind": "levers", "levers": words}
+    seeds = int(min(_MANY, max(_FEW, _BUDGET_S / max(present.cpu_s * (len(pulled) + 1), 1e-3))))
+    goal = wanted
+    for number in sorted({_FEW, seeds}):
+        async for event in _ranking(pool, owner, present, pulled, goal, list(range(number)), final=number == seeds):
+            if event["kind"] == "ranking":
+                goal = Goal(event["goal"]["metric"], event["goal"]["workload_class"])
+            yield event
+
+
+async def _affordable(pool: Pool, owner: Owner, pulled: Sequence[Pulled]) -> list[Pulled]:
+    """Those levers whose runs do not take too long."""
+
+    async def cost(each: Pulled) -> float:
+        found: Prepared = await pool.submit(owner, LEVERS, "prepare", each.tree, None)
+        return found.cpu_s
+
+    costs = await asyncio.gather(*map(cost, pulled))
+    return [each for each, seconds in zip(pulled, costs, strict=True) if seconds <= MOST_S]
+
+
+async def _ranking(
+    pool: Pool, owner: Owner, present: Prepared, pulled: Sequence[Pulled], goal: Goal | None, seeds: list[int], *, final: bool
+) -> AsyncIterator[Event]:
+    documents = [present.document, *(each.document for each in pulled)]
+    jobs = [pool.submit(owner, LEVERS, "simulate", document, seed, True) for document in documents for seed in seeds]
+    for done, job in enumerate(asyncio.as_completed([_waited(job) for job in jobs])):
+        await job
+        if done % len(seeds) == 0:
+            yield {"kind": "progress", "done": done, "of": len(jobs)}
+    windows = await asyncio.gather(*(pool.submit(owner, LEVERS, "window_of", document, seeds) for document in documents))
+    window = common_window(windows)
+    if goal is None:
+        answer, _ = await pool.submit(owner, LEVERS, "answer", present.document, seeds, True)
+        goal = choose_goal(answer)
+    calls = ("measured_values", seeds, window, goal.metric, goal.workload_class)
+    found = await asyncio.gather(*(pool.submit(owner, LEVERS, calls[0], document, *calls[1:]) for document in documents))
+    tried = [
+        Tried(each.lever.name, each.lever.words, each.lever.note, values) for each, values in zip(pulled, found[1:], strict=True)
+    ]
+    trees = {each.lever.name: each.tree for each in pulled}
+    yield {"kind": "ranking", **rank(goal, found[0], tried, window.length_ms / 1000.0), "trees": trees, "final": final}
+
+
+async def _waited(job: Any) -> Any:
+    return await job
+
+
+__all__ = ["help_most", "prepare"]

@@ -1,0 +1,146 @@
+"""From the page to files: a study in the directory where the server was started, and its report, made in the background.
+
+Nothing that is there is overwritten. The study varies the load, so that its report shows throughput against it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from endive.runs.layout import REPORT
+from endive.serve.load import load_changes
+from endive.serve.trees import Tree
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+_SEEDS = "0-4"
+_KEPT_LINES = 5
+_HEADING = "# Made by the live page: today's load, and multiples of it.\n# Run it: endive sweep, then endive report.\n"
+
+
+class SaveError(ValueError):
+    """A file that cannot be written; the message says why."""
+
+
+def study_text(tree: Tree) -> str:
+    """Write a configuration as a sweep over multiples of its load; of itself alone, if its load cannot be scaled."""
+    by_factor = [dict(load_changes(tree, factor)) for factor in FACTORS]
+    axes = {key: [changes[key] for changes in by_factor] for key in by_factor[0]}
+    varied = {key: values for key, values in axes.items() if len({repr(value) for value in values}) == len(FACTORS)}
+    study: dict[str, Any] = {"sweep": {"seeds": _SEEDS}, "base": {k: v for k, v in tree.items() if k != "experiment"}}
+    if len(varied) == 1:
+        study["axes"] = varied
+    elif varied:
+        study["zip"] = [varied]
+    return f"{_HEADING}{tomli_w.dumps(study)}"
+
+
+def save_study(directory: Path, name: str, tree: Tree) -> Path:
+    """Write a study. Raises SaveError if the name is none, or taken."""
+    path = directory / f"{checked_name(name)}.toml"
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(study_text(tree))
+    except FileExistsError:
+        raise SaveError(f"{path.name} is there already: choose another name.") from None
+    except OSError as error:
+        raise SaveError(f"{path.name} cannot be written: {error.strerror}.") from None
+    return path
+
+
+def checked_name(name: str) -> str:
+    """Return a name that a file may have. Raises SaveError."""
+    stem = name.removesuffix(".toml")
+    if not _NAME.fullmatch(stem):
+        raise SaveError("A name is made of letters, digits, dots, dashes and underscores, and begins with a letter or a digit.")
+    return stem
+
+
+@dataclass
+class Report:
+    """A report that is being made."""
+
+    name: str
+    study: Path
+    out: Path
+    state: str = "running"
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def file(self) -> Path:
+        """Where it will be."""
+        return self.out / REPORT
+
+    def described(self) -> dict[str, Any]:
+        """For the page."""
+        return {"name": self.name, "state": self.state, "line": self.lines[-1] if self.lines else "", "file": str(self.file)}
+
+
+class Reports:
+    """The reports of a server, by name; it owns the processes that make them."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.by_name: dict[str, Report] = {}
+
+    def begin(self, name: str, tree: Tree) -> Report:
+        """Save a study, unless this very one is saved already, and make its report in the background. Raises SaveError."""
+        stem = checked_name(name)
+        path = self._directory / f"{stem}.toml"
+        same = path.is_file() and path.read_text(encoding="utf-8") == study_text(tree)
+        running = self.by_name.get(stem)
+        if running is not None and running.state == "running":
+            return running
+        report = Report(stem, path if same else save_study(self._directory, stem, tree), Path("experiments") / stem)
+        report.out = self._directory / report.out
+        self.by_name[stem] = report
+        task = asyncio.create_task(self._make(report))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return report
+
+    async def close(self) -> None:
+        """End what is being made."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _make(self, report: Report) -> None:
+        steps = (("sweep", str(report.study), "--out", str(report.out)), ("report", str(report.out)))
+        for step in steps:
+            report.lines.append(f"endive {step[0]} …")
+            if await self._run(report, step) != 0:
+                report.state = "failed"
+                return
+        report.state = "done" if report.file.is_file() else "failed"
+
+    async def _run(self, report: Report, arguments: tuple[str, ...]) -> int:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "endive",
+            *arguments,
+            cwd=self._directory,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        try:
+            async for line in process.stderr:
+                text = line.decode("utf-8", "replace").strip()
+                if text:
+                    report.lines = [*report.lines[-_KEPT_LINES:], text[:300]]
+            return await process.wait()
+        except asyncio.CancelledError:
+            process.terminate()
+            await process.wait()
+            raise

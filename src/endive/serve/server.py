@@ -1,0 +1,90 @@
+"""A server on the loopback interface: its socket, its address with the token, and its end."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import uvicorn
+
+from endive.serve.app import Live
+from endive.serve.guard import Guard, new_token
+from endive.serve.pool import Pool
+from endive.serve.starts import Starts
+
+LOOPBACK = "127.0.0.1"
+_LATE_S = 3
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens, and the token that opens it."""
+
+    port: int
+    token: str
+
+    @property
+    def plain(self) -> str:
+        """Without the token."""
+        return f"http://{LOOPBACK}:{self.port}/"
+
+    @property
+    def whole(self) -> str:
+        """What a browser is to open."""
+        return f"{self.plain}?token={self.token}"
+
+
+@contextmanager
+def serving(
+    starts: Starts, directory: Path, *, port: int = 0, workers: int | None = None, token: str | None = None
+) -> Iterator[tuple[uvicorn.Server, Address]]:
+    """Make a server that listens on a port of the loopback interface, any free one by default; ``run`` it in the block.
+
+    Raises OSError if the port is taken.
+    """
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((LOOPBACK, port))
+    with tempfile.TemporaryDirectory(prefix="endive-live-") as folder, listener:
+        address = Address(listener.getsockname()[1], token or new_token())
+        threading.Thread(target=drawing_libraries, daemon=True).start()
+        live = Live(Pool(Path(folder), workers), starts, directory, Path(folder), drawing_libraries)
+        guarded = Guard(live.app(), address.token, address.port)
+        config = uvicorn.Config(
+            guarded,
+            log_level="warning",
+            access_log=False,
+            lifespan="on",
+            server_header=False,
+            timeout_graceful_shutdown=_LATE_S,
+            h11_max_incomplete_event_size=64 * 1024,
+            fd=None,
+        )
+        server = _Server(config, listener)
+        yield server, address
+
+
+class _Server(uvicorn.Server):
+    """A server on a socket that is bound already."""
+
+    def __init__(self, config: uvicorn.Config, listener: socket.socket) -> None:
+        super().__init__(config)
+        self._listener = listener
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until told to stop."""
+        super().run(sockets=[self._listener])
+
+
+@cache
+def drawing_libraries() -> str:
+    """Vega and what goes with it; takes a second to put together."""
+    from endive.report.page import libraries
+
+    return libraries()

@@ -1,0 +1,166 @@
+"""What worker processes do: check a configuration, run a seed, measure, compare, draw.
+
+Functions take the bench first: the folder in which runs are kept, and how to see that nobody waits any more. They return plain
+values, which are sent to the server.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from endive.analysis.windows import Window, common_window
+from endive.config import build_simulation_config
+from endive.config.checks import warnings as config_warnings
+from endive.config.schema import Document
+from endive.report.comparison import Side
+from endive.runs.effort import estimate_effort
+from endive.runs.identity import code_version
+from endive.serve import answers, figures, trees
+from endive.serve.levers import Pulled, levers_for
+from endive.serve.load import LoadPoint, scaled
+from endive.serve.prepared import Prepared
+from endive.serve.trees import Tree
+from endive.simulation.choice import choose_engine, reference_seconds
+from endive.studies.measure import RunRows
+from endive.studies.replications import Replications, RunMetrics
+from endive.studies.windows import MetricsOptions
+
+_TIMELINE_S = 1.0
+"""A run of the reference engine for a timeline takes this long at most."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where a worker works."""
+
+    folder: Path
+    stopped: Callable[[], bool]
+
+    def replications(self, *, patient: bool) -> Replications:
+        """Runs that are kept; ``patient`` ones wait for a kernel that has to be compiled."""
+        return Replications(self.folder, MetricsOptions(), keep_rows=True, workers=1, among_many=patient, stopped=self.stopped)
+
+
+def prepare(bench: Bench, tree: Tree, changed: str | None) -> Prepared:
+    """Check a configuration and estimate one run of it. Raises ConfigError."""
+    settled, document, left_out = trees.settle(tree, changed)
+    effort = estimate_effort(document)
+    choice = choose_engine(build_simulation_config(document, seed_override=0), among_many=True)
+    reference_s = reference_seconds(effort.work)
+    return Prepared(
+        settled,
+        document,
+        tuple(left_out),
+        trees.as_toml(settled),
+        tuple(config_warnings(document)),
+        tuple(answers.assumptions(document)),
+        effort.transactions,
+        effort.cpu_seconds if choice.engine == "compiled" else reference_s,
+        reference_s,
+        choice.engine == "compiled" and choice.compiles == "no",
+    )
+
+
+def simulate(bench: Bench, document: Document, seed: int, patient: bool) -> None:
+    """Run a seed and keep its rows."""
+    bench.replications(patient=patient).simulate(document, [seed])
+
+
+def measure(bench: Bench, document: Document, seeds: Sequence[int], window: Window | None, patient: bool) -> tuple[RunMetrics, ...]:
+    """Measure seeds, which are run where they were not yet; in the window that the first of them come to, unless one is given."""
+    return bench.replications(patient=patient).measured(document, seeds, window)
+
+
+def answer(bench: Bench, document: Document, seeds: Sequence[int], patient: bool) -> tuple[dict[str, Any], Window]:
+    """Measure seeds and say what they come to; returns their window as well."""
+    runs = measure(bench, document, seeds, None, patient)
+    return answers.answer_of(runs), runs[0].window
+
+
+def time_figure(bench: Bench, document: Document, seeds: Sequence[int]) -> dict[str, Any] | None:
+    """Draw where the time goes, from runs that are measured."""
+    return figures.drawn_time(measure(bench, document, seeds, None, True))
+
+
+def load_point(bench: Bench, tree: Tree, factor: float, seeds: Sequence[int]) -> LoadPoint | None:
+    """Measure a configuration at a multiple of its load; None where that cannot be done or is beyond what is waited for."""
+    found = scaled(tree, factor)
+    if found is None:
+        return None
+    runs = measure(bench, found.document, seeds, None, True)
+    return figures.point_of(factor, runs)
+
+
+def curve_figure(bench: Bench, tree: Tree, points: Sequence[LoadPoint]) -> dict[str, Any] | None:
+    """Draw throughput against load."""
+    return figures.drawn_curve(tree, points)
+
+
+def timeline_figure(bench: Bench, document: Document, seed: int, reference_s: float) -> dict[str, Any] | None:
+    """Draw who beat whom around the transaction that lost most often, in the part of a run that can be watched quickly."""
+    rows = RunRows(bench.replications(patient=True).rows_file(document, seed), seed)
+    try:
+        share = min(1.0, _TIMELINE_S / max(reference_s, 1e-9))
+        return figures.drawn_timeline(document, seed, rows, share, lambda _: _look_up(bench))
+    finally:
+        rows.close()
+
+
+def _look_up(bench: Bench) -> None:
+    if bench.stopped():
+        raise InterruptedError("stopped")
+
+
+def compare(bench: Bench, a: Document, b: Document, seeds: Sequence[int]) -> dict[str, Any]:
+    """Compare A with B as ``endive compare`` does: in one window, by pairs of seeds."""
+    replications = bench.replications(patient=True)
+    window = common_window([replications.window(document, seeds) for document in (a, b)])
+    sides = [
+        Side(name, name, replications.measured(document, seeds, window), code_version(), partial(replications.submitted, document))
+        for name, document in (("A", a), ("B", b))
+    ]
+    return answers.comparison_of(sides[0], sides[1])
+
+
+def measured_values(
+    bench: Bench, document: Document, seeds: Sequence[int], window: Window, metric: str, workload_class: str
+) -> dict[str, Any]:
+    """Measure one metric of one class by seed, for a ranking, with what else a reader wants to know."""
+    return answers.values_for_ranking(measure(bench, document, seeds, window, True), metric, workload_class)
+
+
+def window_of(bench: Bench, document: Document, seeds: Sequence[int]) -> Window:
+    """The window of a configuration."""
+    return bench.replications(patient=True).window(document, seeds)
+
+
+def levers(bench: Bench, tree: Tree) -> list[Pulled]:
+    """The levers of a configuration."""
+    return levers_for(tree)
+
+
+CALLS: Mapping[str, Callable[..., Any]] = {
+    call.__name__: call
+    for call in (
+        prepare,
+        simulate,
+        measure,
+        answer,
+        time_figure,
+        load_point,
+        curve_figure,
+        timeline_figure,
+        compare,
+        measured_values,
+        window_of,
+        levers,
+    )
+}
+"""What the server may ask for."""
+
+warnings.filterwarnings("ignore")  # of libraries, about frames without rows; a page has no place for them

@@ -1,0 +1,114 @@
+"""One server for all tests of the live page, in this process, with two workers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endive.cli.examples import examples_folder
+from endive.serve.server import LOOPBACK, Address, serving
+from endive.serve.starts import Starts
+
+PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The JSON of each line."""
+        return [json.loads(line) for line in self.body.splitlines()]
+
+
+@dataclass(frozen=True)
+class Client:
+    """Asks a server as a page does."""
+
+    address: Address
+    directory: Path
+
+    def send(
+        self, method: str, path: str, body: bytes | str | Iterator[bytes] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send a request with the token, unless the headers say otherwise."""
+        with self.open(method, path, body, headers) as response:
+            found = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status, found, response.read())
+
+    @contextmanager
+    def open(
+        self, method: str, path: str, body: bytes | str | Iterator[bytes] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Send a request and read its answer as it comes."""
+        with closing(http.client.HTTPConnection(LOOPBACK, self.address.port, timeout=PATIENCE_S)) as connection:
+            connection.request(method, path, body, {"X-Endive-Token": self.address.token, **(headers or {})})
+            with connection.getresponse() as response:
+                yield response
+
+    def post(self, path: str, **body: Any) -> tuple[int, list[dict[str, Any]]]:
+        """The status and the events of an answer; one, if it is no stream."""
+        answer = self.send("POST", path, json.dumps({"tab": "test", **body}))
+        return answer.status, answer.events
+
+    def ask(self, tree: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+        """The events of an answer to the end."""
+        status, events = self.post("/api/ask", tree=tree, **more)
+        assert status == 200, events
+        return events
+
+
+@pytest.fixture(scope="session")
+def live_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server is started."""
+    return tmp_path_factory.mktemp("live")
+
+
+@pytest.fixture(scope="session")
+def client(live_directory: Path) -> Iterator[Client]:
+    """A running server."""
+    starts = Starts(None, live_directory, examples_folder())
+    with serving(starts, live_directory, workers=2) as (server, address):
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        deadline = time.monotonic() + PATIENCE_S
+        while not server.started and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert server.started
+        yield Client(address, live_directory)
+        server.should_exit = True
+        thread.join(PATIENCE_S)
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    """A configuration that is simulated in milliseconds, with two classes."""
+    tree: dict[str, Any] = {
+        "simulation": {"duration_ms": 120_000.0},
+        "storage": {"provider": "s3"},
+        "transaction": {"retry": 3},
+        "workload": {
+            "ingest": {"rate": 2.0, "operation": "fast_append", "runtime": {"distribution": "fixed", "value": 500.0}},
+            "compaction": {"periodic": {"interval_ms": 20_000.0}, "operation": "validated_overwrite", "runtime": {"mean": 5_000.0}},
+        },
+    }
+    for key, value in changes.items():
+        node = tree
+        *path, last = key.split("__")
+        for part in path:
+            node = node.setdefault(part, {})
+        node[last] = value
+    return tree

@@ -1,0 +1,153 @@
+"""Questions and answers: numbers as of ``endive run`` and ``endive compare``, refusals in sentences, stale work stopped."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from typer.testing import CliRunner
+
+from endive.main import app
+from tests.serve.conftest import Client, small
+
+
+def answers(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [event for event in events if event["kind"] == "answer"]
+
+
+def told(*arguments: str) -> dict[str, Any]:
+    done = CliRunner().invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_an_answer_comes_in_steps(client: Client) -> None:
+    events = client.ask(small())
+    assert events[0]["kind"] == "accepted"
+    assert [len(each["seeds"]) for each in answers(events)] == [1, 3, 12]
+    assert [each["final"] for each in answers(events)] == [False, False, True]
+    assert {event["name"] for event in events if event["kind"] == "figure" and event["figure"]} == {"time", "curve", "timeline"}
+    assert events[-1]["kind"] == "done"
+
+
+def test_one_seed_is_what_run_says(client: Client, tmp_path: Path) -> None:
+    events = client.ask(small())
+    file = tmp_path / "live.toml"
+    file.write_text(events[0]["toml"], encoding="utf-8")
+    run = told("run", str(file), "--seed", "0", "--out", str(tmp_path))
+    rows = {row["workload_class"]: row for row in run["metrics"] if row["operation_type"] == "all"}
+    first = answers(events)[0]
+    assert first["window"] == run["window"]
+    for row in first["classes"]:
+        for metric, found in row["metrics"].items():
+            expected = rows[row["name"]][metric]
+            assert (None if found is None or found["kind"] != "number" else found["mean"]) == expected, (row["name"], metric)
+
+
+def test_a_against_b_is_what_compare_says(client: Client, tmp_path: Path) -> None:
+    a, b = small(), small(transaction__retry=0)
+    events = client.ask(b, a=a)
+    for name, tree in (("a", a), ("b", b)):
+        (tmp_path / f"{name}.toml").write_text(tomli_w.dumps(tree), encoding="utf-8")
+    for found in (event for event in events if event["kind"] == "comparison"):
+        seeds = str(len(found["seeds"]))
+        said = told(
+            "compare", str(tmp_path / "a.toml"), str(tmp_path / "b.toml"), "--seeds", seeds, "--out", str(tmp_path / "runs")
+        )
+        assert found["sentence"] == said["answer"]
+        expected = {(row["workload_class"], row["metric"]): row for row in said["comparisons"]}
+        assert len(found["rows"]) == len(expected)
+        for row in found["rows"]:
+            other = expected[row["workload_class"], row["metric"]]
+            assert (row["a"]["mean"], row["b"]["mean"], row["verdict"]) == (other["a"], other["b"], other["verdict"])
+            if row["difference"] is not None:
+                assert row["difference"]["half_width"] == other["half_width"]
+
+
+def test_what_is_wrong_is_said_at_its_key(client: Client) -> None:
+    status, events = client.post("/api/ask", tree=small(transaction__retry=-1, storage__provder="s3"))
+    assert status == 422
+    problems = {each["key"]: each["message"] for each in events[0]["problems"]}
+    assert "did you mean 'provider'" in problems["storage.provder"]
+    assert "greater than or equal to 0" in problems["transaction.retry"]
+
+
+@pytest.mark.parametrize("duration", ["4000d", 1e15])
+def test_what_would_take_an_hour_is_refused_with_the_estimate(client: Client, duration: Any) -> None:
+    status, events = client.post("/api/ask", tree=small(simulation__duration_ms=duration))
+    assert status == 422
+    assert "one run of this would take about" in events[0]["error"]
+    assert "hours" in events[0]["error"] or "minutes" in events[0]["error"]
+    assert events[0]["problems"][0]["key"] == "simulation.duration_ms"
+
+
+def test_a_long_run_is_first_answered_by_a_shorter_one(client: Client) -> None:
+    found = answers(client.ask(small(simulation__duration_ms="12h", workload__ingest__rate=5.0)))
+    assert found[0]["preview"]
+    assert found[0]["window_ms"][2] < 12 * 3_600_000.0
+    assert not any(each["preview"] for each in found[1:])
+
+
+def test_a_choice_leaves_out_what_it_makes_useless(client: Client) -> None:
+    tree = small(catalog__type="cas", catalog__workers=4)
+    status, _ = client.post("/api/ask", tree=tree)
+    assert status == 422
+    events = client.ask(tree, changed="catalog.type")
+    assert events[0]["left_out"] == ["catalog.workers"]
+    assert "workers" not in events[0]["tree"]["catalog"]
+
+
+def test_what_is_written_as_toml_is_read(client: Client) -> None:
+    written = {"workload.ingest.schedule": '[{ from = "0s", rate = 1.0 }]'}
+    tree = small()
+    del tree["workload"]["ingest"]["rate"]
+    events = client.ask(tree, written=written)
+    assert events[0]["tree"]["workload"]["ingest"]["schedule"] == [{"from": "0s", "rate": 1.0}]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b'{"tree": 3}', b'{"tree": {}}', b"\xff", b'{"tree": {"storage": []}}', b'{"tree":{"a":' * 200]
+)
+def test_requests_that_are_none_are_refused_in_a_sentence(client: Client, body: bytes) -> None:
+    answer = client.send("POST", "/api/ask", body)
+    assert answer.status == 422
+    assert answer.events[0]["error"]
+
+
+def test_files_that_no_configuration_of_the_user_names_are_not_read(client: Client) -> None:
+    status, events = client.post("/api/ask", tree=small(storage__provider="/etc/passwd.toml"))
+    assert status == 422
+    assert "not read" in events[0]["error"]
+
+
+def test_asking_anew_stops_what_was_asked_before(client: Client) -> None:
+    """The first answer ends as stopped, and its workers are free for the second."""
+    slow = small(simulation__duration_ms="20h", workload__ingest__rate=8.0)
+    with client.open("POST", "/api/ask", json.dumps({"tab": "one", "tree": slow})) as response:
+        lines = [json.loads(response.readline())]
+        assert lines[0]["kind"] == "accepted"
+        status, events = client.post("/api/ask", tree=small(), tab="one")
+        assert (status, events[-1]["kind"]) == (200, "done")
+        lines += [json.loads(line) for line in response]
+    assert lines[-1]["kind"] == "stopped"
+
+
+def test_two_tabs_do_not_stop_each_other(client: Client) -> None:
+    found: dict[str, list[dict[str, Any]]] = {}
+
+    def ask(tab: str, retry: int) -> None:
+        found[tab] = client.post("/api/ask", tree=small(transaction__retry=retry), tab=tab)[1]
+
+    threads = [threading.Thread(target=ask, args=(f"tab{retry}", retry)) for retry in (1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [events[-1]["kind"] for events in found.values()] == ["done", "done"]
+    success = [answers(found[tab])[-1]["classes"][1]["metrics"]["success_rate"]["mean"] for tab in ("tab1", "tab5")]
+    assert success[0] < success[1]
