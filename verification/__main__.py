@@ -1,7 +1,7 @@
 """``python -m verification``: the simulator against real Iceberg clients and against theory.
 
-Each mode belongs to a file of ``verification/results``: counts, writers and victims to ``iceberg.json``; renewal, loops, idle
-and little effort to ``theory.json``; coverage to ``statistics.json``.
+Each mode belongs to a file of ``verification/results``: counts, writers and victims to ``iceberg.json``; renewal, loops, idle,
+little and effort to ``theory.json``; coverage and crossings to ``statistics.json``.
 """
 
 from __future__ import annotations
@@ -76,8 +76,10 @@ OWN_MODES: dict[str, Callable[[bool], Iterator[TheoryRow | coverage.CoverageRow]
     "little": little.compare,
     "effort": effort.compare,
     "coverage": coverage.compare,
+    "crossings": coverage.compare_crossings,
 }
 """Modes that need nothing but the simulator."""
+STATISTICS = ("coverage", "crossings")
 MODES = (*OWN_MODES, *CLIENT_MODES)
 
 
@@ -105,10 +107,10 @@ def _run(mode: str, options: argparse.Namespace) -> int:
     circumstances = _circumstances(options.quick)
     rows: list[Any] = list(OWN_MODES[mode](options.quick))
     documents = [row.document() for row in rows]
-    _write(_path(options, "statistics" if mode == "coverage" else "theory"), mode, circumstances, documents)
+    _write(_path(options, "statistics" if mode in STATISTICS else "theory"), mode, circumstances, documents)
     if options.json:
         print(json.dumps(documents))
-    elif mode == "coverage":
+    elif mode in STATISTICS:
         print_coverage(_console(), rows)
     else:
         print_theory(_console(), mode, rows)

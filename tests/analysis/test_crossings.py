@@ -22,17 +22,56 @@ def test_it_lies_on_a_line_over_the_logarithm_of_the_load() -> None:
 
 
 def test_its_interval_is_where_the_ends_of_intervals_cross() -> None:
-    found = crossing(points((1.0, 1.0), (100.0, 0.9), width=0.025), 0.95, falling=True)
+    found = crossing(points((1.0, 0.97), (100.0, 0.93), width=0.025), 0.95, falling=True)
     assert found is not None
     assert found.load == pytest.approx(10.0)
-    assert found.low == pytest.approx(100.0**0.25)
-    assert found.high == pytest.approx(100.0**0.75)
+    assert (found.low, found.high) == (None, None)
+    wider = crossing(points((0.01, 1.0), (1.0, 0.97), (100.0, 0.93), (1e4, 0.9), width=0.025), 0.95, falling=True)
+    assert wider is not None
+    assert (wider.before, wider.after) == (1.0, 100.0)
+    assert wider.low == pytest.approx(0.01 * 100.0 ** (5.0 / 6.0))
+    assert wider.high == pytest.approx(100.0 * 100.0 ** (1.0 / 6.0))
+
+
+def test_loads_with_few_data_do_not_undo_what_others_tell() -> None:
+    """Nothing aborts at low loads, but so few have entered there that their intervals reach far below the threshold."""
+    few = [(0.1, Estimate(1.0, 0.4, 1.0, 5)), (0.2, Estimate(1.0, 0.6, 1.0, 5))]
+    found = crossing([*few, *points((10.0, 0.98), (20.0, 0.95), (40.0, 0.8), width=0.02)], 0.95, falling=True)
+    assert found is not None
+    assert found.low is not None
+    assert found.low > 5.0
+
+
+def test_nothing_is_known_between_two_loads_that_are_decided() -> None:
+    found = crossing(points((1.0, 1.0), (100.0, 0.9), width=0.025), 0.95, falling=True)
+    assert found is not None
+    assert (found.low, found.high) == (1.0, 100.0)
+    assert found.load == pytest.approx(10.0)
+
+
+def test_its_interval_has_a_width_even_without_any_noise() -> None:
+    for values in [((1.0, 1.0), (2.0, 0.9)), ((1.0, 0.95), (2.0, 0.9)), ((1.0, 1.0), (2.0, 0.95), (3.0, 0.9))]:
+        found = crossing(points(*values), 0.95, falling=True)
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low <= found.load <= found.high
+        assert found.low < found.high
 
 
 def test_means_that_go_up_and_down_still_cross_once() -> None:
     found = crossing(points((10.0, 0.99), (40.0, 0.94), (80.0, 0.97), (160.0, 0.80)), 0.95, falling=True)
     assert found is not None
     assert 80.0 < found.load < 160.0  # the two in the middle are made 0.955
+
+
+def test_means_that_surely_go_up_and_down_leave_all_between_them_open() -> None:
+    found = crossing(points((10.0, 0.99), (40.0, 0.90), (80.0, 0.97), (160.0, 0.80), width=0.001), 0.95, falling=True)
+    assert found is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= 40.0
+    assert found.high >= 80.0
 
 
 def test_a_metric_that_rises_crosses_as_well_even_to_never() -> None:

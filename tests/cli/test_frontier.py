@@ -44,8 +44,8 @@ def test_the_load_is_found_between_one_that_fails_and_one_that_holds(asked: tupl
     assert told["bound"] == "crossed"
     assert 1.0 <= told["low"] < told["load"] < told["high"] <= 64.0
     verdicts = {point["load"]: point["verdict"] for point in told["points"]}
-    assert verdicts[told["low"]] == "fails"
-    assert verdicts[told["high"]] == "holds"
+    assert verdicts[max(load for load in verdicts if load <= told["low"])] == "fails"
+    assert verdicts[min(load for load in verdicts if load >= told["high"])] == "holds"
 
 
 def test_every_point_can_be_traced_to_its_seeds(asked: tuple[Path, Any, str]) -> None:
@@ -87,7 +87,7 @@ def test_people_read_a_sentence_and_a_table(asked: tuple[Path, Any, str]) -> Non
     folder, told, _ = asked
     text = invoke("frontier", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out")).stdout
     assert text.startswith(told["answer"][0])
-    assert f"success < 90% begins at {told['load']:.3g}/s (95 % interval: {told['low']:.4g}/s to {told['high']:.4g}/s)" in text
+    assert f"success < 90% begins at {told['load']:.3g}/s (95 % interval: {told['low']:.3g}/s to {told['high']:.3g}/s)" in text
     assert "workload.ingest.rate  success_rate" in text
 
 

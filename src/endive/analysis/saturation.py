@@ -113,8 +113,8 @@ class Saturation:
 def saturation(curve: Sequence[LoadPoint]) -> Saturation:
     """The saturation of a curve: the first crossing of the three measures. Raises ValueError if there are no points.
 
-    A measure counts only if some load is saturated by it beyond doubt. As in the answers of ``frontier``, the interval reaches from
-    the largest load that carries beyond doubt to the first that does not: what the curve does between loads nobody has seen.
+    A measure counts only if some load is saturated by it beyond doubt. The interval is that of its crossing, as in the answers of
+    ``frontier``, and ends at the first load that is saturated beyond doubt.
     """
     if not curve:
         raise ValueError("a curve without points")
@@ -138,8 +138,7 @@ def _by_share(points: Sequence[LoadPoint], reason: Literal["success", "throughpu
     last = measured[sure][0]
     if found is None or sure == 0:
         return Saturation(last, None, last, "at_or_below", reason)
-    low = max((load for load, value, _ in measured[:sure] if value.low >= threshold), default=None)
-    return Saturation(min(max(found.load, low or 0.0), last), low, last, "crossed", reason)
+    return Saturation(min(found.load, last), found.low, last if found.high is None else min(found.high, last), "crossed", reason)
 
 
 def _by_backlog(points: Sequence[LoadPoint]) -> Saturation | None:

@@ -170,11 +170,13 @@ def in_words(question: Question, found: Frontier) -> list[str]:
             f"{text} does not hold up to {_load(question, found.low or min(above))}; from {_load(question, min(above))} on nothing "
             f"of {question.condition.subject} could be measured. Longer runs might tell."
         ]
-    low = "below the lowest load" if found.low is None else _load(question, found.low)
-    high = "above the highest load" if found.high is None else _load(question, found.high)
-    low = low.removesuffix(f" {high.partition(' ')[2]}")  # 20 to 25 writers
-    load = "an unknown load" if found.load is None else _load(question, float(f"{found.load:.3g}"))
-    told = [f"{text} begins at {load} (95 % interval: {low} to {high})."]
+    digits = question.search.digits
+    low, load, high = (None if each is None else float(f"{each:.{digits}g}") for each in (found.low, found.load, found.high))
+    low_end = "below the lowest load" if low is None else _load(question, low)
+    high_end = "above the highest load" if high is None else _load(question, high)
+    low_end = low_end.removesuffix(f" {high_end.partition(' ')[2]}")  # 20 to 25 writers
+    at = "an unknown load" if load is None else _load(question, load)
+    told = [f"{text} begins at {at} (95 % interval: {low_end} to {high_end})."]
     if not found.narrow:
         told.append(f"The interval is wider than the {100.0 * question.search.tolerance:g} % that were asked for. {wider}")
     return told
@@ -194,6 +196,7 @@ def window_words(windows: Sequence[Window]) -> list[str]:
 
 
 def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str]) -> None:
+    from endive.analysis.frontier import CONFIDENCE
     from endive.analysis.thresholds import shown
 
     for sentence in (*in_words(question, found), *cut):
@@ -211,7 +214,18 @@ def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str
         for point in found.points
     ]
     output.text("")
-    output.table("", (question.vary, question.condition.subject, "98 % low", "high", "seeds", f"{question.condition.text}?"), rows)
+    output.table(
+        "",
+        (
+            question.vary,
+            question.condition.subject,
+            f"{100.0 * CONFIDENCE:g} % low",
+            "high",
+            "seeds",
+            f"{question.condition.text}?",
+        ),
+        rows,
+    )
 
 
 def _record(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from endive.analysis.frontier import Frontier
+from endive.analysis.frontier import CONFIDENCE, Frontier
 from endive.analysis.thresholds import Condition, kind_of, shown
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.phrases import number
@@ -33,7 +33,8 @@ def frontier_figure(frontier: Frontier, vary: str, condition: Condition, name: s
         name=name,
         title=f"{subject.capitalize()}{of} over {title.partition(' (')[0]}",
         definition=(
-            f"{subject.capitalize()}{of} at every load that was looked at, as a mean over seeds with its 98 % interval, by which "
+            f"{subject.capitalize()}{of} at every load that was looked at, as a mean over seeds with its "
+            f"{100.0 * CONFIDENCE:g} % interval, by which "
             f"the search for {condition.text} went."
         ),
         kind="line",
