@@ -46,6 +46,7 @@ VALUES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Interval", schema.Interval),
     ("Latency of a service", schema.Latency),
     ("Group commit", schema.CoalesceSection),
+    ("Committer", schema.CommitterSection),
     ("Operation weights", schema.OperationTypes),
     ("Selection", schema.Selection),
     ("Zipf count", schema.ZipfTables),

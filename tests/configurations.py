@@ -256,14 +256,14 @@ def _endless(draw: st.DrawFn, kind: str) -> Tree:
 
 
 @st.composite
-def documents(draw: st.DrawFn) -> Tree:
-    """A whole configuration."""
+def documents(draw: st.DrawFn, everything: bool = False) -> Tree:
+    """A whole configuration; with ``everything``, classes on several commit paths and clients of all kinds are among it."""
     catalog = draw(catalogs())
     largest_group = -(-catalog["num_tables"] // catalog["num_groups"])
     path = draw(st.sampled_from(["endive", "iceberg", "pyiceberg"]))
-    mixed = draw(st.booleans())
+    mixed = everything or draw(st.booleans())
     real_paths = mixed or path != "endive"
-    clients = catalog if draw(st.integers(0, 2)) == 0 else None
+    clients = catalog if everything or draw(st.integers(0, 2)) == 0 else None
     transaction = draw(commit_settings(largest_group, path, real_paths, clients))
     transaction["commit_path"] = path
     if not real_paths and draw(st.booleans()):
@@ -279,9 +279,11 @@ def documents(draw: st.DrawFn) -> Tree:
         "catalog": catalog,
         "transaction": transaction,
     }
-    if draw(st.booleans()):
+    if everything or draw(st.booleans()):
         names = draw(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True))
         document["workload"] = {name: draw(_classes(catalog, path, mixed, clients)) for name in names}
+        if everything:
+            document["workload"] |= {each: _on_path(each) for each in ("iceberg", "pyiceberg")}
         if all(_says_operations(cls) for cls in document["workload"].values()):
             del transaction["operation_types"]
     else:
@@ -290,6 +292,17 @@ def documents(draw: st.DrawFn) -> Tree:
     if any(each != "endive" for each in paths):
         document["table"] = draw(tables())
     return document
+
+
+def _on_path(path: str) -> Tree:
+    """A class on a commit path, whose clients compute."""
+    return {
+        "rate": 20.0,
+        "operation": "fast_append",
+        "commit_path": path,
+        "on_real_conflict": "abort",
+        "client_ms_per_access": 0.5,
+    }
 
 
 def _says_operations(cls: Tree) -> bool:
@@ -367,12 +380,14 @@ def failing_documents(draw: st.DrawFn) -> Tree:
 
 
 @st.composite
-def service_documents(draw: st.DrawFn) -> Tree:
-    """A whole configuration with a catalog service, in which things may fail."""
-    document = draw(documents())
-    if draw(st.booleans()):
+def service_documents(draw: st.DrawFn, everything: bool = False) -> Tree:
+    """A whole configuration with a catalog service, in which things may fail; with ``everything`` they do."""
+    document = draw(documents(everything))
+    if everything or draw(st.booleans()):
         document["failures"] = draw(failures(True))
     catalog = document["catalog"] = draw(services(document["catalog"]))
+    if everything:
+        catalog.setdefault("metadata_limit_bytes", 80_000)
     transaction = document["transaction"]
     for key in ("manifest_list_mode", "manifest_list_seal_threshold"):
         transaction.pop(key, None)
@@ -389,3 +404,58 @@ def service_documents(draw: st.DrawFn) -> Tree:
         elif fewest == 1:
             transaction["tables_per_txn"] = 1
     return document
+
+
+@st.composite
+def _committers(draw: st.DrawFn, cls: Tree) -> Tree:
+    """A committer for a class of these arrivals."""
+    section: Tree = {"interval_ms": draw(st.sampled_from([0.0, 0.0, 10.0, 33.0])), "max_batch": draw(st.sampled_from([0, 1, 3]))}
+    if "closed" in cls or "writers" in cls:
+        limit = draw(st.sampled_from([None, 1, 2]))
+        if limit is not None:
+            section["max_in_flight"] = limit
+    return {key: value for key, value in section.items() if draw(st.integers(0, 4))}
+
+
+@st.composite
+def with_committers(draw: st.DrawFn, document: Tree, some: bool = False) -> Tree:
+    """The same configuration, with a committer for each class that may have one, or for some of them."""
+    transaction, classes = document["transaction"], document.get("workload", {})
+    for cls in classes.values():
+        if some and draw(st.booleans()):
+            continue
+        for section in (transaction, cls):
+            weights = section.get("operation_types", {})
+            if "read_only" in weights:
+                section["operation_types"] = {name: w for name, w in weights.items() if name != "read_only"} or {"fast_append": 1.0}
+        if "trace" in cls:
+            cls["trace"] = _times_only(cls["trace"])
+        cls["committer"] = draw(_committers(cls))
+    if len(classes) == 1 and "committer" in next(iter(classes.values())):
+        document["catalog"].pop("coalesce", None)
+        if document["catalog"].get("workers") == 0:
+            for key in ("queue_limit", "retry_after_ms", "max_resends"):
+                document["catalog"].pop(key, None)
+    return document
+
+
+def _times_only(path: str) -> str:
+    """The same trace, without what a committer cannot follow."""
+    lines = Path(path).read_text().splitlines()
+    columns = [line.split(",") for line in lines]
+    file = Path(path).with_suffix(".times.csv")
+    file.write_text("".join(f"{row[0]},{row[2]}\n" for row in columns))
+    return str(file)
+
+
+@st.composite
+def committer_documents(draw: st.DrawFn) -> Tree:
+    """A whole configuration with committers; all features of a service are among it, so that one kernel can run each of them."""
+    return draw(with_committers(draw(service_documents(everything=True))))
+
+
+@st.composite
+def all_documents(draw: st.DrawFn) -> Tree:
+    """A whole configuration of any kind: for fuzzing, in which kernels for all combinations of features may be compiled."""
+    document = draw(documents() | failing_documents() | service_documents())
+    return draw(with_committers(document, some=True)) if draw(st.booleans()) else document

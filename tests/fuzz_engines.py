@@ -16,7 +16,7 @@ import hypothesis
 import tomli_w
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.configurations import documents
+from tests.configurations import all_documents
 from tests.simulation.test_engines_agree import assert_engines_agree
 
 _PROGRESS_EVERY = 500
@@ -59,7 +59,7 @@ def fuzz(examples: int, seed: int, check: Callable[[Tree], None] = assert_engine
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    @given(documents())
+    @given(all_documents())
     def search(tree: Tree) -> None:
         fuzzer.try_one(tree)
 

@@ -16,7 +16,7 @@ from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.compiled.layout import World
 from endive.simulation.compiled.lower import with_room_in_history
 from endive.simulation.reference import ReferenceEngine
-from tests.configurations import documents, failing_documents, service_documents
+from tests.configurations import committer_documents, documents, failing_documents, service_documents
 from tests.fresh_seed import VARIABLE, fresh_seed
 from tests.simulation.runs import config_of, table_of
 
@@ -122,6 +122,13 @@ def test_rows_are_equal_where_history_and_slots_have_to_grow(path: str, monkeypa
 )
 @given(failing_documents())
 def test_rows_of_both_engines_are_equal_where_things_fail(tree: dict[str, Any]) -> None:
+    assert_engines_agree(tree)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=_SLOW)
+@given(committer_documents())
+def test_rows_of_both_engines_are_equal_where_a_committer_commits_for_all(tree: dict[str, Any]) -> None:
+    note("# this file reproduces it:\n" + tomli_w.dumps(tree))
     assert_engines_agree(tree)
 
 

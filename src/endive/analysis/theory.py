@@ -55,6 +55,8 @@ def _only_class(config: SimulationConfig) -> WorkloadClass:
     cls = classes[0]
     policy = config.policy_of(cls)
     rate_of(cls)
+    if cls.committer is not None:
+        raise NotPredictableError("a committer commits what others hand over")
     if set(cls.operations) != {FastAppendTransaction}:
         raise NotPredictableError("there are other operations than fast appends")
     if policy.commit_path not in ("endive", "iceberg"):

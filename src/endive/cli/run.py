@@ -152,7 +152,9 @@ def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int])
     output.table("\nWhere the time went", ("", "share", "mean"), shares)
     _show_counts(output, "Accesses to files", {name: total[name] for name in IO_COLUMNS})
     _show_counts(output, "Aborts", {reason: total[f"aborted_{reason}"] for reason in ABORT_REASONS})
-    _show_counts(output, "At the catalog (whole run)", counters)
+    handed_over = {name: count for name, count in counters.items() if name.startswith("handovers_")}
+    _show_counts(output, "At the catalog (whole run)", {name: counters[name] for name in counters if name not in handed_over})
+    _show_counts(output, "Handed over to committers (whole run)", handed_over)
 
 
 def _show_counts(output: Output, title: str, counts: Mapping[str, float]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from endive.catalog import Coalesce, ServiceCatalog, ServiceSettings, StoredCatalog
 from endive.config.arrivals import build_arrivals
 from endive.config.checks import partitions_per_table, spans_groups
+from endive.config.committers import build_committer
 from endive.config.distributions import distribution
 from endive.config.load import load_document
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
@@ -158,6 +159,7 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
         arrivals=build_arrivals(resolved),
         start_ms=resolved.start_ms,
         end_ms=resolved.end_ms,
+        committer=build_committer(resolved),
         runtime=distribution(settings.runtime, "lognormal"),
         operations={OPERATIONS[name]: weight for name, weight in settings.operation_types if weight > 0.0},
         tables_per_txn=ZipfCount(tables.zipf) if isinstance(tables, ZipfTables) else tables,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from endive.catalog.kinds import CATALOG_KINDS, CATALOG_SETTINGS, CatalogKind
 from endive.config.arrivals import check_arrivals, check_times, check_trace
+from endive.config.committers import check_committers
 from endive.config.errors import Problem, nearest
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
 from endive.config.schema import ARRIVALS, CatalogSection, Document, Transactions
@@ -377,6 +378,7 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_classes, {"catalog", "transaction", "workload"}),
     (_handles, {"catalog", "transaction", "workload"}),
     (_arrival_times, {"simulation", "catalog", "transaction", "workload"}),
+    (check_committers, {"simulation", "catalog", "transaction", "workload"}),
     (_iceberg, {"transaction", "workload", "table"}),
     (_providers, {"storage", "catalog"}),
     (_manifest_lists, {"storage", "transaction"}),

@@ -19,7 +19,7 @@ from endive.config.schema import (
 from endive.workload import DEFAULT_CLASS
 from endive.workload.arrivals import Phase
 
-_OWN_ONLY = {*ARRIVALS, "every_ms", "phase", "start_ms", "end_ms", "operation", "tables", "partition_range"}
+_OWN_ONLY = {*ARRIVALS, "every_ms", "phase", "start_ms", "end_ms", "committer", "operation", "tables", "partition_range"}
 
 
 @dataclass(frozen=True)

@@ -276,6 +276,18 @@ class RateStep(Section):
     rate: Annotated[float, Field(ge=0, le=1e6)] = Field(description="Arrivals per second; 0 is a pause.")
 
 
+class CommitterSection(Section):
+    """One client commits for all writers of the class, which hand over what they have; one commit at a time."""
+
+    interval_ms: NonNegativeMs = Field(0.0, description="From the begin of one commit to that of the next; 0: as soon as it can.")
+    max_batch: Count = Field(0, description="So many hand-overs begin a commit, and are the most that it holds; 0: any number.")
+    max_in_flight: AtLeastOne | None = Field(
+        None,
+        description="Hand-overs of one writer that may be uncommitted before it waits. Default: 1 in a closed loop, any number of "
+        "`writers`.",
+    )
+
+
 ARRIVALS = ("rate", "inter_arrival", "periodic", "closed", "writers", "schedule", "trace")
 """Keys of a class that say how its transactions arrive; it has at most one of them."""
 
@@ -299,6 +311,9 @@ class _ClassKeys(Section):
     start_ms: NonNegativeMs | None = Field(None, description="When the class begins (also `start`). Default 0.")
     end_ms: PositiveMs | None = Field(
         None, description="From when on it submits nothing (also `end`). Default: the end of the run."
+    )
+    committer: CommitterSection | None = Field(
+        None, description="Writers hand over what they have, and one client commits for all of them (Flink, Kafka Connect)."
     )
     operation: Operation | None = Field(None, description="Its one operation.")
     tables: list[Count] | None = Field(None, description="The tables it is confined to.", min_length=1)

@@ -121,6 +121,15 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("duplicates", "count", "duplicates", "installs beyond the first: a blind retry after a lost answer commits again"),
     Column("orphaned_files", "count", "orphaned_files", "files left behind by a crash, or because the outcome was never learned"),
+    Column("batch_size", "count", "batch_size", "hand-overs that it commits, where its class has a `committer`; otherwise 1"),
+    Column(
+        "batch_wait_ms",
+        "ms",
+        "batch_wait_ms",
+        "sum of the waits of these hand-overs, each from when it was made to `t_submit`, when the commit that holds it begins",
+        "batch_wait_ms",
+    ),
+    Column("batch_longest_wait_ms", "ms", "batch_longest_wait_ms", "the longest of these waits", "batch_longest_wait_ms"),
 )
 
 BY_ATTRIBUTE = {column.attribute: column for column in COLUMNS}

@@ -20,7 +20,7 @@ import pyarrow as pa
 from endive.catalog import AppendCatalog, Catalog
 from endive.simulation.config import SimulationConfig
 from endive.simulation.reference import ReferenceEngine
-from endive.storage import ProfiledProvider
+from endive.storage import FixedLatency, ProfiledProvider
 from endive.workload import ClosedArrivals, PeriodicArrivals, Workload, WorkloadClass, expected_submissions, mean_ms
 
 _TRIED = 5
@@ -84,7 +84,10 @@ def expected_work(config: SimulationConfig) -> ExpectedWork:
 
 def _load(config: SimulationConfig, cls: WorkloadClass) -> _Load:
     alone = _try_alone(config, cls)
-    return _Load(cls, alone, _rate_per_s(cls, alone, config.duration_ms), config.max_retries_of(cls))
+    per_s = _rate_per_s(cls, alone, config.duration_ms)
+    if cls.committer is not None:
+        per_s = min(per_s, 1.0 / max(alone.commit_s, cls.committer.interval_ms / 1000.0, 1e-3))
+    return _Load(cls, alone, per_s, config.max_retries_of(cls))
 
 
 def _rate_per_s(cls: WorkloadClass, alone: _Alone, duration_ms: float) -> float:
@@ -98,7 +101,9 @@ def _rate_per_s(cls: WorkloadClass, alone: _Alone, duration_ms: float) -> float:
 
 def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
     """Run some transactions of a class, each in a run of its own."""
-    once = replace(cls, arrivals=PeriodicArrivals(_NEVER_MS), start_ms=0.0, end_ms=math.inf)
+    once = replace(cls, arrivals=PeriodicArrivals(_NEVER_MS), start_ms=0.0, end_ms=math.inf, committer=None)
+    if cls.committer is not None:
+        once = replace(once, runtime=FixedLatency(0.0))
     rows: list[dict[str, Any]] = []
 
     def keep(batch: pa.RecordBatch) -> None:

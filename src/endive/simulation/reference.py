@@ -3,7 +3,8 @@
 Hands on results, one for each transaction, in the order in which they end, and at the end those that are still in flight. The
 engine owns the clock and the number of the next transaction.
 
-Events of the same moment are ordered by transaction; arrivals come after them, in order of their source. SimPy orders events of
+Events of the same moment are ordered by transaction; arrivals come after them, in order of their source, and after them what
+concerns committers (``committing.py``). SimPy orders events of
 a moment by priority, so the priority of an event is its transaction's number.
 """
 
@@ -16,6 +17,7 @@ from typing import TypeVar
 import simpy
 
 from endive.catalog import AccountedCatalog, Catalog
+from endive.simulation.committing import CommitterDriver
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import Progress, RowBuffer, Sink, results_to_batch, trace_to_batch
 from endive.simulation.summary import RunCounters
@@ -27,7 +29,8 @@ from endive.transaction import (
     TransactionResult,
     TransactionStatus,
 )
-from endive.workload import Source
+from endive.transaction.types import Batch
+from endive.workload import CommitterSource, HandOverCounters, Source
 
 T = TypeVar("T")
 
@@ -100,12 +103,19 @@ class ReferenceEngine:
         self._progress = progress
         self._in_flight: dict[int, Transaction] = {}
         self._next_id = 0
+        self._handovers = HandOverCounters()
+        self._committers = {
+            source.workload_class.name: CommitterDriver(self, source, self._handovers)
+            for source in self._sources
+            if isinstance(source, CommitterSource)
+        }
 
     def run(self) -> RunCounters:
         """Run to the end and return what happened at the catalog."""
         config, env = self._config, self._env
         for source in self._sources:
-            self._await_arrival(source)
+            if not isinstance(source, CommitterSource):
+                self.await_arrival(source)
         if config.drain or config.duration_ms > 0.0:
             env.run(until=None if config.drain else config.duration_ms)
         for txn in self._in_flight.values():
@@ -113,23 +123,49 @@ class ReferenceEngine:
         self._results.flush()
         if self._trace is not None:
             self._trace.flush()
-        return RunCounters.of(self._catalog.counters, self._manifest_lists.counters)
+        return RunCounters.of(self._catalog.counters, self._manifest_lists.counters, self._handovers)
 
-    def _await_arrival(self, source: Source) -> None:
-        """Wait for the next transaction of a source, unless it would come after the end."""
-        delay_ms = source.next_delay_ms(self._env.now)
+    @property
+    def now_ms(self) -> float:
+        """The time of the run."""
+        return self._env.now
+
+    def has_ended(self) -> bool:
+        """Whether the time of arrivals is over."""
+        return self._env.now >= self._config.duration_ms
+
+    def await_arrival(self, source: Source) -> None:
+        """Wait for the next arrival of a source, unless it would come after the end."""
+        self._arrive_after(source, source.next_delay_ms(self._env.now))
+
+    def arrive_now(self, source: Source) -> None:
+        """Let a source arrive at this moment, unless it has come to its end."""
+        self._arrive_after(source, 0.0)
+
+    def _arrive_after(self, source: Source, delay_ms: float) -> None:
         if self._env.now + delay_ms < min(self._config.duration_ms, source.workload_class.end_ms):
-            arrival = simpy.Event(self._env)
-            arrival._ok, arrival._value = True, None
-            arrival.callbacks = [lambda _: self._submit(source)]
-            self._env.schedule(arrival, _ARRIVALS + source.rank, delay_ms)  # type: ignore[arg-type]
+            committer = self._committers.get(source.workload_class.name)
+            self.schedule(0, source, delay_ms, partial(self._submit if committer is None else committer.arrive, source))
 
-    def _submit(self, source: Source) -> None:
+    def schedule(self, kind: int, source: Source, delay_ms: float, happen: Callable[[], None]) -> None:
+        """Let something of a source happen after so many milliseconds; kinds of events of the same moment come in their order."""
+        event = simpy.Event(self._env)
+        event._ok, event._value = True, None
+        event.callbacks = [lambda _: happen()]
+        self._env.schedule(event, _ARRIVALS + kind * len(self._sources) + source.rank, delay_ms)  # type: ignore[arg-type]
+
+    def begin_commit(self, source: CommitterSource, batch: Batch) -> None:
+        """Begin a transaction of a committer."""
+        self._submit(source, batch)
+
+    def _submit(self, source: Source, batch: Batch | None = None) -> None:
         """Start the next transaction of a source."""
         config, cls = self._config, source.workload_class
         policy = self._policies[cls.name]
         txn, streams = source.make(self._next_id, self._env.now)
         source.equip(txn, policy)
+        if batch is not None:
+            txn.batch = batch
         self._next_id += 1
         self._in_flight[txn.txn_id] = txn
         if self._progress is not None and self._next_id % _PROGRESS_EVERY == 0:
@@ -149,12 +185,15 @@ class ReferenceEngine:
         def finish(result: TransactionResult) -> None:
             del self._in_flight[txn.txn_id]
             self._results.add(result)
-            source.learn(txn, policy, result.status is TransactionStatus.COMMITTED)
-            if source.closed:
-                self._await_arrival(source)
+            committed = result.status is TransactionStatus.COMMITTED
+            source.learn(txn, policy, committed)
+            if batch is not None:
+                self._committers[cls.name].end(installed=committed or result.installs > 0)
+            elif source.closed:
+                self.await_arrival(source)
 
-        if not source.closed:
-            self._await_arrival(source)
+        if batch is None and not source.closed:
+            self.await_arrival(source)
         _drive_generator(self._env, steps, txn.txn_id + 1, finish)
 
 

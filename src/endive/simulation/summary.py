@@ -17,20 +17,22 @@ import pyarrow.compute as pc
 from endive.catalog import CatalogCounters
 from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS
 from endive.transaction import ManifestListCounters
+from endive.workload import HandOverCounters
 
 _SUMS = (*COUNT_COLUMNS, *IO_COLUMNS, *TIME_COLUMNS)
 
 
 @dataclass(frozen=True)
 class RunCounters:
-    """What happened at the catalog and at the manifest lists of a run."""
+    """What happened at the catalog, at the manifest lists and at the committers of a run."""
 
     counts: dict[str, int | float]
 
     @classmethod
-    def of(cls, catalog: CatalogCounters, lists: ManifestListCounters) -> RunCounters:
+    def of(cls, catalog: CatalogCounters, lists: ManifestListCounters, handovers: HandOverCounters | None = None) -> RunCounters:
         """All counters by name."""
-        return cls({**dataclasses.asdict(catalog), **dataclasses.asdict(lists)})
+        kinds = (catalog, lists, handovers or HandOverCounters())
+        return cls({name: count for each in kinds for name, count in dataclasses.asdict(each).items()})
 
 
 @dataclass

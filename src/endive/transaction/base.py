@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from endive.steps import Step
 from endive.table import ICEBERG_OPERATIONS, OperationSettings, Traits, traits_of
-from endive.transaction.types import ConflictCost, TransactionResult
+from endive.transaction.types import Batch, ConflictCost, TransactionResult
 
 if TYPE_CHECKING:
     from endive.catalog import Catalog, CatalogSnapshot
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _USUAL = OperationSettings()
+_ALONE = Batch()
 
 
 class ConflictDetector(ABC):
@@ -68,6 +69,8 @@ class Transaction(ABC):
         self.settings = settings or _USUAL
         self.client = -1
         """The number of the writer that submits it, -1 where it is nobody's."""
+        self.batch = _ALONE
+        """What was handed over for it to commit, where its class has a committer."""
         self.known_versions: dict[int, int] | None = None
         """Versions of tables whose metadata the writer holds; None, if it holds none."""
         self.backoff_state_ms: float | None = None

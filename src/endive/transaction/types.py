@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
 COMMIT_TIMEOUT = "commit_timeout"
@@ -19,6 +20,14 @@ class TransactionStatus(Enum):
     COMMITTED = auto()
     ABORTED = auto()
     IN_FLIGHT = auto()
+
+
+class Batch(NamedTuple):
+    """What a commit holds: hand-overs (1 where there is no committer), the sum of their waits, and the longest of them, in ms."""
+
+    size: int = 1
+    wait_ms: float = 0.0
+    longest_wait_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +99,8 @@ class TransactionResult:
     """The number of the writer in its class, -1 where submissions are nobody's."""
     commit_start_ms: float = -1.0
     """When it began to commit, for the first time if it was restarted; -1 before, and of read-only ones."""
+    batch_size: int = 1
+    """Hand-overs that it commits, where its class has a committer."""
+    batch_wait_ms: float = 0.0
+    """The sum of their waits, from hand-over to ``submit_time_ms``."""
+    batch_longest_wait_ms: float = 0.0

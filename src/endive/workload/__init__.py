@@ -14,6 +14,7 @@ from endive.workload.arrivals import (
     writers_of,
 )
 from endive.workload.classes import DEFAULT_CLASS, WorkloadClass, ZipfCount
+from endive.workload.committer import Committer, CommitterSettings, HandOverCounters
 from endive.workload.groups import assign_groups
 from endive.workload.selectors import (
     PartitionSelector,
@@ -23,12 +24,16 @@ from endive.workload.selectors import (
     ZipfPartitionSelector,
     ZipfTableSelector,
 )
-from endive.workload.workload import Source, Workload, WorkloadConfig
+from endive.workload.workload import CommitterSource, Source, Workload, WorkloadConfig
 
 __all__ = [
     "DEFAULT_CLASS",
     "Arrivals",
     "ClosedArrivals",
+    "Committer",
+    "CommitterSettings",
+    "CommitterSource",
+    "HandOverCounters",
     "OpenArrivals",
     "PartitionSelector",
     "PeriodicArrivals",

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from endive.storage import LatencyDistribution
 from endive.table import OperationSettings
 from endive.transaction import CommitPolicy, ConflictDetector, FastAppendTransaction, Transaction
-from endive.workload.arrivals import Arrivals, ScheduledArrivals, TraceArrivals
+from endive.workload.arrivals import Arrivals, ClosedArrivals, ScheduledArrivals, TraceArrivals
+from endive.workload.committer import CommitterSettings
 from endive.workload.selectors import (
     PartitionSelector,
     TableSelector,
@@ -62,6 +63,8 @@ class WorkloadClass:
     """When it begins: what its arrivals say counts from here."""
     end_ms: float = math.inf
     """From when on nothing more is submitted."""
+    committer: CommitterSettings | None = None
+    """Who commits what its writers hand over; None: they commit themselves."""
 
     def __post_init__(self) -> None:
         if self.name == ALL_CLASSES:
@@ -69,6 +72,12 @@ class WorkloadClass:
         weights = list(self.operations.values())
         if not weights or not (min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf):
             raise ValueError(f"class {self.name!r}: at least one operation needs a weight above 0, and none may be negative")
+
+    @property
+    def most_uncommitted(self) -> int:
+        """How many hand-overs of one writer may be uncommitted; 0: any number."""
+        given = None if self.committer is None else self.committer.max_in_flight
+        return given or (1 if isinstance(self.arrivals, ClosedArrivals) else 0)
 
     @property
     def is_steady(self) -> bool:

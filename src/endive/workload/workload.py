@@ -146,6 +146,10 @@ class Source:
         self._streams = transaction_streams(key, client, 0)
         self._known_versions: dict[int, int] = {}
         self._backoff_state_ms: float | None = None
+        self.uncommitted = 0
+        """Hand-overs of the writer that its class's committer has not committed yet."""
+        self.blocked = False
+        """Whether the writer waits until it has fewer of them."""
 
     @property
     def key(self) -> int:
@@ -184,6 +188,16 @@ class Source:
             return cls.start_ms + arrivals.phase_ms(self._key, self._client)
         return cls.start_ms
 
+    def next_work_ms(self) -> float:
+        """How long the writer works for its next hand-over; afterwards the source stands at the one after it."""
+        given, streams = self._given(), self._streams
+        self._go_on()
+        return self.workload_class.runtime.sample(streams.stream(Purpose.RUNTIME)) if given.runtime_ms is None else given.runtime_ms
+
+    def _go_on(self) -> None:
+        self.ordinal += 1
+        self._streams = transaction_streams(self._key, self._client, self.ordinal)
+
     def make(self, txn_id: int, submit_ms: float) -> tuple[Transaction, TransactionStreams]:
         """The next transaction and its streams; afterwards the source stands at the one after it."""
         cls, streams, given = self.workload_class, self._streams, self._given()
@@ -211,8 +225,7 @@ class Source:
             **extra,
         )
         txn.client = self.writer
-        self.ordinal += 1
-        self._streams = transaction_streams(self._key, self._client, self.ordinal)
+        self._go_on()
         return txn, streams
 
     def equip(self, txn: Transaction, policy: CommitPolicy) -> None:
@@ -285,6 +298,20 @@ class Source:
         return chosen
 
 
+_NO_WORK = Submission(0.0, runtime_ms=0.0)
+
+
+class CommitterSource(Source):
+    """Who commits what the writers of a class hand over: the client after the last writer. Its commits are nobody's own work."""
+
+    def __init__(self, config: WorkloadConfig, cls: WorkloadClass, key: int, client: int, rank: int) -> None:
+        super().__init__(config, cls, key, client, rank)
+        self.writer = -1
+
+    def _given(self) -> Submission:
+        return _NO_WORK
+
+
 class Workload:
     """All that is submitted in a run. Without a seed it makes one up, which ``seed`` tells."""
 
@@ -302,7 +329,10 @@ class Workload:
         for cls in self.config.workload_classes:
             key = class_key(self.seed, cls.name)
             first = len(made)
-            made.extend(Source(self.config, cls, key, writer, first + writer) for writer in range(writers_of(cls.arrivals) or 1))
+            writers = writers_of(cls.arrivals) or 1
+            made.extend(Source(self.config, cls, key, writer, first + writer) for writer in range(writers))
+            if cls.committer is not None:
+                made.append(CommitterSource(self.config, cls, key, writers, first + writers))
         return tuple(made)
 
     def generate(self) -> Generator[tuple[float, Transaction], None, None]:
@@ -310,6 +340,10 @@ class Workload:
         sources = self.sources()
         if any(source.closed for source in sources):
             raise ValueError("a closed class submits when its last transaction ends, so it cannot be listed without a run")
+        if any(isinstance(source, CommitterSource) for source in sources):
+            raise ValueError(
+                "a committer commits what is there when its last commit has ended, so it cannot be listed without a run"
+            )
         now_ms = 0.0
         pending = [(source.next_delay_ms(), source.rank) for source in sources]
         heapq.heapify(pending)

@@ -10,7 +10,8 @@ from endive.arithmetic.costs import fractional_count, pick, scheduled_delay_ms
 from endive.arithmetic.draws import derive, keyed_uniform
 from endive.randomness import Purpose
 from endive.simulation.compiled.draws import uniform_at, value
-from endive.simulation.compiled.features import HAS_CLIENTS
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_COMMITTERS
+from endive.simulation.compiled.heap import arrival, push
 from endive.simulation.compiled.jit import inlined, jit, word
 from endive.simulation.compiled.layout import (
     COMMITTED,
@@ -63,6 +64,15 @@ def next_delay_ms(run: Any, source: Any, cls: Any) -> float:
 
 
 @jit
+def await_arrival(run: Any, source_id: int) -> None:
+    """Put the next arrival of a source into the queue, unless it would come after the end."""
+    source = source_at(run, source_id)
+    submit_ms = run.now_ms + next_delay_ms(run, source, class_at(run, source.cls))
+    if submit_ms < source.end_ms:
+        push(run, submit_ms, arrival(source_id))
+
+
+@jit
 def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     """Make the next transaction of a source; its number, class and submission time are set by the caller."""
     ordinal = source.ordinal
@@ -83,7 +93,7 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     txn.runtime_ms = value(run, cls.runtime, uniform_at(key, _RUNTIME, 0))
     _choose_tables(run, txn, slot, cls)
     txn.tracks_partitions = 0
-    if cls.arrival_kind == TRACED:
+    if cls.arrival_kind == TRACED and not _is_committed_by_another(cls):
         _replay(run, txn, slot, submission_at(run, cls.first_submission + ordinal))
     if txn.operation == READ_ONLY:
         txn.written = 0
@@ -98,6 +108,14 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
             mine = touched_at(run, slot, t)
             mine.known_version = known_version_at(run, txn.source, mine.table).value
     _clear(txn)
+
+
+@inlined
+def _is_committed_by_another(cls: Any) -> bool:
+    """Whether what the writers of a class hand over is committed by its committer, of which a trace says nothing."""
+    if HAS_COMMITTERS:
+        return cls.committer >= 0  # type: ignore[no-any-return]
+    return False
 
 
 @jit
@@ -160,6 +178,10 @@ def _clear(txn: Any) -> None:
     txn.commit_latency_ms = 0.0
     txn.commit_started_ms = 0.0
     txn.entered_ms = -1.0
+    if HAS_COMMITTERS:
+        txn.batch_size = 0
+        txn.batch_wait_ms = 0.0
+        txn.batch_longest_wait_ms = 0.0
     for i in range(6):
         txn.times[i] = 0.0
     for i in range(NUM_COUNTS):

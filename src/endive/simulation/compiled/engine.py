@@ -9,13 +9,14 @@ import numpy as np
 from endive.catalog import CatalogCounters
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.cache import load_kernel
-from endive.simulation.compiled.layout import FINISHED, HISTORY_FULL, ROWS_FULL, SLOTS_FULL
-from endive.simulation.compiled.lower import features_of, lower, with_more_slots, with_room_in_history
+from endive.simulation.compiled.layout import FINISHED, HANDOVERS_FULL, HISTORY_FULL, ROWS_FULL, SLOTS_FULL
+from endive.simulation.compiled.lower import features_of, lower, with_more_handovers, with_more_slots, with_room_in_history
 from endive.simulation.compiled.rows import to_batch
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS, Progress, Sink
 from endive.simulation.summary import RunCounters
 from endive.transaction import ManifestListCounters
+from endive.workload import HandOverCounters
 
 _EVENTS_AT_ONCE = 1_000_000
 """How many events the kernel takes before it looks up: often enough for progress and Ctrl-C."""
@@ -45,6 +46,8 @@ class CompiledEngine:
                 self._world = with_room_in_history(self._world)
             elif outcome == SLOTS_FULL:
                 self._world = with_more_slots(self._world, 2 * len(self._world.txns))
+            elif outcome == HANDOVERS_FULL:
+                self._world = with_more_handovers(self._world)
             if self._progress is not None:
                 self._progress(float(run["now_ms"]))
         self._add_in_flight()
@@ -85,4 +88,5 @@ class CompiledEngine:
         run = self._world.run[0]
         catalog = {field.name: run[field.name].item() for field in dataclasses.fields(CatalogCounters)}
         lists = {field.name: run[field.name].item() for field in dataclasses.fields(ManifestListCounters)}
-        return RunCounters.of(CatalogCounters(**catalog), ManifestListCounters(**lists))
+        handovers = {field.name: run[field.name].item() for field in dataclasses.fields(HandOverCounters)}
+        return RunCounters.of(CatalogCounters(**catalog), ManifestListCounters(**lists), HandOverCounters(**handovers))

@@ -34,6 +34,8 @@ HAS_LIST_APPENDS = True
 """Manifest lists are appended to (ML+)."""
 HAS_CLIENTS = True
 """Some class has clients that compute, keep table handles, or back off in another way than exponentially by a share."""
+HAS_COMMITTERS = True
+"""Some class has a committer, to which its writers hand over."""
 
 
 @dataclass(frozen=True, order=True)
@@ -51,6 +53,7 @@ class Features:
     failures: bool = False
     list_appends: bool = False
     clients: bool = False
+    committers: bool = False
 
     @property
     def name(self) -> str:

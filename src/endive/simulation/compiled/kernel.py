@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms, status_check_wait_ms, store_resend_wait_ms
-from endive.simulation.compiled.arrivals import know_written, learn, next_delay_ms, submit
+from endive.simulation.compiled.arrivals import await_arrival, know_written, learn, submit
 from endive.simulation.compiled.commits import (
     append_record,
     append_to_list,
@@ -22,11 +22,13 @@ from endive.simulation.compiled.commits import (
     snapshots_behind,
     take_snapshot,
 )
+from endive.simulation.compiled.committers import begin_batch, end_batch_of, take_turn
 from endive.simulation.compiled.draws import catalog_uniform, client_ms, storage_uniform, value
 from endive.simulation.compiled.failures import fails, resends_ms
 from endive.simulation.compiled.features import (
     HAS_CAS,
     HAS_CLIENTS,
+    HAS_COMMITTERS,
     HAS_ENDIVE,
     HAS_FAILURES,
     HAS_FILES,
@@ -37,7 +39,7 @@ from endive.simulation.compiled.features import (
     HAS_PYICEBERG,
     HAS_SERVICE,
 )
-from endive.simulation.compiled.heap import arrival, close_hole, push, take_first
+from endive.simulation.compiled.heap import arrival, close_hole, take_first
 from endive.simulation.compiled.heap import await_event as _await_event
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
@@ -82,6 +84,7 @@ from endive.simulation.compiled.layout import (
     FAILED_COMPACTION,
     FILE_WRITE,
     FINISHED,
+    HANDOVERS_FULL,
     HISTORY_FULL,
     ICEBERG,
     LIST_APPEND,
@@ -96,6 +99,7 @@ from endive.simulation.compiled.layout import (
     MERGE,
     METADATA_TOO_LARGE,
     NO_REASON,
+    NOBODY,
     PAUSED,
     PER_ATTEMPT_IO,
     PYICEBERG,
@@ -128,6 +132,7 @@ from endive.simulation.compiled.memory import (
     source_at,
     touched_at,
     txn_at,
+    write_batch,
     write_row,
 )
 from endive.simulation.compiled.pyiceberg import (
@@ -180,6 +185,8 @@ def advance(run: Any, max_events: int) -> int:
             return SLOTS_FULL
         if HAS_FILES and run.history_end - run.history_first + 2 * (run.max_tables + run.in_batches) > run.history_capacity:
             return HISTORY_FULL
+        if HAS_COMMITTERS and run.handovers_held >= run.handover_capacity:
+            return HANDOVERS_FULL
         if run.heap_size == 0:
             return FINISHED
         event = event_at(run, 0)
@@ -202,20 +209,16 @@ def advance(run: Any, max_events: int) -> int:
 def begin(run: Any) -> None:
     """Put the first arrival of each source into the queue."""
     for source_id in range(run.num_sources):
-        _await_arrival(run, source_id)
-
-
-@jit
-def _await_arrival(run: Any, source_id: int) -> None:
-    """Put the next arrival of a source into the queue, unless it would come after the end."""
-    source = source_at(run, source_id)
-    submit_ms = run.now_ms + next_delay_ms(run, source, class_at(run, source.cls))
-    if submit_ms < source.end_ms:
-        push(run, submit_ms, arrival(source_id))
+        await_arrival(run, source_id)
 
 
 @inlined
-def _arrive(run: Any, source_id: int) -> None:
+def _arrive(run: Any, whose: int) -> None:
+    source_id = whose
+    if HAS_COMMITTERS:
+        source_id = take_turn(run, whose)
+        if source_id == NOBODY:
+            return
     source = source_at(run, source_id)
     cls = class_at(run, source.cls)
     slot = run.free_head
@@ -229,8 +232,10 @@ def _arrive(run: Any, source_id: int) -> None:
     txn.now_ms = run.now_ms
     txn.history_start = run.history_end
     submit(run, txn, slot, source, cls)
-    if cls.arrival_kind != CLOSED:
-        _await_arrival(run, source_id)
+    if HAS_COMMITTERS and cls.committer >= 0:
+        begin_batch(run, txn, cls)
+    elif cls.arrival_kind != CLOSED:
+        await_arrival(run, source_id)
     _request_read(run, txn, slot, START_READ)
 
 
@@ -892,6 +897,8 @@ def _finish(run: Any, txn: Any, slot: int) -> None:
     """Write the transaction's row and give its slot away."""
     row = run.rows_used
     write_row(run, row, txn)
+    if HAS_COMMITTERS:
+        write_batch(run, row, txn)
     for t in range(txn.written):
         row_table_at(run, row, t).value = touched_at(run, slot, t).table
     run.rows_used += 1
@@ -901,5 +908,7 @@ def _finish(run: Any, txn: Any, slot: int) -> None:
     txn.txn_id = -1
     txn.next_free = run.free_head
     run.free_head = slot
-    if class_at(run, txn.cls).arrival_kind == CLOSED:
-        _await_arrival(run, source_id)
+    if HAS_COMMITTERS and class_at(run, txn.cls).committer >= 0:
+        end_batch_of(run, txn)
+    elif class_at(run, txn.cls).arrival_kind == CLOSED:
+        await_arrival(run, source_id)

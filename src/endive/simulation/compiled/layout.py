@@ -74,7 +74,7 @@ SCORES = 2048
 """Convolved convoys: cells of a table of quantiles, over the normal scores."""
 
 # Why the kernel comes back.
-FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED = range(5)
+FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED, HANDOVERS_FULL = range(6)
 
 Array = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
@@ -115,6 +115,8 @@ RUN = np.dtype(
         ("traced_partitions", "i8"),
         ("requests", "i8"),
         ("known_versions", "i8"),
+        ("committers", "i8"),
+        ("handovers", "i8"),
         ("slots", "i8"),
         ("row_capacity", "i8"),
         ("row_stride", "i8"),
@@ -203,6 +205,14 @@ RUN = np.dtype(
         ("manifest_append_physical_success", "i8"),
         ("manifest_append_physical_failure", "i8"),
         ("manifest_append_sealed_rewrite", "i8"),
+        # hand-overs to committers; held are those at work and those in a queue
+        ("handover_free", "i8"),
+        ("handover_capacity", "i8"),
+        ("handovers_held", "i8"),
+        ("handovers_begun", "i8"),
+        ("handovers_made", "i8"),
+        ("handovers_committed", "i8"),
+        ("handovers_given_up", "i8"),
     ]
 )
 
@@ -266,6 +276,7 @@ CLASS = np.dtype(
         ("keeps_handles", "i8"),
         ("computes", "i8"),
         ("client_time", "f8", (4,)),
+        ("committer", "i8"),
     ]
 )
 
@@ -278,8 +289,29 @@ SOURCE = np.dtype(
         ("first_ms", "f8"),
         ("end_ms", "f8"),
         ("backoff_state_ms", "f8"),
+        ("uncommitted", "i8"),
+        ("blocked", "i8"),
     ]
 )
+
+COMMITTER = np.dtype(
+    [
+        ("source", "i8"),
+        ("interval_ms", "f8"),
+        ("max_batch", "i8"),
+        ("limit", "i8"),
+        ("next_ms", "f8"),
+        ("waiting", "i8"),
+        ("under_way", "i8"),
+        ("head", "i8"),
+        ("tail", "i8"),
+        ("called", "i8"),
+        ("timed", "i8"),
+    ]
+)
+"""A committer: its source, its settings, the list of its hand-overs (the first are under way), and what it has in the queue."""
+
+HANDOVER = np.dtype([("time_ms", "f8"), ("source", "i8"), ("next", "i8")])
 
 SUBMISSION = np.dtype(
     [("time_ms", "f8"), ("operation", "i8"), ("runtime_ms", "f8"), ("table", "i8"), ("first_partition", "i8"), ("partitions", "i8")]
@@ -308,9 +340,14 @@ ROW = np.dtype(
         ("client", "i8"),
         ("unknown_outcomes", "i8"),
         ("installs", "i8"),
+        ("batch_size", "i8"),
+        ("batch_wait_ms", "f8"),
+        ("batch_longest_wait_ms", "f8"),
     ]
 )
 """What a row of results is made of: the beginning of a transaction's record."""
+BATCH_WORDS = 3
+"""The last fields of a row, which only commits of committers have."""
 
 TXN = np.dtype(
     [
@@ -496,6 +533,8 @@ class World(NamedTuple):
     traced_partitions: Ints
     requests: Array
     known_versions: Ints
+    committers: Array
+    handovers: Array
 
 
 def point(world: World) -> World:
@@ -520,4 +559,5 @@ def point(world: World) -> World:
     run["scratch_length"] = world.scratch.shape[1]
     run["num_traits"] = world.traits.shape[1]
     run["history_capacity"] = len(world.history)
+    run["handover_capacity"] = len(world.handovers)
     return world

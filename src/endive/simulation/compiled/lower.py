@@ -55,6 +55,7 @@ from endive.transaction.failures import Failures
 from endive.workload import (
     Arrivals,
     ClosedArrivals,
+    CommitterSource,
     OpenArrivals,
     PeriodicArrivals,
     ScheduledArrivals,
@@ -76,6 +77,7 @@ INITIAL_SLOTS = 1024
 _ROW_PADDING = 72
 """Columns of rows do not begin at multiples of a power of two, which all would share few places in the processor's caches."""
 INITIAL_HISTORY = 4096
+INITIAL_HANDOVERS = 1024
 OPERATION_ORDER = tuple(OPERATIONS[name] for name in OPERATION_CODES)
 """The operations in the order of their codes."""
 
@@ -178,6 +180,7 @@ def features_of(config: SimulationConfig) -> Features:
         failures=any(config.policy_of(cls).failures is not None for cls in config.workload.config.workload_classes),
         list_appends=config.ml_append_mode,
         clients=any(_has_client(config.policy_of(cls)) for cls in config.workload.config.workload_classes),
+        committers=any(cls.committer is not None for cls in config.workload.config.workload_classes),
     )
 
 
@@ -253,9 +256,26 @@ class _Lowering:
             submissions=np.array(self.submissions, layout.SUBMISSION),
             traced_partitions=np.array(self.traced_partitions, np.int64),
             requests=np.zeros(0, layout.REQUEST),
+            committers=self._committers(sources),
+            handovers=np.zeros(0, layout.HANDOVER),
             known_versions=np.full((len(sources) if classes["keeps_handles"].any() else 0, len(tables)), -1, np.int64),
         )
-        return with_more_slots(world, INITIAL_SLOTS)
+        world = with_more_slots(world, INITIAL_SLOTS)
+        return with_more_handovers(world) if len(world.committers) else world
+
+    def _committers(self, sources: layout.Array) -> layout.Array:
+        """The committers of the classes that have one, in their order."""
+        found = [cls for cls in self.classes if cls.committer is not None]
+        committers = np.zeros(len(found), layout.COMMITTER)
+        for record, cls in zip(committers, found, strict=True):
+            settings = cls.committer
+            assert settings is not None
+            record["source"] = np.flatnonzero(sources["cls"] == self.classes.index(cls))[-1]
+            record["interval_ms"], record["max_batch"] = settings.interval_ms, settings.max_batch
+            record["limit"] = cls.most_uncommitted
+            record["next_ms"] = cls.start_ms + settings.interval_ms
+            record["head"] = layout.NOBODY
+        return committers
 
     def _run(self) -> layout.Array:
         config, catalog = self.config, self.config.catalog
@@ -265,6 +285,7 @@ class _Lowering:
         run["end_ms"] = math.inf if config.drain else config.duration_ms
         run["duration_ms"] = config.duration_ms
         run["free_head"] = -1
+        run["handover_free"] = layout.NOBODY
         run["catalog_kind"] = layout.LOG if isinstance(catalog, AppendCatalog) else layout.CAS
         run["metadata_limit"] = -1 if catalog.metadata_limit_bytes is None else catalog.metadata_limit_bytes
         limit = catalog.storage.object_writes_per_s
@@ -312,6 +333,8 @@ class _Lowering:
         self._selection(record, cls)
         record["manifests_per_commit"] = cls.manifests_per_concurrent_commit
         record["max_retries"] = config.max_retries_of(cls)
+        with_committer = [each.name for each in self.classes if each.committer is not None]
+        record["committer"] = with_committer.index(cls.name) if cls.committer is not None else layout.NOBODY
         self._policy(record, policy)
         self._detector(record, config.detector_of(cls))
 
@@ -433,10 +456,12 @@ class _Lowering:
             [self._source(source, places[source.workload_class.name]) for source in self.workload.sources()], layout.SOURCE
         )
 
-    def _source(self, source: Source, place: int) -> tuple[int, int, int, int, float, float, float]:
+    def _source(self, source: Source, place: int) -> tuple[int, int, int, int, float, float, float, int, int]:
         end_ms = min(self.config.duration_ms, source.workload_class.end_ms)
+        if isinstance(source, CommitterSource):
+            end_ms = -math.inf
         base_ms = self.config.policy_of(source.workload_class).backoff.base_ms
-        return (place, source.key, 0, source.writer, source.first_ms, end_ms, base_ms)
+        return (place, source.key, 0, source.writer, source.first_ms, end_ms, base_ms, 0, 0)
 
     def _tables(self) -> tuple[layout.Array, layout.Ints]:
         topology = self.workload.config
@@ -502,11 +527,29 @@ def with_more_slots(world: World, slots: int) -> World:
     touched[:old] = world.touched
     partitions = np.zeros((slots, *world.partitions_touched.shape[1:]), layout.PARTITION)
     partitions[:old] = world.partitions_touched
-    heap = np.zeros(slots + len(world.sources), layout.EVENT)
-    heap[: len(world.heap)] = world.heap
+    heap = _heap(world, slots, len(world.handovers))
     requests = np.zeros(slots if run["catalog_kind"] == layout.SERVICE else 0, layout.REQUEST)
     requests[: len(world.requests)] = world.requests
     return point(world._replace(txns=txns, touched=touched, partitions_touched=partitions, heap=heap, requests=requests))
+
+
+def _heap(world: World, slots: int, handovers: int) -> layout.Array:
+    """Return the same queue with room for an event of each slot, source and hand-over, and two of each committer."""
+    heap = np.zeros(slots + len(world.sources) + 2 * len(world.committers) + handovers, layout.EVENT)
+    heap[: len(world.heap)] = world.heap
+    return heap
+
+
+def with_more_handovers(world: World) -> World:
+    """The same run with room for twice as many hand-overs."""
+    old = len(world.handovers)
+    handovers = np.zeros(max(2 * old, INITIAL_HANDOVERS), layout.HANDOVER)
+    handovers[:old] = world.handovers
+    handovers["next"][old:] = np.arange(old + 1, len(handovers) + 1)
+    run = world.run[0]
+    handovers["next"][-1] = run["handover_free"]
+    run["handover_free"] = old
+    return point(world._replace(handovers=handovers, heap=_heap(world, len(world.txns), len(handovers))))
 
 
 def with_room_in_history(world: World) -> World:

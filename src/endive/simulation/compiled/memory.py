@@ -15,9 +15,12 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
 from endive.simulation.compiled.layout import (
+    BATCH_WORDS,
     CLASS,
+    COMMITTER,
     EVENT,
     GROUP,
+    HANDOVER,
     HISTORY,
     INTEGER,
     PARTITION,
@@ -90,15 +93,19 @@ def _array_at(item: Any) -> Any:
     return array_at
 
 
-def _write_row(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:
-    """Write a transaction's row: each word of it into the column of that word."""
+_ROW_WORDS = ROW.itemsize // 8
+
+
+def _write_words(run: Any, txn: Any, first: int, end: int) -> Any:
+    """Write words of a transaction's row, each into the column of that word."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         run_pointer, row, record = arguments
         words = builder.bitcast(record, _WORD.as_pointer())
         columns = _field(builder, run_pointer, "rows", _WORD.as_pointer())
         stride = _field(builder, run_pointer, "row_stride", _WORD)
-        for word in range(ROW.itemsize // 8):
+        row = builder.add(row, builder.mul(stride, ir.Constant(_WORD, first)))
+        for word in range(first, end):
             found = builder.load(builder.gep(words, [ir.Constant(_WORD, word)]))
             builder.store(found, builder.gep(columns, [row]))
             row = builder.add(row, stride)
@@ -107,7 +114,19 @@ def _write_row(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:
     return types.none(run, types.int64, txn), generate
 
 
+def _write_row(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:
+    return _write_words(run, txn, 0, _ROW_WORDS - BATCH_WORDS)
+
+
+def _write_batch(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:
+    return _write_words(run, txn, _ROW_WORDS - BATCH_WORDS, _ROW_WORDS)
+
+
 write_row: Any = intrinsic(_write_row)
+"""Write a transaction's row, but for what only commits of committers have: that is for ``write_batch``."""
+write_batch: Any = intrinsic(_write_batch)
+committer_at = _finder("committers", COMMITTER)
+handover_at = _finder("handovers", HANDOVER)
 class_at = _finder("classes", CLASS)
 source_at = _finder("sources", SOURCE)
 submission_at = _finder("submissions", SUBMISSION)

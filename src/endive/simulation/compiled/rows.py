@@ -52,6 +52,7 @@ _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
     "operation_type": lambda done: _named(done("operation"), [each.operation_type for each in OPERATION_ORDER]),
     "abort_reason": lambda done: _named(done("reason"), _REASONS),
     "workload_class": lambda done: _named(done("cls"), done.class_names),
+    "batch_size": lambda done: _plain(np.maximum(done("batch_size"), 1)),
     "duplicates": lambda done: _plain(np.maximum(done("installs") - 1, 0)),
     "orphaned_files": lambda done: _plain(_orphaned(done)),
     "tables_written": lambda done: _lists(done("written"), done.tables),

@@ -1,0 +1,172 @@
+"""Committers: the compiled ``endive.workload.committer`` and ``endive.simulation.committing``.
+
+Hand-overs are records in a list of their committer, the first of which are in the commit that is under way. Their events in the
+queue are those of sources, in kinds: arrivals, hand-overs, begins of commits, timers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endive.arithmetic.draws import derive
+from endive.randomness import Purpose
+from endive.simulation.compiled.arrivals import await_arrival
+from endive.simulation.compiled.draws import uniform_at, value
+from endive.simulation.compiled.heap import arrival, push
+from endive.simulation.compiled.jit import jit, word
+from endive.simulation.compiled.layout import CLOSED, NOBODY, TRACED
+from endive.simulation.compiled.memory import class_at, committer_at, handover_at, source_at, submission_at
+
+_RUNTIME = int(Purpose.RUNTIME)
+ARRIVAL, HAND_OVER, BEGIN, TIMER = range(4)
+"""Kinds of events of a source, in the order in which they come at the same moment."""
+
+
+@jit
+def take_turn(run: Any, whose: int) -> int:
+    """Let an event of a source happen; returns the source whose next transaction begins, ``NOBODY`` if none does."""
+    kind = whose // run.num_sources
+    source_id = whose - kind * run.num_sources
+    cls = class_at(run, source_at(run, source_id).cls)
+    if cls.committer < 0:
+        return source_id  # type: ignore[no-any-return]
+    committer = committer_at(run, cls.committer)
+    if kind == BEGIN:
+        committer.called = 0
+        return source_id  # type: ignore[no-any-return]
+    if kind == ARRIVAL:
+        _begin_work(run, source_id, cls, committer)
+    elif kind == HAND_OVER:
+        _hand_over(run, source_id, cls, committer)
+    else:
+        committer.timed = 0
+        _consider(run, committer)
+    return NOBODY
+
+
+@jit
+def _push(run: Any, kind: int, source_id: int, delay_ms: float) -> None:
+    push(run, run.now_ms + delay_ms, arrival(kind * run.num_sources + source_id))
+
+
+@jit
+def _begin_work(run: Any, source_id: int, cls: Any, committer: Any) -> None:
+    """Let a writer begin its next work, or wait until fewer of its hand-overs are uncommitted."""
+    source = source_at(run, source_id)
+    if cls.arrival_kind != CLOSED and 0 < committer.limit <= source.uncommitted:
+        source.blocked = 1
+        return
+    run.handovers_begun += 1
+    run.handovers_held += 1
+    work_ms = value(run, cls.runtime, uniform_at(derive(source.key, word(source.ordinal)), _RUNTIME, 0))
+    if cls.arrival_kind == TRACED:
+        given_ms = submission_at(run, cls.first_submission + source.ordinal).runtime_ms
+        if given_ms >= 0.0:
+            work_ms = given_ms
+    source.ordinal += 1
+    _push(run, HAND_OVER, source_id, work_ms)
+    if cls.arrival_kind != CLOSED:
+        await_arrival(run, source_id)
+
+
+@jit
+def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
+    """Put what a writer has into the queue."""
+    source = source_at(run, source_id)
+    run.handovers_made += 1
+    source.uncommitted += 1
+    place = run.handover_free
+    handover = handover_at(run, place)
+    run.handover_free = handover.next
+    handover.time_ms = run.now_ms
+    handover.source = source_id
+    handover.next = NOBODY
+    if committer.head == NOBODY:
+        committer.head = place
+    else:
+        handover_at(run, committer.tail).next = place
+    committer.tail = place
+    committer.waiting += 1
+    if cls.arrival_kind == CLOSED:
+        if source.uncommitted < committer.limit:
+            await_arrival(run, source_id)
+        else:
+            source.blocked = 1
+    _consider(run, committer)
+
+
+@jit
+def _consider(run: Any, committer: Any) -> None:
+    """Call for a commit, or set the timer, if something waits and no commit is under way."""
+    if committer.under_way or committer.waiting == 0:
+        return
+    delay = committer.next_ms - run.now_ms
+    if 0 < committer.max_batch <= committer.waiting or delay < 0.0:
+        delay = 0.0
+    if delay > 0.0:
+        if not committer.timed:
+            committer.timed = 1
+            _push(run, TIMER, committer.source, delay)
+    elif not committer.called:
+        committer.called = 1
+        _push(run, BEGIN, committer.source, 0.0)
+
+
+@jit
+def begin_batch(run: Any, txn: Any, cls: Any) -> None:
+    """Put what waits, at most ``max_batch``, into a commit that begins now; its work is done already."""
+    committer = committer_at(run, cls.committer)
+    batch = committer.waiting
+    if 0 < committer.max_batch < batch:
+        batch = committer.max_batch
+    committer.under_way = batch
+    committer.waiting -= batch
+    committer.next_ms = run.now_ms + committer.interval_ms
+    waited = 0.0
+    place = committer.head
+    for _ in range(batch):
+        handover = handover_at(run, place)
+        waited += run.now_ms - handover.time_ms
+        place = handover.next
+    txn.runtime_ms = 0.0
+    txn.batch_size = batch
+    txn.batch_wait_ms = waited
+    txn.batch_longest_wait_ms = run.now_ms - handover_at(run, committer.head).time_ms
+
+
+@jit
+def end_batch_of(run: Any, txn: Any) -> None:
+    """End the commit of a committer: what it held is committed, given up, or waits for the next one."""
+    cls = class_at(run, txn.cls)
+    committer = committer_at(run, cls.committer)
+    batch, committer.under_way = committer.under_way, 0
+    installed = txn.installs > 0
+    if installed or run.now_ms >= run.duration_ms:
+        if installed:
+            run.handovers_committed += batch
+        else:
+            run.handovers_given_up += batch
+        run.handovers_held -= batch
+        for _ in range(batch):
+            place = committer.head
+            handover = handover_at(run, place)
+            committer.head = handover.next
+            handover.next = run.handover_free
+            run.handover_free = place
+            _release(run, handover.source, cls)
+    else:
+        committer.waiting += batch
+    _consider(run, committer)
+
+
+@jit
+def _release(run: Any, source_id: int, cls: Any) -> None:
+    """Let a writer go on that has waited for one of its hand-overs."""
+    source = source_at(run, source_id)
+    source.uncommitted -= 1
+    if source.blocked:
+        source.blocked = 0
+        if cls.arrival_kind == CLOSED:
+            await_arrival(run, source_id)
+        elif run.now_ms < source.end_ms:
+            _push(run, ARRIVAL, source_id, 0.0)
