@@ -238,7 +238,7 @@ def test_a_configuration_has_one_colour_everywhere(study: Study) -> None:
 
 def test_all_figures_of_a_mixed_sweep_are_there_but_designs(mixed: Study) -> None:
     """No p95 of a class: fewer than a hundred of each entered."""
-    absent = {name for name in FIGURES if name.startswith("catalogs")} | {"latency_by_class", "latency_time"}
+    absent = {name for name in FIGURES if name.startswith("catalogs")} | {"latency_by_class", "latency_time", "question"}
     assert [figure.name for figure in figures_of(mixed)] == [name for name in FIGURES if name not in absent]
 
 
@@ -284,7 +284,7 @@ def test_a_figure_that_cannot_be_drawn_says_why(single: Study, mixed: Study) -> 
         figure_of(single, "success_load")
     with pytest.raises(ReportError, match="neither the type of the catalog"):
         figure_of(mixed, "catalogs_latency")
-    with pytest.raises(ReportError, match="there is no figure 'succes'; there are frontier, throughput_load"):
+    with pytest.raises(ReportError, match="there is no figure 'succes'; there are question, frontier, throughput_load"):
         figure_of(mixed, "succes")
 
 

@@ -105,13 +105,16 @@ def subjects_of(sides: Sequence[Side], question: Subject | None, metrics: Sequen
     return list(dict.fromkeys([*([] if question is None else [question]), *chosen]))
 
 
-def compare_sides(sides: Sequence[Side], subjects: Sequence[Subject]) -> Alternatives:
-    """Compare all sides with the first. Raises ValueError if there are fewer than two."""
+def compare_sides(sides: Sequence[Side], subjects: Sequence[Subject], *, times: int = 1) -> Alternatives:
+    """Compare all sides with the first. Raises ValueError if there are fewer than two.
+
+    ``times`` is how many such comparisons, of other points of a study, are told together with this one.
+    """
     if len(sides) < 2:
         raise ValueError("an alternative needs a baseline")
     baseline, *others = sides
     pairings = [pair(baseline, side) for side in others]
-    comparisons = len(others) * len(subjects)
+    comparisons = len(others) * len(subjects) * times
     rankings = [_ranked(sides, pairings, subject, confidence_of_each(comparisons)) for subject in subjects]
     warnings = dict.fromkeys(
         f"{side.name}: {_named(warning, baseline, side)}"

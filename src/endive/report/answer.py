@@ -13,6 +13,7 @@ from endive.analysis.run_metrics import window_of
 from endive.analysis.saturation import LEAST_SUCCESS, LEAST_THROUGHPUT
 from endive.report import words
 from endive.report.phrases import between, count, duration, known, listed, measured, percent, short, times
+from endive.report.question import question_answer
 from endive.report.study import ALL, Study
 from endive.report.windows import overload_in_words, percentile_in_words, success_in_words, window_in_words, window_warning
 
@@ -30,6 +31,11 @@ _PARTS = {**words.TIME_PARTS, "catalog_commit_ms": "commits at the catalog"}
 
 def answer_of(study: Study) -> list[str]:
     """The answer, a sentence each."""
+    return [*question_answer(study), *_beside_the_question(study)]
+
+
+def _beside_the_question(study: Study) -> list[str]:
+    """What can be said whatever the study is about."""
     totals = _totals(study)
     if len(totals) == 1:
         return [*_of_one(totals[0]), *_time(study, totals), *_classes(study)]

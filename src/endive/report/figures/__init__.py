@@ -17,6 +17,7 @@ from endive.report.figures.breakdowns import (
 from endive.report.figures.curves import latency_throughput, overhead_load, retries_load, success_load, throughput_load
 from endive.report.figures.heatmaps import heatmap_latency, heatmap_throughput
 from endive.report.figures.missing import NotInStudyError
+from endive.report.figures.question import question
 from endive.report.figures.shapes import latency_distribution
 from endive.report.figures.through_time import (
     commit_rate_time,
@@ -30,6 +31,7 @@ from endive.report.study import ALL, Study
 
 Builder = Callable[[Study], Figure]
 FIGURES: dict[str, Builder] = {
+    "question": question,
     "frontier": frontier,
     "throughput_load": throughput_load,
     "success_load": success_load,
@@ -69,17 +71,30 @@ def figures_of(study: Study) -> list[Figure]:
 def report_figures(study: Study) -> list[Figure]:
     """Return the figures of a report, those that tell most first, without those that would show the same again.
 
-    Where the load changes by plan, what happens through time comes first.
+    What the study is about comes first, and where the load changes by plan, what happens through time.
     """
     found = figures_of(study)
     repeated = set(_repeated(study, {figure.name for figure in found}))
     kept = [figure for figure in found if figure.name not in repeated]
-    first = _THROUGH_TIME if schedule_of(study) else ()
+    about = _about_the_question(study, {figure.name for figure in found})
+    first = (*about[:1], *(_THROUGH_TIME if schedule_of(study) else ()))
     return sorted(kept, key=lambda figure: first.index(figure.name) if figure.name in first else len(first))
+
+
+def _about_the_question(study: Study, names: set[str]) -> tuple[str, ...]:
+    """Name the figures that show the metric that the study is about, the one that tells most first."""
+    if study.question is None:
+        return ()
+    of, metric = study.question.workload_class, study.question.metric
+    others = {"throughput_per_s": "throughput_load", "success_rate": "success_load"} if of == ALL else {}
+    if metric == "success_rate" and of in study.classes and len(study.classes) == 2:
+        others = {metric: "frontier"}
+    return tuple(name for name in (others.get(metric), "question") if name in names)
 
 
 def _repeated(study: Study, names: set[str]) -> Iterable[str]:
     """Name the figures whose curves another figure of the report has as well."""
+    yield from _about_the_question(study, names)[1:]
     table = study.experiments
     split = table[(table["workload_class"] != ALL) & (table["operation_type"] != ALL)]
     pairs = set(zip(split["workload_class"], split["operation_type"], strict=True))

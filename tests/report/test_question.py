@@ -1,0 +1,106 @@
+"""What a study is about: its headline, its first figure, and the names of its scenarios in all of it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from endive.config.sweep import Sweep
+from endive.report.answer import answer_of
+from endive.report.contents import dimensions
+from endive.report.figures import figure_of, report_figures
+from endive.report.study import Study
+from endive.runs.outcome import run_planned
+from endive.runs.plan import plan_sweep, remaining_work
+from endive.runs.study_records import keep_study
+from tests.pipeline.runs import document
+from tests.report.studies import measured
+
+
+def run_study(folder: Path, question: str, more: str, baseline: str = "today") -> Path:
+    """A small study, run to its end; returns the directory of its experiments."""
+    base = document("study").model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    text = f'[sweep]\nseeds = "0-2"\nquestion = "{question}"\n'
+    text += f'baseline = "{baseline}"\n' if "[scenario" in more else ""
+    tree = {**tomllib.loads(text + more), "base": {name: base[name] for name in base if name != "experiment"}}
+    path, root = folder / "study.toml", folder / "out"
+    path.write_text(tomli_w.dumps(tree))
+    sweep = Sweep(path)
+    plan = plan_sweep(sweep)
+    keep_study(root, sweep, plan)
+    for run in remaining_work(plan, root).todo:
+        assert run_planned(run.point.document, run.seed, root, run.point.experiment).state == "done"
+    return root
+
+
+SCENARIOS = """
+[scenario."less work".set]
+workload.upkeep.runtime.value = 50
+[scenario.fewer_writers.set]
+workload.ingest.rate = 1.0
+"""
+
+
+@pytest.fixture(scope="module")
+def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return measured(run_study(tmp_path_factory.mktemp("scenarios"), "success(upkeep)", SCENARIOS))
+
+
+def test_the_answer_begins_with_the_question_and_names_every_scenario(scenarios: Study) -> None:
+    first = answer_of(scenarios)[0]
+    assert first.startswith("Success of upkeep: ")
+    assert all(f"{name} (" in first for name in ("today", "less work", "fewer_writers"))
+    assert "better than today" in first
+
+
+def test_scenarios_are_a_dimension_with_the_baseline_first(scenarios: Study) -> None:
+    assert scenarios.scenarios == ("today", "less work", "fewer_writers")
+    assert [each.label for each in scenarios.series] == ["today", "less work", "fewer_writers"]
+    assert dimensions(scenarios) == {"scenario": {name: name for name in scenarios.scenarios}}
+    assert scenarios.axis is None, "the rate differs between scenarios, but is no axis"
+    assert list(scenarios.experiments["param_scenario"].unique()) != []
+
+
+def test_the_first_figure_is_what_the_study_is_about_in_its_order(scenarios: Study) -> None:
+    figures = report_figures(scenarios)
+    assert figures[0].name == "question"
+    assert (figures[0].title, figures[0].kind) == ("Success of upkeep", "bars")
+    assert figures[0].data["y"].is_monotonic_decreasing
+    assert set(figures[0].data["series"]) == {"today", "less work", "fewer_writers"}
+    row = figures[0].data.set_index("series").loc["today"]
+    table = scenarios.experiments
+    chosen = table[(table["series"] == "today") & (table["workload_class"] == "upkeep") & (table["operation_type"] == "all")]
+    assert row["y"] == chosen["success_rate"].iloc[0]
+
+
+def test_a_new_name_of_a_scenario_reaches_the_report(tmp_path: Path) -> None:
+    more = "[scenario.quick.set]\nworkload.upkeep.runtime.value = 50\n"
+    root = run_study(tmp_path, "success(upkeep)", more)
+    assert [each.label for each in measured(root).series] == ["today", "quick"]
+    run_study(tmp_path, "p50(ingest)", more.replace("quick", '"half the work"'), baseline="before")
+    again = measured(root)
+    assert [each.label for each in again.series] == ["before", "half the work"]
+    assert len(again.manifest.experiments) == 2
+    assert answer_of(again)[0].startswith("Time to commit p50 of ingest: ")
+
+
+def test_along_an_axis_both_ends_are_told(tmp_path: Path) -> None:
+    more = '[axes]\n"workload.ingest.rate" = [2.0, 9.0]\n'
+    study = measured(run_study(tmp_path, "success(upkeep)", more + "[scenario.quick.set]\nworkload.upkeep.runtime.value = 50\n"))
+    told = answer_of(study)
+    assert told[0].startswith("At ingest rate = 2/s: success of upkeep: ")
+    assert any(sentence.startswith("At ingest rate = 9/s: success of upkeep: ") for sentence in told[:3])
+    assert report_figures(study)[0].name == "frontier"
+    assert "question" not in [figure.name for figure in report_figures(study)]
+    assert figure_of(study, "question").kind == "line"
+
+
+def test_without_scenarios_every_configuration_is_told_the_best_first(tmp_path: Path) -> None:
+    study = measured(run_study(tmp_path, "p50(ingest)", '[axes]\n"storage.provider" = ["s3", "s3x"]\n'))
+    told = answer_of(study)[0]
+    assert told.startswith("Time to commit p50 of ingest is ")
+    assert told.index("with S3 Express") < told.index(" and ") < told.index("with S3.")
+    assert report_figures(study)[0].name == "question"
