@@ -6,6 +6,7 @@ own, which it sends along; what it asks stops what it asked before.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import shutil
@@ -42,6 +43,7 @@ _ASSETS = {"live.css": "text/css", "favicon.svg": "image/svg+xml"} | dict.fromke
 _MOST_TABS = 64
 _KEPT_EXPERIMENTS = 400
 _KEPT_S = 120.0
+_LOOK_S = 0.25
 
 
 class Live:
@@ -83,7 +85,7 @@ class Live:
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        await self.pool.start()
+        self.pool.start()
         try:
             yield
         finally:
@@ -128,9 +130,9 @@ class Live:
             "warnings": b.warnings,
             "assumed": b.assumed,
             "seconds": b.cpu_s,
-            "compiling": not b.compiled,
+            "compiling": not b.ready,
         }
-        return _stream(accepted, answer(self.pool, owner, Question(b, a)), owner, self._clean)
+        return self._stream(request, accepted, answer(self.pool, owner, Question(b, a)), owner)
 
     async def _help(self, request: Request) -> Response:
         body = await _body(request)
@@ -141,7 +143,7 @@ class Live:
             if body["metric"] not in GOALS:
                 raise SaveError(f"There is no such goal; there are {', '.join(GOALS)}.")
             goal = Goal(body["metric"], str(body.get("workload_class", "all")))
-        return _stream({"kind": "accepted"}, help_most(self.pool, owner, present, goal), owner, self._clean)
+        return self._stream(request, {"kind": "accepted"}, help_most(self.pool, owner, present, goal), owner)
 
     async def _stop(self, request: Request) -> Response:
         body = await _body(request)
@@ -197,6 +199,25 @@ class Live:
         self._asked[key] = Owner()
         return self._asked[key]
 
+    def _stream(self, request: Request, first: Event, events: AsyncIterator[Event], owner: Owner) -> StreamingResponse:
+        async def lines() -> AsyncIterator[str]:
+            watching = asyncio.create_task(_stop_if_gone(request, owner))
+            try:
+                yield _line(first)
+                async for event in events:
+                    yield _line(event)
+            except StoppedError:
+                yield _line({"kind": "stopped"})
+            except (WorkError, ConfigError) as error:
+                told = error.problems[0] if isinstance(error, ConfigError) else error
+                yield _line({"kind": "failed", "error": str(told)})
+            finally:
+                watching.cancel()
+                owner.stop()
+                self._clean()
+
+        return StreamingResponse(lines(), media_type="application/x-ndjson")
+
     def _clean(self) -> None:
         """Remove the oldest runs, where there are many."""
         found = sorted(((path.stat().st_mtime, path) for path in self.folder.iterdir() if path.is_dir()), reverse=True)
@@ -231,22 +252,11 @@ def _value(key: str, text: Any) -> Any:
         return text.strip()
 
 
-def _stream(first: Event, events: AsyncIterator[Event], owner: Owner, after: Callable[[], None]) -> StreamingResponse:
-    async def lines() -> AsyncIterator[str]:
-        try:
-            yield _line(first)
-            async for event in events:
-                yield _line(event)
-        except StoppedError:
-            yield _line({"kind": "stopped"})
-        except (WorkError, ConfigError) as error:
-            told = error.problems[0] if isinstance(error, ConfigError) else error
-            yield _line({"kind": "failed", "error": str(told)})
-        finally:
-            owner.stop()
-            after()
-
-    return StreamingResponse(lines(), media_type="application/x-ndjson")
+async def _stop_if_gone(request: Request, owner: Owner) -> None:
+    """Stop the work once the page that asked for it is closed."""
+    while not await request.is_disconnected():
+        await asyncio.sleep(_LOOK_S)
+    owner.stop()
 
 
 def _line(event: Event) -> str:

@@ -33,6 +33,8 @@ _FARTHER = (8.0, 16.0)
 _POINT_S = 1.0
 """A point of the curve of loads takes this long at most."""
 _CURVE_SEEDS = 3
+_LOOK_S = 0.2
+"""How often it is looked whether a kernel is compiled."""
 
 FIRST, SEEDS, TIME, CURVE, TIMELINE, MORE, LEVERS = range(7)
 """Priorities: what is waited for most comes first, whichever tab asked for it."""
@@ -63,6 +65,13 @@ async def prepare(pool: Pool, owner: Owner, tree: dict[str, Any], changed: str |
     if found.cpu_s > MOST_S or found.transactions > MOST_TRANSACTIONS:
         raise ConfigError("configuration", [Problem("simulation.duration_ms", too_long(found))])
     return found
+
+
+async def wait_for_engines(pool: Pool, owner: Owner, configurations: Sequence[Prepared]) -> None:
+    """Wait until the kernels are compiled of those configurations that take long without; workers stay free meanwhile."""
+    for each in configurations:
+        while each.patient and not await pool.submit(owner, SEEDS, "is_ready", each.document):
+            await asyncio.sleep(_LOOK_S)
 
 
 def too_long(found: Prepared) -> str:
@@ -115,6 +124,7 @@ class _Asker:
         """Do all of it."""
         try:
             await self._first()
+            await wait_for_engines(self._pool, self._owner, [each for each in (self._b, self._question.a) if each is not None])
             parts: list[Coroutine[Any, Any, None]] = [self._seeds(), self._curve()]
             if self._question.a is not None:
                 parts.append(self._compare(self._question.a.document))
@@ -132,7 +142,7 @@ class _Asker:
         if self._b.first_s > _PREVIEW_S:
             part = max(_PREVIEW_S / self._b.first_s, 1e-3)
             document = _shortened(document, part)
-        found, _ = await self._submit(FIRST, "answer", document, [0], False)
+        found, _ = await self._submit(FIRST, "answer", document, [0])
         self._tell("answer", **found, preview=document is not self._document, final=False)
 
     async def _seeds(self) -> None:
@@ -147,12 +157,12 @@ class _Asker:
 
     async def _answer(self, seeds: Sequence[int], *, final: bool) -> None:
         priority = MORE if len(seeds) > _FEWEST_SEEDS else SEEDS
-        await self._simulate(self._document, seeds, priority, self._b.patient)
-        found, _ = await self._submit(priority, "answer", self._document, seeds, True)
+        await self._simulate(self._document, seeds, priority)
+        found, _ = await self._submit(priority, "answer", self._document, seeds)
         self._tell("answer", **found, preview=False, final=final)
 
-    async def _simulate(self, document: Document, seeds: Sequence[int], priority: int, patient: bool) -> None:
-        await asyncio.gather(*(self._submit(priority, "simulate", document, seed, patient) for seed in seeds))
+    async def _simulate(self, document: Document, seeds: Sequence[int], priority: int) -> None:
+        await asyncio.gather(*(self._submit(priority, "simulate", document, seed) for seed in seeds))
 
     async def _figure(self, name: str, priority: int, call: str, *arguments: Any) -> None:
         found = await self._submit(priority, call, *arguments)
@@ -183,12 +193,11 @@ class _Asker:
 
     async def _compare(self, a: Document) -> None:
         """A against B, with three seeds and then with all."""
-        assert self._question.a is not None
         for number in sorted({_FEWEST_SEEDS, self._question.seeds}):
             seeds = list(range(number))
             priority = SEEDS if number == _FEWEST_SEEDS else MORE
-            await self._simulate(a, seeds, priority, self._question.a.patient)
-            await self._simulate(self._document, seeds, priority, self._b.patient)
+            await self._simulate(a, seeds, priority)
+            await self._simulate(self._document, seeds, priority)
             found = await self._submit(priority, "compare", a, self._document, seeds)
             self._tell("comparison", **found, final=number == self._question.seeds)
 

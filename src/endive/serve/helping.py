@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from endive.analysis.windows import common_window
-from endive.serve.asking import LEVERS, MOST_S, Event, prepare
+from endive.serve.asking import LEVERS, MOST_S, Event, wait_for_engines
 from endive.serve.levers import Pulled
 from endive.serve.pool import Owner, Pool
 from endive.serve.prepared import Prepared
@@ -21,10 +21,11 @@ _BUDGET_S = 40.0
 async def help_most(pool: Pool, owner: Owner, present: Prepared, wanted: Goal | None) -> AsyncIterator[Event]:
     """Yield rankings, each with more seeds than the last. Raises StoppedError once the owner is stopped."""
     pulled: list[Pulled] = await pool.submit(owner, LEVERS, "levers", present.tree)
-    pulled = await _affordable(pool, owner, pulled)
+    pulled, prepared = await _affordable(pool, owner, pulled)
     words = [each.lever.words for each in pulled]
     yield {"kind": "levers", "levers": words}
     seeds = int(min(_MANY, max(_FEW, _BUDGET_S / max(present.cpu_s * (len(pulled) + 1), 1e-3))))
+    await wait_for_engines(pool, owner, [present, *prepared])
     goal = wanted
     for number in sorted({_FEW, seeds}):
         async for event in _ranking(pool, owner, present, pulled, goal, list(range(number)), final=number == seeds):
@@ -33,22 +34,30 @@ async def help_most(pool: Pool, owner: Owner, present: Prepared, wanted: Goal | 
             yield event
 
 
-async def _affordable(pool: Pool, owner: Owner, pulled: Sequence[Pulled]) -> list[Pulled]:
-    """Those levers whose runs do not take too long."""
+async def _affordable(pool: Pool, owner: Owner, pulled: Sequence[Pulled]) -> tuple[list[Pulled], list[Prepared]]:
+    """Those levers whose runs do not take too long, and what they cost."""
 
-    async def cost(each: Pulled) -> float:
+    async def look(each: Pulled) -> Prepared:
         found: Prepared = await pool.submit(owner, LEVERS, "prepare", each.tree, None)
-        return found.cpu_s
+        return found
 
-    costs = await asyncio.gather(*map(cost, pulled))
-    return [each for each, seconds in zip(pulled, costs, strict=True) if seconds <= MOST_S]
+    found = await asyncio.gather(*map(look, pulled))
+    kept = [(each, cost) for each, cost in zip(pulled, found, strict=True) if cost.cpu_s <= MOST_S]
+    return [each for each, _ in kept], [cost for _, cost in kept]
 
 
 async def _ranking(
-    pool: Pool, owner: Owner, present: Prepared, pulled: Sequence[Pulled], goal: Goal | None, seeds: list[int], *, final: bool
+    pool: Pool,
+    owner: Owner,
+    present: Prepared,
+    pulled: Sequence[Pulled],
+    goal: Goal | None,
+    seeds: list[int],
+    *,
+    final: bool,
 ) -> AsyncIterator[Event]:
     documents = [present.document, *(each.document for each in pulled)]
-    jobs = [pool.submit(owner, LEVERS, "simulate", document, seed, True) for document in documents for seed in seeds]
+    jobs = [pool.submit(owner, LEVERS, "simulate", document, seed) for document in documents for seed in seeds]
     for done, job in enumerate(asyncio.as_completed([_waited(job) for job in jobs])):
         await job
         if done % len(seeds) == 0:
@@ -56,7 +65,7 @@ async def _ranking(
     windows = await asyncio.gather(*(pool.submit(owner, LEVERS, "window_of", document, seeds) for document in documents))
     window = common_window(windows)
     if goal is None:
-        answer, _ = await pool.submit(owner, LEVERS, "answer", present.document, seeds, True)
+        answer, _ = await pool.submit(owner, LEVERS, "answer", present.document, seeds)
         goal = choose_goal(answer)
     calls = ("measured_values", seeds, window, goal.metric, goal.workload_class)
     found = await asyncio.gather(*(pool.submit(owner, LEVERS, calls[0], document, *calls[1:]) for document in documents))
@@ -69,6 +78,3 @@ async def _ranking(
 
 async def _waited(job: Any) -> Any:
     return await job
-
-
-__all__ = ["help_most", "prepare"]

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import heapq
 import itertools
 import logging
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -69,6 +72,7 @@ class Pool:
         self.size = workers or max(1, min(_MOST_WORKERS, os.cpu_count() or 1))
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["endive.serve.work"])
+        _begin_to_load()
         self._queue: list[_Job] = []
         self._numbers = itertools.count()
         self._wakened = asyncio.Event()
@@ -77,10 +81,9 @@ class Pool:
         self.replaced = 0
         """Processes that had to be replaced."""
 
-    async def start(self) -> None:
-        """Start the processes."""
-        self._workers = [await asyncio.to_thread(_Worker, self._context, self._folder) for _ in range(self.size)]
-        self._tasks = [asyncio.create_task(self._serve(place)) for place in range(self.size)]
+    def start(self) -> None:
+        """Start the processes; jobs wait until there is one."""
+        self._tasks = [asyncio.create_task(self._serve()) for _ in range(self.size)]
 
     async def close(self) -> None:
         """End the processes."""
@@ -89,6 +92,12 @@ class Pool:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for worker in self._workers:
             worker.end()
+        self._workers = []
+
+    async def _begin(self) -> _Worker:
+        worker = await asyncio.to_thread(_Worker, self._context, self._folder)
+        self._workers.append(worker)
+        return worker
 
     @property
     def waiting(self) -> int:
@@ -114,14 +123,18 @@ class Pool:
             self._wakened.clear()
             await self._wakened.wait()
 
-    async def _serve(self, place: int) -> None:
+    async def _serve(self) -> None:
+        """Keep one process at work."""
+        worker = await self._begin()
         while True:
             job = await self._next()
-            worker = self._workers[place]
             try:
                 outcome = await worker.call(job)
             except (OSError, EOFError, TimeoutError) as error:
-                await self._replace(place)
+                self._workers.remove(worker)
+                worker.end()
+                self.replaced += 1
+                worker = await self._begin()
                 late = isinstance(error, TimeoutError)
                 stopped = job.owner.stopped.is_set()
                 told = (
@@ -133,10 +146,17 @@ class Pool:
             else:
                 _settle(job, outcome)
 
-    async def _replace(self, place: int) -> None:
-        self._workers[place].end()
-        self.replaced += 1
-        self._workers[place] = await asyncio.to_thread(_Worker, self._context, self._folder)
+
+@functools.cache
+def _begin_to_load() -> None:
+    """Start the process that workers are forked from. Ctrl-C, which all processes of a terminal get, is not for it."""
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main else None
+    try:
+        forkserver.ensure_running()
+    finally:
+        if in_main:
+            signal.signal(signal.SIGINT, before)
 
 
 def _fail(job: _Job, error: Exception) -> None:
@@ -164,9 +184,7 @@ class _Worker:
     def __init__(self, context: multiprocessing.context.ForkServerContext, folder: Path) -> None:
         self._connection, theirs = context.Pipe()
         self._stop = context.Event()
-        self._process: ForkServerProcess = context.Process(
-            target=_work, args=(theirs, self._stop, folder, os.getpid()), daemon=True
-        )
+        self._process: ForkServerProcess = context.Process(target=_work, args=(theirs, self._stop, folder), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -206,13 +224,14 @@ class _Worker:
         self._process.join()
 
 
-def _work(connection: Connection, stop: Any, folder: Path, server: int) -> None:
+def _work(connection: Connection, stop: Any, folder: Path) -> None:
     """Take calls until the server is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    from endive.serve.work import CALLS, Bench
+    from endive.serve.work import CALLS, Bench, warm_up
 
     bench = Bench(folder, stop.is_set)
+    warm_up(bench)
     while True:
         try:
             name, arguments = connection.recv()

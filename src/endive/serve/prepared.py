@@ -25,15 +25,15 @@ class Prepared:
     cpu_s: float
     """Of one run, on the engine that it will be run by once that is compiled."""
     reference_s: float
-    compiled: bool
-    """Whether the kernel is there."""
+    ready: bool
+    """Whether its engine is there, and no kernel has to be compiled for it."""
 
     @property
     def patient(self) -> bool:
         """Whether to wait for a kernel rather than to take the reference engine."""
-        return self.reference_s > _QUICK_REFERENCE_S
+        return not self.ready and self.reference_s > _QUICK_REFERENCE_S
 
     @property
     def first_s(self) -> float:
         """What a run takes now."""
-        return self.cpu_s if self.compiled else self.reference_s
+        return self.cpu_s if self.ready else self.reference_s

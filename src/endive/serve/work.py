@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,12 +25,16 @@ from endive.serve import answers, figures, trees
 from endive.serve.levers import Pulled, levers_for
 from endive.serve.load import LoadPoint, scaled
 from endive.serve.prepared import Prepared
-from endive.serve.trees import Tree
+from endive.serve.starts import DEFAULT
+from endive.serve.trees import Tree, put
 from endive.simulation.choice import choose_engine, reference_seconds
+from endive.simulation.compiled.cache import compile_beside
+from endive.simulation.compiled.lower import features_of
 from endive.studies.measure import RunRows
 from endive.studies.replications import Replications, RunMetrics
 from endive.studies.windows import MetricsOptions
 
+_WARM_UP_MS = 60_000.0
 _TIMELINE_S = 1.0
 """A run of the reference engine for a timeline takes this long at most."""
 
@@ -41,9 +46,9 @@ class Bench:
     folder: Path
     stopped: Callable[[], bool]
 
-    def replications(self, *, patient: bool) -> Replications:
-        """Runs that are kept; ``patient`` ones wait for a kernel that has to be compiled."""
-        return Replications(self.folder, MetricsOptions(), keep_rows=True, workers=1, among_many=patient, stopped=self.stopped)
+    def replications(self) -> Replications:
+        """Runs that are kept."""
+        return Replications(self.folder, MetricsOptions(), keep_rows=True, workers=1, among_many=False, stopped=self.stopped)
 
 
 def prepare(bench: Bench, tree: Tree, changed: str | None) -> Prepared:
@@ -62,29 +67,38 @@ def prepare(bench: Bench, tree: Tree, changed: str | None) -> Prepared:
         effort.transactions,
         effort.cpu_seconds if choice.engine == "compiled" else reference_s,
         reference_s,
-        choice.engine == "compiled" and choice.compiles == "no",
+        choice.compiles == "no",
     )
 
 
-def simulate(bench: Bench, document: Document, seed: int, patient: bool) -> None:
+def is_ready(bench: Bench, document: Document) -> bool:
+    """Whether the engine of a configuration is there; if its kernel has to be compiled, begin with it, in a process of its own."""
+    config = build_simulation_config(document, seed_override=0)
+    ready = choose_engine(config, among_many=True).compiles == "no"
+    if not ready:
+        compile_beside(features_of(config))
+    return ready
+
+
+def simulate(bench: Bench, document: Document, seed: int) -> None:
     """Run a seed and keep its rows."""
-    bench.replications(patient=patient).simulate(document, [seed])
+    bench.replications().simulate(document, [seed])
 
 
-def measure(bench: Bench, document: Document, seeds: Sequence[int], window: Window | None, patient: bool) -> tuple[RunMetrics, ...]:
+def measure(bench: Bench, document: Document, seeds: Sequence[int], window: Window | None = None) -> tuple[RunMetrics, ...]:
     """Measure seeds, which are run where they were not yet; in the window that the first of them come to, unless one is given."""
-    return bench.replications(patient=patient).measured(document, seeds, window)
+    return bench.replications().measured(document, seeds, window)
 
 
-def answer(bench: Bench, document: Document, seeds: Sequence[int], patient: bool) -> tuple[dict[str, Any], Window]:
+def answer(bench: Bench, document: Document, seeds: Sequence[int]) -> tuple[dict[str, Any], Window]:
     """Measure seeds and say what they come to; returns their window as well."""
-    runs = measure(bench, document, seeds, None, patient)
+    runs = measure(bench, document, seeds)
     return answers.answer_of(runs), runs[0].window
 
 
 def time_figure(bench: Bench, document: Document, seeds: Sequence[int]) -> dict[str, Any] | None:
     """Draw where the time goes, from runs that are measured."""
-    return figures.drawn_time(measure(bench, document, seeds, None, True))
+    return figures.drawn_time(measure(bench, document, seeds))
 
 
 def load_point(bench: Bench, tree: Tree, factor: float, seeds: Sequence[int]) -> LoadPoint | None:
@@ -92,7 +106,7 @@ def load_point(bench: Bench, tree: Tree, factor: float, seeds: Sequence[int]) ->
     found = scaled(tree, factor)
     if found is None:
         return None
-    runs = measure(bench, found.document, seeds, None, True)
+    runs = measure(bench, found.document, seeds)
     return figures.point_of(factor, runs)
 
 
@@ -103,7 +117,7 @@ def curve_figure(bench: Bench, tree: Tree, points: Sequence[LoadPoint]) -> dict[
 
 def timeline_figure(bench: Bench, document: Document, seed: int, reference_s: float) -> dict[str, Any] | None:
     """Draw who beat whom around the transaction that lost most often, in the part of a run that can be watched quickly."""
-    rows = RunRows(bench.replications(patient=True).rows_file(document, seed), seed)
+    rows = RunRows(bench.replications().rows_file(document, seed), seed)
     try:
         share = min(1.0, _TIMELINE_S / max(reference_s, 1e-9))
         return figures.drawn_timeline(document, seed, rows, share, lambda _: _look_up(bench))
@@ -118,7 +132,7 @@ def _look_up(bench: Bench) -> None:
 
 def compare(bench: Bench, a: Document, b: Document, seeds: Sequence[int]) -> dict[str, Any]:
     """Compare A with B as ``endive compare`` does: in one window, by pairs of seeds."""
-    replications = bench.replications(patient=True)
+    replications = bench.replications()
     window = common_window([replications.window(document, seeds) for document in (a, b)])
     sides = [
         Side(name, name, replications.measured(document, seeds, window), code_version(), partial(replications.submitted, document))
@@ -131,12 +145,12 @@ def measured_values(
     bench: Bench, document: Document, seeds: Sequence[int], window: Window, metric: str, workload_class: str
 ) -> dict[str, Any]:
     """Measure one metric of one class by seed, for a ranking, with what else a reader wants to know."""
-    return answers.values_for_ranking(measure(bench, document, seeds, window, True), metric, workload_class)
+    return answers.values_for_ranking(measure(bench, document, seeds, window), metric, workload_class)
 
 
 def window_of(bench: Bench, document: Document, seeds: Sequence[int]) -> Window:
     """The window of a configuration."""
-    return bench.replications(patient=True).window(document, seeds)
+    return bench.replications().window(document, seeds)
 
 
 def levers(bench: Bench, tree: Tree) -> list[Pulled]:
@@ -144,10 +158,20 @@ def levers(bench: Bench, tree: Tree) -> list[Pulled]:
     return levers_for(tree)
 
 
+def warm_up(bench: Bench) -> None:
+    """Do once what takes longer the first time: load libraries, a kernel, the code that draws."""
+    tree = put(DEFAULT, "simulation.duration_ms", _WARM_UP_MS)
+    with suppress(Exception):  # what is wrong is said when somebody asks
+        document = prepare(bench, tree, None).document
+        answer(bench, document, [0, 1])
+        time_figure(bench, document, [0, 1])
+
+
 CALLS: Mapping[str, Callable[..., Any]] = {
     call.__name__: call
     for call in (
         prepare,
+        is_ready,
         simulate,
         measure,
         answer,
