@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check browser bench verify fuzz-engines fuzz-inputs fuzz-metadata roundtrip soak setup clean
+.PHONY: help run test check browser bench verify fuzz-engines fuzz-inputs fuzz-metadata fuzz-page roundtrip soak setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,9 @@ soak: $(STAMP)  ## Kill sweeps a hundred times
 
 fuzz-inputs: $(STAMP)  ## Give 20,000 broken files of all kinds to the commands
 	$(BIN)/python -m tests.fuzz_inputs --examples 20000
+
+fuzz-page: $(STAMP)  ## Change the live page at random a thousand times, in a browser
+	$(BIN)/python -m tests.serve.random_settings --changes 1000
 
 fuzz-metadata: $(STAMP)  ## Import 2,000 broken metadata files
 	$(BIN)/python -m tests.calibrate.mutations --count 2000

@@ -1,7 +1,7 @@
 """``python -m verification``: the simulator against real Iceberg clients and against theory.
 
 Each mode belongs to a file of ``verification/results``: counts, writers and victims to ``iceberg.json``; renewal, loops, idle,
-little and effort to ``theory.json``; coverage and crossings to ``statistics.json``.
+little and effort to ``theory.json``; coverage, crossings and levers to ``statistics.json``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from verification.iceberg import golden, java_cases, python_cases, victims, writ
 from verification.iceberg.clients import PYICEBERG_POOL, WORKER_THREADS
 from verification.iceberg.gateway import NoIcebergError, iceberg_gateway
 from verification.iceberg.rows import Row, counts_row, victim_row, writers_row
-from verification.statistics import coverage
-from verification.tables import print_coverage, print_rows, print_theory
+from verification.statistics import coverage, levers
+from verification.tables import print_coverage, print_levers, print_rows, print_theory
 from verification.theory import effort, idle, little, loops, renewal
 from verification.theory.rows import TheoryRow
 
@@ -69,7 +69,7 @@ def _victims(quick: bool) -> Iterator[Row]:
 
 
 CLIENT_MODES: dict[str, Callable[[bool], Iterator[Row]]] = {"counts": _counts, "writers": _writers, "victims": _victims}
-OWN_MODES: dict[str, Callable[[bool], Iterator[TheoryRow | coverage.CoverageRow]]] = {
+OWN_MODES: dict[str, Callable[[bool], Iterator[TheoryRow | coverage.CoverageRow | levers.LeverRow]]] = {
     "renewal": renewal.compare,
     "loops": loops.compare,
     "idle": idle.compare,
@@ -77,9 +77,10 @@ OWN_MODES: dict[str, Callable[[bool], Iterator[TheoryRow | coverage.CoverageRow]
     "effort": effort.compare,
     "coverage": coverage.compare,
     "crossings": coverage.compare_crossings,
+    "levers": levers.compare,
 }
 """Modes that need nothing but the simulator."""
-STATISTICS = ("coverage", "crossings")
+STATISTICS = ("coverage", "crossings", "levers")
 MODES = (*OWN_MODES, *CLIENT_MODES)
 
 
@@ -110,6 +111,8 @@ def _run(mode: str, options: argparse.Namespace) -> int:
     _write(_path(options, "statistics" if mode in STATISTICS else "theory"), mode, circumstances, documents)
     if options.json:
         print(json.dumps(documents))
+    elif mode == "levers":
+        print_levers(_console(), rows)
     elif mode in STATISTICS:
         print_coverage(_console(), rows)
     else:

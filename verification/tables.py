@@ -9,6 +9,7 @@ from rich.table import Table
 
 from verification.iceberg.rows import Row
 from verification.statistics.coverage import CoverageRow
+from verification.statistics.levers import LeverRow
 from verification.theory.rows import TheoryRow
 
 _MARKS = {True: "[green]yes[/]", False: "[red]no[/]"}
@@ -47,6 +48,15 @@ def print_theory(console: Console, mode: str, rows: Sequence[TheoryRow]) -> None
     for row in rows:
         figures = (f"{row.theory:.4g}", f"{row.simulated:.4g}", f"{100.0 * row.difference:+.2f} %", f"{100.0 * row.bar:.2g} %")
         table.add_row(row.case, row.quantity, *figures, _MARKS[row.within])
+    console.print(table)
+
+
+def print_levers(console: Console, rows: Sequence[LeverRow]) -> None:
+    """Each made-up system: the lever that mends it, and the one that was found."""
+    title = f"levers: {sum(row.within for row in rows)} of {len(rows)} as planted"
+    table = Table("system", "planted", "found", "what the page says", "within", title=title, title_justify="left")
+    for row in rows:
+        table.add_row(row.case, row.planted or "none", row.found or "none", row.sentence, _MARKS[row.within])
     console.print(table)
 
 

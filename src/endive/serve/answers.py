@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from endive.analysis.estimates import FEWEST_SEEDS, Estimate
-from endive.analysis.over_seeds import estimate_metric
+from endive.analysis.over_seeds import SHARES, estimate_metric
 from endive.analysis.run_metrics import ALL
 from endive.analysis.tables import load_point
 from endive.analysis.thresholds import shown
@@ -82,7 +83,8 @@ def plain_estimate(metric: str, found: Estimate | None) -> dict[str, Any] | None
         return None
     interval = ""
     if found.kind == "number" and known(found.low) and known(found.high):
-        interval = f"{shown(metric, found.low)} to {shown(metric, found.high)}"
+        word = percent if metric in SHARES else partial(shown, metric)
+        interval = f"{word(found.low)} to {word(found.high)}"
     return {
         "mean": _finite(found.mean),
         "low": _finite(found.low),

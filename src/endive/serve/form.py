@@ -55,9 +55,9 @@ def form() -> dict[str, Any]:
 
 
 _CATALOGS = {
-    "cas": "pointer in the store (CAS)",
-    "append": "log in the store (append)",
-    "service": "service (REST, JDBC, Glue)",
+    "cas": "pointer in the store",
+    "append": "log in the store",
+    "service": "service (REST, JDBC)",
     "instant": "ideal, fixed latency",
 }
 
@@ -97,6 +97,8 @@ def _control(key: str, branches: list[dict[str, Any]]) -> Field:
     kinds = [branch.get("type") for branch in branches]
     if "enum" in branches[0] and len(branches) == 1:
         return {"kind": "choice", "options": [{"value": v, "label": _option(key, v)} for v in branches[0]["enum"]]}
+    if "const" in branches[0] and len(branches) == 1:
+        return {"kind": "choice", "options": [{"value": branches[0]["const"], "label": str(branches[0]["const"])}]}
     if kinds == ["boolean"]:
         return {"kind": "switch"}
     if kinds in (["integer"], ["number"]):
@@ -124,11 +126,12 @@ def _option(key: str, value: Any) -> str:
 
 
 def _label(name: str, path: str) -> str:
-    known = words.parameter(
-        f"param_{name}_{path.replace('.', '_')}" if name != "workload" else f"param_transaction_{path.replace('.', '_')}"
-    )
-    last = path.rpartition(".")[2]
-    return known[0] if "." not in path else last.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
+    """The word for a key, without that of its section."""
+    if "." in path:
+        return path.rpartition(".")[2].removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
+    section = "transaction" if name == "workload" else name
+    word, _ = words.parameter(f"param_{section}_{path}")
+    return word.removeprefix(f"{section} ")
 
 
 def _unit(key: str) -> str:

@@ -15,7 +15,7 @@ from endive.analysis.paired import Difference, better, least_rate_width, least_s
 from endive.analysis.run_metrics import ALL
 from endive.analysis.thresholds import kind_of, shown
 from endive.report.differences import metric_name, signed_amount
-from endive.report.phrases import listed
+from endive.report.phrases import listed, percent
 
 PRESENT = "as it is"
 _NOTICED_SHARE = 0.005
@@ -87,7 +87,7 @@ def rank(goal: Goal, present: Mapping[str, Any], tried: Sequence[Tried], seconds
         "seeds": seeds,
         "clear": best is not None and best.clear and best.name != PRESENT,
         "best": None if best is None or best.name == PRESENT or not best.clear else best.name,
-        "sentence": _sentence(goal, best, differences, names),
+        "sentence": _sentence(goal, best, differences, names, {each.name: each.found for each in tried}, present),
         "rows": [_row(goal, each, differences[each.name]) for each in ordered] + [_row(goal, each, None) for each in others],
     }
 
@@ -116,22 +116,30 @@ def _row(goal: Goal, each: Tried, found: Difference | None) -> dict[str, Any]:
     }
 
 
-def _sentence(goal: Goal, best: Best | None, differences: Mapping[str, Difference], names: Mapping[str, str]) -> str:
+def _sentence(
+    goal: Goal,
+    best: Best | None,
+    differences: Mapping[str, Difference],
+    names: Mapping[str, str],
+    found: Mapping[str, Mapping[str, Any]],
+    present: Mapping[str, Any],
+) -> str:
     if best is None:
         return f"No clear winner: {metric_name(goal.metric)} is no number in every seed, so that nothing can be ranked by it."
     helps = [name for name, found in differences.items() if better(goal.metric, found)]
     if not helps:
         return f"No clear winner: nothing of what was tried helps {goal.words} beyond doubt."
     if best.clear and best.name != PRESENT:
-        found = differences[best.name]
-        return (
-            f"{_upper(names[best.name])} would help most: {goal.words} {shown(goal.metric, found.a)} "
-            f"becomes {shown(goal.metric, found.b)}."
-        )
+        before, after = (_value(goal, each["estimate"]["mean"]) for each in (present, found[best.name]))
+        return f"{_upper(names[best.name])} would help most: {goal.words} goes from {before} to {after}."
     rivals = [names[name] for name in best.rivals if name in helps]
     more = len(rivals) - _MOST_NAMED
     told = rivals[:_MOST_NAMED] + ([f"{more} more"] if more > 0 else [])
     return f"No clear winner: {names[best.name]} leads, but {listed(told)} may help {goal.words} as much."
+
+
+def _value(goal: Goal, value: float) -> str:
+    return percent(value) if kind_of(goal.metric) == "share" else shown(goal.metric, value)
 
 
 def _upper(text: str) -> str:

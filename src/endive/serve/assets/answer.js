@@ -7,22 +7,30 @@ const COLUMNS = [
   ["time_to_commit_p95_ms", "95 % within"],
   ["time_to_commit_p99_ms", "99 % within"],
   ["retries_per_txn", "retries each"],
-  ["throughput_per_s", "commits/s"],
-  ["offered_per_s", "offered/s"],
+  ["throughput_per_s", "throughput"],
 ];
+const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+
+// A rate per second, or per hour where that is the larger number to think of.
+const rate = (perSecond) => (perSecond >= 0.1 || perSecond === 0 ? `${plain.format(perSecond)}/s` : `${plain.format(3600 * perSecond)}/h`);
 
 export const nameOf = (workloadClass) => (workloadClass === "all" ? "all together" : workloadClass);
 
-function cell(metric, label, found) {
+function cell(metric, label, metrics) {
+  const found = metrics[metric];
   const made = element("td", { "data-label": label });
   if (!found) {
     made.append("–");
     return made;
   }
-  const text = metric.endsWith("_per_s") ? found.text.replace("/s", "") : found.text;
-  made.append(element("span", { className: "mean", textContent: text }));
+  if (metric === "throughput_per_s") {
+    const offered = metrics.offered_per_s;
+    made.append(element("span", { className: "mean", textContent: rate(found.mean) }), element("span", { className: "interval", textContent: `of ${rate(offered.mean)}` }));
+    return made;
+  }
+  made.append(element("span", { className: "mean", textContent: found.text }));
   if (metric === "success_rate" && found.mean !== null) made.append(bar(found));
-  if (found.interval && metric !== "offered_per_s") made.append(element("span", { className: "interval", textContent: found.interval.replaceAll("/s", "") }));
+  if (found.interval) made.append(element("span", { className: "interval", textContent: found.interval }));
   return made;
 }
 
@@ -46,7 +54,7 @@ export function classesTable(classes) {
   const rows = classes.map((row) => {
     const name = element("th", { scope: "row" }, nameOf(row.name));
     if (row.operations.length) name.append(element("span", { className: "operation", textContent: row.operations.join(", ") }));
-    return element("tr", { className: row.name === "all" ? "whole" : "" }, name, ...COLUMNS.map(([metric, label]) => cell(metric, label, row.metrics[metric])));
+    return element("tr", { className: row.name === "all" ? "whole" : "" }, name, ...COLUMNS.map(([metric, label]) => cell(metric, label, row.metrics)));
   });
   const caption = element("caption", { className: "unseen", textContent: "Success and time to commit by class, with 95 % intervals" });
   return element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "By class" }, element("table", { className: "classes" }, caption, element("thead", {}, head), element("tbody", {}, ...rows)));

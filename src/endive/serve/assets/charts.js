@@ -3,8 +3,8 @@ import { element } from "./state.js";
 
 const ONLY_ERRORS = 1;
 const MOST_ROWS = 200;
+const NARROW = 520;
 const drawn = new Map();
-const touch = matchMedia("(pointer: coarse)").matches;
 const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 const percent = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 2 });
 
@@ -20,6 +20,11 @@ function rowsOf(columns) {
 function withoutZoom(spec) {
   if (spec.params) spec.params = spec.params.filter((parameter) => parameter.name !== "zoom");
   (spec.layer ?? []).forEach(withoutZoom);
+}
+
+// Words beside lanes take the room of the lanes; the numbers below have them.
+function withoutWords(spec) {
+  if (spec.layer && spec.layer.length > 2) spec.layer = spec.layer.filter((layer) => (layer.mark?.type ?? layer.mark) !== "text" || layer.encoding?.x?.value !== "width");
 }
 
 // Draws into a place one after the other; of several that wait only the last is drawn.
@@ -52,6 +57,7 @@ async function drawOne(place, entry, figure) {
   const rows = rowsOf(figure.rows);
   const spec = structuredClone(figure.specs[0]);
   withoutZoom(spec);
+  if (place.clientWidth < NARROW) withoutWords(spec);
   place.querySelector(".note").textContent = [figure.about, ...figure.notes].filter(Boolean).join(" ");
   legend(place.querySelector(".legend"), figure);
   caption(place.querySelector("figcaption"), figure, rows);

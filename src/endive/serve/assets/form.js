@@ -6,10 +6,10 @@ const TIMES = ["1s", "2s", "5s", "10s", "15s", "20s", "30s", "1min", "2min", "5m
 const RATES = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 50, 64, 100];
 const UNITS = { ms: 1, s: 1e3, min: 6e4, h: 3.6e6, d: 8.64e7 };
 const ARRIVALS = {
-  writers: "several writers, each every …",
-  rate: "at random, so many per second",
+  writers: "writers, each every …",
+  rate: "at random, per second",
   periodic: "one job, every …",
-  closed: "clients, one after another",
+  closed: "clients in a loop",
 };
 const MAINTENANCE = /compact|maintenance|optimi|rewrite|vacuum|expire/i;
 

@@ -96,6 +96,7 @@ async function again() {
 
 function change(tree, choiceKey, atOnce) {
   state.tree = tree;
+  if (!same(started, tree)) $("start").value = "";
   form.show(tree);
   writeAddress(state);
   stale();
@@ -107,7 +108,7 @@ function change(tree, choiceKey, atOnce) {
 
 function stale() {
   document.body.dataset.state = "asking";
-  $("results").dataset.stale = String(answered === null || !same(answered, [state.tree, state.a, form.written]));
+  document.body.dataset.stale = String(answered === null || !same(answered, [state.tree, state.a, form.written]));
   $("results").setAttribute("aria-busy", "true");
 }
 
@@ -180,9 +181,11 @@ function showWarnings() {
 
 function showAnswer(event, question) {
   answered = question;
-  $("results").dataset.stale = "false";
+  document.body.dataset.stale = "false";
+  document.body.dataset.state = "refining";
   $("results").dataset.seeds = String(event.seeds.length);
-  if ($("sentence").textContent !== event.sentence) $("sentence").textContent = event.sentence;
+  const sentence = together(event.sentence);
+  if ($("sentence").textContent !== sentence) $("sentence").textContent = sentence;
   $("classes").replaceChildren(classesTable(event.classes));
   warnings.answer = event.warnings;
   showWarnings();
@@ -206,6 +209,9 @@ function repeat(seeds) {
   if (seeds > 1) lines.push(`endive compare live.toml other.toml --seeds ${seeds}`);
   $("basis").querySelector("pre").textContent = lines.join("\n");
 }
+
+// A number and its unit are not put on two lines.
+const together = (text) => text.replace(/(\d) (ms|s|min|%)/g, "$1\u00a0$2");
 
 function showFigure(event) {
   return draw(event.name, event.figure);
@@ -360,8 +366,10 @@ async function copy() {
 
 // ---- start
 
+let started = null; // what was started from, as it was
 async function startFrom(chosen) {
   const { tree } = await (await request(`/api/starts/${encodeURIComponent(chosen)}`)).json();
+  started = tree;
   form.written = {};
   form.removed = {};
   $("ranking").replaceChildren();
@@ -414,6 +422,7 @@ async function begin() {
   } else {
     const { tree } = await (await request(`/api/starts/${encodeURIComponent(description.starts[0].name)}`)).json();
     state.tree = tree;
+    started = tree;
     $("start").value = description.starts[0].name;
   }
   pinned();

@@ -1,0 +1,207 @@
+"""The live page in a real browser: by keyboard and by mouse, in two tabs, and without its server."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from endive.cli.examples import examples_folder
+from endive.serve.server import Address, serving
+from endive.serve.starts import Starts
+from tests.report.test_browser import CHROMIUM, FLAGS
+from tests.serve.conftest import PATIENCE_S, Client, shorter
+from tests.serve.random_settings import PATIENCE_MS, Visit, change_something, check
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; `apt-get install chromium`, or CHROMIUM names one"),
+    pytest.mark.xdist_group("browser"),
+]
+WRITERS = "#f-workload-ingest-writers"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, client: Client) -> Iterator[Visit]:
+    page = browser.new_page()
+    yield Visit(page).open(client.address.whole)
+    page.close()
+
+
+def success(visit: Visit) -> float:
+    """The share in the headline."""
+    found = re.match(r"([\d.]+) %", visit.text("#sentence"))
+    assert found, visit.text("#sentence")
+    return float(found[1])
+
+
+def test_it_opens_with_an_answer_and_its_charts(visit: Visit) -> None:
+    page = visit.page
+    for name in ("curve", "time", "timeline"):
+        page.wait_for_selector(f"#{name}[data-drawn] svg")
+    assert "of transactions commit" in visit.text("#sentence")
+    assert "today" in visit.text("#curve")
+    assert "token" not in page.url
+    assert visit.errors == []
+
+
+def test_a_slider_moved_by_keys_changes_the_answer_and_survives_a_reload(visit: Visit) -> None:
+    before = success(visit)
+    slider = visit.page.locator("[data-row='workload.ingest.writers'] input[type=range]")
+    slider.focus()
+    for _ in range(8):
+        slider.press("ArrowRight")
+    visit.answered()
+    after = success(visit)
+    writers = visit.page.input_value(WRITERS)
+    assert int(writers) > 40
+    assert after < before
+    visit.page.reload()
+    visit.answered()
+    assert (visit.page.input_value(WRITERS), success(visit)) == (writers, after)
+    assert visit.errors == []
+
+
+def test_everything_is_reached_by_the_tab_key_and_has_a_name(visit: Visit) -> None:
+    nameless = visit.page.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, textarea")].filter(each => each.checkVisibility())
+            .filter(each => !each.labels?.length && !each.getAttribute("aria-label") && !each.textContent.trim())
+            .map(each => each.outerHTML)"""
+    )
+    assert nameless == []
+    reached = []
+    for _ in range(12):
+        visit.page.keyboard.press("Tab")
+        reached.append(visit.page.evaluate("document.activeElement.id || document.activeElement.className"))
+    assert reached[:6] == ["skip", "start", "pin", "copy", "save", "report"]
+    assert WRITERS.removeprefix("#") in reached
+
+
+def test_what_is_wrong_is_said_at_its_field_and_mended(visit: Visit) -> None:
+    visit.page.fill(WRITERS, "many")
+    visit.answered()
+    row = visit.page.locator("[data-row='workload.ingest.writers']").first
+    assert "integer" in row.locator(".error").inner_text()
+    assert visit.page.get_attribute(WRITERS, "aria-invalid") == "true"
+    assert visit.page.get_attribute("body", "data-stale") == "true"
+    visit.page.fill(WRITERS, "3")
+    visit.answered()
+    assert not visit.refused
+    assert visit.page.get_attribute("body", "data-stale") == "false"
+
+
+def test_a_pinned_state_is_compared(visit: Visit) -> None:
+    visit.page.click("#pin")
+    visit.answered()
+    visit.page.fill(WRITERS, "50")
+    visit.answered()
+    assert "worse in success" in visit.text("#comparison")
+    visit.page.click("#back")
+    visit.answered()
+    assert visit.page.input_value(WRITERS) == "12"
+    visit.page.click("#unpin")
+    assert not visit.page.is_visible("#against")
+
+
+def test_a_class_is_switched_off_and_on_again(visit: Visit) -> None:
+    visit.page.locator("#f-switch-compaction").press("Space")
+    visit.answered()
+    assert "compaction" not in visit.text("#classes")
+    visit.page.locator("#f-switch-compaction").press("Space")
+    visit.answered()
+    assert "compaction" in visit.text("#classes")
+    assert visit.state["tree"]["workload"]["compaction"]["operation"] == "rewrite_files"
+
+
+def test_an_answer_that_comes_late_is_not_shown(visit: Visit) -> None:
+    """Questions that follow each other at once: what is shown in the end is the answer to the last."""
+    for writers in (60, 40, 20, 3):
+        visit.page.fill(WRITERS, str(writers))
+        visit.page.wait_for_timeout(300)
+    visit.answered()
+    quick = success(visit), visit.text("#classes")
+    visit.page.reload()
+    visit.answered()
+    assert (success(visit), visit.text("#classes")) == quick
+    assert visit.page.input_value(WRITERS) == "3"
+
+
+def test_two_tabs_at_once_each_have_their_own_answer(browser: Browser, client: Client) -> None:
+    tabs = [Visit(browser.new_page()).open(client.address.whole) for _ in range(2)]
+    for visit, writers in zip(tabs, ("60", "2"), strict=True):
+        visit.page.fill(WRITERS, writers)
+    shares = [success(visit.answered()) for visit in tabs]
+    assert shares[0] < 90.0 < shares[1]
+    for visit in tabs:
+        check(visit)
+        visit.page.close()
+
+
+def test_random_changes_leave_no_error_and_no_wrong_state(visit: Visit) -> None:
+    draw = random.Random(7)
+    for _ in range(10):
+        change_something(visit, draw)
+        check(visit.told())
+    check(visit.answered())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_a_phone(browser: Browser, client: Client, scheme: str) -> None:
+    page = browser.new_page(viewport={"width": 360, "height": 740}, color_scheme=scheme)  # type: ignore[arg-type]
+    visit = Visit(page).open(client.address.whole)
+    page.wait_for_selector("#curve[data-drawn]")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert visit.errors == []
+    page.close()
+
+
+@contextmanager
+def started(directory: Path, address: Address | None = None) -> Iterator[tuple[Address, Callable[[], None]]]:
+    """A server of its own, that can be ended; at the place and with the token of another that was."""
+    place = {} if address is None else {"port": address.port, "token": address.token}
+    with serving(Starts(shorter(directory), directory, examples_folder()), directory, workers=1, **place) as (server, own):  # type: ignore[arg-type]
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+
+        def end() -> None:
+            server.force_exit = server.should_exit = True
+            thread.join(PATIENCE_S)
+
+        deadline = time.monotonic() + PATIENCE_S
+        while not server.started and time.monotonic() < deadline:
+            time.sleep(0.02)
+        yield own, end
+        end()
+
+
+def test_a_server_that_ends_is_told_and_waited_for(browser: Browser, tmp_path: Path) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    with started(tmp_path) as (address, end):
+        page.goto(address.whole)
+        page.wait_for_selector("body[data-state=answered]")
+        end()
+    page.fill(WRITERS, "20")
+    page.wait_for_selector("#gone:not([hidden])")
+    assert "does not answer" in page.inner_text("#gone")
+    with started(tmp_path, address):
+        page.click("#gone button")
+        page.wait_for_selector("#gone[hidden]", state="attached")
+        page.wait_for_selector("body[data-state=answered]")
+        assert page.input_value(WRITERS) == "20"
+        assert page.get_attribute("body", "data-stale") == "false"
+    page.close()
