@@ -1,7 +1,7 @@
 """``python -m verification``: the simulator against real Iceberg clients and against theory.
 
 Each mode belongs to a file of ``verification/results``: counts, writers and victims to ``iceberg.json``; renewal, loops, idle,
-little and effort to ``theory.json``; coverage, crossings and levers to ``statistics.json``.
+little and effort to ``theory.json``; coverage, crossings, alternatives and levers to ``statistics.json``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from verification.iceberg import golden, java_cases, python_cases, victims, writ
 from verification.iceberg.clients import PYICEBERG_POOL, WORKER_THREADS
 from verification.iceberg.gateway import NoIcebergError, iceberg_gateway
 from verification.iceberg.rows import Row, counts_row, victim_row, writers_row
-from verification.statistics import coverage, levers
+from verification.statistics import alternatives, coverage, levers
 from verification.tables import print_coverage, print_levers, print_rows, print_theory
 from verification.theory import effort, idle, little, loops, renewal
 from verification.theory.rows import TheoryRow
@@ -77,10 +77,11 @@ OWN_MODES: dict[str, Callable[[bool], Iterator[TheoryRow | coverage.CoverageRow 
     "effort": effort.compare,
     "coverage": coverage.compare,
     "crossings": coverage.compare_crossings,
+    "alternatives": alternatives.compare,
     "levers": levers.compare,
 }
 """Modes that need nothing but the simulator."""
-STATISTICS = ("coverage", "crossings", "levers")
+STATISTICS = ("coverage", "crossings", "alternatives", "levers")
 MODES = (*OWN_MODES, *CLIENT_MODES)
 
 

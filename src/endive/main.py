@@ -24,8 +24,9 @@ from endive.cli import (
     sweep,
     tune,
     validate,
+    watch,
 )
-from endive.cli.app import app
+from endive.cli.app import EXIT_INTERRUPTED, app, leave
 
 __all__ = [
     "app",
@@ -51,12 +52,18 @@ __all__ = [
     "sweep",
     "tune",
     "validate",
+    "watch",
 ]
 
 
 def cli() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == EXIT_INTERRUPTED:
+            leave(EXIT_INTERRUPTED)
+        raise
 
 
 if __name__ == "__main__":

@@ -136,3 +136,15 @@ def test_wrong_calls_end_with_2_and_write_nothing(tmp_path: Path, arguments: tup
     assert result.exit_code == 2
     assert message in result.stderr
     assert files(tmp_path) == {"load.toml"}
+
+
+def test_a_class_that_is_not_there_cannot_be_varied(tmp_path: Path) -> None:
+    (tmp_path / "load.toml").write_text(CONFIG)
+    result = invoke("frontier", str(tmp_path / "load.toml"), "--vary", "workload.ingst.rate", "--until", "success < 90%")
+    assert result.exit_code == 2
+    assert "there is no class 'ingst'" in result.stderr
+
+
+def test_a_misspelled_table_of_a_frontier_brings_the_nearest_spelling(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text('[frontir]\nvary = "x"\n')
+    assert "frontir: no such key; did you mean 'frontier'?" in invoke("frontier", str(tmp_path / "study.toml")).stderr

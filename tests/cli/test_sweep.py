@@ -180,3 +180,38 @@ def test_a_sweep_that_does_not_fit_on_the_disk_is_refused_before_it_is_run(tmp_p
     assert "--yes" in result.stderr
     assert list(root.iterdir()) == []
     assert "are free in" in call("sweep", path, "--out", root, "--dry-run").stderr
+
+
+def test_an_impossible_directory_is_one_error_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There were sixty errors, one for each run, after Spark had started."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("endive.pipeline.session.StartingSession.begin", lambda self: pytest.fail("Spark was started"))
+    result = call("sweep", sweep_file(tmp_path), "--out", tmp_path / "file" / "below")
+    assert result.exit_code == 1
+    assert result.stderr.replace("\n", "") == f"error: {tmp_path / 'file'}: a file is where a directory should be"
+    result = call("report", tmp_path, "--out", tmp_path / "file" / "report.html")
+    assert (result.exit_code, result.stderr.count("error:")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "hint"),
+    [
+        ("[axis]", "[axes]", "axis: no such key; did you mean 'axes'?"),
+        ("[swep]", "[sweep]", "swep: no such key; did you mean 'sweep'?"),
+        ("[scenarios.x]\n[axes]", "[axes]", "scenarios: no such key; did you mean 'scenario'?"),
+        ("[excludes]\n[axes]", "[axes]", "excludes: no such key; did you mean 'exclude'?"),
+    ],
+)
+def test_misspelled_tables_of_a_study_bring_the_nearest_spelling(tmp_path: Path, wrong: str, right: str, hint: str) -> None:
+    path = sweep_file(tmp_path)
+    path.write_text(path.read_text().replace(right, wrong))
+    result = call("sweep", path, "--dry-run")
+    assert (result.exit_code, hint in result.stderr) == (2, True), result.stderr
+
+
+def test_a_file_of_another_kind_is_said_to_be_one(tmp_path: Path) -> None:
+    path = sweep_file(tmp_path)
+    assert "is a study ([sweep]), not a configuration; `endive sweep` takes it" in call("validate", path).stderr
+    config = tmp_path / "config.toml"
+    config.write_text("[simulation]\nduration_ms = 1\n")
+    assert "is a configuration, not a study; `endive run` takes it" in call("sweep", config).stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from endive.config.aliases import ALIASES, canonical, override
+from endive.config.aliases import ALIASES, Tree, canonical, override
 from endive.runs.identity import compute_experiment_hash
 from tests.config import checked, problems
 
@@ -144,3 +144,33 @@ def test_translation_leaves_the_given_tree_alone() -> None:
     assert wrong == []
     assert override(given, "catalog.type", "cas") == {"catalog": {"type": "cas"}, "partition": given["partition"]}
     assert given["catalog"] == {"mode": "append"}
+
+
+@pytest.mark.parametrize("spelling", ["retry", "commit.retry.num-retries"])
+def test_a_property_of_iceberg_overrides_the_key_of_the_same_meaning(spelling: str) -> None:
+    """Of the table, and so of all classes, also of those with a number of retries of their own."""
+    tree = {"transaction": {"retry": 3}, "workload": {"a": {"rate": 1.0, **_nested(spelling, 5)}, "b": {"rate": 1.0}}}
+    changed, _, problems = canonical(override(tree, "commit.retry.num-retries", 9))
+    assert problems == []
+    assert changed["transaction"] == {"retry": 9}
+    assert changed["workload"] == {"a": {"rate": 1.0, "retry": 9}, "b": {"rate": 1.0}}
+    table, _, _ = canonical(override({"table": {"min_count_to_merge": 5}}, "commit.manifest.min-count-to-merge", 7))
+    assert table == {"table": {"min_count_to_merge": 7}}
+
+
+def test_a_property_in_a_section_overrides_its_key_there() -> None:
+    tree = {"transaction": {"retry": 3}, "workload": {"a": {"rate": 1.0, "retry": 5}}}
+    changed, _, problems = canonical(override(tree, "transaction.commit.retry.num-retries", 9))
+    assert (changed["transaction"], changed["workload"]["a"]["retry"], problems) == ({"retry": 9}, 5, [])
+    changed, _, problems = canonical(override(tree, "workload.a.commit.retry.num-retries", 9))
+    assert (changed["transaction"], changed["workload"]["a"]["retry"], problems) == ({"retry": 3}, 9, [])
+
+
+def _nested(key: str, value: int) -> Tree:
+    tree: Tree = {}
+    node = tree
+    *path, last = key.split(".")
+    for part in path:
+        node = node.setdefault(part, {})
+    node[last] = value
+    return tree

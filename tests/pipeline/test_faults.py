@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pipeline.runs import document, run_all
 from tests.pipeline.sweeps import digests, plan_of, problems, sweep_file
 
 KILLS = int(os.environ.get("ENDIVE_KILLS", "20"))
@@ -143,3 +144,28 @@ def test_wrong_arguments_are_said_and_nothing_is_written(tmp_path: Path, argumen
         process.communicate(timeout=300)
         assert process.returncode in (1, 2)
     assert not digests(root)
+
+
+INTERRUPTED = """
+import sys
+from py4j.clientserver import ClientServerConnection
+from endive.main import cli
+send, sent = ClientServerConnection.send_command, []
+def interrupted(self, command):
+    sent.append(command)
+    if len(sent) == {at}:
+        raise KeyboardInterrupt
+    return send(self, command)
+ClientServerConnection.send_command = interrupted
+sys.argv = ["endive", "report", {root!r}, "--master", "local[1]"]
+cli()
+"""
+
+
+def test_ctrl_c_while_a_report_measures_is_one_line(tmp_path: Path) -> None:
+    """It printed some forty lines of Py4J's traceback; the interruption is made to come in the middle of a command."""
+    run_all([document()], tmp_path, range(1))
+    code = INTERRUPTED.format(at=60, root=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stderr == "error: interrupted; nothing was left half-written\n"
+    assert (done.returncode, done.stdout) == (130, "")

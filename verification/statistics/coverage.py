@@ -34,6 +34,9 @@ _CHUNKS = 20
 _FIRST_OF_CROSSINGS, _FIRST_OF_FRONTIERS = 10_000_000, 100_000_000
 
 
+_MODES = {"crossing": "crossings", "frontier": "crossings", "alternatives": "alternatives"}
+
+
 @dataclass(frozen=True)
 class CoverageRow:
     """A kind of interval and the share of studies in which it held the truth."""
@@ -53,8 +56,7 @@ class CoverageRow:
 
     def document(self) -> dict[str, Any]:
         """The row as it is written to a file."""
-        mode = "crossings" if self.interval in ("crossing", "frontier") else "coverage"
-        return {"mode": mode, **asdict(self), "within": self.within}
+        return {"mode": _MODES.get(self.interval, "coverage"), **asdict(self), "within": self.within}
 
 
 def _holds(found: Estimate | None, true: float) -> bool:
@@ -111,7 +113,7 @@ Held = Callable[..., float]
 
 
 @contextmanager
-def _counting(number: int) -> Iterator[Held]:
+def counting(number: int) -> Iterator[Held]:
     """A pool of processes that run so many studies."""
     with ProcessPoolExecutor(cpu_count()) as pool:
 
@@ -127,7 +129,7 @@ def _counting(number: int) -> Iterator[Held]:
 def compare(quick: bool) -> Iterator[CoverageRow]:
     """Intervals of shares, means, quantiles and differences, each with studies of its own."""
     number = QUICK_STUDIES if quick else STUDIES
-    with _counting(number) as held:
+    with counting(number) as held:
         for system, name in ((BUSY, "5/s"), (NEARLY_ALL, "1.5/s, nearly all commit")):
             high = HIGH if system is BUSY else 1.0
             true = truth(system)["success_rate"]
@@ -149,7 +151,7 @@ def compare_crossings(quick: bool) -> Iterator[CoverageRow]:
     number = QUICK_STUDIES if quick else STUDIES
     true = true_crossing(THRESHOLD, LOADS[0], LOADS[-1])
     case = f"load at which success falls below {THRESHOLD:.0%}"
-    with _counting(number) as held:
+    with counting(number) as held:
         yield CoverageRow("crossing", case, true, number, held(_crossings, true), LOW, HIGH)
         for asked, search in SEARCHES.items():
             yield CoverageRow("frontier", f"{case}, to {asked}", true, number, held(_frontiers, true, search), LOW, HIGH)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -46,10 +48,26 @@ def main(
 @contextmanager
 def exit_codes(output: Output) -> Iterator[None]:
     """Turn errors into messages and exit codes: 2 for usage and configuration, 1 for the rest, 130 for Ctrl-C."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        with _usage_errors(output):
+            yield
+    except KeyboardInterrupt:
+        output.error("interrupted; nothing was left half-written")
+        output.result({"errors": [{"message": "interrupted"}]})
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except OSError as error:
+        output.error(_explained(error))
+        output.result({"errors": [{"message": _explained(error)}]})
+        raise typer.Exit(EXIT_FAILED) from None
+
+
+@contextmanager
+def _usage_errors(output: Output) -> Iterator[None]:
+    """Turn what is wrong with a call or a file into messages and their exit code."""
     from endive.config import ConfigError
     from endive.simulation.runner import EngineError
 
-    signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
     except ConfigError as error:
@@ -62,14 +80,19 @@ def exit_codes(output: Output) -> Iterator[None]:
         output.error(str(error))
         output.result({"errors": [{"message": str(error)}]})
         raise typer.Exit(EXIT_USAGE) from None
-    except KeyboardInterrupt:
-        output.error("interrupted; nothing was left half-written")
-        output.result({"errors": [{"message": "interrupted"}]})
-        raise typer.Exit(EXIT_INTERRUPTED) from None
-    except OSError as error:
-        output.error(_explained(error))
-        output.result({"errors": [{"message": _explained(error)}]})
-        raise typer.Exit(EXIT_FAILED) from None
+
+
+def leave(code: int) -> NoReturn:
+    """End this process at once, with what was to be done at its end done.
+
+    After an interruption a thread may still be waiting inside a library, and the end of the interpreter does not wait for it: it
+    would crash there.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _terminate(signal_number: int, frame: FrameType | None) -> None:

@@ -11,24 +11,29 @@ from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes
 from endive.cli.output import output_for
 from endive.runs.layout import CONFIG, TRACE
 
-commands = typer.Typer(help="List, show, verify and remove experiments.", no_args_is_help=True)
+commands = typer.Typer(help="List, show, watch, verify and remove experiments.", no_args_is_help=True)
 app.add_typer(commands, name="experiments")
 
 RootArgument = Annotated[Path, typer.Argument(help="Directory of experiments.")]
-_ROOT = Path("experiments")
+ROOT = Path("experiments")
 
 
 @commands.command("list")
-def list_(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
+def list_(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """List the experiments in a directory."""
     output = output_for(json)
     with exit_codes(output):
+        from endive.report.configurations import descriptions
+        from endive.runs.parameters import scenario_of
         from endive.runs.stored import find_experiments
 
         found = list(find_experiments(root))
+        told = descriptions(found)
         rows = [
             {
                 "experiment": each.name,
+                "scenario": scenario_of(each.directory),
+                "what": told.get(each.name, ""),
                 "seeds": [run.seed for run in each.runs],
                 "rows": sum(int(run.provenance.get("rows", 0)) for run in each.runs),
                 "version": each.code_version,
@@ -37,19 +42,19 @@ def list_(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
             for each in found
         ]
         output.result(rows)
-        header = ("experiment", "runs", "rows", "version", "")
         shown = [
-            (each.name, str(len(each.runs)), f"{row['rows']:,}", each.code_version or "?", "" if each.of_this_version else "old")
+            (each.name, told.get(each.name, ""), str(len(each.runs)), f"{row['rows']:,}", "" if each.of_this_version else "old")
             for each, row in zip(found, rows, strict=True)
         ]
-        output.table("", header, shown)
-        output.text(f"{len(found)} experiments in {root}")
+        output.table("", ("experiment", "what it is", "runs", "rows", ""), shown)
+        old = sum(not each.of_this_version for each in found)
+        output.text(f"{len(found)} experiments in {root}" + (f", {old} of them of another version of the code" if old else ""))
 
 
 @commands.command()
 def show(
     name: Annotated[str, typer.Argument(help="Name of the experiment, or the beginning of it.", show_default=False)],
-    root: RootArgument = _ROOT,
+    root: RootArgument = ROOT,
     json: JsonFlag = False,
 ) -> None:
     """Show the configuration and the runs of an experiment."""
@@ -80,7 +85,7 @@ def show(
 
 
 @commands.command()
-def verify(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
+def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """Check that every run is whole: checksums of results, and row counts against summaries."""
     output = output_for(json)
     with exit_codes(output):
@@ -105,7 +110,7 @@ def verify(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
 
 
 @commands.command()
-def check(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
+def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """Check the histories of runs with a trace: no update lost, none applied twice, nothing committed that should be refused.
 
     A trace is written by `endive run --trace`.
@@ -139,7 +144,7 @@ def check(root: RootArgument = _ROOT, json: JsonFlag = False) -> None:
 
 @commands.command()
 def remove(
-    root: RootArgument = _ROOT,
+    root: RootArgument = ROOT,
     incomplete: Annotated[
         bool, typer.Option("--incomplete", help="Runs that are not whole, and what killed processes left.")
     ] = False,

@@ -50,9 +50,12 @@ def report(
     """
     output = output_for(json)
     with exit_codes(output), pipeline_errors(output), report_errors(output):
+        from endive.files import check_writable
         from endive.pipeline.session import SparkOptions, spark_session
         from endive.report.study import load_study
 
+        if out is not None:
+            check_writable(out.parent)
         options = SparkOptions(master, remote, ship_code)
         with _busy(output, "reading and measuring"):
             study = load_study(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from endive.config.errors import Problem, nearest
@@ -37,6 +38,11 @@ _MANIFEST = {
     "commit.manifest.target-size-bytes": "target_bytes",
     "commit.manifest-merge.enabled": "merge_manifests",
 }
+_PROPERTIES = {
+    **{old: ("transaction", new) for old, new in _RETRY.items()},
+    **{old: ("table", new) for old, new in _MANIFEST.items()},
+}
+"""Properties of Iceberg by themselves, and the section and key of the same meaning."""
 _TIMES = {"every": "every_ms", "start": "start_ms", "end": "end_ms"}
 _OF_CLASSES = _RETRY | _TIMES
 ALIASES |= {f"transaction.{old}": f"transaction.{new}" for old, new in _RETRY.items()}
@@ -99,9 +105,17 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
 
 def _class_aliases(document: Tree) -> list[tuple[str, str]]:
     """Other spellings of the keys of classes: Iceberg's names for retries, and times without their unit."""
-    classes = document.get("workload")
-    names = [name for name in classes if "." not in name] if isinstance(classes, dict) else []
+    names = _class_names(document)
     return [(f"workload.{name}.{old}", f"workload.{name}.{new}") for name in names for old, new in _OF_CLASSES.items()]
+
+
+def _class_names(document: Tree) -> list[str]:
+    classes = document.get("workload")
+    return [name for name in classes if "." not in name] if isinstance(classes, dict) else []
+
+
+def _spellings(aliases: Mapping[str, str], meaning: str) -> list[str]:
+    return [old for old, new in aliases.items() if new == meaning]
 
 
 def _sections(table: Any) -> list[Any]:
@@ -120,8 +134,19 @@ def _fill(section: Tree, defaults: Tree) -> None:
 def override(document: Tree, key: str, value: Any) -> Tree:
     """The document with a dotted key set, in place of any spelling of it that is there: what ``--set`` and sweeps do.
 
+    A property of Iceberg by itself (``commit.retry.num-retries``) is of the table, and so of all classes, also of those that have
+    a setting of their own.
+
     Raises KeyError if a part of the key is not a table, UnknownClassError if it is of a class that the document does not have.
     """
+    if key in _PROPERTIES:
+        section, meaning = _PROPERTIES[key]
+        own = [f"workload.{name}.{meaning}" for name in _class_names(document) if section == "transaction"]
+        spelled = dict(_class_aliases(document))
+        given = [each for each in own if any(_get(document, old) is not None for old in (each, *_spellings(spelled, each)))]
+        for each in (f"{section}.{meaning}", *given):
+            document = override(document, each, value)
+        return document
     parts = key.split(".")
     if len(parts) > DEEPEST:
         raise KeyError(key)

@@ -34,13 +34,12 @@ def load_document(path: str | Path, overrides: Mapping[str, Any] | None = None) 
 
 def check_document(tree: Tree, source: str, directory: Path = Path(), overrides: Mapping[str, Any] | None = None) -> Document:
     """A checked document from its content. Paths in it are relative to ``directory``."""
+    studies = [name for name in STUDIES if name in tree]
+    if studies and "simulation" not in tree:
+        command = STUDIES[studies[0]]
+        raise ConfigError(source, [Problem("", f"is a study ([{studies[0]}]), not a configuration; `endive {command}` takes it")])
     for key, value in (overrides or {}).items():
-        try:
-            tree = override(tree, key, value)
-        except UnknownClassError as unknown:
-            raise ConfigError(source, [Problem(key, _no_class(unknown), value)]) from None
-        except KeyError:
-            raise ConfigError(source, [Problem(key, "cannot be set: a part of it is not a table", value)]) from None
+        tree = with_override(tree, source, key, value)
     tree, spelling, problems = canonical(tree)
     for section in ("storage", "catalog"):
         table = tree.get(section)
@@ -62,6 +61,20 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
         as_spelled = [replace(problem, key=spelling.get(problem.key, problem.key)) for problem in problems]
         raise ConfigError(source, {str(problem): problem for problem in as_spelled}.values())
     return document
+
+
+STUDIES = {"sweep": "sweep", "frontier": "frontier"}
+"""Tables that make a file a study, and the command that takes it."""
+
+
+def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
+    """The content of a file with a dotted key set. Raises ConfigError if it is of no class of the file, or cannot be set."""
+    try:
+        return override(tree, key, value)
+    except UnknownClassError as unknown:
+        raise ConfigError(source, [Problem(key, _no_class(unknown), value)]) from None
+    except KeyError:
+        raise ConfigError(source, [Problem(key, "cannot be set: a part of it is not a table", value)]) from None
 
 
 def _no_class(unknown: UnknownClassError) -> str:

@@ -31,6 +31,11 @@ Model = TypeVar("Model", bound=BaseModel)
 
 def check_study(model: type[Model], tree: Tree, source: str) -> Model:
     """Return a study file as its schema has it. Raises ConfigError with all that is wrong with it."""
+    if "simulation" in tree and not tree.keys() & model.model_fields.keys():
+        message = (
+            "is a configuration, not a study; `endive run` takes it, and a study names it by base = ..., or has it under [base]"
+        )
+        raise ConfigError(source, [Problem("", message)])
     try:
         return model.model_validate(tree)
     except ValidationError as error:

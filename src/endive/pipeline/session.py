@@ -25,7 +25,7 @@ from endive.cache import CACHE_VARIABLE
 from endive.pipeline.class_archive import archive_options, make_in_background
 from endive.pipeline.java import NoJavaError, java_home
 from endive.pipeline.jvm import Jvm, JvmError, is_connected
-from endive.pipeline.quiet import without_pandas_warning
+from endive.pipeline.quiet import silence_py4j, without_pandas_warning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,6 +106,7 @@ class StartingSession:
         self._pool.shutdown()
 
     def _make(self) -> SparkSession:
+        silence_py4j()
         if self._options.remote:
             return _connect(self._options, self._app, self._folder)
         return _start(self._options, self._app, self._folder, self._launch)

@@ -17,8 +17,10 @@ from endive.analysis.tables import LoadAxis, load_axis
 from endive.report import words
 from endive.report.figure import Scale
 from endive.report.style import MOST_SERIES
-from endive.runs.dataset import Manifest
-from endive.runs.parameters import PREFIX, SCENARIO_COLUMN, Value, column_types, varying
+from endive.runs.dataset import Experiment, Manifest
+from endive.runs.layout import label_of
+from endive.runs.parameters import PREFIX, SCENARIO_COLUMN, Value, column_types, flat_parameters, varying
+from endive.runs.stored import StoredExperiment
 
 _DURATION = f"{PREFIX}simulation_duration_ms"
 _FIRST = ("scenario", "storage_provider", "catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined")
@@ -158,3 +160,25 @@ def _drawn(groups: Sequence[Sequence[str]], experiments: pa.Table) -> dict[int, 
         by_peak = sorted(places, key=lambda place: (-peaks[place], place))
         places = sorted(by_peak[round(k * (len(by_peak) - 1) / (MOST_SERIES - 1))] for k in range(MOST_SERIES))
     return {place: colour for colour, place in enumerate(places)}
+
+
+def descriptions(stored: Sequence[StoredExperiment]) -> dict[str, str]:
+    """What tells each of some experiments on disk from the others of its label and version, in words, by name.
+
+    Those that no run tells the parameters of are left out.
+    """
+    groups: dict[tuple[str, str], dict[str, Experiment]] = {}
+    for each in stored:
+        parameters = next((run.provenance["parameters"] for run in each.runs if run.provenance), None)
+        if parameters is not None:
+            label, version = label_of(each.directory), each.code_version or ""
+            described = Experiment(label, "", version, 0.0, flat_parameters(parameters, each.directory))
+            groups.setdefault((label, version), {})[each.name] = described
+    told: dict[str, str] = {}
+    for group in groups.values():
+        manifest = Manifest(group)
+        names = varying_parameters(manifest)
+        for name, described in group.items():
+            own = {column: described.parameters.get(column) for column in names}
+            told[name] = words.label(own, described.parameters) or "the only one"
+    return told

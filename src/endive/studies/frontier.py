@@ -15,9 +15,9 @@ from endive.analysis.over_seeds import estimate_metric
 from endive.analysis.run_metrics import ALL, RATES
 from endive.analysis.thresholds import Condition, parse_condition
 from endive.config import ConfigError, Document, Problem
-from endive.config.errors import nearest
+from endive.config.errors import closest, nearest
 from endive.config.frontier import FrontierSettings, check_frontier
-from endive.config.load import check_document, read_toml
+from endive.config.load import check_document, read_toml, with_override
 from endive.config.resolve import resolve_classes
 from endive.studies.replications import Replications, RunMetrics
 from endive.transaction import OPERATIONS
@@ -55,7 +55,7 @@ def _document(question: Question, values: Mapping[str, Any]) -> Document:
 def read_question(path: Path, given: FrontierSettings, overrides: Mapping[str, Any], *, quick: bool = False) -> Question:
     """The question of a file and a command line. Raises ConfigError with all that is wrong with it."""
     tree = read_toml(path)
-    if "frontier" in tree:
+    if "frontier" in tree or "base" in tree or any(closest(key, ["frontier"]) for key in tree):
         tree, settings, quickly = check_frontier(tree, str(path), quick=quick)
         overrides = {**quickly, **overrides}
     elif quick:
@@ -69,6 +69,7 @@ def read_question(path: Path, given: FrontierSettings, overrides: Mapping[str, A
     assert settings.vary is not None
     assert settings.until is not None
     condition = parse_condition(settings.until, RATES, "--until")
+    with_override(tree, f"{path}: --vary", settings.vary, settings.lowest or 1.0)
     tree, value = _with_rate(tree, settings.vary, overrides)
     question = Question(
         str(path), tree, path.parent, overrides, settings.vary, condition, _search(settings, value, settings.vary, path)

@@ -1,0 +1,74 @@
+"""``endive experiments watch`` and ``list``: what a directory of experiments is, and how far it has come."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from endive.config.sweep import Sweep
+from endive.runs.outcome import run_planned
+from endive.runs.plan import plan_sweep, remaining_work
+from endive.runs.study_records import keep_study
+from tests.cli import invoke
+from tests.pipeline.sweeps import TEXT
+
+STUDY = TEXT.replace('"catalog.num_tables" = [1, 4]', '[scenario."twice as long".set]\ntransaction.runtime.mean = 40')
+
+
+def begun(tmp_path: Path, runs: int) -> Path:
+    """A study of which so many runs are done."""
+    path, root = tmp_path / "study.toml", tmp_path / "out"
+    path.write_text(STUDY.format(last_seed=0, duration_ms=500.0))
+    sweep = Sweep(path)
+    plan = plan_sweep(sweep)
+    keep_study(root, sweep, plan)
+    finish(root, path, runs)
+    return root
+
+
+def finish(root: Path, path: Path, runs: int) -> None:
+    for run in remaining_work(plan_sweep(Sweep(path)), root).todo[:runs]:
+        assert run_planned(run.point.document, run.seed, root, run.point.experiment).state == "done"
+
+
+def test_a_look_tells_how_far_a_study_is(tmp_path: Path) -> None:
+    root = begun(tmp_path, 2)
+    result = invoke("experiments", "watch", str(root), "--once")
+    assert (result.exit_code, result.stdout.startswith("study: 2 of 6 runs after ")) == (0, True)
+    told = json.loads(invoke("experiments", "watch", str(root), "--once", "--json").stdout)
+    assert (told["label"], told["done"], told["total"], told["state"]) == ("study", 2, 6, "running")
+
+
+def test_it_is_watched_until_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = begun(tmp_path, 1)
+    monkeypatch.setattr("endive.cli.watch.wait", lambda _: finish(root, tmp_path / "study.toml", 3))
+    lines = invoke("experiments", "watch", str(root), "--json").stdout.splitlines()
+    assert [json.loads(line)["done"] for line in lines] == [1, 4, 6]
+    assert json.loads(lines[-1])["state"] == "finished"
+    assert invoke("experiments", "watch", str(root)).stdout == "study: 6 of 6 runs, finished\n"
+
+
+def test_a_sweep_that_was_stopped_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = begun(tmp_path, 1)
+    monkeypatch.setattr("endive.runs.progress.is_living", lambda writer: False)
+    result = invoke("experiments", "watch", str(root))
+    assert result.exit_code == 1
+    assert result.stdout == "study: 1 of 6 runs; the sweep was stopped, and the same command goes on with it\n"
+
+
+def test_where_nothing_was_run_there_is_nothing_to_watch(tmp_path: Path) -> None:
+    result = invoke("experiments", "watch", str(tmp_path))
+    assert (result.exit_code, "no sweep was run here" in result.stderr) == (2, True)
+
+
+def test_the_list_says_what_experiments_are(tmp_path: Path) -> None:
+    root = begun(tmp_path, 6)
+    text = invoke("experiments", "list", str(root)).stdout
+    assert "twice as long, w rate = 80/s" in text
+    assert "baseline, w rate = 20/s" in text
+    rows = json.loads(invoke("experiments", "list", str(root), "--json").stdout)
+    assert {row["scenario"] for row in rows} == {"baseline", "twice as long"}
+    told = {row["what"] for row in rows if row["scenario"] == "baseline"}
+    assert told == {f"baseline, w rate = {rate}/s" for rate in (20, 50, 80)}
