@@ -55,10 +55,21 @@ def test_the_best_and_the_worst_of_several_configurations() -> None:
     middle = [{**point, "series": "Azure", "throughput_per_s": 0.9 * point["x"]} for point in CURVE]
     slow = [{**point, "throughput_per_s": min(point["x"], 2.0)} for point in CURVE]
     answer = answer_of(made_up([*fast, *middle, *slow]))
-    assert answer[0] == "S3 Express commits the most: up to 8.0 ± 0.2 commits/s, 4 times as much as S3 (2.00 ± 0.02)."
+    assert answer[0] == (
+        "S3 Express commits the most: up to 8.0 ± 0.2 commits/s, 4 times as much as S3 (2.00 ± 0.02); "
+        "between them Azure (7.2 ± 0.2)."
+    )
     assert answer[1].startswith("With S3 Express, the load is carried up to 8/s")
-    assert answer[2].startswith("With S3, above 2.14/s (2 to 4) less")
-    assert answer[3] == "At 8/s, the median time to commit is about 2.4 s in all configurations."
+    assert answer[2].startswith("With Azure, ")
+    assert answer[3].startswith("With S3, above 2.14/s (2 to 4) less")
+    assert answer[4] == "At 8/s, the median time to commit is about 2.4 s in all configurations."
+
+
+def test_of_many_configurations_it_is_said_how_many_lie_between() -> None:
+    points = [{**point, "series": f"c{n}", "throughput_per_s": n * point["x"]} for n in range(1, 11) for point in CURVE]
+    answer = answer_of(made_up(points))
+    assert "; 8 others lie between." in answer[0]
+    assert answer[1].startswith("In all 10 configurations, ")
 
 
 def test_configurations_that_are_alike_are_not_ranked_by_noise() -> None:

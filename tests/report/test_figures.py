@@ -18,6 +18,7 @@ from endive.report.figures import FIGURES, catalogue, figure_of, figures_of, rep
 from endive.report.study import ALL, Study
 from endive.report.style import PALETTE, PART_COLOURS
 from endive.report.words import TIME_PARTS
+from endive.storage.prices import Prices
 from tests.pipeline.runs import document, run_all
 from tests.report.made_up import Point, made_up
 from tests.report.studies import measured, one_experiment
@@ -87,7 +88,7 @@ def metric_of(figure: Figure, drawn: pd.Series[Any]) -> str:
 def test_numbers_are_those_of_the_table_of_experiments(study: Study) -> None:
     checked = 0
     for figure in figures_of(study):
-        if figure.name in ("latency_distribution", "sustainable_throughput") or figure.name in OVER_TIME:
+        if figure.name in ("latency_distribution", "sustainable_throughput", "cost") or figure.name in OVER_TIME:
             continue
         column = figure.value.column if figure.value is not None else figure.y.column
         for _, drawn in figure.data.iterrows():
@@ -215,6 +216,27 @@ def test_intervals_are_there_where_there_are_seeds(mixed: Study) -> None:
         assert figure.data[ends].notna().to_numpy().any(), figure.name
 
 
+def test_what_requests_cost_is_counted_from_runs(mixed: Study) -> None:
+    """Writes of metadata files on S3, 0.005 USD per 1,000: by hand from the rows of each class, run by run."""
+    data = figure_of(mixed, "cost").data
+    drawn = data[(data["series"] == "S3") & (data["part"] == "writes of metadata files")].iloc[0]
+    rows = mixed.runs[(mixed.runs["experiment"] == drawn["experiment"]) & (mixed.runs["operation_type"] == "all")]
+    rows = rows[rows["workload_class"] != "all"]
+    writes = rows[["metadata_writes", "manifest_list_writes", "manifest_file_writes", "manifest_list_appends"]].sum(axis=1)
+    by_seed = 0.005 * writes.groupby(rows["seed"]).sum() / rows["committed"].groupby(rows["seed"]).sum()
+    assert drawn["y"] == pytest.approx(by_seed.mean())
+    assert drawn["low"] < drawn["y"] < drawn["high"]
+    bar = data[data["experiment"] == drawn["experiment"]]
+    assert bar["y"].sum() == pytest.approx(bar["total"].iloc[0])
+    assert [text for text in bar["text"] if text] == [f"{bar['total'].iloc[0]:#.3g}"]
+
+
+def test_without_a_price_requests_are_drawn(mixed: Study) -> None:
+    figure = figure_of(replace(mixed, prices=Prices("USD")), "cost")
+    assert figure.y.title == "requests for 1,000 commits"
+    assert "--prices FILE" in figure.definition
+
+
 def test_one_seed_has_an_interval_of_its_shares_only_and_a_note(single: Study) -> None:
     """30 of 30 were drawn without an error bar."""
     figure = figure_of(single, "success_by_class")
@@ -230,7 +252,7 @@ def test_a_configuration_has_one_colour_everywhere(study: Study) -> None:
             for label in figure.data[figure.series]:
                 colours.setdefault(label, set()).add(figure.colours[label])
         elif figure.part is not None:
-            assert figure.colours == PART_COLOURS
+            assert figure.name == "cost" or figure.colours == PART_COLOURS
     assert colours
     assert all(len(found) == 1 for found in colours.values())
     assert {next(iter(found)) for found in colours.values()} <= set(PALETTE)

@@ -20,6 +20,7 @@ from endive.report.encodings import DIGITS
 from endive.report.figures import figures_of
 from endive.report.page import drawn, html_of
 from endive.report.study import ALL, Study
+from endive.runs.study_records import PlannedExperiment, StudyRecord
 from tests.report.made_up import kinds, page_with
 from tests.report.test_charts import frame
 
@@ -178,12 +179,25 @@ def test_configuration_and_provenance(mixed: Study) -> None:
     assert page.provenance["seeds"] == "0-2"
     assert page.provenance["engine"] == "reference"
     assert "numpy" in page.provenance["libraries"]
-    assert f"endive report {mixed.path}" in page.commands
+    assert f"endive report {mixed.path}-again" in page.commands
+    assert "for seed in 0 1 2; do endive run $cfg" in page.commands
     assert len(page.runs) == len(mixed.manifest.experiments)
     record = json.loads((mixed.path / page.runs[0]["experiment"] / "0" / "provenance.json").read_text())
     assert page.runs[0]["SHA-256 of results"].split()[0] == record["results_sha256"][:12]
     for text in (*page.answer, *page.provenance.values()):
         assert text in Outline(html_of(page)).text
+
+
+def test_a_study_is_repeated_by_its_own_file(mixed: Study) -> None:
+    """All of its runs, by the file that lies beside its results and the options that it was called with."""
+    planned = {name: PlannedExperiment(values={}) for name in mixed.manifest.experiments}
+    record = StudyRecord(label="mixed", seeds=[0, 1, 2], experiments=planned, arguments=["--quick", "--seeds", "0-2"])
+    told = page_of(replace(mixed, record=record), []).commands.splitlines()
+    root = mixed.path
+    assert told[-2:] == [
+        f"endive sweep {root}/studies/mixed.toml --quick --seeds 0-2 --out {root}-again   # all 18 runs",
+        f"endive report {root}-again",
+    ]
 
 
 def test_a_single_run_tells_how_to_repeat_it(single: Study, experiment_root: Path) -> None:

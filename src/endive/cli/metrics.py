@@ -12,6 +12,7 @@ import typer
 from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.consolidate import RootArgument, pipeline_errors, progress
 from endive.cli.output import Output, output_for
+from endive.cli.prices import PricesOption, cost_as_data, prices_of
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
@@ -19,7 +20,9 @@ from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
 if TYPE_CHECKING:
     from pyarrow import Table
 
+    from endive.analysis.cost import Cost
     from endive.runs.dataset import Manifest
+    from endive.storage.prices import Prices
     from endive.studies.tables import Metrics
 
 _SHOWN = 50
@@ -48,6 +51,7 @@ def metrics(
         str | None, typer.Option(help="Print the result of a query over transactions, runs, experiments and saturation.")
     ] = None,
     limit: Annotated[int, typer.Option(help="With --sql: print at most so many rows.", min=1)] = 1000,
+    prices: PricesOption = None,
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,
@@ -62,7 +66,7 @@ def metrics(
         from endive.studies.tables import check_options
         from endive.studies.windows import MetricsOptions
 
-        options = MetricsOptions(warmup, cooldown, load)
+        options, table = MetricsOptions(warmup, cooldown, load), prices_of(prices)
         manifest = open_dataset(root)
         check_options(manifest, options)
         fresh = new_runs(root, manifest)
@@ -73,27 +77,32 @@ def metrics(
                 with progress(output, "measuring") as report:
                     measured = measure(spark, root, options, report=report)
                 if sql is None:
-                    _report(output, root, measured)
+                    _report(output, root, measured, manifest, table)
             if sql is not None:
                 _query(output, spark, root, manifest, sql, limit)
 
 
-def _report(output: Output, root: Path, measured: Metrics) -> None:
-    totals = [row for row in measured.experiments.to_pylist() if row["workload_class"] == row["operation_type"] == "all"]
+def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, prices: Prices) -> None:
+    every = measured.experiments.to_pylist()
+    totals = [row for row in every if row["workload_class"] == row["operation_type"] == "all"]
+    costs = _costs(every, manifest, prices)
     curves = measured.saturation.to_pylist()
     output.result(
         {
             "directory": str(root / METRICS_FOLDER),
             "runs": len({(row["experiment"], row["seed"]) for row in _keys(measured.runs)}),
-            "experiments": [_plain(row) for row in totals],
+            "experiments": [{**_plain(row), "cost": cost_as_data(costs[row["experiment"]])} for row in totals],
             "saturation": [_plain(row) for row in curves],
             "remark": measured.remark,
         }
     )
     changing = _varying(measured, totals)
     ordered = _in_order(totals, changing)
-    header = ["configuration", *_SUMMARY.values(), "experiment"]
-    output.table("", header, [_summary(row, changing) for row in ordered[:_SHOWN]])
+    priced = any(cost is not None and cost.money is not None for cost in costs.values())
+    money = [f"{prices.currency} per 1,000 commits"] if priced else []
+    header = ["configuration", *_SUMMARY.values(), "requests per 1,000 commits", *money, "experiment"]
+    shown = ordered[:_SHOWN]
+    output.table("", header, [_summary(row, changing, _cost_cells(costs[row["experiment"]], priced)) for row in shown])
     if len(totals) > _SHOWN:
         every = metrics_table(root, METRICS_TABLES["experiments"], "csv")
         output.text(f"... and {len(totals) - _SHOWN} more of {len(totals)} in {every}")
@@ -122,7 +131,31 @@ def _show_curves(output: Output, curves: Sequence[dict[str, Any]]) -> None:
     output.table(f"\nSaturation over {load_title(curves[0]['load_key'])}", ["configuration", *shown.values()], rows)
 
 
-def _summary(row: dict[str, Any], changing: Sequence[str]) -> list[str]:
+def _costs(rows: Sequence[dict[str, Any]], manifest: Manifest, prices: Prices) -> dict[str, Cost | None]:
+    """What a thousand commits of each experiment take, from means over seeds."""
+    from endive.analysis.cost import basis_of, cost_of, rows_by_class
+
+    by_experiment: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_experiment.setdefault(row["experiment"], []).append(row)
+    found = {}
+    for name, own in by_experiment.items():
+        classes = rows_by_class(own)
+        basis = basis_of(manifest.experiments[name].parameters, [row["workload_class"] for row in classes])
+        found[name] = cost_of(classes, basis, prices)
+    return found
+
+
+def _cost_cells(cost: Cost | None, priced: bool) -> list[str]:
+    from endive.report.phrases import money, short
+
+    if cost is None:
+        return ["-"] * (1 + priced)
+    total = cost.total_money
+    return [short(cost.total_requests), *(["-" if total is None else money(total)] if priced else [])]
+
+
+def _summary(row: dict[str, Any], changing: Sequence[str], cost: Sequence[str]) -> list[str]:
     """An experiment in the table on the terminal."""
     from endive.report.windows import percentile_in_words, seconds, success_in_words
 
@@ -132,7 +165,7 @@ def _summary(row: dict[str, Any], changing: Sequence[str]) -> list[str]:
         "window": f"{seconds(row['warmup_ms'])} of {seconds(row['duration_ms'])}",
     }
     own = (cells[name] if name in cells else _cell(row[name]) for name in _SUMMARY)
-    return [_label(row, changing), *own, row["experiment"]]
+    return [_label(row, changing), *own, *cost, row["experiment"]]
 
 
 def _label(row: dict[str, Any], columns: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ import typer
 from endive.cli.app import EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
 from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
+from endive.cli.prices import PricesOption, prices_of
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 from endive.cli.window import OptionalCooldownOption, WarmupOption
 from endive.runs.layout import REPORT
@@ -36,6 +37,7 @@ def report(
     ] = None,
     warmup: WarmupOption = None,
     cooldown: OptionalCooldownOption = None,
+    prices: PricesOption = None,
     code_version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Which results to take, where several versions of the code made some.")
     ] = None,
@@ -64,6 +66,7 @@ def report(
                 warmup_ms=warmup,
                 cooldown_ms=cooldown,
                 code_version=code_version,
+                prices=prices_of(prices),
                 sessions=lambda: spark_session(options),
             )
         with _busy(output, "drawing"):

@@ -12,11 +12,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from endive.cli.app import JsonFlag, app, exit_codes, on_terminal
 from endive.cli.output import Output, output_for
+from endive.cli.prices import PricesOption, cost_as_data, prices_of, show_cost
 from endive.cli.window import CooldownOption, WarmupOption
 
 if TYPE_CHECKING:
     from endive.config import Document
     from endive.runs.execute import FinishedRun
+    from endive.storage.prices import Prices
     from endive.studies.replications import RunMetrics
     from endive.studies.windows import MetricsOptions
 
@@ -32,6 +34,7 @@ def run(
     set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
+    prices: PricesOption = None,
     trace: Annotated[bool, typer.Option("--trace", help="Also write a log of all events.")] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -47,21 +50,30 @@ def run(
         if engine is not None:
             overrides["simulation.engine"] = engine
         document = load_document(config, overrides)
-        options = MetricsOptions(warmup, cooldown)
+        options, table = MetricsOptions(warmup, cooldown), prices_of(prices)
         check_window(document, options)
         root = out or (_DEFAULT_ROOT if document.experiment.label else Path())
         announce_compilation(output, document, trace, among_many=False)
         with _progress(output, document.simulation.duration_ms) as progress:
             finished = run_experiment(document, root=root, seed=seed, trace=trace, progress=progress)
-        tell_run(output, document, finished, options, {})
+        tell_run(output, document, finished, options, {}, table)
 
 
-def tell_run(output: Output, document: Document, finished: FinishedRun, options: MetricsOptions, about: dict[str, Any]) -> None:
-    """Measure a run that is on disk, and say what it amounts to."""
+def tell_run(
+    output: Output,
+    document: Document,
+    finished: FinishedRun,
+    options: MetricsOptions,
+    about: dict[str, Any],
+    prices: Prices | None = None,
+) -> None:
+    """Measure a run that is on disk, and say what it amounts to; at list prices, unless others are given."""
+    from endive.analysis.cost import basis_of_document, cost_of, rows_by_class
     from endive.studies.local import measure_run
 
     measured = measure_run(finished.files.results, finished.provenance["seed"], document, options)
     window, warnings = _window_words(measured)
+    cost = cost_of(rows_by_class(measured.rows), basis_of_document(document), prices or prices_of(None))
     output.result(
         {
             **about,
@@ -70,12 +82,14 @@ def tell_run(output: Output, document: Document, finished: FinishedRun, options:
             "window": window,
             "warnings": warnings,
             "metrics": [_plain(row) for row in measured.rows],
+            "cost": cost_as_data(cost),
             "summary": finished.summary,
             "provenance": finished.provenance,
         }
     )
     output.text(window)
     show_metrics(output, measured, finished.summary["counters"])
+    show_cost(output, cost)
     output.text("")
     for warning in warnings:
         output.text(warning)
@@ -132,9 +146,11 @@ def _progress(output: Output, duration_ms: float) -> Iterator[Any]:
 def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int]) -> None:
     """Tables of what a run amounts to in its window."""
     from endive.analysis.run_metrics import ABORT_REASONS, ALL
+    from endive.report.phrases import natural
     from endive.simulation.columns import IO_COLUMNS, TIME_WORDS
 
     groups = [row for row in measured.rows if ALL not in (row["workload_class"], row["operation_type"])]
+    groups.sort(key=lambda row: (natural(row["workload_class"]), row["operation_type"]))
     several = len({group["workload_class"] for group in groups}) > 1
     named = [(f"{g['workload_class']} {g['operation_type']}" if several else g["operation_type"], g) for g in groups]
     total = measured.of(ALL, ALL)

@@ -24,6 +24,8 @@ _CANNOT = 0.05
 """A class of which fewer commit than this cannot commit."""
 _MEDIAN, _TAIL = "time_to_commit_p50_ms", "time_to_commit_p99_ms"
 _FAR_MORE = 10.0
+_MOST_TOLD = 6
+"""Alternatives that a sentence names; of more it says how many there are."""
 _READS = {"manifest_list_reads_per_txn": "manifest lists", "manifest_file_reads_per_txn": "manifests"}
 _MOST, _MUCH = f"{100 * LEAST_SUCCESS:g} %", f"{100 * LEAST_THROUGHPUT:g} %"
 _PARTS = {**words.TIME_PARTS, "catalog_commit_ms": "commits at the catalog"}
@@ -82,11 +84,14 @@ def _of_loads(study: Study, totals: list[Row]) -> list[str]:
     if len(ordered) == 1:
         sentences = [_peak(peaks[best["series"]], study), _threshold(best, study, "")]
     else:
-        sentences = [_best_and_worst(peaks[best["series"]], peaks[worst["series"]])]
+        sentences = [_best_and_worst([peaks[curve["series"]] for curve in ordered])]
         if len({(curve["bound"], curve["reason"], curve["saturation_load"]) for curve in ordered}) == 1:
             sentences.append(_threshold(best, study, f"in all {len(ordered)} configurations, "))
         else:
-            sentences += [_threshold(curve, study, f"with {curve['series']}, ") for curve in chosen]
+            told = ordered if len(ordered) <= _MOST_TOLD else chosen
+            sentences += [_threshold(curve, study, f"with {curve['series']}, ") for curve in told]
+            if len(told) < len(ordered):
+                sentences.append(f"What the other {len(ordered) - len(told)} configurations carry is in the figures.")
     at = [_nearest(by_series[curve["series"]], curve["saturation_load"]) for curve in chosen]
     return [*sentences, *_latency_over_loads(study, by_series, chosen), *_time(study, at), *_classes(study)]
 
@@ -102,15 +107,28 @@ def _alike(high: Row, low: Row) -> bool:
     return bool(high["throughput_per_s"] < low["throughput_per_s"] * _ALIKE)
 
 
-def _best_and_worst(high: Row, low: Row) -> str:
+def _best_and_worst(ranked: list[Row]) -> str:
+    """Who commits the most and the least, and those between them, in their order."""
+    high, low = ranked[0], ranked[-1]
     most, least = high["throughput_per_s"], low["throughput_per_s"]
     if _alike(high, low):
         return f"All configurations reach about {short(most)} commits/s."
     factor = f"{times(most / least)} as much as" if least > 0.0 else "more than"
     return _sentence(
         f"{high['series']} commits the most: up to {measured(most, high['throughput_per_s_hw'])} commits/s, {factor} "
-        f"{low['series']} ({measured(least, low['throughput_per_s_hw'])})."
+        f"{low['series']} ({measured(least, low['throughput_per_s_hw'])})"
+        + _those_between([(row["series"], measured(row["throughput_per_s"], row["throughput_per_s_hw"])) for row in ranked[1:-1]])
+        + "."
     )
+
+
+def _those_between(others: list[tuple[str, str]]) -> str:
+    """The alternatives that are neither first nor last, by name and value; how many, where they are too many to be read."""
+    if not others:
+        return ""
+    if len(others) > _MOST_TOLD - 2:
+        return f"; {len(others)} others lie between"
+    return f"; between them {listed([f'{name} ({value})' for name, value in others])}"
 
 
 def _threshold(curve: Row, study: Study, who: str) -> str:
@@ -155,7 +173,7 @@ def _spread(rows: list[Row], name: str, labels: list[str]) -> str:
     factor = f", {times(high[name] / low[name])} as much," if low[name] > 0.0 else ""
     return (
         f"the median time to commit is lowest with {fast} ({duration(low[name])}) and highest{factor} with {slow} "
-        f"({duration(high[name])})"
+        f"({duration(high[name])}){_those_between([(label, duration(row[name])) for row, label in ranked[1:-1]])}"
     )
 
 
@@ -168,7 +186,9 @@ def _of_configurations(study: Study, totals: list[Row]) -> list[str]:
         factor = f", {times(most / least)} as much as with" if least > 0.0 else "; least with"
         sentences = [
             f"Throughput is highest with {_point(study, best)}: {measured(most, best['throughput_per_s_hw'])} commits/s"
-            f"{factor} {_point(study, worst)} ({measured(least, worst['throughput_per_s_hw'])})."
+            f"{factor} {_point(study, worst)} ({measured(least, worst['throughput_per_s_hw'])})"
+            + _those_between([(_point(study, r), measured(r["throughput_per_s"], r["throughput_per_s_hw"])) for r in ranked[1:-1]])
+            + "."
         ]
     else:
         sentences = [f"Throughput is about {short(most)} commits/s in all {len(totals)} configurations."]

@@ -19,7 +19,7 @@ from endive.report.page import Page
 from endive.report.phrases import count, number
 from endive.report.records import Record, records_of
 from endive.report.study import Study
-from endive.runs.layout import CONFIG
+from endive.runs.layout import CONFIG, study_file
 from endive.runs.parameters import column_name, varying
 
 _MOST_VALUES = 16
@@ -169,10 +169,19 @@ def commands(study: Study, records: Sequence[Record]) -> str:
         config = study.single_runs[0].config
         lines += [f"endive run {_relative(config)} --seed {run.seed}" for run in study.single_runs]
         return "\n".join([*lines, f"endive report {study.path}"])
-    first = next(iter(study.manifest.experiments))
-    seeds = [seed for part in study.manifest.experiments[first].parts for seed in part.seeds]
-    lines.append(f"endive run {study.path / first / CONFIG} --seed {min(seeds)}   # one of {study.provenance()['runs']:,} runs")
-    return "\n".join([*lines, f"endive consolidate {study.path}", f"endive metrics {study.path}", f"endive report {study.path}"])
+    again = _relative(study.path.with_name(f"{study.path.resolve().name}-again"))
+    number = count(study.provenance()["runs"], "run")
+    if study.record is not None:
+        arguments = "".join(f" {each}" for each in study.record.arguments)
+        file = _relative(study_file(study.path, study.record.label))
+        lines.append(f"endive sweep {file}{arguments} --out {again}   # all {number}")
+    else:
+        seeds = {seed for each in study.manifest.experiments.values() for part in each.parts for seed in part.seeds}
+        run = f"endive run $cfg --seed $seed --out {again}"
+        every = " ".join(map(str, sorted(seeds)))
+        lines.append(f"for cfg in {study.path}/*/{CONFIG}; do for seed in {every}; do {run}; done; done   # {number}")
+        lines.append(f"endive consolidate {again}")
+    return "\n".join([*lines, f"endive report {again}"])
 
 
 def _relative(path: Path) -> Path:

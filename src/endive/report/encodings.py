@@ -196,7 +196,7 @@ def references(panel: Panel) -> list[Any]:
     """Curves to compare with, behind everything else."""
     return [
         alt.Chart(alt.InlineData(values=_points(reference.data)))
-        .mark_line(color=QUIET, strokeDash=[7, 3], strokeWidth=1.6, clip=True)
+        .mark_line(color=panel.colours.get(reference.series or "", QUIET), strokeDash=[7, 3], strokeWidth=1.6, clip=True)
         .encode(x=alt.X(field="x", type="quantitative"), y=alt.Y(field="y", type="quantitative"), order=alt.Order(field="place"))
         for reference in panel.figure.references
     ]

@@ -53,6 +53,8 @@ class Reference:
 
     label: str
     data: pd.DataFrame
+    series: str | None = None
+    """The series that it is a prediction of, whose colour it has; None: of none, and grey."""
 
 
 @dataclass(frozen=True)

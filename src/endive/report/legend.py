@@ -54,7 +54,7 @@ def shape_of(figure: Figure, name: str) -> str:
 def legend_of(figure: Figure, colours: Mapping[str, str]) -> list[Entry]:
     """Every name that the figure itself does not tell, in the order of the study."""
     column = series_column(figure)
-    further = [Entry(reference.label, QUIET, DASHES, series=False) for reference in figure.references]
+    further = [Entry(each.label, colours.get(each.series or "", QUIET), DASHES, series=False) for each in figure.references]
     if figure.hatch is not None:
         present = [hatch for hatch in HATCHES if hatch in set(figure.data[figure.hatch])]
         return [Entry(HATCH_WORDS[hatch], HATCHES[hatch], BOX, series=False) for hatch in present]

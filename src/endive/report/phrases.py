@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from endive.config.durations import UNITS_MS
 
@@ -70,6 +71,11 @@ def duration(ms: float) -> str:
     return f"{short(ms / 60_000.0)} min" if ms < 36_000_000.0 else f"{short(ms / 3_600_000.0)} h"
 
 
+def money(amount: float) -> str:
+    """An amount with three digits, small ones too: ``0.00324``."""
+    return f"{amount:,.2f}" if amount >= 10.0 else f"{amount:#.3g}" if amount >= 1e-4 else f"{amount:.2g}"
+
+
 def times(factor: float) -> str:
     """How many times as much."""
     return f"{factor:.2g} times" if factor < 10.0 else f"{factor:,.0f} times"
@@ -88,6 +94,11 @@ def between(low: float | None, high: float | None) -> str:
 def count(n: int, what: str) -> str:
     """``3 seeds``, ``1 seed``."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """What names are sorted by, so that numbers in them count: ``class2`` before ``class10``."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 
 def listed(names: list[str]) -> str:

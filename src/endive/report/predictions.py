@@ -24,7 +24,7 @@ def predicted_throughput(study: Study) -> tuple[Reference, ...]:
         return ()
     curves = ((series.label, _curve(study, rows[rows["series"] == series.label])) for series in study.drawn)
     only = len(study.drawn) == 1
-    return tuple(Reference("theory" if only else f"{label}, theory", curve) for label, curve in curves if len(curve) > 1)
+    return tuple(Reference("theory" if only else f"{label}, theory", curve, label) for label, curve in curves if len(curve) > 1)
 
 
 def _curve(study: Study, rows: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,7 @@ metrics alone: the rows of transactions are for the pipeline.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,14 @@ from endive.pipeline.consolidate import Sessions
 from endive.pipeline.refresh import fresh_tables
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
 from endive.report.errors import ReportError
+from endive.report.phrases import natural
 from endive.report.places import Place, PlaceKind, RunPlace, find_place
 from endive.report.style import colours
 from endive.runs.dataset import Manifest, PipelineError
 from endive.runs.layout import FIGURES_FOLDER, METRICS_TABLES
 from endive.runs.parameters import Value
 from endive.runs.study_records import StudyRecord, study_of
+from endive.storage.prices import Prices, list_prices
 from endive.studies.local import LocalRun, measure_here
 from endive.studies.windows import MetricsOptions
 
@@ -58,6 +60,10 @@ class Study:
     """What the study is about, where its file says so: the headline, the first figure, and the order of the report."""
     scenarios: tuple[str, ...] = ()
     """The named alternatives of the study, the baseline first."""
+    prices: Prices = field(default_factory=list_prices)
+    """What requests cost."""
+    record: StudyRecord | None = None
+    """What the directory knows of the study: its file and how it was called; None where it was no sweep."""
 
     @property
     def varying(self) -> tuple[str, ...]:
@@ -83,7 +89,7 @@ class Study:
     @property
     def classes(self) -> tuple[str, ...]:
         """The workload classes."""
-        return tuple(sorted(set(self.experiments["workload_class"]) - {ALL}))
+        return tuple(sorted(set(self.experiments["workload_class"]) - {ALL}, key=natural))
 
     @property
     def operations(self) -> tuple[str, ...]:
@@ -136,6 +142,7 @@ def load_study(
     cooldown_ms: float | None = None,
     code_version: str | None = None,
     sessions: Sessions | None = None,
+    prices: Prices | None = None,
 ) -> Study:
     """The study at a path; what is not measured yet is measured, by Spark if it is a directory of experiments.
 
@@ -173,6 +180,8 @@ def load_study(
         single_runs=place.runs,
         question=_question(record, frames["experiments"]),
         scenarios=scenarios,
+        prices=prices or list_prices(),
+        record=record if place.kind == "sweep" else None,
     )
 
 

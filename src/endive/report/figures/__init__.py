@@ -14,6 +14,7 @@ from endive.report.figures.breakdowns import (
     success_by_class,
     success_by_operation,
 )
+from endive.report.figures.cost import cost
 from endive.report.figures.curves import latency_throughput, overhead_load, retries_load, success_load, throughput_load
 from endive.report.figures.heatmaps import heatmap_latency, heatmap_throughput
 from endive.report.figures.missing import NotInStudyError
@@ -46,6 +47,7 @@ FIGURES: dict[str, Builder] = {
     "latency_time": latency_time,
     "retries_time": retries_time,
     "sustainable_throughput": sustainable_throughput,
+    "cost": cost,
     "time_parts": time_parts,
     "retries": retries_load,
     "overhead": overhead_load,

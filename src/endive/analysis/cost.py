@@ -1,0 +1,143 @@
+"""Requests of commits, what they cost, and files that are left behind; all per thousand commits.
+
+Counted from the rows of metrics by class, over the whole cohort: what aborted and unfinished transactions asked for is paid too.
+docs/explanation/cost.md has the definitions with an example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from endive.analysis.run_metrics import ALL
+from endive.config import Document
+from endive.config.resolve import resolve_classes
+from endive.storage.prices import Prices
+
+Kind = Literal["store_reads", "store_writes", "store_deletes", "catalog_reads", "catalog_commits"]
+KINDS: dict[Kind, str] = {
+    "store_reads": "reads of metadata files",
+    "store_writes": "writes of metadata files",
+    "store_deletes": "deletes of metadata files",
+    "catalog_reads": "reads of the catalog",
+    "catalog_commits": "commits at the catalog",
+}
+"""Kinds of requests, in words."""
+_READS = ("metadata_reads", "manifest_list_reads", "manifest_file_reads")
+_WRITES = ("metadata_writes", "manifest_list_writes", "manifest_file_writes", "manifest_list_appends")
+_LOADS = {"endive": (1, 1, 0), "iceberg": (2, 1, 1), "pyiceberg": (2, 2, 0)}
+"""Reads of the catalog for each transaction that entered, for each retry, and for each commit, by commit path."""
+_LOADS_OF_A_CHECKING_SERVICE = (1, 1, 0)
+"""PyIceberg asks a service, which checks the commit itself, once less for each attempt."""
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What the requests of a configuration go to: stores by name, a service or not, and the commit path of each class."""
+
+    store: str
+    catalog: str | None
+    """The store that the catalog lies in; None where it is a service, or an ideal one."""
+    service: bool
+    metadata_inlined: bool
+    paths: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a thousand commits take. ``money`` by kind is None where something has no price."""
+
+    requests: Mapping[Kind, float]
+    money: Mapping[Kind, float] | None
+    orphaned_files: float
+    currency: str
+
+    @property
+    def total_requests(self) -> float:
+        """All requests."""
+        return sum(self.requests.values())
+
+    @property
+    def total_money(self) -> float | None:
+        """All money; None where something has no price."""
+        return None if self.money is None else sum(self.money.values())
+
+
+def basis_of(parameters: Mapping[str, Any], classes: Sequence[str]) -> Basis:
+    """Return what the requests go to, from the flat parameters of an experiment (``param_storage_provider`` and so on)."""
+    kind = parameters.get("param_catalog_type") or "cas"
+    usual = str(parameters.get("param_transaction_commit_path") or "endive")
+    own = {name: parameters.get(f"param_workload_{name.replace('-', '_')}_commit_path") for name in classes}
+    return Basis(
+        str(parameters.get("param_storage_provider", "")),
+        str(parameters.get("param_catalog_provider", "")) if kind in ("cas", "append") else None,
+        kind == "service",
+        bool(parameters.get("param_catalog_table_metadata_inlined", True)),
+        {name: str(path or usual) for name, path in own.items()},
+    )
+
+
+def basis_of_document(document: Document) -> Basis:
+    """Return what the requests of a configuration go to."""
+    kind = document.catalog.type or "cas"
+    store = document.storage.provider or ""
+    return Basis(
+        store,
+        (document.catalog.provider or store) if kind in ("cas", "append") else None,
+        kind == "service",
+        document.catalog.table_metadata_inlined,
+        {each.name: each.settings.commit_path for each in resolve_classes(document)},
+    )
+
+
+def rows_by_class(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows of metrics that cost is counted from: those of each class over all its operations."""
+    return [row for row in rows if row["workload_class"] != ALL and row["operation_type"] == ALL]
+
+
+def requests_of(rows: Sequence[Mapping[str, Any]], basis: Basis) -> dict[Kind, float]:
+    """Count the requests of the cohort; ``rows`` are those of its classes, each over all its operations."""
+    found: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
+    for row in rows:
+        path = basis.paths.get(row["workload_class"], "endive")
+        loads = _LOADS[path]
+        if path == "pyiceberg" and basis.service and basis.metadata_inlined:
+            loads = _LOADS_OF_A_CHECKING_SERVICE
+        entered, retries = row["transactions"], row["n_retries"]
+        found["store_reads"] += sum(row[name] for name in _READS)
+        found["store_writes"] += sum(row[name] for name in _WRITES)
+        found["store_deletes"] += row["file_deletes"]
+        found["catalog_reads"] += loads[0] * entered + loads[1] * retries + loads[2] * row["committed"]
+        found["catalog_commits"] += entered + retries
+    return found
+
+
+def cost_of(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices) -> Cost | None:
+    """Return what a thousand commits take; None where nothing has committed."""
+    committed = sum(row["committed"] for row in rows)
+    if not committed:
+        return None
+    per_thousand = 1000.0 / committed
+    requests: dict[Kind, float] = {kind: number * per_thousand for kind, number in requests_of(rows, basis).items()}
+    each = _unit_prices(basis, prices)
+    money = None if each is None else {kind: requests[kind] * each[kind] / 1000.0 for kind in KINDS}
+    return Cost(requests, money, sum(row["orphaned_files"] for row in rows) * per_thousand, prices.currency)
+
+
+def _unit_prices(basis: Basis, prices: Prices) -> dict[Kind, float] | None:
+    """The price of 1,000 requests of each kind; None where one has no price."""
+    store = prices.of(basis.store)
+    catalog = None if basis.catalog is None else prices.of(basis.catalog)
+    reads = commits = prices.service_request if basis.service else None
+    if catalog is not None:
+        reads, commits = catalog.get, catalog.put
+    if store is None or reads is None or commits is None:
+        return None
+    return {
+        "store_reads": store.get,
+        "store_writes": store.put,
+        "store_deletes": store.delete,
+        "catalog_reads": reads,
+        "catalog_commits": commits,
+    }

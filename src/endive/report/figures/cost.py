@@ -1,0 +1,84 @@
+"""What a thousand commits cost: in money where all requests have a price, otherwise in requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from endive.analysis.cost import KINDS, Cost, basis_of, cost_of, rows_by_class
+from endive.analysis.estimates import mean_estimate
+from endive.report.figure import Axis, Figure
+from endive.report.figures.common import has_axis, in_order, of_configurations, place_label, study_axis, tidy
+from endive.report.figures.missing import NotInStudyError
+from endive.report.phrases import money, short
+from endive.report.study import Study
+from endive.report.style import PALETTE
+
+
+def cost(study: Study) -> Figure:
+    """Requests of a thousand commits by kind, priced if all of them can be."""
+    if study.runs.empty:
+        raise NotInStudyError("there are no runs to count requests of")
+    by_experiment = _costs(study)
+    rows = study.totals()
+    rows = rows[rows["experiment"].isin(list(by_experiment))]
+    if rows.empty:
+        raise NotInStudyError("nothing was committed")
+    shown = set(rows["experiment"])
+    priced = all(each.money is not None for name in shown for each in by_experiment[name])
+    currency = study.prices.currency
+    along = has_axis(study)
+    where = [place_label(study, x, named=False) for x in rows["x"]] if along else rows["series"]
+    data = _parts(rows.assign(where=where), by_experiment, priced)
+    what = f"cost of 1,000 commits ({currency})" if priced else "requests for 1,000 commits"
+    return of_configurations(
+        study,
+        rows,
+        tidy(data, ["where", "part", "y", "low", "high", "total", "text"]),
+        name="cost",
+        title="What requests cost" if priced else "Requests of commits",
+        definition=f"Requests to the store and the catalog for a thousand commits{', at list price' if priced else ''}; what did "
+        "not commit is paid too. The lines on the boxes are 95 % intervals of the part over seeds."
+        + ("" if priced else " Something here has no price; --prices FILE gives it one."),
+        kind="stacked",
+        x=Axis("where", study_axis(study).title if along else "configuration", "category"),
+        y=Axis("y", what),
+        series=None,
+        series_title="",
+        facet="series" if along else None,
+        part="part",
+        text="text",
+        colours={word: PALETTE[place] for place, word in enumerate(KINDS.values())},
+    )
+
+
+def _costs(study: Study) -> dict[str, list[Cost]]:
+    """What a thousand commits take in each run, by experiment; experiments in which a run has no commit are left out."""
+    found: dict[str, list[Cost]] = {}
+    for key, own in study.runs.groupby(["experiment", "seed"], sort=False):
+        name = str(key[0])
+        records: list[dict[str, Any]] = [{str(column): value for column, value in row.items()} for row in own.to_dict("records")]
+        classes = rows_by_class(records)
+        basis = basis_of(study.manifest.experiments[name].parameters, [row["workload_class"] for row in classes])
+        cost = cost_of(classes, basis, study.prices)
+        if cost is not None:
+            found.setdefault(name, []).append(cost)
+    return found
+
+
+def _parts(rows: pd.DataFrame, by_experiment: dict[str, list[Cost]], priced: bool) -> pd.DataFrame:
+    """A row for each kind of request that there is; the last one of a bar says what all of them come to."""
+    values = {
+        name: [each.money if priced and each.money is not None else each.requests for each in costs]
+        for name, costs in by_experiment.items()
+    }
+    used = [kind for kind in KINDS if any(each[kind] > 0.0 for name in rows["experiment"] for each in values[name])]
+    found = []
+    for kind in used:
+        estimates = [mean_estimate([each[kind] for each in values[name]]) for name in rows["experiment"]]
+        totals = [sum(mean_estimate([each[k] for each in values[name]]).mean for k in KINDS) for name in rows["experiment"]]
+        text = [(money(total) if priced else short(total)) if kind == used[-1] else "" for total in totals]
+        ends = {"y": [e.mean for e in estimates], "low": [max(0.0, e.low) for e in estimates], "high": [e.high for e in estimates]}
+        found.append(rows.assign(part=KINDS[kind], total=totals, text=text, **ends))
+    return in_order(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))

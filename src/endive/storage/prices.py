@@ -1,0 +1,126 @@
+"""What requests to stores and catalog services cost: a TOML file in the package, or one of the user's own.
+
+    currency = "USD"
+    [stores.NAME]                      # of a provider: s3, s3x, gcp, or the name of a profile of one's own
+    get_per_1000 = 0.0004              # and put, list, delete
+    region = "..."  source = "..."  date = "2025-06"
+    [service]                          # a catalog of type "service"
+    request_per_1000 = 0.001
+    source = "..."  date = "2025-06"
+
+A file of the user's own replaces what it names. What has no price is not guessed: its requests are counted, and no money is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from endive.reading import UnreadableError, parse_toml, read_toml
+
+_REQUESTS = ("get", "put", "list", "delete")
+_ABOUT = ("region", "source", "date")
+_MOST = 1e6
+"""Per 1,000 requests; beyond, it is a mistake."""
+
+
+class PriceError(ValueError):
+    """A price file that does not say what it should; the message names the file and the key."""
+
+
+@dataclass(frozen=True)
+class StorePrices:
+    """Prices of 1,000 requests to a store, and where they were read."""
+
+    get: float
+    put: float
+    list: float
+    delete: float
+    region: str = ""
+    source: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """A table of prices. ``service_request`` is that of 1,000 requests to a catalog service; None where it has none."""
+
+    currency: str
+    stores: Mapping[str, StorePrices] = field(default_factory=dict)
+    service_request: float | None = None
+    service_source: str = ""
+
+    def of(self, provider: str) -> StorePrices | None:
+        """Return the prices of a provider; a profile of one's own is found by its name, with or without the digest behind it."""
+        return self.stores.get(provider) or self.stores.get(provider.rpartition("-")[0])
+
+
+@cache
+def list_prices() -> Prices:
+    """Return the list prices that come with the package."""
+    text = resources.files("endive.storage").joinpath("price_data", "list_prices.toml").read_text()
+    return _parsed(parse_toml(text), "list_prices.toml", Prices("USD"))
+
+
+def load_prices(path: Path | None) -> Prices:
+    """Return the list prices with those of a file in their place. Raises PriceError that names the file and the key."""
+    if path is None:
+        return list_prices()
+    try:
+        tree = read_toml(path)
+    except UnreadableError as error:
+        raise PriceError(f"{path}: cannot be read as a table of prices: {error}") from None
+    return _parsed(tree, str(path), list_prices())
+
+
+def _parsed(tree: Mapping[str, Any], where: str, base: Prices) -> Prices:
+    _only(tree, ("currency", "stores", "service"), where)
+    currency = tree.get("currency", base.currency)
+    if not isinstance(currency, str) or not 1 <= len(currency) <= 10:
+        raise PriceError(f"{where}: currency is {currency!r}, but must be a short text such as USD")
+    if currency != base.currency and base.stores:
+        base = Prices(currency)  # prices in another currency do not stand beside these
+    stores = _table(tree, "stores", where)
+    service = _table(tree, "service", where)
+    _only(service, ("request_per_1000", *_ABOUT), f"{where}: service")
+    asked = "request_per_1000" in service
+    return Prices(
+        currency,
+        {**base.stores, **{name: _store(_table(stores, name, f"{where}: stores"), f"{where}: stores.{name}") for name in stores}},
+        _price(service, "request_per_1000", f"{where}: service") if asked else base.service_request,
+        str(service.get("source", "")) if asked else base.service_source,
+    )
+
+
+def _store(table: Mapping[str, Any], where: str) -> StorePrices:
+    _only(table, (*(f"{name}_per_1000" for name in _REQUESTS), *_ABOUT), where)
+    get, put, list_, delete = (_price(table, f"{name}_per_1000", where) for name in _REQUESTS)
+    region, source, date = (str(table.get(name, "")) for name in _ABOUT)
+    return StorePrices(get, put, list_, delete, region, source, date)
+
+
+def _table(tree: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
+    found = tree.get(key, {})
+    if not isinstance(found, Mapping):
+        raise PriceError(f"{where}: {key} is {found!r}, but must be a table")
+    return found
+
+
+def _only(table: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in allowed:
+            raise PriceError(f"{where}: {key}: no such key; allowed are {', '.join(allowed)}")
+
+
+def _price(table: Mapping[str, Any], key: str, where: str) -> float:
+    if key not in table:
+        raise PriceError(f"{where}: {key}: missing; it may be 0")
+    value = table[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0.0 <= value <= _MOST:
+        raise PriceError(f"{where}: {key} is {value!r}, but must be a number from 0 to {_MOST:,.0f}")
+    return float(value)

@@ -1,0 +1,59 @@
+"""Tables of prices of the user's own: what they replace, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from endive.storage.prices import PriceError, list_prices, load_prices
+
+STORE = "get_per_1000 = 1\nput_per_1000 = 2\nlist_per_1000 = 3\ndelete_per_1000 = 4\n"
+
+
+def test_a_file_replaces_what_it_names(tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text(f"[stores.s3]\n{STORE}[stores.mine]\n{STORE}[service]\nrequest_per_1000 = 0.001\n")
+    prices = load_prices(file)
+    mine = prices.of("mine-0a1b2c")
+    assert mine is not None
+    assert (mine.get, mine.put, mine.list, mine.delete) == (1.0, 2.0, 3.0, 4.0)
+    assert prices.of("s3") == mine
+    assert prices.of("s3x") == list_prices().of("s3x")
+    assert prices.service_request == 0.001
+
+
+def test_another_currency_stands_alone(tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text(f'currency = "EUR"\n[stores.s3]\n{STORE}')
+    prices = load_prices(file)
+    assert prices.currency == "EUR"
+    assert prices.of("s3x") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[stores.s3]\nget_per_1000 = 1\n", "stores.s3: put_per_1000: missing"),
+        (f"[stores.s3]\n{STORE}post_per_1000 = 1\n", "stores.s3: post_per_1000: no such key"),
+        (f"[stores.s3]\n{STORE.replace('= 1', '= -1')}", "get_per_1000 is -1, but must be a number from 0"),
+        (f"[stores.s3]\n{STORE.replace('= 1', '= nan')}", "get_per_1000 is nan"),
+        ("stores = 3\n", "stores is 3, but must be a table"),
+        ("[shops]\n", "shops: no such key; allowed are currency, stores, service"),
+        ("currency = 3\n", "currency is 3"),
+        ("[service]\nrequest_per_1000 = true\n", "request_per_1000 is True"),
+        ("[stores", "cannot be read as a table of prices"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text(text)
+    with pytest.raises(PriceError) as caught:
+        load_prices(file)
+    assert str(file) in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PriceError, match="there is no such file"):
+        load_prices(tmp_path / "none.toml")
