@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -79,6 +80,10 @@ def _parts(rows: pd.DataFrame, by_experiment: dict[str, list[Cost]], priced: boo
         estimates = [mean_estimate([each[kind] for each in values[name]]) for name in rows["experiment"]]
         totals = [sum(mean_estimate([each[k] for each in values[name]]).mean for k in KINDS) for name in rows["experiment"]]
         text = [(money(total) if priced else short(total)) if kind == used[-1] else "" for total in totals]
-        ends = {"y": [e.mean for e in estimates], "low": [max(0.0, e.low) for e in estimates], "high": [e.high for e in estimates]}
+        ends = {
+            "y": [each.mean for each in estimates],
+            "low": [max(0.0, each.low) if math.isfinite(each.low) else math.nan for each in estimates],
+            "high": [each.high if math.isfinite(each.high) else math.nan for each in estimates],
+        }
         found.append(rows.assign(part=KINDS[kind], total=totals, text=text, **ends))
     return in_order(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))
