@@ -133,7 +133,7 @@ def iceberg_settings(draw: st.DrawFn) -> Tree:
 
 @st.composite
 def backoffs(draw: st.DrawFn, clients: bool) -> Tree:
-    """Waits of all kinds, or only the usual one."""
+    """Waits of all kinds, but for those that only a service can ask for, or only the usual one."""
     if not clients:
         return {"enabled": True, "base_ms": 5.0, "jitter": draw(st.sampled_from([0.0, 0.5]))}
     kind = draw(st.sampled_from(["exponential", "exponential", "slots", "aimd"]))
@@ -392,6 +392,8 @@ def service_documents(draw: st.DrawFn, everything: bool = False) -> Tree:
     for key in ("manifest_list_mode", "manifest_list_seal_threshold"):
         transaction.pop(key, None)
     for section in (transaction, *document.get("workload", {}).values()):
+        if "kind" in section.get("retry_backoff", {}) and draw(st.integers(0, 2)) == 0:
+            section["retry_backoff"] = {"enabled": True, "kind": "retry_after", "jitter": draw(st.sampled_from([0.0, 0.5]))}
         if "coalesce" in catalog:
             section.pop("tables_per_txn", None)
         elif "num_groups" not in catalog and "tables_per_txn" in section:

@@ -12,6 +12,7 @@ from endive.arithmetic.backoff import (
     EQUAL,
     EXPONENTIAL,
     FULL,
+    RETRY_AFTER,
     SLOTS,
     aimd_ms,
     backoff_ms,
@@ -20,6 +21,7 @@ from endive.arithmetic.backoff import (
     full_jitter_ms,
     grown_ms,
     next_wait_ms,
+    retry_after_ms,
     slot_ms,
     state_after_commit_ms,
     state_after_loss_ms,
@@ -32,8 +34,9 @@ retries = st.integers(1, 2_000)
 
 def test_codes_are_in_the_order_of_the_names() -> None:
     codes = {"exponential": EXPONENTIAL, "full": FULL, "equal": EQUAL, "decorrelated": DECORRELATED, "slots": SLOTS, "aimd": AIMD}
+    codes["retry_after"] = RETRY_AFTER
     assert tuple(codes) == BACKOFF_KINDS
-    assert [codes[name] for name in BACKOFF_KINDS] == list(range(6))
+    assert [codes[name] for name in BACKOFF_KINDS] == list(range(7))
 
 
 @given(retries, uniforms)
@@ -84,3 +87,9 @@ def test_the_dispatcher_calls_each(kind: int, retry: int, u: float) -> None:
 def test_only_decorrelated_and_aimd_remember_waits() -> None:
     after = [state_after_loss_ms(kind, 10.0, 77.0, 2.0, 500.0) for kind in range(6)]
     assert after == [10.0, 10.0, 10.0, pytest.approx(77.0), 10.0, 20.0]
+
+
+def test_a_client_waits_at_least_what_the_service_says() -> None:
+    assert retry_after_ms(200.0, 0.5, 0.0) == 200.0
+    assert retry_after_ms(200.0, 0.5, 0.5) == 250.0
+    assert next_wait_ms(RETRY_AFTER, 9, 200.0, 2.0, 10.0, 0.0, False, 1.0, 0.7) == 200.0  # nothing grows, nothing is cut

@@ -56,6 +56,14 @@ class TestBackoff:
         assert len(set(once["t_backoff"])) > 1
 
     @both_engines
+    def test_a_service_says_how_long_to_wait(self, engine: Engine) -> None:
+        tree = run_of(backoff(kind="retry_after", jitter=0.0), path="iceberg", type="service", retry_after_ms=70.0)
+        rows = frame_of(engine, tree)
+        lost = rows[(rows["n_retries"] > 0) & (rows["status"] != "in_flight")]
+        assert lost["n_retries"].max() > 2
+        assert (lost["t_backoff"] == 70.0 * lost["n_retries"]).all()
+
+    @both_engines
     def test_aimd_is_kept_from_one_transaction_to_the_next(self, engine: Engine) -> None:
         rows = frame_of(engine, run_of(backoff(kind="aimd", base_ms=10, jitter=0.5, max_ms=10_000)))
         once = rows[(rows["n_retries"] == 1) & (rows["status"] == "committed")]
@@ -132,6 +140,9 @@ class TestClientTime:
     [
         ('kind = "slots"\nbase_ms = 5', 'has no effect with kind = "slots"'),
         ('kind = "aimd"\njitter = "full"', "aimd takes a number for jitter, such as 0.1"),
+        ('kind = "retry_after"\nbase_ms = 5', 'has no effect with kind = "retry_after"'),
+        ('kind = "retry_after"\njitter = "full"', "retry_after takes a number for jitter, such as 0.1"),
+        ('kind = "retry_after"', 'needs a service that says how long to wait: catalog.type = "service"'),
         ('kind = "slot"', "did you mean 'slots'?"),
         ('jitter = "ful"', "did you mean 'full'?"),
         ("jitter = 1.5", "less than or equal to 1"),

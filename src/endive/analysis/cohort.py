@@ -52,9 +52,13 @@ class Transactions:
         """Whether each entered in the window, both ends included."""
         return np.asarray((self.entry_ms >= window.start_ms) & (self.entry_ms <= window.end_ms) & self.entered)
 
+    def committed_in(self, window: Window) -> Flags:
+        """Whether each committed in the window, both ends included."""
+        return np.asarray(self.committed & (self.end_ms >= window.start_ms) & (self.end_ms <= window.end_ms))
+
     def commits_in(self, window: Window) -> int:
         """Commits whose moment lies in the window."""
-        return int(np.sum(self.committed & (self.end_ms >= window.start_ms) & (self.end_ms <= window.end_ms)))
+        return int(np.sum(self.committed_in(window)))
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """Fairness among writers: how evenly commits are shared, who never commits, and how long anybody waits for one.
 
-All functions take arrays of one class, a value for each transaction, in any order.
+Functions take arrays of one class, a value for each transaction, in any order. ``fairness_metrics`` puts classes together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,10 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
+
+
+FAIRNESS = ("jain_index", "writers_without_commit", "longest_losing_streak", "most_attempts")
+"""Metrics of a run."""
 
 
 @dataclass(frozen=True)
@@ -76,4 +81,51 @@ def measure_fairness(writers: Ints, ended_ms: Floats, committed: Bools, retries:
         share_without_commit=float((commits == 0).mean()),
         longest_losing_streak=longest_losing_streak(writers, ended_ms, committed),
         most_attempts=int(retries.max(initial=-1)) + 1,
+    )
+
+
+@dataclass(frozen=True)
+class WritersRows:
+    """The cohort of one class and operation: whose each transaction is, and what became of it.
+
+    ``total`` is how many writers of the class submitted such an operation at any time of the run, by their highest number; 0 where
+    all is nobody's (-1).
+    """
+
+    workload_class: str
+    total: int = 0
+    writers: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    ended_ms: Floats = field(default_factory=lambda: np.zeros(0))
+    committed: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    retries: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def fairness_metrics(parts: Sequence[WritersRows]) -> Mapping[str, float | None]:
+    """Measure fairness over the cohorts of some classes and operations.
+
+    Classes have writers of their own; Jain's index is of one class, since classes do not share their commits evenly by intent. What
+    has no writers has no such numbers, but for the most attempts.
+    """
+    most = max((int(part.retries.max(initial=-1)) for part in parts), default=-1) + 1
+    found: dict[str, float | None] = dict.fromkeys(FAIRNESS)
+    found["most_attempts"] = float(most) if most else None
+    owned = [part for part in parts if part.total]
+    names = sorted({part.workload_class for part in owned})
+    each = [_of_class([part for part in owned if part.workload_class == name]) for name in names]
+    if each:
+        writers = sum(one.writers for one in each)
+        found["jain_index"] = each[0].jain_index if len(each) == 1 else None
+        found["writers_without_commit"] = sum(one.share_without_commit * one.writers for one in each) / writers
+        found["longest_losing_streak"] = float(max(one.longest_losing_streak for one in each))
+    return found
+
+
+def _of_class(parts: Sequence[WritersRows]) -> Fairness:
+    """Put the operations of a class together."""
+    return measure_fairness(
+        np.concatenate([part.writers for part in parts]),
+        np.concatenate([part.ended_ms for part in parts]),
+        np.concatenate([part.committed for part in parts]),
+        np.concatenate([part.retries for part in parts]),
+        max(part.total for part in parts),
     )

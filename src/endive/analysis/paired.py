@@ -125,8 +125,9 @@ def seeds_to_tell(found: Difference) -> int | None:
 
 
 _MORE_IS_BETTER = {
-    **dict.fromkeys(("throughput_per_s", "throughput_ratio", "success_rate", "success_low", "success_high"), True),
-    **dict.fromkeys(("offered_per_s", "retries_per_txn", "overhead"), None),
+    **dict.fromkeys(("throughput_per_s", "throughput_ratio", "handovers_per_s", "jain_index"), True),
+    **dict.fromkeys(("success_rate", "success_low", "success_high"), True),
+    **dict.fromkeys(("offered_per_s", "retries_per_txn", "overhead", "most_attempts", "handovers_per_commit"), None),
 }
 """Fewer retries may mean that somebody gives up sooner, and overhead is of those that got through: neither is good in itself."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from endive.analysis.cohort import Flags, Floats, Outcome, Transactions, committing, entries
+from endive.analysis.fairness import FAIRNESS, WritersRows, fairness_metrics
+from endive.analysis.handovers import BATCH_COLUMNS, HANDOVERS, OLDEST, HandOvers, count_handovers, handover_metrics
 from endive.analysis.over_seeds import at_least, at_most
 from endive.analysis.percentiles import PERCENTS, plain_percentiles, quantiles, times_to_commit
 from endive.analysis.saturation import BACKLOG_PARTS
@@ -28,7 +30,7 @@ LATENCIES = ("commit_latency", "total_latency")
 """Of the committed transactions of the cohort."""
 TIME_TO_COMMIT = "time_to_commit"
 """Of the whole cohort."""
-PERCENTILES = tuple(f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES) for percent in PERCENTS)
+PERCENTILES = tuple(f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, OLDEST) for percent in PERCENTS)
 
 COUNTS = (
     "transactions",
@@ -50,6 +52,8 @@ RATES = (
     "mean_committing",
     "retries_per_txn",
     "overhead",
+    *FAIRNESS,
+    *HANDOVERS,
     *PERCENTILES,
     *(f"{name}_mean_ms" for name in LATENCIES),
     *(f"mean_{name}" for name in TIME_COLUMNS),
@@ -58,6 +62,8 @@ RATES = (
 BOUNDS = tuple(bound(name) for name in PERCENTILES for bound in (at_least, at_most))
 """Ends of percentiles; infinity stands for never."""
 METRICS = (*COUNTS, *SUM_COLUMNS, *RATES)
+WHOSE_COLUMNS = ("client", *BATCH_COLUMNS)
+"""Columns that are looked at together, not summed: whose a transaction is, and what it commits."""
 
 SLOWER = (*(k / 20 for k in range(20, 2, -1)), *(k / 10**tail for tail in (2, 3, 4) for k in range(10, 1, -1)), 1e-4)
 """The shares of transactions for which a distribution tells how slow they are at least: dense where the tail is."""
@@ -89,17 +95,23 @@ class Leaf:
     entered: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BACKLOG_PARTS, np.int64))
     inside: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     done: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    in_window: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    ended_ms: Floats = field(default_factory=lambda: np.zeros(0))
+    whose: WritersRows = field(default_factory=lambda: WritersRows(""))
+    handovers: HandOvers = field(default_factory=HandOvers)
 
     def look_through(self, window: Window) -> None:
         """Count the cohort, keep its times, and let go of the rows."""
         rows = self.rows
         self.inside = rows.cohort(window)
         self.done = self.inside & rows.committed
+        self.in_window = rows.committed_in(window)
+        self.ended_ms = rows.end_ms[self.inside]
         self.counts = {
             "transactions": int(self.inside.sum()),
             "committed": int(self.done.sum()),
             "aborted": int((self.inside & rows.aborted).sum()),
-            "commits_in_window": rows.commits_in(window),
+            "commits_in_window": int(self.in_window.sum()),
             "working": int((~rows.entered).sum()),
             **{f"aborted_{reason}": int((self.inside & flags).sum()) for reason, flags in self.reasons.items()},
         }
@@ -112,6 +124,20 @@ class Leaf:
         commit, total = (self.latencies[name] for name in LATENCIES)
         self.sums["overhead"] = float(np.divide(commit, total, out=np.zeros_like(commit), where=total > 0.0).sum())
         self.rows, self.reasons = rows.take(np.zeros(0, np.int64)), {}
+
+    def see_whose(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take ``n_retries`` and ``WHOSE_COLUMNS`` of the file: who submitted what, and what was handed over."""
+        own = {name: values[self.index] for name, values in columns.items()}
+        self.whose = WritersRows(
+            self.workload_class,
+            int(own["client"].max(initial=-1)) + 1,
+            own["client"][self.inside],
+            self.ended_ms,
+            self.done[self.inside],
+            own["n_retries"][self.inside],
+        )
+        batches = [own[name] for name in BATCH_COLUMNS]
+        self.handovers = count_handovers(batches, self.in_window, self.done, self.latencies["total_latency"])
 
     def add(self, name: str, values: npt.NDArray[Any]) -> None:
         """Sum a column: times over what was committed, counts over all of the cohort."""
@@ -175,6 +201,9 @@ def group_metrics(leaves: Sequence[Leaf], window: Window) -> dict[str, Any]:
         "mean_committing": float(inside.mean()),
         "retries_per_txn": _ratio(sums["n_retries"], entered),
         "overhead": _ratio(sums["overhead"], committed),
+        **fairness_metrics([leaf.whose for leaf in leaves]),
+        **handover_metrics([leaf.handovers for leaf in leaves], committed, seconds),
+        **_named(OLDEST, plain_percentiles(_joined([leaf.handovers.oldest_ms for leaf in leaves]), _SHARES)),
         **_times_to_commit(leaves),
         **_latencies(leaves),
         **{f"mean_{name}": _ratio(sums[name], committed) for name in TIME_COLUMNS},

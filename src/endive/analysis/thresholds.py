@@ -25,7 +25,7 @@ ALIASES = {
 _ENDINGS = ("", "_rate", "_per_s", "_ms", "_per_txn")
 
 Kind = Literal["share", "time", "rate", "number"]
-_SHARES = ("success_rate", "success_low", "success_high", "throughput_ratio", "overhead")
+_SHARES = ("success_rate", "success_low", "success_high", "throughput_ratio", "overhead", "writers_without_commit")
 _UNITS: dict[Kind, dict[str, Fraction]] = {
     "share": {"": Fraction(1), "%": Fraction(1, 100)},
     "time": {"": Fraction(1), "ms": Fraction(1), "s": Fraction(1_000), "min": Fraction(60_000), "h": Fraction(3_600_000)},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-EXPONENTIAL, FULL, EQUAL, DECORRELATED, SLOTS, AIMD = range(6)
+EXPONENTIAL, FULL, EQUAL, DECORRELATED, SLOTS, AIMD, RETRY_AFTER = range(7)
 FIRST_SLOTS = 4
 """Slots before the first retry; each further retry has twice as many."""
 
@@ -58,6 +58,11 @@ def aimd_ms(state_ms: float, max_ms: float, jitter: float, u: float) -> float:
     return (state_ms if state_ms < max_ms else max_ms) * (1.0 + jitter * (2.0 * u - 1.0))
 
 
+def retry_after_ms(told_ms: float, jitter: float, u: float) -> float:
+    """What a service told the client to wait, and never less: ``u`` makes it longer by at most ``jitter`` of it."""
+    return told_ms * (1.0 + jitter * u)
+
+
 def next_wait_ms(
     kind: int, retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, upwards: bool, state_ms: float, u: float
 ) -> float:
@@ -72,6 +77,8 @@ def next_wait_ms(
         return slot_ms(retry, state_ms, max_ms, u)
     if kind == AIMD:
         return aimd_ms(state_ms, max_ms, jitter, u)
+    if kind == RETRY_AFTER:
+        return retry_after_ms(base_ms, jitter, u)
     return backoff_ms(retry, base_ms, multiplier, max_ms, jitter, u, upwards)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -162,6 +162,7 @@ def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int])
     latency = ("", "commit p50", "p95", "p99", "total p50", "p95", "p99")
     rows = [(name, *_percentiles(g, "commit_latency"), *_percentiles(g, "total_latency")) for name, g in named]
     output.table("\nLatency of the committed", latency, rows)
+    _show_writers(output, named)
     times = {label: total[f"mean_{name}"] or 0.0 for name, label in TIME_WORDS.items()}
     whole = sum(times.values()) or 1.0
     shares = [(label, f"{100 * time / whole:.1f} %", _ms(time)) for label, time in times.items()]
@@ -171,6 +172,33 @@ def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int])
     handed_over = {name: count for name, count in counters.items() if name.startswith("handovers_")}
     _show_counts(output, "At the catalog (whole run)", {name: counters[name] for name in counters if name not in handed_over})
     _show_counts(output, "Handed over to committers (whole run)", handed_over)
+
+
+def _show_writers(output: Output, named: Sequence[tuple[str, Any]]) -> None:
+    """Tables of how evenly writers fare, and of what was handed over, where there are writers and committers."""
+    owned = [(name, group) for name, group in named if group["longest_losing_streak"] is not None]
+    if owned:
+        header = ("", "Jain's index", "never commit", "longest losing streak", "most attempts")
+        output.table("\nFairness among writers", header, [(name, *_fairness(group)) for name, group in owned])
+    batches = [(name, group) for name, group in named if (group["handovers_per_commit"] or 1.0) > 1.0]
+    if batches:
+        times = ("", "handed over/s", "for each commit", "mean time", "oldest p50", "p95", "p99")
+        output.table("\nFrom hand-over to commit", times, [(name, *_handed_over(group)) for name, group in batches])
+
+
+def _fairness(group: Any) -> tuple[str, ...]:
+    jain = group["jain_index"]
+    return (
+        "-" if jain is None else f"{jain:.3f}",
+        f"{100.0 * group['writers_without_commit']:.1f} %",
+        f"{group['longest_losing_streak']:.0f}",
+        "-" if group["most_attempts"] is None else f"{group['most_attempts']:.0f}",
+    )
+
+
+def _handed_over(group: Any) -> tuple[str, ...]:
+    mean = _ms(group["handover_mean_ms"])
+    return f"{group['handovers_per_s']:.3f}", f"{group['handovers_per_commit']:.2f}", mean, *_percentiles(group, "oldest_handover")
 
 
 def _show_counts(output: Output, title: str, counts: Mapping[str, float]) -> None:

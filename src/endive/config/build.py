@@ -190,7 +190,7 @@ def _policy(settings: Transactions, document: Document) -> CommitPolicy:
     return CommitPolicy(
         commit_path=settings.commit_path,
         failures=Failures(**document.failures.model_dump()) if document.failures.model_fields_set else None,
-        backoff=_backoff(settings.retry_backoff, upwards=iceberg),
+        backoff=_backoff(settings.retry_backoff, document.catalog.retry_after_ms, upwards=iceberg),
         table_handle=settings.table_handle,
         client_time=_client_time(settings.client_ms_per_access),
         timeout_from_retry=1 if iceberg and settings.commit_path != "pyiceberg" else 0,
@@ -206,8 +206,10 @@ def _policy(settings: Transactions, document: Document) -> CommitPolicy:
     )
 
 
-def _backoff(section: RetryBackoff, upwards: bool) -> Backoff:
+def _backoff(section: RetryBackoff, retry_after_ms: float, upwards: bool) -> Backoff:
     values = section.model_dump()
+    if section.kind == "retry_after":
+        values["base_ms"] = retry_after_ms
     if isinstance(section.jitter, str):
         values |= {"jitter": 0.0, "kind": section.jitter if section.kind == "exponential" else section.kind}
     return Backoff(**values, upwards=upwards)

@@ -15,6 +15,7 @@ from endive.config.storage import INFERRED_KINDS, catalog_kind, catalog_profile,
 from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
 from endive.table import PYICEBERG_OPERATIONS
+from endive.transaction.policy import UNUSED_BY_KIND
 from endive.utils import available_bytes
 from endive.workload.classes import ALL_CLASSES
 from endive.workload.groups import group_sizes
@@ -129,8 +130,10 @@ def _service(document: Document) -> Iterator[Problem]:
     if catalog.queue_limit is not None and catalog.workers == 0 and catalog.coalesce is None:
         yield Problem("catalog.queue_limit", "has no effect without a queue: say how many workers there are", catalog.queue_limit)
     if catalog.queue_limit is None:
+        heeded = any(cls.settings.retry_backoff.kind == "retry_after" for cls in resolve_classes(document))
         for key in sorted({"retry_after_ms", "max_resends"} & given):
-            yield Problem(f"catalog.{key}", "has an effect only with catalog.queue_limit", getattr(catalog, key))
+            if not (heeded and key == "retry_after_ms"):
+                yield Problem(f"catalog.{key}", "has an effect only with catalog.queue_limit", getattr(catalog, key))
     if "transfer_ms_per_mib" in given and not catalog.table_metadata_inlined:
         message = "has no effect with table_metadata_inlined = false: the client reads metadata.json by itself"
         yield Problem("catalog.transfer_ms_per_mib", message, catalog.transfer_ms_per_mib)
@@ -304,10 +307,17 @@ def _within_groups(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
 def _useless_waits(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
     """Keys of backoff that its kind does not use; Iceberg's defaults for them are nobody's mistake."""
     backoff = settings.retry_backoff
-    unused = {"base_ms", "multiplier", "jitter"} & backoff.model_fields_set
-    if backoff.kind == "slots" and settings.retry_policy is None:
-        for key in sorted(unused):
-            yield Problem(cls.key(f"retry_backoff.{key}"), 'has no effect with kind = "slots"', getattr(backoff, key))
+    if settings.retry_policy is None:
+        for key in sorted(UNUSED_BY_KIND.get(backoff.kind, frozenset()) & backoff.model_fields_set):
+            yield Problem(cls.key(f"retry_backoff.{key}"), f'has no effect with kind = "{backoff.kind}"', getattr(backoff, key))
+
+
+def _told_waits(document: Document) -> Iterator[Problem]:
+    """Only a service can say how long to wait."""
+    for cls in resolve_classes(document):
+        if cls.settings.retry_backoff.kind == "retry_after" and document.catalog.type != "service":
+            message = 'needs a service that says how long to wait: catalog.type = "service", with catalog.retry_after_ms'
+            yield Problem(cls.key("retry_backoff.kind"), message, "retry_after")
 
 
 def _useless(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
@@ -378,6 +388,7 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_classes, {"catalog", "transaction", "workload"}),
     (_handles, {"catalog", "transaction", "workload"}),
     (_arrival_times, {"simulation", "catalog", "transaction", "workload"}),
+    (_told_waits, {"catalog", "transaction", "workload"}),
     (check_committers, {"simulation", "catalog", "transaction", "workload"}),
     (_iceberg, {"transaction", "workload", "table"}),
     (_providers, {"storage", "catalog"}),

@@ -146,10 +146,11 @@ class RetryBackoff(Section):
     """Waiting before a retry: min(base x multiplier^(retry - 1), max) x (1 +- jitter), or as ``kind`` and ``jitter`` say."""
 
     enabled: bool = Field(False, description="Whether there is any wait.")
-    kind: Literal["exponential", "slots", "aimd"] = Field(
+    kind: Literal["exponential", "slots", "aimd", "retry_after"] = Field(
         "exponential",
         description="slots: one of 4 slots as long as the first attempt took, twice as many each time; "
-        "aimd: a wait that the writer keeps, times multiplier after a loss, base_ms less after a commit.",
+        "aimd: a wait that the writer keeps, times multiplier after a loss, base_ms less after a commit; "
+        "retry_after: what a service says, its retry_after_ms, and up to jitter of it more.",
     )
     base_ms: NonNegativeMs = Field(10.0, description="Wait before the first retry.")
     multiplier: Annotated[float, Field(ge=1, le=1e6)] = Field(2.0, description="Growth from one retry to the next.")
@@ -164,8 +165,8 @@ class RetryBackoff(Section):
     def _check(self) -> RetryBackoff:
         if self.model_fields_set and "enabled" not in self.model_fields_set:
             raise ValueError("say enabled = true for the others to have an effect")
-        if self.kind == "aimd" and isinstance(self.jitter, str):
-            raise ValueError(f"aimd takes a number for jitter, such as 0.1, not {self.jitter!r}")
+        if self.kind in ("aimd", "retry_after") and isinstance(self.jitter, str):
+            raise ValueError(f"{self.kind} takes a number for jitter, such as 0.1, not {self.jitter!r}")
         return self
 
 
@@ -434,7 +435,9 @@ class CatalogSection(Section):
     check: Latency | None = Field(None, description="service: time of service of a commit that has lost. Default: 2 ms.")
     workers: Files = Field(0, description="service: requests that are served at once, the others wait in a queue; 0: no queue.")
     queue_limit: Threshold | None = Field(None, description="service: beyond so many that wait, requests are refused (429, 503).")
-    retry_after_ms: NonNegative = Field(1000.0, description="service: a refused request is sent again after this.")
+    retry_after_ms: NonNegative = Field(
+        1000.0, description="service: a refused request is sent again after this, a lost commit with the backoff retry_after."
+    )
     max_resends: Files = Field(5, description="service: so often; then the operation ends with service_unavailable.")
     lock: Literal["none", "table"] | None = Field(
         None, description="service: table makes a commit wait for others of its table, instead of failing at its end."

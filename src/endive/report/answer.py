@@ -12,6 +12,7 @@ from endive.analysis.estimates import Estimate
 from endive.analysis.run_metrics import window_of
 from endive.analysis.saturation import LEAST_SUCCESS, LEAST_THROUGHPUT
 from endive.report import words
+from endive.report.fairness import fairness_in_words
 from endive.report.phrases import between, count, duration, known, listed, measured, percent, short, times
 from endive.report.question import question_answer
 from endive.report.study import ALL, Study
@@ -40,10 +41,17 @@ def _beside_the_question(study: Study) -> list[str]:
     """What can be said whatever the study is about."""
     totals = _totals(study)
     if len(totals) == 1:
-        return [*_of_one(totals[0]), *_time(study, totals), *_classes(study)]
+        return [*_of_one(totals[0]), *_time(study, totals), *_classes(study), *_fairness(study)]
     if _has_load(study) and not study.saturation.empty:
-        return _of_loads(study, totals)
-    return [*_classes(study), *_of_configurations(study, totals)]
+        return [*_of_loads(study, totals), *_fairness(study)]
+    return [*_classes(study), *_of_configurations(study, totals), *_fairness(study)]
+
+
+def _fairness(study: Study) -> Iterator[str]:
+    """Where writers of a class do not share its commits evenly."""
+    several = len(_totals(study)) > 1
+    for name in study.classes:
+        yield from fairness_in_words(name, _rows(study, name), lambda row: f" with {_point(study, row)}" if several else "")
 
 
 def _of_one(row: Row) -> Iterator[str]:

@@ -29,6 +29,7 @@ from endive.analysis.run_metrics import (
     LATENCIES,
     RATES,
     SUM_COLUMNS,
+    WHOSE_COLUMNS,
     Leaf,
     run_rows,
 )
@@ -199,6 +200,9 @@ def measure_sources(spec: Spec, sources: Sequence[OperationRows]) -> Iterator[di
             values = source.column(name)
             for leaf in source.leaves:
                 leaf.add(name, values)
+        whose = {name: source.column(name) for name in ("n_retries", *WHOSE_COLUMNS)}
+        for leaf in source.leaves:
+            leaf.see_whose(whose)
         source.close()
     for seed, of_seed in leaves.items():
         key = {"experiment": spec["experiment"], "seed": seed}

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from endive.analysis.pairs import Submitted
-from endive.analysis.run_metrics import SUM_COLUMNS, group_metrics, window_of
+from endive.analysis.run_metrics import SUM_COLUMNS, WHOSE_COLUMNS, group_metrics, window_of
 from endive.analysis.windows import SERIES_BINS, Window, find_window, given_window
 from endive.config import ConfigError, Document, Problem, build_simulation_config, compute_experiment_hash
 from endive.files import whole_file, write_text
@@ -37,7 +37,8 @@ from endive.studies.measure import ROW_COLUMNS, RUN_SCHEMA, RunRows, committing_
 from endive.studies.windows import MetricsOptions, document_entry_warmup_ms
 
 _TEXTS = ["status", "workload_class", "abort_reason", "operation_type"]
-_SCHEMA = pa.schema([RESULT_SCHEMA.field(name) for name in ("txn_id", *_TEXTS, *ROW_COLUMNS, *SUM_COLUMNS, *TIME_COLUMNS)])
+_COLUMNS = dict.fromkeys(("txn_id", *_TEXTS, *ROW_COLUMNS, *SUM_COLUMNS, *TIME_COLUMNS, *WHOSE_COLUMNS))
+_SCHEMA = pa.schema([RESULT_SCHEMA.field(name) for name in _COLUMNS])
 """The columns that metrics are made of."""
 WINDOW_SEEDS = 3
 """The window of a configuration is found from its first seeds, so that it stays the same when seeds are added."""

@@ -23,6 +23,7 @@ from endive.config.resolve import resolve_classes
 from endive.studies.frontier import estimate_of
 from endive.studies.replications import WINDOW_SEEDS, Replications, RunMetrics
 from endive.transaction import OPERATIONS
+from endive.transaction.policy import UNUSED_BY_KIND
 
 Tree = dict[str, Any]
 TODAY, ICEBERG = 0, 1
@@ -37,7 +38,6 @@ RETRY_SETTINGS = (
 """What is searched of each class that is tuned: exponential backoff with proportional jitter."""
 _BACKOFF: Mapping[str, Any] = {"retry_backoff": {"enabled": True}}
 """What a class that is tuned has before its own values, whatever backoff the file gives it."""
-_UNUSED_BY_SLOTS = ("base_ms", "multiplier", "jitter")
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,8 @@ def _settings(tuned: Sequence[str], retry: Sequence[Dimension], point: Mapping[s
     settings |= _everywhere(tuned, {name: value for name, value in point.items() if name in searched})
     settings |= {name: value for name, value in point.items() if name not in searched}
     for section in tuned:
-        if settings.get(f"{section}.retry_backoff.kind") == "slots":
-            for name in _UNUSED_BY_SLOTS:
-                settings.pop(f"{section}.retry_backoff.{name}", None)
+        for name in UNUSED_BY_KIND.get(settings.get(f"{section}.retry_backoff.kind", ""), frozenset()):
+            settings.pop(f"{section}.retry_backoff.{name}", None)
     return settings
 
 

@@ -1,0 +1,64 @@
+"""Hand-overs of commits: how many there are, and how long they take from hand-over to commit.
+
+Where a class has no committer, a transaction is its own hand-over, made when it was submitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+BATCH_COLUMNS = ("batch_size", "batch_wait_ms", "batch_longest_wait_ms")
+OLDEST = "oldest_handover"
+"""Of the first hand-over of each commit: from its hand-over to the commit."""
+HANDOVERS = ("handovers_per_s", "handovers_per_commit", "handover_mean_ms")
+
+
+@dataclass(frozen=True)
+class HandOvers:
+    """Hand-overs of some transactions; ``oldest_ms`` has a value for each that committed."""
+
+    in_window: int = 0
+    """Of commits in the window."""
+    committed: int = 0
+    """Of commits of the cohort."""
+    time_ms: float = 0.0
+    """The sum of their times from hand-over to commit."""
+    oldest_ms: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+def count_handovers(
+    columns: Sequence[npt.NDArray[np.generic]], in_window: npt.NDArray[np.bool_], done: npt.NDArray[np.bool_], latency_ms: Floats
+) -> HandOvers:
+    """Count hand-overs.
+
+    Args:
+        columns: ``BATCH_COLUMNS`` of the transactions.
+        in_window: Whether each committed in the window.
+        done: Whether each is of the cohort and committed.
+        latency_ms: From the begin of the commit to its end, of those that are done.
+
+    """
+    size, (waited, longest) = columns[0], (np.asarray(each, np.float64) for each in columns[1:])
+    sizes = size[done].astype(np.int64)
+    return HandOvers(
+        int(size[in_window].astype(np.int64).sum()),
+        int(sizes.sum()),
+        float((sizes * latency_ms).sum() + waited[done].sum()),
+        latency_ms + longest[done],
+    )
+
+
+def handover_metrics(parts: Sequence[HandOvers], commits: int, seconds: float) -> dict[str, float | None]:
+    """Put hand-overs together: a rate in the window, a mean number for each commit, and their mean time."""
+    committed = sum(part.committed for part in parts)
+    return {
+        "handovers_per_s": sum(part.in_window for part in parts) / seconds,
+        "handovers_per_commit": committed / commits if commits else None,
+        "handover_mean_ms": sum(part.time_ms for part in parts) / committed if committed else None,
+    }

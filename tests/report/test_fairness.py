@@ -1,0 +1,27 @@
+"""Fairness in words: said where it matters, and only there."""
+
+from __future__ import annotations
+
+from endive.report.fairness import fairness_in_words
+
+
+def row(jain: float | None, without: float | None, streak: float | None, name: str = "") -> dict[str, object]:
+    return {"jain_index": jain, "writers_without_commit": without, "longest_losing_streak": streak, "name": name}
+
+
+def told(*rows: dict[str, object]) -> list[str]:
+    return list(fairness_in_words("ingest", list(rows), lambda each: f" with {each['name']}" if len(rows) > 1 else ""))
+
+
+def test_what_is_even_or_nobodys_is_not_told() -> None:
+    assert told(row(None, None, None)) == told(row(0.97, 0.0, 3.0)) == told() == []
+
+
+def test_the_least_even_configuration_is_told() -> None:
+    assert told(row(0.612, 0.0, 7.0)) == [
+        "The writers of ingest do not share its commits evenly: Jain's index is 0.612, and one loses 7 transactions in a row."
+    ]
+    assert told(row(0.95, 0.0, 1.0, "A"), row(0.5, 0.25, 12.0, "B")) == [
+        "The writers of ingest do not share its commits evenly with B: Jain's index is 0.5, 25 % of them never commit, "
+        "and one loses 12 transactions in a row."
+    ]
