@@ -5,6 +5,7 @@ White, "An effective truncation heuristic for bias reduction in simulation outpu
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy.typing as npt
 
 BATCH = 5
 _FEWEST_BATCHES = 10
-_LEAST_TAIL_BATCHES = 5
+_LEAST_TAIL_SHARE = 0.25
+"""What is left has to be so much of the series: in a few batches nothing may happen by chance, which would look settled."""
 _LEAST_GAIN = 0.2
 """A truncation that makes the squared error less smaller than this is one of noise, and nothing is cut."""
 
@@ -23,7 +25,8 @@ Series = npt.NDArray[np.float64]
 class Truncation:
     """Drop this many observations.
 
-    ``anywhere`` is the best truncation of all; ``settled`` is false if it lies in the second half, or the series is short.
+    ``anywhere`` is the best truncation of all that leave a quarter of the series; ``settled`` is false if it lies in the second
+    half, or the series is short.
     """
 
     observations: int
@@ -50,7 +53,7 @@ def mser5(values: Series) -> Truncation:
         return Truncation(0, 0, settled=False)
     errors = mser(values[: batches * BATCH].reshape(batches, BATCH).mean(axis=1))
     best = _least(errors[: batches // 2 + 1])
-    anywhere = _least(errors[: batches - _LEAST_TAIL_BATCHES + 1])
+    anywhere = _least(errors[: batches - math.ceil(_LEAST_TAIL_SHARE * batches) + 1])
     return Truncation(best * BATCH, anywhere * BATCH, settled=anywhere <= batches // 2)
 
 
