@@ -31,6 +31,8 @@ class Estimate:
     high: float
     n: int
     kind: Literal["number", "bound", "never"] = "number"
+    unfinished: float = 0.0
+    """By how much a share is higher if all of the unfinished commit, and lower if none does."""
 
     @property
     def half_width(self) -> float | None:
@@ -106,7 +108,7 @@ def success_estimate(
     """Success over seeds: from the lower end of its interval if the unfinished all fail to the upper end if they all commit."""
     all_commit = [each + more for each, more in zip(committed, unfinished, strict=True)]
     least, most = share_estimate(committed, entered, confidence), share_estimate(all_commit, entered, confidence)
-    return Estimate((least.mean + most.mean) / 2.0, least.low, most.high, least.n)
+    return Estimate((least.mean + most.mean) / 2.0, least.low, most.high, least.n, unfinished=(most.mean - least.mean) / 2.0)
 
 
 def successes(

@@ -33,6 +33,8 @@ class Difference:
     paired: bool
     constant: bool = False
     """Whether the difference is the same in every seed, so that its spread says nothing."""
+    unfinished: float = 0.0
+    """How much of the half width the unfinished leave open, which more seeds do not narrow."""
 
     @property
     def told(self) -> bool:
@@ -82,16 +84,17 @@ def unpaired_difference(a: Sequence[float], b: Sequence[float], confidence: floa
     return Difference(mean_a, mean_b, mean_b - mean_a, width, ratio, ratio_width, len(first), len(second), False, constant)
 
 
-def with_least_width(found: Difference, least: float) -> Difference:
+def with_least_width(found: Difference, least: float, unfinished: float = 0.0) -> Difference:
     """A difference of counted things, whose half width is at least ``least``, however much the seeds agree.
 
-    Differences of a single seed stay without an interval.
+    ``unfinished`` is the part of it that is open because transactions did not end. Differences of a single seed stay without an
+    interval.
     """
     if min(found.n_a, found.n_b) < 2:
         return found
     width = max(found.half_width or 0.0, least)
     ratio_width = None if found.ratio is None or found.a <= 0.0 else max(found.ratio_half_width or 0.0, least / found.a)
-    return replace(found, half_width=width, ratio_half_width=ratio_width)
+    return replace(found, half_width=width, ratio_half_width=ratio_width, unfinished=unfinished)
 
 
 def least_share_width(transactions: float, confidence: float = CONFIDENCE) -> float:
@@ -113,15 +116,16 @@ def _welch(square_a: float, n_a: int, square_b: float, n_b: int, confidence: flo
 
 
 def seeds_to_tell(found: Difference) -> int | None:
-    """About how many seeds would tell a difference as large as the one that was seen; None if that cannot be said."""
-    n = min(found.n_a, found.n_b)
-    if found.half_width is None or found.difference == 0.0:
+    """About how many seeds would tell a difference as large as the one that was seen, if these did not; None if none would."""
+    n, size = min(found.n_a, found.n_b), abs(found.difference) - found.unfinished
+    if found.half_width is None or size <= 0.0:
         return None
-    spread = found.half_width * math.sqrt(n) / t_quantile(n - 1)
-    wanted = max(2.0, (spread / abs(found.difference)) ** 2)
-    for _ in range(20):
-        wanted = max(2.0, (t_quantile(max(1.0, wanted - 1.0)) * spread / abs(found.difference)) ** 2)
-    return None if wanted > MOST_SEEDS else math.ceil(wanted)
+    spread = (found.half_width - found.unfinished) * math.sqrt(n) / t_quantile(n - 1)
+    few, enough = n, MOST_SEEDS + 1
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if t_quantile(middle - 1) * spread / math.sqrt(middle) < size else (middle, enough)
+    return None if enough > MOST_SEEDS else enough
 
 
 _MORE_IS_BETTER = {

@@ -29,6 +29,7 @@ from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
 from endive.report.differences import metric_name, verdict
 from endive.report.places import RunPlace, find_place
+from endive.report.windows import success_in_words
 from endive.runs.stored import find_experiments
 from endive.studies.frontier import estimate_of, values_of
 from endive.studies.local import LocalRun, measure_here
@@ -160,7 +161,9 @@ class Comparison:
 
 
 def estimate_in_words(metric: str, found: Estimate) -> str:
-    """A value with its unit, as a bound or as never where it is no number."""
+    """A value with its unit: as a range where it depends on the unfinished, as a bound or as never where it is no number."""
+    if found.unfinished > 0.0:
+        return success_in_words(found.mean - found.unfinished, found.mean + found.unfinished)
     return f"> {shown(metric, found.low)}" if found.kind == "bound" else shown(metric, found.mean)
 
 
@@ -272,9 +275,10 @@ def _difference(
         return None
     rows = [_rows(side, pairing, workload_class, operation) for side in (a, b)]
     least = _least_width(metric, rows, a.window, confidence)
+    unfinished = sum(map(_doubt, rows)) if metric == "success_rate" else 0.0
     if metric == "success_rate":
-        least = max(least, (found.half_width or 0.0) + sum(map(_doubt, rows)))
-    return with_least_width(found, least) if least > 0.0 else found
+        least = max(least, (found.half_width or 0.0) + unfinished)
+    return with_least_width(found, least, unfinished) if least > 0.0 else found
 
 
 def _least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], window: Window, confidence: float) -> float:
