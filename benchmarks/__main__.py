@@ -18,6 +18,7 @@ from rich.console import Console
 from benchmarks.bars import bars
 from benchmarks.engines import measure_engines
 from benchmarks.growth import measure_growth, measure_memory
+from benchmarks.live import measure_live
 from benchmarks.measure import ROOT
 from benchmarks.pipeline import measure_pipeline, measure_scale
 from benchmarks.reference import measure_reference
@@ -37,6 +38,7 @@ PARTS: dict[str, Callable[[float], Any]] = {
     "pipeline": measure_pipeline,
     "scale": measure_scale,
     "report": measure_report,
+    "live": measure_live,
 }
 _RESULTS = ROOT / "benchmarks" / "results"
 _QUICK_RESULTS = ROOT / "build" / "benchmarks"

@@ -51,6 +51,9 @@ def bars(results: dict[str, Any]) -> Iterator[Bar]:
     for row in results.get("report", ()):
         yield Bar(row["case"], row["report_s"], " s", "<=", 30.0)
         yield Bar("  its size", row["mib"], " MiB", "<=", 5.0)
+    for row in results.get("live", ()):
+        yield Bar(f"{row['case']}: first answer", row["first_s"], " s", "<=", 1.0)
+        yield Bar("  refined", row["refined_s"], " s", "<=", 5.0)
     if "snapshots" in results:
         yield Bar("catalog read: 1,000 x 1,000 partitions / 1 x 1", results["snapshots"]["ratio"], "x", "<", 2.0)
 

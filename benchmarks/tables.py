@@ -22,6 +22,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "pipeline": ("case", "rows", "wall_s", "engine_s", "spark_startup_s", "ratio"),
     "scale": ("case", "sweep_s", "consolidate_s", "metrics_s", "consolidate_driver_mib", "metrics_driver_mib"),
     "report": ("case", "rows", "figures", "with_measuring_s", "report_s", "mib"),
+    "live": ("case", "first_s", "first_cpu_s", "refined_s", "refined_cpu_s", "all_s", "all_cpu_s"),
     "snapshots": ("ns_per_read_1x1", "ns_per_read_1000x1000", "ratio"),
 }
 

@@ -138,10 +138,12 @@ def _arrivals(tree: Tree) -> Iterator[Lever]:
     half = scaled(tree, 0.5)
     if half is not None:
         yield Lever("batching", "half as many commits, each with twice as much", tree=half.tree, note="data is seen later")
-    crowds = [name for name, cls in (tree.get("workload") or {}).items() if cls.get("writers", 1) > 1]
+    crowds = {name: cls for name, cls in (tree.get("workload") or {}).items() if cls.get("writers", 1) > 1}
     if crowds:
         changes = {f"workload.{name}.phase": "staggered" for name in crowds}
         yield Lever("staggered", "writers that start evenly spread", changes, "needs a common schedule")
+        together = {f"workload.{name}.committer": {"interval_ms": cls["every_ms"]} for name, cls in crowds.items()}
+        yield Lever("committer", "one committer for all writers", together, "data is seen later")
 
 
 def _tables(document: Document, classes: tuple[ResolvedClass, ...]) -> Iterator[Lever]:

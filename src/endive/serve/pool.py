@@ -100,6 +100,11 @@ class Pool:
         return worker
 
     @property
+    def processes(self) -> tuple[int, ...]:
+        """The ids of its processes."""
+        return tuple(worker.process for worker in self._workers)
+
+    @property
     def waiting(self) -> int:
         """Jobs that nobody has taken yet and somebody waits for."""
         return sum(not job.owner.stopped.is_set() for job in self._queue)
@@ -187,6 +192,11 @@ class _Worker:
         self._process: ForkServerProcess = context.Process(target=_work, args=(theirs, self._stop, folder), daemon=True)
         self._process.start()
         theirs.close()
+
+    @property
+    def process(self) -> int:
+        """The id of the process."""
+        return self._process.pid or 0
 
     async def call(self, job: _Job) -> tuple[str, Any]:
         """Run a job. Raises OSError or EOFError if the process ends, TimeoutError if it does not stop when it is told to."""

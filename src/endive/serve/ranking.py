@@ -132,9 +132,11 @@ def _sentence(
     if best.clear and best.name != PRESENT:
         before, after = (_value(goal, each["estimate"]["mean"]) for each in (present, found[best.name]))
         return f"{_upper(names[best.name])} would help most: {goal.words} goes from {before} to {after}."
-    rivals = [names[name] for name in best.rivals if name in helps]
+    rivals = [names[name] for name in best.rivals if name in helps] or [names[name] for name in best.rivals if name != PRESENT]
     more = len(rivals) - _MOST_NAMED
     told = rivals[:_MOST_NAMED] + ([f"{more} more"] if more > 0 else [])
+    if not told:
+        return f"No clear winner: {names[best.name]} leads, but not beyond doubt."
     return f"No clear winner: {names[best.name]} leads, but {listed(told)} may help {goal.words} as much."
 
 
