@@ -94,6 +94,7 @@ def test_it_has_every_section() -> None:
         "table",
         "transaction",
         "failures",
+        "parts",
         "workload",
     }
     assert set(schema["required"]) == {"simulation", "storage"}

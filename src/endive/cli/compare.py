@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.code import AllowCodeOption
 from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
 from endive.cli.report import report_errors
@@ -55,6 +56,7 @@ def compare(
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory in which runs are kept.")] = Path("compare"),
+    allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
     """Compare two configurations, or the runs of two experiments, metric by metric, with 95 % intervals over paired seeds.

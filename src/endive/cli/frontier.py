@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.code import AllowCodeOption
 from endive.cli.output import Output, output_for
 from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
@@ -55,6 +56,7 @@ def frontier(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Directory for the answer and for runs. Default: frontier/NAME.")
     ] = None,
+    allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
     """Find the load at which a condition begins to hold, by bracketing and bisection with replications.

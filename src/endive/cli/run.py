@@ -11,6 +11,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from endive.cli.app import JsonFlag, app, exit_codes, on_terminal
+from endive.cli.code import AllowCodeOption
 from endive.cli.output import Output, output_for
 from endive.cli.prices import PricesOption, cost_as_data, prices_of, show_cost
 from endive.cli.window import CooldownOption, WarmupOption
@@ -36,6 +37,7 @@ def run(
     cooldown: CooldownOption = 0.0,
     prices: PricesOption = None,
     trace: Annotated[bool, typer.Option("--trace", help="Also write a log of all events.")] = False,
+    allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
     """Run a configuration once, write its results, and print a summary."""

@@ -13,6 +13,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
+from endive.cli.code import AllowCodeOption
 from endive.cli.output import Output, output_for
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 
@@ -40,6 +41,7 @@ def sweep(
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,
+    allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
     """Run all points of a sweep that are not finished yet. Run it again to go on where it was stopped."""

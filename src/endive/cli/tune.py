@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.code import AllowCodeOption
 from endive.cli.output import Output, output_for
 from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import REPLICATIONS_FOLDER, TUNING
@@ -54,6 +55,7 @@ def tune(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Directory for the answer and for runs. Default: tune/NAME.")
     ] = None,
+    allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
     """Search the retry settings, and any keys given with ranges, for those that make a metric best.

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from endive.catalog import Coalesce, ServiceCatalog, ServiceSettings, StoredCatalog
+from endive.catalog import Catalog, Coalesce, ServiceCatalog, ServiceSettings, StoredCatalog
 from endive.config.arrivals import build_arrivals
 from endive.config.checks import partitions_per_table, spans_groups
 from endive.config.committers import build_committer
 from endive.config.distributions import distribution
 from endive.config.load import load_document
+from endive.config.parts import load_class, make_part
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
 from endive.config.schema import (
     CatalogSection,
@@ -35,10 +36,11 @@ from endive.storage import (
     ProfiledProvider,
     QuantileDistribution,
     StorageProfile,
+    StorageProvider,
     UniformLatency,
 )
 from endive.table import ALL_MANIFESTS, OperationSettings, TableModel
-from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes
+from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes, Transaction
 from endive.transaction.failures import Failures
 from endive.workload import (
     UniformPartitionSelector,
@@ -71,6 +73,10 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
     if seed is None:
         seed = secrets.randbits(31)
     profile = storage_profile(document.storage)
+    own = document.parts.provider
+    provider: StorageProvider = (
+        ProfiledProvider(profile, Stream(0)) if own is None else make_part("provider", own, {"rng": Stream(0)})
+    )
     catalog, transaction = document.catalog, document.transaction
     partitions = partitions_per_table(document)
     groups = assign_groups(catalog.num_tables, catalog.pointers, catalog.group_sizes, seed)
@@ -86,8 +92,9 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
     return SimulationConfig(
         duration_ms=document.simulation.duration_ms,
         seed=seed,
-        storage_provider=ProfiledProvider(profile, Stream(0)),
-        catalog=_catalog(document, profile, partitions, groups),
+        storage_provider=provider,
+        catalog=_own_catalog(document, provider, partitions, groups)
+        or _catalog(document, profile, partitions, groups, provider if own else None),
         workload=Workload(workload, seed),
         conflict_detector=_detector(transaction),
         max_retries=transaction.retry,
@@ -101,16 +108,45 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
     )
 
 
-def _catalog(document: Document, storage: StorageProfile, partitions: tuple[int, ...], groups: tuple[int, ...]) -> StoredCatalog:
+def _own_catalog(
+    document: Document, provider: StorageProvider, partitions: tuple[int, ...], groups: tuple[int, ...]
+) -> Catalog | None:
+    """The catalog of the user's own, if there is one."""
+    part = document.parts.catalog
+    if part is None:
+        return None
+    offered: dict[str, Any] = {
+        "provider": provider,
+        "storage": provider,
+        "num_tables": len(partitions),
+        "num_partitions": max(partitions),
+        "partitions_per_table": partitions,
+        "table_groups": groups,
+        "linearization": document.catalog.linearization,
+        "rng": Stream(0),
+    }
+    catalog: Catalog = make_part("catalog", part, offered)
+    return catalog
+
+
+def _catalog(
+    document: Document,
+    storage: StorageProfile,
+    partitions: tuple[int, ...],
+    groups: tuple[int, ...],
+    own: StorageProvider | None = None,
+) -> StoredCatalog:
+    """The built-in catalog. ``own`` is the store that holds it, if that is one of the user's own."""
     catalog = document.catalog
     held = catalog_profile(document, storage)
     assert held is not None
     kind = catalog_kind(catalog, held)
+    store = own if own is not None and catalog.provider is None else ProfiledProvider(held, Stream(0))
     tables = len(partitions)
     model = TableModel(**document.table.model_dump()) if follows_iceberg(document) else None
     if kind.catalog is ServiceCatalog:
         return ServiceCatalog(
-            ProfiledProvider(held, Stream(0)),
+            store,
             tables,
             partitions,
             _service(catalog),
@@ -119,7 +155,7 @@ def _catalog(document: Document, storage: StorageProfile, partitions: tuple[int,
             metadata_bytes=document.storage.sizes.table_metadata_bytes,
             metadata_limit_bytes=catalog.metadata_limit_bytes,
         )
-    given: tuple[Any, ...] = (ProfiledProvider(held, Stream(0)),) if kind.stored else ()
+    given: tuple[Any, ...] = (store,) if kind.stored else ()
     make: Callable[..., StoredCatalog] = kind.catalog
     return make(
         *given,
@@ -161,7 +197,7 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
         end_ms=resolved.end_ms,
         committer=build_committer(resolved),
         runtime=distribution(settings.runtime, "lognormal"),
-        operations={OPERATIONS[name]: weight for name, weight in settings.operation_types if weight > 0.0},
+        operations=_operations(resolved, document),
         tables_per_txn=ZipfCount(tables.zipf) if isinstance(tables, ZipfTables) else tables,
         table_selector=_table_selector(settings.table_selection),
         tables=None if own is None or own.tables is None else tuple(own.tables),
@@ -181,6 +217,13 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
             retain_snapshots=settings.retain_snapshots,
         ),
     )
+
+
+def _operations(resolved: ResolvedClass, document: Document) -> dict[type[Transaction], float]:
+    part = document.parts.transaction
+    if part is not None and (part.classes is None or resolved.name in part.classes):
+        return {load_class("transaction", part): 1.0}
+    return {OPERATIONS[name]: weight for name, weight in resolved.settings.operation_types if weight > 0.0}
 
 
 def _policy(settings: Transactions, document: Document) -> CommitPolicy:

@@ -227,6 +227,25 @@ def _iceberg(document: Document) -> Iterator[Problem]:
             yield Problem(cls.key("manifests_per_concurrent_commit"), message, settings.manifests_per_concurrent_commit)
 
 
+def _parts(document: Document) -> Iterator[Problem]:
+    """Parts of one's own where they cannot be."""
+    parts = document.parts
+    if not parts.model_fields_set:
+        return
+    if document.simulation.engine == "compiled" or document.simulation.convoy != "exact":
+        yield Problem("simulation.engine", "parts of one's own are for the reference engine", document.simulation.engine)
+    for kind in ("provider", "catalog"):
+        part = getattr(parts, kind)
+        if part is not None and part.classes is not None:
+            yield Problem(f"parts.{kind}.classes", "has an effect only for a transaction", part.classes)
+    if parts.transaction is not None:
+        if parts.transaction.options:
+            yield Problem("parts.transaction.options", "a transaction is made for each submission and takes none")
+        for name in parts.transaction.classes or ():
+            if name not in document.workload:
+                yield Problem("parts.transaction.classes", f"there is no class {name!r}; {nearest(name, document.workload)}")
+
+
 def _storage_effects(document: Document) -> Iterator[Problem]:
     """Keys of ``[storage]`` that would be accepted and have no effect."""
     storage = document.storage
@@ -385,6 +404,7 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_transaction_effects, {"transaction"}),
     (_workload_effects, {"transaction", "workload"}),
     (_storage_effects, {"storage"}),
+    (_parts, {"parts", "simulation", "workload"}),
     (_classes, {"catalog", "transaction", "workload"}),
     (_handles, {"catalog", "transaction", "workload"}),
     (_arrival_times, {"simulation", "catalog", "transaction", "workload"}),

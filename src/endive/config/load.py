@@ -13,6 +13,7 @@ from endive import reading
 from endive.config.aliases import ALIASES, Tree, UnknownClassError, canonical, override
 from endive.config.checks import cross_checks
 from endive.config.errors import ConfigError, Problem, nearest
+from endive.config.parts import with_sources
 from endive.config.schema import Document
 from endive.config.translate import problems_of
 from endive.reading import UnreadableError
@@ -50,6 +51,7 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
     for cls in classes.values() if isinstance(classes, dict) else ():
         if isinstance(cls, dict) and isinstance(cls.get("trace"), str) and cls["trace"]:
             cls["trace"] = str(directory / cls["trace"])
+    problems += with_sources(tree, directory)
     document, broken = None, set()
     try:
         document = Document.model_validate(tree)

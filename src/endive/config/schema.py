@@ -582,6 +582,25 @@ class FailuresSection(Section):
         return self
 
 
+class OwnPart(Section):
+    """A part of one's own: a class in a file of Python."""
+
+    code: Annotated[str, Field(pattern=r"^[^:]+:[A-Za-z_][A-Za-z0-9_]*$")] = Field(
+        description="FILE.py:CLASS, beside this file. It is run only with --allow-code."
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the class.")
+    classes: list[str] | None = Field(None, description="transaction: the workload classes that run it. Default: all.")
+    source: str | None = Field(None, description="Read from the file that code names; not to be given.")
+
+
+class PartsSection(Section):
+    """``[parts]``: parts of one's own in place of built-in ones, on the reference engine."""
+
+    provider: OwnPart | None = Field(None, description="A store; sizes, parallel accesses and estimates are those of [storage].")
+    catalog: OwnPart | None = Field(None, description="A catalog.")
+    transaction: OwnPart | None = Field(None, description="What transactions do, in place of their operation.")
+
+
 class Document(Section):
     """A whole configuration file."""
 
@@ -592,6 +611,7 @@ class Document(Section):
     table: TableSection = Field(default_factory=TableSection)
     transaction: Transactions = Field(default_factory=Transactions)
     failures: FailuresSection = Field(default_factory=FailuresSection)
+    parts: PartsSection = Field(default_factory=PartsSection)
     workload: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], ClassSection] = Field(
         default_factory=dict, description="Classes of transactions by name."
     )

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from endive.config.durations import Ms, plain_value
 from endive.config.errors import ConfigError, Problem
+from endive.config.parts import code_path
 from endive.config.translate import Tree, problems_of
 
 MOST_VALUES = 1_000_000
@@ -127,9 +128,12 @@ def with_whole_paths(tree: Any, directory: Path, key: str = "") -> Any:
         return {name: with_whole_paths(value, directory, name) for name, value in tree.items()}
     if isinstance(tree, list):
         return [with_whole_paths(value, directory, key) for value in tree]
-    if isinstance(tree, str) and key.rpartition(".")[2] in _KEYS_OF_PATHS and tree and (directory / tree).is_file():
-        return str((directory / tree).resolve())
-    return tree
+    if not isinstance(tree, str) or key.rpartition(".")[2] not in _KEYS_OF_PATHS or not tree:
+        return tree
+    if key.rpartition(".")[2] == "code" and ":" in tree:
+        path, name = code_path(tree, directory)
+        return f"{path.resolve()}:{name}" if path.is_file() else tree
+    return str((directory / tree).resolve()) if (directory / tree).is_file() else tree
 
 
-_KEYS_OF_PATHS = ("provider", "trace")
+_KEYS_OF_PATHS = ("provider", "trace", "code")

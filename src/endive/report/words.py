@@ -119,6 +119,8 @@ def parameter(column: str) -> tuple[str, str]:
         own = of_class["key"]
         word, unit = _OF_CLASS.get(own) or _PARAMETERS.get(f"transaction_{own}") or _plain(own)
         return f"{of_class['name'].replace('_', ' ')} {word}", unit
+    if key.startswith("parts_"):  # options of a part of one's own are called as its author did
+        return _plain(key.removeprefix("parts_").replace("_options_", "_", 1))
     return _plain(key.removeprefix("transaction_"))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import tomli_w
 
 from endive.config import Document, build_simulation_config
+from endive.config.parts import own_parts
 from endive.files import write_text
 from endive.runs.identity import code_version
 from endive.runs.layout import RunFiles
@@ -63,7 +64,7 @@ def run_experiment(
         provenance = {
             "rows": results.rows,
             "results_sha256": results.finish(),
-            "repeat": f"endive run {files.config.name} --seed {config.run_seed}",
+            "repeat": f"endive run {files.config.name} --seed {config.run_seed}" + (" --allow-code" if own_parts(document) else ""),
             **describe_run(
                 document, config.run_seed, "reference" if trace else simulation.engine, started, time.perf_counter() - clock
             ),
@@ -80,7 +81,7 @@ def _write_beside(files: RunFiles, document: Document, summary: dict[str, Any], 
 
 
 def _config_text(document: Document, files: RunFiles) -> str:
-    """The configuration as it was given, in canonical spelling; profiles of one's own are copied beside it."""
+    """The configuration as it was given, in canonical spelling; profiles and parts of one's own are copied beside it."""
     tree = document.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     tree["simulation"].pop("seed", None)
     for section in ("storage", "catalog"):
@@ -89,4 +90,9 @@ def _config_text(document: Document, files: RunFiles) -> str:
             copy = files.own_profile(section)
             write_text(copy, Path(provider).read_text(encoding="utf-8"))
             tree[section]["provider"] = copy.name
+    for kind, part in own_parts(document).items():
+        copy = files.own_part(kind)
+        write_text(copy, part.source or "")
+        tree["parts"][kind].pop("source")
+        tree["parts"][kind]["code"] = f"{copy.name}:{part.code.rpartition(':')[2]}"
     return tomli_w.dumps(tree)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from endive import __version__
+from endive.config.parts import parts_identity
 from endive.config.schema import Document
 from endive.config.storage import catalog_profile, storage_profile
 from endive.config.traces import trace_hash
@@ -41,6 +42,10 @@ def parameters(document: Document) -> dict[str, Any]:
         if cls["trace"] is not None:
             cls["trace"] = trace_hash(Path(cls["trace"]))
     tree["catalog"]["provider"] = _described(held)
+    del tree["parts"]
+    parts = parts_identity(document)
+    if parts:
+        tree["parts"] = parts
     return tree
 
 

@@ -76,6 +76,10 @@ class RunFiles:
         """Return where a profile of the user's own is kept, beside the configuration that names it in a section."""
         return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{section}{_OWN_PROFILE}")
 
+    def own_part(self, kind: str) -> Path:
+        """Return where the code of a part of the user's own is kept, beside the configuration that names it."""
+        return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{kind}_part.py")
+
 
 _OWN_PROFILE = "-provider.toml"
 

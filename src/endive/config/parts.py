@@ -1,0 +1,143 @@
+"""Parts of the user's own in a configuration: a store, a catalog or a transaction, by the file and the class that it is.
+
+[parts.catalog]
+code = "queue_catalog.py:QueueCatalog"      # or "queue_catalog:QueueCatalog"; the file is looked for beside this one
+options = { service_ms = 50.0 }             # arguments of the class
+
+Reading a configuration reads the file as text, and that text travels with the document: to Spark's workers, to the copy beside
+the results, and, by its meaning, into the identity of the experiment. It is run only when a simulation is built, and only where
+``allow_code`` was called: code can do whatever its user can. What the file imports must be installed where it runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import linecache
+import sys
+import types
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from endive.catalog import Catalog
+from endive.config.errors import ConfigError, Problem
+from endive.config.schema import Document, OwnPart
+from endive.reading import UnreadableError, read_text
+from endive.storage import StorageProvider
+from endive.transaction import OPERATIONS, Transaction
+from endive.utils import meaning
+
+KINDS: Mapping[str, type] = {"provider": StorageProvider, "catalog": Catalog, "transaction": Transaction}
+"""Keys of ``[parts]``, and what a class must be a subclass of."""
+MOST_BYTES = 2**20
+_SOURCE = "[parts]"
+
+
+class _Permission:
+    """Whether code of configurations may be run in this process; whoever asked the user sets it, and nobody else."""
+
+    granted = False
+
+
+def allow_code(allowed: bool = True) -> None:
+    """Let this process run code that configurations name, or forbid it. Only the user can know whether to trust it."""
+    _Permission.granted = allowed
+
+
+def code_is_allowed() -> bool:
+    """Tell whether code that configurations name may be run in this process."""
+    return _Permission.granted
+
+
+def code_path(code: str, directory: Path) -> tuple[Path, str]:
+    """Return the file that ``FILE.py:CLASS`` or ``MODULE:CLASS`` names, as seen from a directory, and the name of the class."""
+    place, _, name = code.rpartition(":")
+    return directory / (place if place.endswith(".py") else f"{place.replace('.', '/')}.py"), name
+
+
+def with_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
+    """Put the text of each part of one's own beside the name of its file; return what is wrong with them. Nothing is run."""
+    parts = tree.get("parts")
+    problems = []
+    for kind, part in parts.items() if isinstance(parts, dict) else ():
+        code = part.get("code") if isinstance(part, dict) else None
+        if not isinstance(code, str) or ":" not in code:
+            continue  # which the schema tells
+        path, _ = code_path(code, directory)
+        if "source" in part:
+            problems.append(Problem(f"parts.{kind}.source", "is read from the file that code names"))
+        try:
+            part["source"] = read_text(path, MOST_BYTES)
+            meaning(part["source"].encode())
+        except (UnreadableError, SyntaxError, ValueError) as error:
+            problems.append(Problem(f"parts.{kind}.code", f"{path}: {error}", code))
+    return problems
+
+
+def parts_identity(document: Document) -> dict[str, Any]:
+    """Return what results depend on of the parts: the class, its options, and what its code means, whatever file it came from."""
+    return {
+        kind: {
+            "code": part.code.rpartition(":")[2],
+            "options": part.options,
+            **({"classes": part.classes} if part.classes is not None else {}),
+            "source": hashlib.sha256(meaning((part.source or "").encode()).encode()).hexdigest()[:12],
+        }
+        for kind, part in own_parts(document).items()
+    }
+
+
+def own_parts(document: Document) -> dict[str, OwnPart]:
+    """Return the parts that a document names, by kind."""
+    return {kind: part for kind in KINDS if (part := getattr(document.parts, kind)) is not None}
+
+
+def load_class(kind: str, part: OwnPart) -> type[Any]:
+    """Run the code of a part, and return its class. Raises ConfigError if that is not allowed, or it is no such class."""
+    if not code_is_allowed():
+        raise _refused(kind, "is code, which is run only if you say --allow-code: it can do whatever you can", part)
+    return _loaded(kind, part.code, part.source or "")
+
+
+@cache
+def _loaded(kind: str, code: str, source: str) -> type[Any]:
+    """Run code once in a process, and return the class that it has."""
+    part, wanted, name = OwnPart(code=code), KINDS[kind], code.rpartition(":")[2]
+    module = types.ModuleType(f"endive_part_{hashlib.sha256(source.encode()).hexdigest()[:12]}")
+    sys.modules[module.__name__] = module  # where dataclasses look for what their annotations mean
+    filename = f"<{code}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    try:
+        exec(compile(source, filename, "exec"), module.__dict__)
+    except Exception as error:
+        raise _refused(kind, f"cannot be loaded: {type(error).__name__}: {error}", part) from error
+    found = module.__dict__.get(name)
+    if not (isinstance(found, type) and issubclass(found, wanted)):
+        classes = [value for value in module.__dict__.values() if isinstance(value, type) and issubclass(value, wanted)]
+        own = ", ".join(each.__name__ for each in classes if each.__module__ == module.__name__)
+        raise _refused(kind, f"should name a subclass of {wanted.__module__}.{wanted.__name__}; it has {own or 'none'}", part)
+    operation = getattr(found, "operation_type", None)
+    if kind == "transaction" and operation not in OPERATIONS:
+        raise _refused(kind, f"has operation_type = {operation!r}; rows need one of {', '.join(OPERATIONS)}", part)
+    return found
+
+
+def _refused(kind: str, message: str, part: OwnPart) -> ConfigError:
+    return ConfigError(_SOURCE, [Problem(f"parts.{kind}.code", message, part.code)])
+
+
+def make_part(kind: str, part: OwnPart, offered: Mapping[str, Any]) -> Any:
+    """Make a part of one's own: with its options, and with those of what is ``offered`` that its class takes by name.
+
+    Raises ConfigError if the class wants something else.
+    """
+    made = load_class(kind, part)
+    wanted = inspect.signature(made).parameters
+    arguments = {name: value for name, value in offered.items() if name in wanted} | dict(part.options)
+    try:
+        return made(**arguments)
+    except Exception as error:
+        told = f"cannot be made with its options and {', '.join(offered)}: {type(error).__name__}: {error}"
+        raise ConfigError(_SOURCE, [Problem(f"parts.{kind}.options", told, dict(part.options))]) from error
