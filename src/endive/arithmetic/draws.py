@@ -92,7 +92,8 @@ def exact_normal_quantile(u: float) -> float:
     return -value if q < 0.0 else value
 
 
-_CELLS = 128
+CELL_BITS = 7
+_CELLS = 2**CELL_BITS
 """Cells of the quantile table for each power of two."""
 _POWERS = 53
 _SMALLEST = 2.0**-53
@@ -124,18 +125,24 @@ QUANTILES = _quantile_table()
 _KEEPING = Lock()
 
 
-def normal_quantile(u: float, table: Sequence[float]) -> float:
-    """The standard normal quantile of ``u``, right to 1e-9, from ``QUANTILES``."""
-    p = u if u < 0.5 else 1.0 - u
-    if p < _SMALLEST:
-        p = _SMALLEST
+def quantile_cell(p: float) -> tuple[int, float]:
+    """The cell of ``QUANTILES`` that ``p`` lies in (negative if it is one half), and where in it, from 0 to 1.
+
+    Compiled code reads both off the bits of ``p`` (``simulation/compiled/bits.py``).
+    """
     mantissa, exponent = math.frexp(p)
     x = (mantissa - 0.5) * (2.0 * _CELLS)
     cell = int(x)
-    x -= cell
-    i = 4 * (cell - _CELLS * (exponent + 1))
-    if i < 0:  # p is one half
+    return cell - _CELLS * (exponent + 1), x - cell
+
+
+def normal_quantile(u: float, table: Sequence[float]) -> float:
+    """The standard normal quantile of ``u``, right to 1e-9, from ``QUANTILES``."""
+    p = u if u < 0.5 else 1.0 - u
+    cell, x = quantile_cell(p if p > _SMALLEST else _SMALLEST)
+    if cell < 0:
         return 0.0
+    i = 4 * cell
     z = table[i] + x * (table[i + 1] + x * (table[i + 2] + x * table[i + 3]))
     return z if u < 0.5 else -z
 
@@ -143,7 +150,7 @@ def normal_quantile(u: float, table: Sequence[float]) -> float:
 FIXED = 0
 UNIFORM = 1
 EXPONENTIAL = 2
-NORMAL = 3
+NORMAL = 3  # from here on made of a normal score
 LOGNORMAL = 4
 TABLE = 5
 
@@ -168,19 +175,31 @@ def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Seque
     LOGNORMAL mu, sigma; TABLE logarithm of the median, place of the table. ``table`` is for compiled code, which holds its own
     copy of ``QUANTILES``.
     """
-    if kind == LOGNORMAL:
-        value = math.exp(a + b * normal_quantile(u, table))
-    elif kind == FIXED:
+    if kind >= NORMAL:
+        return quantile_at_score(kind, a, b, floor, normal_quantile(u, table), table)
+    return quantile_by_uniform(kind, a, b, floor, u)
+
+
+def quantile_at_score(kind: int, a: float, b: float, floor: float, z: float, table: Sequence[float] = QUANTILES) -> float:
+    """The value at the normal score ``z`` of a distribution that is made of one (see ``quantile``)."""
+    if kind == TABLE:
+        x = (z + SCORE_LIMIT) * (TABLE_CELLS / (2.0 * SCORE_LIMIT))
+        cell = int(x)
+        i = int(b) + cell
+        value = a + table[i] + (x - cell) * (table[i + 1] - table[i])
+    else:
+        value = a + b * z
+    if kind != NORMAL:
+        value = math.exp(value)
+    return value if value > floor else floor
+
+
+def quantile_by_uniform(kind: int, a: float, b: float, floor: float, u: float) -> float:
+    """The value at the uniform ``u`` of a distribution that needs no normal score (see ``quantile``)."""
+    if kind == FIXED:
         value = a
     elif kind == EXPONENTIAL:
         value = -a * math.log1p(-u)
-    elif kind == NORMAL:
-        value = a + b * normal_quantile(u, table)
-    elif kind == TABLE:
-        x = (normal_quantile(u, table) + SCORE_LIMIT) * (TABLE_CELLS / (2.0 * SCORE_LIMIT))
-        cell = int(x)
-        i = int(b) + cell
-        value = math.exp(a + table[i] + (x - cell) * (table[i + 1] - table[i]))
     else:
         value = a + (b - a) * u
     return value if value > floor else floor

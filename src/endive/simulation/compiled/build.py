@@ -14,6 +14,7 @@ from typing import Any
 from llvmlite import binding as llvm
 from numba.core.compiler_lock import global_compiler_lock
 
+from endive.simulation.compiled.bits import REPLACED
 from endive.simulation.compiled.jit import INLINE
 from endive.simulation.compiled.target import Library, Part, codegen
 
@@ -51,6 +52,8 @@ class _Specialisation:
     def _value(self, name: str, value: Any) -> Any:
         if name in self._constants:
             return self._constants[name]
+        if isinstance(value, FunctionType) and value in REPLACED:
+            return REPLACED[value]
         known = not isinstance(value, FunctionType) or value.__module__.partition(".")[0] in ("numba", "numpy")
         return value if known else self.part(value)
 

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import logging
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,9 +52,9 @@ def is_cached(features: Features) -> bool:
 
 @cache
 def _machine() -> str:
-    """A word for the processor and the versions of the compilers."""
-    enabled = llvm.get_host_cpu_features()
-    known = (sys.platform, llvm.get_host_cpu_name(), enabled.flatten(), version("llvmlite"), version("numba"), version("numpy"))
+    """A word for the processor, the C library and the versions of the compilers."""
+    processor = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), platform.libc_ver())
+    known = (sys.platform, *processor, version("llvmlite"), version("numba"), version("numpy"))
     return hashlib.sha256(repr(known).encode()).hexdigest()[:12]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.draws import SCORE_LIMIT, derive, keyed_uniform, normal_quantile, quantile
+from endive.arithmetic.draws import NORMAL, SCORE_LIMIT, derive, keyed_uniform, normal_quantile, quantile, quantile_at_score
 from endive.randomness import Purpose
 from endive.simulation.compiled.jit import jit, word
 from endive.simulation.compiled.layout import LEVELS, SCORES
@@ -25,6 +25,17 @@ def uniform_at(key: int, purpose: int, index: int) -> float:
 def value(run: Any, parameters: Any, u: float) -> float:
     """A distribution's value at a uniform."""
     return quantile(int(parameters[0]), parameters[1], parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
+
+
+@jit
+def two_values(run: Any, one: Any, two: Any, u: float) -> tuple[float, float]:
+    """The values of two distributions at the same uniform, whose normal score is looked up once."""
+    if one[0] < NORMAL or two[0] < NORMAL:
+        return value(run, one, u), value(run, two, u)
+    table = floats_at(run.quantiles, run.num_quantiles)
+    z = normal_quantile(u, table)
+    first = quantile_at_score(int(one[0]), one[1], one[2], one[3], z, table)
+    return first, quantile_at_score(int(two[0]), two[1], two[2], two[3], z, table)
 
 
 @jit

@@ -9,7 +9,7 @@ import numpy as np
 from endive.catalog import CatalogCounters
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.cache import load_kernel
-from endive.simulation.compiled.layout import FINISHED, HANDOVERS_FULL, HISTORY_FULL, ROWS_FULL, SLOTS_FULL
+from endive.simulation.compiled.layout import FINISHED, HANDOVERS_FULL, HISTORY_FULL, ROWS_FULL, SLOTS_FULL, point
 from endive.simulation.compiled.lower import features_of, lower, with_more_handovers, with_more_slots, with_room_in_history
 from endive.simulation.compiled.rows import to_batch
 from endive.simulation.config import SimulationConfig
@@ -55,10 +55,15 @@ class CompiledEngine:
         return self._counters()
 
     def _flush(self) -> None:
-        run = self._world.run[0]
+        """Hand on the rows. A batch keeps the memory that they are in, unless it uses less than half of it."""
+        run, words, tables = self._world.run[0], self._world.rows, self._world.row_tables
         rows = int(run["rows_used"])
+        if 2 * rows >= len(tables):
+            self._world = point(self._world._replace(rows=np.empty_like(words)))
+        else:
+            words = words[:, :rows].copy()
         if rows:
-            self._sink(to_batch(self._world.rows[:, :rows], self._world.row_tables[:rows], self._names))
+            self._sink(to_batch(words[:, :rows], tables[:rows], self._names))
         run["rows_used"] = 0
 
     def _add_in_flight(self) -> None:
@@ -77,8 +82,8 @@ class CompiledEngine:
         while position < len(txns):
             row = int(run["rows_used"])
             count = min(BATCH_ROWS - row, len(txns) - position)
-            world.rows[:, row : row + count] = words[:, position : position + count]
-            world.row_tables[row : row + count] = tables[position : position + count]
+            self._world.rows[:, row : row + count] = words[:, position : position + count]
+            self._world.row_tables[row : row + count] = tables[position : position + count]
             run["rows_used"] += count
             position += count
             if run["rows_used"] == BATCH_ROWS:

@@ -23,7 +23,7 @@ from endive.simulation.compiled.commits import (
     take_snapshot,
 )
 from endive.simulation.compiled.committers import begin_batch, end_batch_of, take_turn
-from endive.simulation.compiled.draws import catalog_uniform, client_ms, storage_uniform, value
+from endive.simulation.compiled.draws import catalog_uniform, client_ms, storage_uniform, two_values, value
 from endive.simulation.compiled.failures import fails, resends_ms
 from endive.simulation.compiled.features import (
     HAS_CAS,
@@ -577,9 +577,7 @@ def _list_rewritten(run: Any, txn: Any, slot: int) -> None:
 @jit
 def _request_list_append(run: Any, txn: Any, slot: int) -> None:
     cls = class_at(run, txn.cls)
-    u = storage_uniform(txn)
-    txn.success_ms = value(run, cls.list_append, u)
-    txn.failure_ms = value(run, cls.failed_list_append, u)
+    txn.success_ms, txn.failure_ms = two_values(run, cls.list_append, cls.failed_list_append, storage_uniform(txn))
     txn.effect_ms = moment_of_effect_ms(txn.success_ms, cls.linearization)
     _await_event(run, txn, slot, LIST_APPEND, txn.effect_ms)
 
@@ -641,9 +639,7 @@ def _send_commit(run: Any, txn: Any, slot: int) -> None:
 @jit
 def _request(run: Any, txn: Any, slot: int, success: int, failure: int, event: int) -> None:
     """Send a conditional write to the catalog; one uniform makes both of its latencies."""
-    u = catalog_uniform(txn)
-    txn.success_ms = value(run, run.catalog[success], u)
-    txn.failure_ms = value(run, run.catalog[failure], u)
+    txn.success_ms, txn.failure_ms = two_values(run, run.catalog[success], run.catalog[failure], catalog_uniform(txn))
     txn.effect_ms = moment_of_effect_ms(txn.success_ms, run.linearization)
     _await_event(run, txn, slot, event, txn.effect_ms)
 

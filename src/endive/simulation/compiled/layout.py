@@ -5,8 +5,9 @@ The records of transactions are recycled, so their number follows the work in fl
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +80,25 @@ FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED, HANDOVERS_FULL = range(6)
 Array = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+CACHE_LINE = 64
+"""What a processor reads of its memory at once, in bytes."""
+
+
+def _in_lines(*names: Any) -> np.dtype[Any]:
+    """A record that fills whole lines of the processor's cache, so that what lies together in one does so in every record."""
+    words = -np.dtype([*names]).itemsize % CACHE_LINE // 8
+    return np.dtype([*names, ("unused", "i8", (words,))] if words else [*names])
+
+
+def aligned(shape: int | tuple[int, ...], dtype: np.dtype[Any], ahead: int = 0) -> npt.NDArray[Any]:
+    """An array of zeros of which item number ``ahead`` begins a line of the processor's cache."""
+    shape = (shape,) if isinstance(shape, int) else shape
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.zeros(size + CACHE_LINE, np.uint8)
+    start = -(memory.ctypes.data + ahead * dtype.itemsize) % CACHE_LINE
+    return memory[start : start + size].view(dtype).reshape(shape)
+
 
 RUN = np.dtype(
     [
@@ -349,50 +369,48 @@ ROW = np.dtype(
 BATCH_WORDS = 3
 """The last fields of a row, which only commits of committers have."""
 
-TXN = np.dtype(
-    [
-        *((name, *each) for name, *each in ROW.descr),
-        # what every attempt touches
-        ("event", "i8"),
-        ("group", "i8"),
-        ("seq", "i8"),
-        ("log_offset", "i8"),
-        ("read", "i8"),
-        ("tracks_partitions", "i8"),
-        ("attempt", "i8"),
-        ("append_due", "i8"),
-        ("redo_tables", "i8"),
-        ("storage_key", "u8"),
-        ("storage_index", "i8"),
-        ("catalog_key", "u8"),
-        ("catalog_index", "i8"),
-        ("effect_ms", "f8"),
-        ("success_ms", "f8"),
-        ("failure_ms", "f8"),
-        ("elapsed_ms", "f8"),
-        ("round_trips", "i8"),
-        ("commit_started_ms", "f8"),
-        ("key", "u8"),
-        ("conflict_index", "i8"),
-        ("backoff_index", "i8"),
-        # the rest
-        ("source", "i8"),
-        ("next_free", "i8"),
-        ("runtime_ms", "f8"),
-        ("checkpoint_offset", "i8"),
-        ("applied", "i8"),
-        ("table_cursor", "i8"),
-        ("history_start", "i8"),
-        ("written_before", "i8"),
-        ("lost_files", "i8"),
-        ("failure_index", "i8"),
-        ("known_by_key", "i8"),
-        ("took_effect", "i8"),
-        ("status_checks", "i8"),
-        ("final_reason", "i8"),
-        ("client_index", "i8"),
-        ("backoff_state_ms", "f8"),
-    ]
+TXN = _in_lines(
+    *((name, *each) for name, *each in ROW.descr),
+    # what every attempt touches
+    ("event", "i8"),
+    ("group", "i8"),
+    ("seq", "i8"),
+    ("log_offset", "i8"),
+    ("read", "i8"),
+    ("tracks_partitions", "i8"),
+    ("attempt", "i8"),
+    ("append_due", "i8"),
+    ("redo_tables", "i8"),
+    ("storage_key", "u8"),
+    ("storage_index", "i8"),
+    ("catalog_key", "u8"),
+    ("catalog_index", "i8"),
+    ("effect_ms", "f8"),
+    ("success_ms", "f8"),
+    ("failure_ms", "f8"),
+    ("elapsed_ms", "f8"),
+    ("round_trips", "i8"),
+    ("commit_started_ms", "f8"),
+    ("key", "u8"),
+    ("conflict_index", "i8"),
+    ("backoff_index", "i8"),
+    # the rest
+    ("source", "i8"),
+    ("next_free", "i8"),
+    ("runtime_ms", "f8"),
+    ("checkpoint_offset", "i8"),
+    ("applied", "i8"),
+    ("table_cursor", "i8"),
+    ("history_start", "i8"),
+    ("written_before", "i8"),
+    ("lost_files", "i8"),
+    ("failure_index", "i8"),
+    ("known_by_key", "i8"),
+    ("took_effect", "i8"),
+    ("status_checks", "i8"),
+    ("final_reason", "i8"),
+    ("client_index", "i8"),
+    ("backoff_state_ms", "f8"),
 )
 """A transaction in flight. Fields that are used together lie together: a record is larger than what the nearest cache holds."""
 
@@ -430,34 +448,32 @@ TABLE = np.dtype(
     ]
 )
 
-TOUCHED = np.dtype(
-    [
-        ("table", "i8"),
-        ("version", "i8"),
-        ("ref", "i8"),
-        ("partitions", "i8"),
-        ("list_offset", "i8"),
-        ("list_sealed", "i8"),
-        ("redo", "i8"),
-        # what an operation on one of Iceberg's paths knows of it
-        ("start", "i8"),
-        ("prepared_version", "i8"),
-        ("seen", "i8"),
-        ("base", "i8"),
-        ("prepared", "i8"),
-        ("data_revision", "i8"),
-        ("delete_revision", "i8"),
-        ("merges", "i8"),
-        ("lost", "i8"),
-        ("made", "i8"),
-        ("made_list", "i8"),
-        ("merged", "i8"),
-        ("bins", "i8"),
-        ("snapshots", "i8"),
-        ("manifests", "i8"),
-        # where the writer keeps its handles
-        ("known_version", "i8"),
-    ]
+TOUCHED = _in_lines(
+    ("table", "i8"),
+    ("version", "i8"),
+    ("ref", "i8"),
+    ("partitions", "i8"),
+    ("list_offset", "i8"),
+    ("list_sealed", "i8"),
+    ("redo", "i8"),
+    # what an operation on one of Iceberg's paths knows of it
+    ("start", "i8"),
+    ("prepared_version", "i8"),
+    ("seen", "i8"),
+    ("base", "i8"),
+    ("prepared", "i8"),
+    ("data_revision", "i8"),
+    ("delete_revision", "i8"),
+    ("merges", "i8"),
+    ("lost", "i8"),
+    ("made", "i8"),
+    ("made_list", "i8"),
+    ("merged", "i8"),
+    ("bins", "i8"),
+    ("snapshots", "i8"),
+    ("manifests", "i8"),
+    # where the writer keeps its handles
+    ("known_version", "i8"),
 )
 """A table that a transaction touches: the version it has seen, how many partitions it writes, the end of the list it has seen."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import get_args
 
 import numpy as np
@@ -15,7 +16,7 @@ from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.features import Features
-from endive.simulation.compiled.layout import World, point
+from endive.simulation.compiled.layout import World, aligned, point
 from endive.simulation.compiled.lower_service import SERVICE_TIMES, lower_service
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS
@@ -245,7 +246,7 @@ class _Lowering:
             rows=np.zeros((layout.ROW.itemsize // 8, BATCH_ROWS + _ROW_PADDING), np.int64),
             row_tables=np.zeros((BATCH_ROWS, max_tables), np.int64),
             weights=np.array(self.weights or [0.0]),
-            quantiles=np.array(QUANTILES),
+            quantiles=_quantiles(len(QUANTILES)),
             candidates=np.array(self.candidates, np.int64),
             convoys=self._convoy_tables(),
             scratch=np.zeros((3, self.most_items), np.int64),
@@ -513,17 +514,25 @@ class _Lowering:
         return np.concatenate([kept_convoy_table(parameters, parallel) for parameters, parallel in self.convoys])
 
 
+@lru_cache(maxsize=1)
+def _quantiles(length: int) -> layout.Floats:
+    """What ``normal_quantile`` looks up, as an array: a cell is in one line of the processor's cache."""
+    table: layout.Floats = aligned(length, np.dtype(np.float64))
+    table[:] = QUANTILES[:length]
+    return table
+
+
 def with_more_slots(world: World, slots: int) -> World:
     """The same run with room for so many transactions in flight."""
     old = len(world.txns)
-    txns = np.zeros(slots, layout.TXN)
+    txns = aligned(slots, layout.TXN)
     txns[:old] = world.txns
     txns["txn_id"][old:] = -1
     txns["next_free"][old:] = np.arange(old + 1, slots + 1)
     run = world.run[0]
     txns["next_free"][-1] = run["free_head"]
     run["free_head"] = old
-    touched = np.zeros((slots, *world.touched.shape[1:]), layout.TOUCHED)
+    touched = aligned((slots, *world.touched.shape[1:]), layout.TOUCHED)
     touched[:old] = world.touched
     partitions = np.zeros((slots, *world.partitions_touched.shape[1:]), layout.PARTITION)
     partitions[:old] = world.partitions_touched
@@ -535,7 +544,8 @@ def with_more_slots(world: World, slots: int) -> World:
 
 def _heap(world: World, slots: int, handovers: int) -> layout.Array:
     """Return the same queue with room for an event of each slot, source and hand-over, and two of each committer."""
-    heap = np.zeros(slots + len(world.sources) + 2 * len(world.committers) + handovers, layout.EVENT)
+    size = slots + len(world.sources) + 2 * len(world.committers) + handovers
+    heap = aligned(size, layout.EVENT, ahead=1)  # the four children of an event are in one line
     heap[: len(world.heap)] = world.heap
     return heap
 

@@ -61,7 +61,7 @@ _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
 
 
 def to_batch(words: layout.Ints, tables: layout.Ints, class_names: Sequence[str]) -> pa.RecordBatch:
-    """Make a batch of rows; ``tables`` holds the written tables of each. What it is made of may be used again."""
+    """Make a batch of rows; ``tables`` holds the written tables of each. It keeps ``words``, which must not change any more."""
     done = _Finished(words, tables, class_names)
     return pa.RecordBatch.from_arrays([_array(column, done) for column in COLUMNS], schema=RESULT_SCHEMA)
 
@@ -82,13 +82,15 @@ def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
 
 
 def _plain(values: npt.NDArray[np.generic]) -> pa.Array:
-    return pa.array(values.copy())
+    return pa.array(values)
 
 
 def _named(codes: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Array:
     """Names for codes; negative codes are null."""
-    indices = pa.array(np.maximum(codes, 0), mask=codes < 0)
-    return pa.array(names, pa.string()).take(indices)
+    first, last = int(codes.min()), int(codes.max())
+    if first == last:  # as it is in most batches, for most columns
+        return pa.nulls(len(codes), pa.string()) if first < 0 else pa.repeat(pa.scalar(names[first], pa.string()), len(codes))
+    return pa.array(names, pa.string()).take(pa.array(codes, mask=codes < 0) if first < 0 else pa.array(codes))
 
 
 def _lists(lengths: npt.NDArray[np.int64], values: layout.Ints) -> pa.Array:

@@ -15,13 +15,15 @@ from typing import Any
 
 import numba
 from llvmlite import ir
-from numba.core import externals, types, utils
+from numba.core import cgutils, externals, types, utils
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.cpu import CPUContext
 from numba.core.imputils import Registry
 from numba.core.registry import CPUDispatcher, CPUTarget
 from numba.core.target_extension import CPU, dispatcher_registry, jit_registry, target_registry
 from numba.core.utils import threadsafe_cached_property
+
+from endive.simulation.compiled.exponential import agrees_with_library, emit_exp
 
 _TARGET = "endive"
 
@@ -56,15 +58,13 @@ class _Codegen(JITCPUCodegen):
 _own = Registry("endive")
 
 
-@_own.lower(math.frexp, types.float64)
-def _frexp(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """``math.frexp`` of a normal number: by its bits, where Numba calls a function of its own that is not here without Numba."""
-    word, whole = ir.IntType(64), ir.IntType(32)
-    bits = builder.bitcast(arguments[0], word)
-    exponent = builder.and_(builder.lshr(bits, ir.Constant(word, 52)), ir.Constant(word, 0x7FF))
-    halved = builder.or_(builder.and_(bits, ir.Constant(word, 0x800FFFFFFFFFFFFF)), ir.Constant(word, 0x3FE0000000000000))
-    power = builder.trunc(builder.sub(exponent, ir.Constant(word, 1022)), whole)
-    return context.make_tuple(builder, signature.return_type, (builder.bitcast(halved, ir.DoubleType()), power))
+@_own.lower(math.exp, types.float64)
+def _exp(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """``math.exp`` without a call, where that makes no difference."""
+    if agrees_with_library():
+        return emit_exp(builder, arguments[0])
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.DoubleType(), [ir.DoubleType()]), "exp")
+    return builder.call(function, arguments)
 
 
 class _Context(CPUContext):
