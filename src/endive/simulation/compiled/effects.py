@@ -1,0 +1,218 @@
+"""Commits as they take effect: at a pointer, at a log, or at a service, and the way of the answer back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endive.arithmetic.costs import failed_answer_ms, store_resend_wait_ms
+from endive.simulation.compiled.commits import append_record, compact, install
+from endive.simulation.compiled.draws import catalog_uniform
+from endive.simulation.compiled.ends import abort
+from endive.simulation.compiled.features import HAS_LIMITS
+from endive.simulation.compiled.heap import await_event as _await_event
+from endive.simulation.compiled.jit import inlined, jit
+from endive.simulation.compiled.layout import (
+    APPEND,
+    APPEND_EFFECT,
+    BATCH_ANSWER,
+    BATCH_END,
+    BATCH_LEAD,
+    BATCH_READY,
+    CAS_EFFECT,
+    CATALOG_COMMIT,
+    CATALOG_READ,
+    COMMIT,
+    COMPACTION,
+    COMPACTION_EFFECT,
+    DISCOVERY,
+    FAILED_APPEND,
+    FAILED_COMMIT,
+    FAILED_COMPACTION,
+    LOG_COMMIT,
+    METADATA_TOO_LARGE,
+    SERVICE_ARRIVAL,
+    SERVICE_BEGIN,
+    SERVICE_END,
+    SERVICE_LOCKED,
+    UNAVAILABLE,
+)
+from endive.simulation.compiled.memory import group_at, request_at
+from endive.simulation.compiled.outcomes import take_answer
+from endive.simulation.compiled.reads import request_read, rest_of_read
+from endive.simulation.compiled.sending import send_request
+from endive.simulation.compiled.service import (
+    COMMITS,
+    GAVE_UP,
+    GOES_ON,
+    TOO_LARGE,
+    WON,
+    answer_member,
+    arrive,
+    batch_ready,
+    end_batch,
+    end_commit,
+    get_locks,
+    get_worker,
+    is_too_large,
+    lead_next_batch,
+)
+
+
+@jit
+def _answer(run: Any, txn: Any, success: bool) -> bool:
+    """Wait for the answer after the effect; says whether it came before the end."""
+    latency = txn.success_ms if success else failed_answer_ms(txn.effect_ms, txn.failure_ms)
+    rest = latency - txn.effect_ms
+    txn.elapsed_ms += txn.effect_ms
+    txn.round_trips += 1
+    if rest > 0.0:
+        txn.now_ms += rest
+        txn.elapsed_ms += rest
+    return txn.now_ms < run.end_ms  # type: ignore[no-any-return]
+
+
+@inlined
+def swap_pointer(run: Any, txn: Any, slot: int) -> None:
+    """A commit reaches the pointer: it takes effect, if nobody was faster."""
+    group = group_at(run, txn.group)
+    if HAS_LIMITS and txn.now_ms < group.writable_ms:
+        _throttled(run, txn, slot)
+        return
+    success = group.seq == txn.seq
+    if HAS_LIMITS and success and is_too_large(run, txn, slot):
+        txn.final_reason = METADATA_TOO_LARGE
+        success = False
+    if success:
+        install(run, txn, slot)
+        if HAS_LIMITS:
+            group.writable_ms = txn.now_ms + run.write_interval_ms
+    else:
+        run.commit_conflict += 1
+    effect_at = txn.now_ms
+    if _answer(run, txn, success):
+        take_answer(run, txn, slot, success, effect_at)
+
+
+@jit
+def _throttled(run: Any, txn: Any, slot: int) -> None:
+    """The store refuses a write of the pointer, which comes too soon after another; its client sends it again."""
+    run.commit_throttled += 1
+    if not _answer(run, txn, False):
+        return
+    wait = store_resend_wait_ms(txn.round_trips, catalog_uniform(txn))
+    txn.now_ms += wait
+    txn.elapsed_ms += wait
+    if txn.now_ms < run.end_ms:
+        send_request(run, txn, slot, COMMIT, FAILED_COMMIT, CAS_EFFECT)
+
+
+@inlined
+def log_event(run: Any, txn: Any, slot: int, event: int) -> None:
+    """What an event of a catalog that is a log does."""
+    if event == LOG_COMMIT:
+        _log_commit(run, txn, slot)
+    elif event == APPEND_EFFECT:
+        _append_effect(run, txn, slot)
+    elif event == COMPACTION_EFFECT:
+        _compaction_effect(run, txn, slot)
+    elif event == DISCOVERY:
+        _discovered(run, txn, slot)
+
+
+@inlined
+def _log_commit(run: Any, txn: Any, slot: int) -> None:
+    """The start of a commit to a log, and of each further try: a sealed log is compacted first."""
+    group = group_at(run, txn.group)
+    if group.sealed:
+        txn.checkpoint_offset = group.checkpoint_offset
+        send_request(run, txn, slot, COMPACTION, FAILED_COMPACTION, COMPACTION_EFFECT)
+    else:
+        send_request(run, txn, slot, APPEND, FAILED_APPEND, APPEND_EFFECT)
+
+
+@inlined
+def _compaction_effect(run: Any, txn: Any, slot: int) -> None:
+    if _answer(run, txn, compact(run, txn)):
+        send_request(run, txn, slot, APPEND, FAILED_APPEND, APPEND_EFFECT)
+
+
+@inlined
+def _append_effect(run: Any, txn: Any, slot: int) -> None:
+    group = group_at(run, txn.group)
+    landed = group.log_offset == txn.log_offset
+    if landed:
+        applied = append_record(run, txn, slot)
+        txn.applied = 1 if applied else 0
+    else:
+        run.append_physical_failure += 1
+        txn.log_offset = group.log_offset
+    if not _answer(run, txn, landed):
+        return
+    if landed:
+        request_read(run, txn, slot, DISCOVERY)
+    else:
+        _await_event(run, txn, slot, LOG_COMMIT, 0.0)
+
+
+@inlined
+def _discovered(run: Any, txn: Any, slot: int) -> None:
+    """The read that tells whether the record was applied."""
+    rest = rest_of_read(run, txn)
+    effect_at = txn.now_ms
+    txn.elapsed_ms += txn.effect_ms
+    txn.round_trips += 1
+    if rest > 0.0:
+        txn.now_ms += rest
+        txn.elapsed_ms += rest
+    if txn.now_ms < run.end_ms:
+        take_answer(run, txn, slot, txn.applied == 1, effect_at)
+
+
+@inlined
+def service_event(run: Any, txn: Any, slot: int, event: int) -> None:
+    """What an event of a request at a service does."""
+    outcome = GOES_ON
+    if event == SERVICE_ARRIVAL:
+        outcome = arrive(run, txn, slot)
+    elif event == SERVICE_END:
+        outcome = end_commit(run, txn, slot)
+    elif event == SERVICE_BEGIN:
+        get_worker(run, txn, slot)
+    elif event == SERVICE_LOCKED:
+        get_locks(run, txn, slot)
+    elif event == BATCH_LEAD:
+        lead_next_batch(run, txn, slot)
+    elif event == BATCH_READY:
+        batch_ready(run, txn, slot)
+    elif event == BATCH_END:
+        outcome = end_batch(run, txn, slot)
+    elif event == BATCH_ANSWER:
+        outcome = answer_member(run, txn, slot)
+    if outcome == GAVE_UP:
+        _give_up_request(run, txn, slot)
+    elif outcome != GOES_ON:
+        _service_answer(run, txn, slot, outcome)
+
+
+@jit
+def _give_up_request(run: Any, txn: Any, slot: int) -> None:
+    """A request was refused too often: the operation ends, and what it wrote stays."""
+    commits = request_at(run, slot).then == COMMITS
+    txn.times[CATALOG_COMMIT if commits else CATALOG_READ] += txn.elapsed_ms
+    txn.event_count += 1
+    abort(run, txn, slot, UNAVAILABLE)
+
+
+@jit
+def _service_answer(run: Any, txn: Any, slot: int, outcome: int) -> None:
+    """A commit is decided, and its answer travels back."""
+    effect_at = txn.now_ms
+    back = request_at(run, slot).back_ms
+    if back > 0.0:
+        txn.now_ms += back
+        txn.elapsed_ms += back
+    if txn.now_ms >= run.end_ms:
+        return
+    if HAS_LIMITS and outcome == TOO_LARGE:
+        txn.final_reason = METADATA_TOO_LARGE
+    take_answer(run, txn, slot, outcome == WON, effect_at)
