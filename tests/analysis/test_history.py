@@ -7,11 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from endive.analysis.history import check_history, rules_of
+from endive.analysis.history import check_history, rules_of, wrong_outcomes
 from endive.config.load import check_document
 from endive.simulation.reference import ReferenceEngine
-from tests.configurations import documents
+from tests.configurations import committer_documents, documents, failing_documents, service_documents
 from tests.simulation.runs import config_of
 
 Row = dict[str, Any]
@@ -26,15 +27,18 @@ def history_of(tree: dict[str, Any]) -> tuple[list[Row], list[Row]]:
 
 
 @settings(
-    max_examples=60,
+    max_examples=120,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
-@given(documents())
+@given(st.one_of(documents(), failing_documents(), service_documents(), committer_documents()))
 def test_nothing_is_wrong_with_any_run(tree: dict[str, Any]) -> None:
+    """Failures, services that retry, lock and group commits, committers, several tables: all of it."""
     rows, events = history_of(tree)
     assert check_history(rows, events, rules_of(check_document(tree, "generated"))) == []
+    if "failures" not in tree and "queue_limit" not in tree["catalog"]:
+        assert wrong_outcomes(rows) == []
 
 
 TREE: dict[str, Any] = {
@@ -90,7 +94,8 @@ def test_an_aborted_row_that_was_installed(history: tuple[list[Row], list[Row]])
     rows, events = history
     txn_id = events[commits(events)[2]]["txn_id"]
     place = next(i for i, row in enumerate(rows) if row["txn_id"] == txn_id)
-    assert any("is aborted, with 1 commits" in problem for problem in check_history(changed(rows, place, status="aborted"), events))
+    tampered = changed(rows, place, status="aborted", abort_reason="max_retries_exceeded")
+    assert any("is aborted, with 1 commits" in problem for problem in check_history(tampered, events))
 
 
 def test_a_row_that_is_missing(history: tuple[list[Row], list[Row]]) -> None:
@@ -131,3 +136,72 @@ def test_a_row_that_names_other_tables(history: tuple[list[Row], list[Row]]) -> 
     rows, events = history
     place = next(i for i, row in enumerate(rows) if row["status"] == "committed")
     assert any("other tables" in problem for problem in check_history(changed(rows, place, tables_written=[9]), events))
+
+
+SERVICE: dict[str, Any] = {
+    "simulation": {"duration_ms": 20_000.0, "seed": 7},
+    "storage": {"provider": "s3x"},
+    "catalog": {"type": "service", "num_tables": 3},
+    "transaction": {"commit_path": "iceberg", "runtime": {"distribution": "fixed", "value": 20.0}, "retry": 20},
+    "failures": {"lost_answer": 0.3, "on_unknown": "retry"},
+    "workload": {
+        "appends": {"rate": 4.0, "operation": "fast_append", "tables_per_txn": 2},
+        "sink": {"writers": 5, "every": "1s", "operation": "merge_append", "committer": {"max_batch": 5}},
+        "expiry": {"rate": 1.0, "operation": "expire_snapshots"},
+    },
+}
+
+
+def history_with(**catalog: Any) -> tuple[list[Row], list[Row], Any]:
+    """A history with lost answers at a service, and what it promises."""
+    tree = {**SERVICE, "catalog": {**SERVICE["catalog"], **catalog}}
+    if "coalesce" in catalog:
+        tree["workload"] = {**SERVICE["workload"], "appends": {"rate": 4.0, "operation": "overwrite"}}
+    rows, events = history_of(tree)
+    rules = rules_of(check_document(tree, "test"))
+    assert check_history(rows, events, rules) == []
+    return rows, events, rules
+
+
+SERVERS: list[dict[str, Any]] = [{}, {"server_retries": 3}, {"coalesce": {"linger_ms": 5.0}}, {"lock": "table"}]
+
+
+@pytest.mark.parametrize("catalog", SERVERS, ids=["plain", "retries", "group_commit", "lock"])
+def test_lost_answers_are_seen_as_what_they_were(catalog: dict[str, Any]) -> None:
+    rows, events, rules = history_with(**catalog)
+    twice = [row for row in rows if row["installs"] > 1]
+    assert len(twice) > 3
+    assert sum("took effect" in told for told in wrong_outcomes(rows)) >= len(twice)
+    place = next(i for i, row in enumerate(rows) if row["installs"] == 2)
+    hidden = check_history(changed(rows, place, installs=1), events, rules)
+    assert hidden == [f"transaction {rows[place]['txn_id']} says that it took effect 1 times, the trace 2"]
+    silent = next(i for i, event in enumerate(events) if event["event"] == "answer_lost" and event["kind"])
+    assert any("says that it took effect" in each for each in check_history(rows, changed(events, silent, kind=""), rules))
+
+
+def test_an_outcome_that_was_reported_wrongly(history: tuple[list[Row], list[Row]]) -> None:
+    rows, events = history
+    failed = next(i for i, row in enumerate(rows) if row["status"] == "aborted")
+    found = check_history(changed(rows, failed, status="committed"), events, STRICT)
+    assert found == [f"transaction {rows[failed]['txn_id']} is committed, with 0 commits in the trace"]
+
+
+@pytest.mark.parametrize("catalog", SERVERS, ids=["plain", "retries", "group_commit", "lock"])
+def test_a_commit_that_was_applied_twice_makes_versions_that_cannot_be(catalog: dict[str, Any]) -> None:
+    rows, events, rules = history_with(**catalog)
+    commits_of_0 = sum("0:" in f" {event['kind']}" for event in events if event["event"] in ("commit", "answer_lost"))
+    last = max(i for i, event in enumerate(events) if event["event"] == "catalog_read" and event["kind"].startswith("0:"))
+    found = check_history(rows, changed(events, last, kind=f"0:{commits_of_0 + 9}"), rules)
+    assert any("one was applied twice" in each for each in found)
+
+
+def test_a_lost_update_at_a_service_that_applies_appends_again_is_found_among_other_operations() -> None:
+    rows, events, rules = history_with(coalesce={"linger_ms": 5.0})
+    overwrites = {row["txn_id"] for row in rows if row["operation_type"] == "overwrite"}
+    by_table: dict[str, list[int]] = {}
+    for place in commits(events):
+        if events[place]["txn_id"] in overwrites:
+            by_table.setdefault(events[place]["kind"].partition(":")[0], []).append(place)
+    earlier, later = max(by_table.values(), key=len)[:2]
+    found = check_history(rows, changed(events, later, kind=events[earlier]["kind"]), rules)
+    assert any("an update is lost" in each for each in found)

@@ -40,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_with_a_trace_is_checked(folder: Path) -> None:
     done = CliRunner().invoke(app, ["experiments", "check", "--json"])
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout) == {"checked": 1, "without_trace": 0, "problems": []}
+    assert json.loads(done.stdout) == {"checked": 1, "without_trace": 0, "problems": [], "reported_wrongly": []}
 
 
 def test_a_trace_that_was_tampered_with_is_found(folder: Path) -> None:

@@ -11,26 +11,34 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from endive.catalog.server import SERVICE_UNAVAILABLE
 from endive.config.resolve import resolve_classes
-from endive.config.schema import Document
+from endive.config.schema import CatalogSection, Document
+from endive.steps import REQUEST_FAILED
+from endive.table import OperationSettings, traits_of
 from endive.transaction import OPERATIONS
 
 Row = Mapping[str, Any]
 _SLACK_MS = 1e-6
+_AFTER_COMMIT = (SERVICE_UNAVAILABLE, REQUEST_FAILED)
+"""What may end a transaction that has committed: Iceberg reads the catalog again after its commit, and may be refused."""
 CONFLICTING = frozenset(OPERATIONS) - {"fast_append", "merge_append", "read_only", "expire_snapshots"}
 """Operations that a real conflict ends."""
+_VALIDATING = frozenset(name for name in CONFLICTING if traits_of(name, OperationSettings()).conflicts)
+"""Those that look for conflicts unless they are told not to."""
 
 
 @dataclass(frozen=True)
 class Rules:
     """What a run promises.
 
-    ``one_base_each``: no two commits of a table are based on the same version (a server that applies commits again, or several
-    at once, does not promise it). ``strict``: operations that must have seen no other commit of their tables between their start
-    and their commit. ``refused``: operations that commit nothing after a real conflict, unless they are started again.
+    No two commits of a table are based on the same version, but for those of operations that are applied to ``any_base``: appends,
+    where a server applies them again or several at once, and expiries, where they move no main branch. ``strict``: operations that
+    must have seen no other commit of their tables between their start and their commit. ``refused``: operations that commit nothing
+    after a real conflict, unless they are started again.
     """
 
-    one_base_each: bool = True
+    any_base: frozenset[str] = frozenset()
     strict: frozenset[str] = frozenset()
     refused: frozenset[str] = CONFLICTING
 
@@ -50,10 +58,15 @@ def rules_of(document: Document) -> Rules:
         for cls in classes
     )
     return Rules(
-        one_base_each=not (catalog.server_retries or catalog.coalesce),
-        strict=CONFLICTING if strict and not merges else frozenset(),
+        any_base=_applied_to_any_base(catalog),
+        strict=_VALIDATING if strict and not merges else frozenset(),
         refused=frozenset() if merges else CONFLICTING,
     )
+
+
+def _applied_to_any_base(catalog: CatalogSection) -> frozenset[str]:
+    rebased = frozenset({"fast_append", "merge_append"}) if catalog.server_retries or catalog.coalesce else frozenset()
+    return rebased | {"expire_snapshots"} if catalog.type == "service" else rebased
 
 
 @dataclass
@@ -61,19 +74,37 @@ class _Story:
     """What one transaction did."""
 
     commits: list[tuple[float, dict[int, int]]] = field(default_factory=list)
+    """Commits that it knows of: when, and the versions that they were based on."""
+    hidden: list[tuple[float, dict[int, int]]] = field(default_factory=list)
+    """Commits that took effect and whose answers were lost for good."""
+    lost: tuple[float, dict[int, int]] | None = None
+    """The last commit that took effect without an answer, as long as the transaction may still learn of it."""
     reads: list[tuple[float, float, dict[int, int]]] = field(default_factory=list)
     """When each read was sent and answered, and what it saw."""
     start: dict[int, int] | None = None
     """What the first read since the last start saw."""
     real_conflict: bool = False
     """Whether there was one since the last start."""
+    after_conflict: bool = False
+    """Whether a commit took effect after one."""
+
+    @property
+    def installs(self) -> list[tuple[float, dict[int, int]]]:
+        """All commits that took effect."""
+        return [*self.commits, *self.hidden]
+
+    def forget_lost(self) -> None:
+        """Nothing more will be learned of a commit without an answer."""
+        if self.lost is not None:
+            self.hidden.append(self.lost)
+            self.lost = None
 
 
 def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _USUAL) -> list[str]:
     """Return all that is wrong with a history, empty if nothing is.
 
     Args:
-        rows: Results, with ``txn_id``, ``status``, ``operation_type``, ``tables_written``.
+        rows: Results, with ``txn_id``, ``status``, ``operation_type``, ``tables_written``, ``installs``.
         events: The trace of the same run, in the order in which it was written.
         rules: What the run promises.
 
@@ -81,10 +112,23 @@ def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _US
     stories = _stories(events)
     by_id = {row["txn_id"]: row for row in rows}
     problems = _rows_against_trace(by_id, stories)
-    problems += _versions(stories, rules)
+    problems += _versions(by_id, stories, rules)
+    problems += _too_new(by_id, stories)
     problems += _reads(stories)
     problems += _strict(by_id, stories, rules)
     return problems
+
+
+def wrong_outcomes(rows: Iterable[Row]) -> list[str]:
+    """Return what clients were told wrongly, or did twice, because answers were lost or refused: facts of a run, not faults."""
+    told = []
+    for row in rows:
+        installs = row["installs"]
+        if row["status"] == "aborted" and installs:
+            told.append(f"transaction {row['txn_id']} ended with {row['abort_reason']}, and its commit took effect")
+        if installs > 1:
+            told.append(f"transaction {row['txn_id']} took effect {installs} times")
+    return told
 
 
 def _stories(events: Iterable[Row]) -> dict[int, _Story]:
@@ -95,12 +139,21 @@ def _stories(events: Iterable[Row]) -> dict[int, _Story]:
             seen = _parsed(event["kind"])
             story.reads.append((event["time_ms"] - event["duration_ms"], event["time_ms"], seen))
             story.start = story.start or seen
+        elif name == "answer_lost":
+            story.lost = (event["time_ms"], _parsed(event["kind"])) if event["kind"] else story.lost
+            story.after_conflict |= story.real_conflict and bool(event["kind"])
         elif name == "commit":
+            story.lost = None
             story.commits.append((event["time_ms"], _parsed(event["kind"])))
+            story.after_conflict |= story.real_conflict
+        elif name == "attempt":
+            story.forget_lost()
         elif name == "conflict" and event["kind"] == "real":
             story.real_conflict = True
         elif name == "restart":
             story.start, story.real_conflict = None, False
+    for story in stories.values():
+        story.forget_lost()
     return stories
 
 
@@ -117,25 +170,53 @@ def _rows_against_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) 
         writes = set(row["tables_written"])
         if row["status"] == "committed" and writes and len(commits) != 1:
             problems.append(f"transaction {txn_id} is committed, with {len(commits)} commits in the trace")
-        if row["status"] == "aborted" and commits:
+        if row["status"] == "aborted" and commits and row.get("abort_reason") not in _AFTER_COMMIT:
             problems.append(f"transaction {txn_id} is aborted, with {len(commits)} commits in the trace")
-        if any(set(based) != writes for _, based in commits):
+        installs = stories[txn_id].installs if txn_id in stories else []
+        if writes and len(installs) != row.get("installs", len(installs)):
+            problems.append(f"transaction {txn_id} says that it took effect {row['installs']} times, the trace {len(installs)}")
+        if any(set(based) != writes for _, based in installs):
             problems.append(f"transaction {txn_id} says that it wrote other tables than it committed")
-    unknown = [txn_id for txn_id, story in stories.items() if story.commits and txn_id not in rows]
+    unknown = [txn_id for txn_id, story in stories.items() if story.installs and txn_id not in rows]
     return problems + [f"transaction {txn_id} committed and has no row" for txn_id in unknown]
 
 
-def _versions(stories: Mapping[int, _Story], rules: Rules) -> list[str]:
-    """The commits of a table are based on one version each, and those that nobody reports are at the end (cut off)."""
+def _too_new(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
+    """Nobody has read a version for which there are not enough commits; those that the end of the run cut off may be there, too."""
+    most: dict[int, int] = defaultdict(int)
+    for story in stories.values():
+        for _, based in story.installs:
+            for table in based:
+                most[table] += 1
+    for txn_id, row in rows.items():
+        if row["status"] == "in_flight" and txn_id in stories and not stories[txn_id].installs:
+            for table in row["tables_written"]:
+                most[table] += 1
+    newest: dict[int, tuple[int, int]] = {}
+    for txn_id, story in stories.items():
+        for _, _, seen in story.reads:
+            for table, version in seen.items():
+                newest[table] = max(newest.get(table, (0, -1)), (version, txn_id))
+    return [
+        f"table {table}: transaction {txn_id} read version {version} of {most[table]} commits: one was applied twice"
+        for table, (version, txn_id) in sorted(newest.items())
+        if version > most[table]
+    ]
+
+
+def _versions(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
+    """The commits of a table are based on one version each, but for those that may be applied to any."""
     bases: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for txn_id, story in stories.items():
-        for _, based in story.commits:
+        if txn_id in rows and rows[txn_id]["operation_type"] in rules.any_base:
+            continue
+        for _, based in story.installs:
             for table, version in based.items():
                 bases[table][version].append(txn_id)
     problems = []
     for table, by_version in sorted(bases.items()):
         for version, txns in sorted(by_version.items()):
-            if len(txns) > 1 and rules.one_base_each:
+            if len(txns) > 1:
                 problems.append(f"table {table}: version {version} was replaced by transactions {txns}: an update is lost")
     return problems
 
@@ -144,7 +225,7 @@ def _reads(stories: Mapping[int, _Story]) -> list[str]:
     """A read that was sent after a commit was answered sees that commit; nobody reads a version before it can be there."""
     answered: dict[int, list[tuple[float, int, int]]] = defaultdict(list)
     for txn_id, story in stories.items():
-        for time_ms, based in story.commits:
+        for time_ms, based in story.installs:
             for table, version in based.items():
                 answered[table].append((time_ms, version + 1, txn_id))
     reads = sorted((sent, txn_id, seen) for txn_id, story in stories.items() for sent, _, seen in story.reads)
@@ -169,11 +250,11 @@ def _strict(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules
     problems = []
     for txn_id, story in stories.items():
         operation = rows[txn_id]["operation_type"] if txn_id in rows else ""
-        if story.commits and story.real_conflict and operation in rules.refused:
+        if story.after_conflict and operation in rules.refused:
             problems.append(f"transaction {txn_id} committed after a real conflict")
         if operation not in rules.strict or story.start is None:
             continue
-        for table, version in (pair for _, based in story.commits for pair in based.items()):
+        for table, version in (pair for _, based in story.installs for pair in based.items()):
             if story.start.get(table, version) != version:
                 message = f"table {table}: transaction {txn_id} started at version {story.start[table]} and committed on {version}"
                 problems.append(f"{message}, though {operation} has to refuse what came between")

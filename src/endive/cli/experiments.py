@@ -16,6 +16,7 @@ app.add_typer(commands, name="experiments")
 
 RootArgument = Annotated[Path, typer.Argument(help="Directory of experiments.")]
 ROOT = Path("experiments")
+_SHOWN = 20
 
 
 @commands.command("list")
@@ -119,11 +120,11 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     with exit_codes(output):
         import pyarrow.parquet
 
-        from endive.analysis.history import check_history, rules_of
+        from endive.analysis.history import check_history, rules_of, wrong_outcomes
         from endive.config import load_document
         from endive.runs.stored import find_experiments
 
-        problems, checked, untraced = [], 0, 0
+        problems, wrong, checked, untraced = [], [], 0, 0
         for experiment in find_experiments(root):
             for run in experiment.runs:
                 if not (run.directory / TRACE).is_file():
@@ -133,11 +134,19 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
                 rows = pyarrow.parquet.read_table(run.results).to_pylist()
                 events = pyarrow.parquet.read_table(run.directory / TRACE).to_pylist()
                 found = check_history(rows, events, rules_of(load_document(experiment.directory / CONFIG)))
-                problems += [{"experiment": experiment.name, "seed": run.seed, "problem": problem} for problem in found]
-        output.result({"checked": checked, "without_trace": untraced, "problems": problems})
+                where = {"experiment": experiment.name, "seed": run.seed}
+                problems += [{**where, "problem": problem} for problem in found]
+                wrong += [{**where, "outcome": outcome} for outcome in wrong_outcomes(rows)]
+        output.result({"checked": checked, "without_trace": untraced, "problems": problems, "reported_wrongly": wrong})
         for each in problems:
             output.error(f"{each['experiment']} seed {each['seed']}: {each['problem']}")
         output.text(f"{checked} histories, {len(problems)} problems; {untraced} runs have no trace")
+        if wrong:
+            output.text(f"{len(wrong)} outcomes were told wrongly, or brought about twice, because answers were lost or refused:")
+            for each in wrong[:_SHOWN]:
+                output.text(f"  {each['experiment']} seed {each['seed']}: {each['outcome']}")
+            if len(wrong) > _SHOWN:
+                output.text(f"  ... and {len(wrong) - _SHOWN} more (--json has all)")
         if problems:
             raise typer.Exit(EXIT_FAILED)
 

@@ -295,7 +295,10 @@ class Lifecycle:
             if failures is None or not self._fails(failures.lost_answer):
                 break
             self.unknown_outcomes += 1
-            self._emit("answer_lost", duration_ms=elapsed)
+            if result.success and not intention.applied:
+                self._emit_versions("answer_lost", snapshot, self._written, elapsed)
+            else:
+                self._emit("answer_lost", duration_ms=elapsed)
             if failures.on_unknown == "check":
                 yield from self._check_status(failures)
                 result = replace(result, reason=None)
