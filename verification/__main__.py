@@ -1,7 +1,8 @@
 """``python -m verification``: the simulator against real Iceberg clients and against theory.
 
-Each mode belongs to a file of ``verification/results``: counts, writers and victims to ``iceberg.json``; renewal, loops, idle,
-little and effort to ``theory.json``; coverage, crossings, alternatives and levers to ``statistics.json``.
+Each mode belongs to a file of ``verification/results``: counts, writers, handles, postgres and victims to ``iceberg.json``;
+imported to ``imported.json``; renewal, loops, idle, little and effort to ``theory.json``; coverage, crossings, alternatives and
+levers to ``statistics.json``.
 """
 
 from __future__ import annotations
@@ -12,23 +13,25 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
 
 from endive.pipeline.java import NoJavaError
 from endive.utils import get_git_sha
-from verification.iceberg import golden, java_cases, python_cases, victims, writers
+from verification.iceberg import golden, imported, java_cases, python_cases, victims, writers
 from verification.iceberg.clients import PYICEBERG_POOL, WORKER_THREADS
 from verification.iceberg.gateway import NoIcebergError, iceberg_gateway
+from verification.iceberg.postgres import NoPostgresError, postgres_server, probe_database
 from verification.iceberg.rows import Row, counts_row, victim_row, writers_row
 from verification.statistics import alternatives, coverage, levers
-from verification.tables import print_coverage, print_levers, print_rows, print_theory
+from verification.tables import print_coverage, print_imported, print_levers, print_rows, print_theory
 from verification.theory import effort, idle, little, loops, renewal
 from verification.theory.rows import TheoryRow
 
@@ -54,21 +57,56 @@ def _counts(_: bool) -> Iterator[Row]:
 
 def _writers(quick: bool) -> Iterator[Row]:
     with iceberg_gateway(WORKER_THREADS) as gateway:
-        writers.measure(gateway, _WARM_UP)
-        cases = [replace(case, duration_ms=case.duration_ms / _QUICK) if quick else case for case in writers.CASES]
-        for case, result in writers.measure_all(gateway, cases):
+        backends = writers.Backends(gateway)
+        writers.measure(backends, _WARM_UP)
+        for case, result in writers.measure_all(backends, _shortened(writers.CASES, quick)):
             yield writers_row(case, result)
+
+
+def _handles(quick: bool) -> Iterator[Row]:
+    with iceberg_gateway(WORKER_THREADS) as gateway:
+        backends = writers.Backends(gateway)
+        writers.measure(backends, _WARM_UP)
+        for case, result in writers.measure_all(backends, _shortened(writers.HANDLE_CASES, quick)):
+            yield writers_row(case, result, "handles")
+
+
+def _postgres(quick: bool) -> Iterator[Row]:
+    with postgres_server(install=True) as uri:
+        database = probe_database(uri)
+        for case, result in writers.measure_all(writers.Backends(postgres_uri=uri), _shortened(writers.POSTGRES_CASES, quick)):
+            row = writers_row(case, result, "postgres", database)
+            yield replace(row, predicted=row.predicted | {"database": asdict(database)})
+
+
+def _imported(quick: bool) -> Iterator[imported.ImportedRow]:
+    with iceberg_gateway(WORKER_THREADS) as gateway:
+        with TemporaryDirectory() as folder:
+            imported.make(gateway, imported.WARM_UP, Path(folder))
+        for case in imported.CASES:
+            yield from imported.measure(gateway, imported.shortened(case, 2) if quick else case)
+
+
+def _shortened(cases: Sequence[writers.WritersCase], quick: bool) -> list[writers.WritersCase]:
+    return [replace(case, duration_ms=case.duration_ms / _QUICK) if quick else case for case in cases]
 
 
 def _victims(quick: bool) -> Iterator[Row]:
     with iceberg_gateway(WORKER_THREADS) as gateway:
-        writers.measure(gateway, _WARM_UP)
+        writers.measure(writers.Backends(gateway), _WARM_UP)
         for case in victims.CASES:
             case = replace(case, repetitions=case.repetitions // _QUICK) if quick else case
             yield victim_row(case, victims.measure(gateway, case))
 
 
-CLIENT_MODES: dict[str, Callable[[bool], Iterator[Row]]] = {"counts": _counts, "writers": _writers, "victims": _victims}
+CLIENT_MODES: dict[str, Callable[[bool], Iterator[Row | imported.ImportedRow]]] = {
+    "counts": _counts,
+    "writers": _writers,
+    "handles": _handles,
+    "postgres": _postgres,
+    "victims": _victims,
+    "imported": _imported,
+}
 OWN_MODES: dict[str, Callable[[bool], Iterator[TheoryRow | coverage.CoverageRow | levers.LeverRow]]] = {
     "renewal": renewal.compare,
     "loops": loops.compare,
@@ -96,6 +134,8 @@ def main() -> int:
         talk.print(f"running {mode} ...", style="dim")
         try:
             off += _run(mode, options)
+        except NoPostgresError as missing:
+            talk.print(f"{mode} is left out: {missing}", style="yellow")
         except (NoIcebergError, NoJavaError) as missing:
             talk.print(f"cannot run the real Iceberg: {missing}", style="red")
             return 2
@@ -124,10 +164,13 @@ def _run(mode: str, options: argparse.Namespace) -> int:
 def _run_clients(mode: str, options: argparse.Namespace) -> int:
     """Run a mode with real clients, write its rows, and return how many are off without a word of why."""
     circumstances = _circumstances(options.quick)
-    rows = list(CLIENT_MODES[mode](options.quick))
-    _write(_path(options, "iceberg"), mode, circumstances, [asdict(row) for row in rows])
+    rows: list[Any] = list(CLIENT_MODES[mode](options.quick))
+    documents = [imported.document(row) if mode == "imported" else asdict(row) for row in rows]
+    _write(_path(options, "imported" if mode == "imported" else "iceberg"), mode, circumstances, documents)
     if options.json:
-        print(json.dumps([asdict(row) for row in rows]))
+        print(json.dumps(documents))
+    elif mode == "imported":
+        print_imported(_console(), rows)
     else:
         print_rows(_console(), mode, rows)
     return sum(row.unexplained() for row in rows)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from verification.iceberg.imported import ImportedRow
 from verification.iceberg.rows import Row
 from verification.statistics.coverage import CoverageRow
 from verification.statistics.levers import LeverRow
@@ -39,6 +40,22 @@ def _figures_table(title: str, rows: Sequence[Row]) -> Table:
         table.add_row(row.client, row.operation, row.case, *pairs, _MARKS[row.within], row.remark)
     table.caption = "measured / predicted"
     return table
+
+
+def print_imported(console: Console, rows: Sequence[ImportedRow]) -> None:
+    """Tables of real clients: what was seen beside what the imported model gives, and the verdicts on models."""
+    title = f"imported: {sum(row.within for row in rows)} of {len(rows)} as expected"
+    table = Table(
+        "table", "measure", "observed", "simulated", "verdict", "expected", "as expected", title=title, title_justify="left"
+    )
+    for row in rows:
+        figures = [f"{each:.4g}" if isinstance(each, float) else "" for each in (row.observed, row.simulated)]
+        if isinstance(row.observed, dict):
+            lines = [*row.observed["classes"], *row.observed["notes"], *row.observed["assumptions"]]
+            console.print(f"import of the table of {row.case}:", *(f"- {line}" for line in lines), sep="\n")
+            continue
+        table.add_row(row.case, row.measure, *figures, row.verdict, row.expected, _MARKS[row.within])
+    console.print(table)
 
 
 def print_theory(console: Console, mode: str, rows: Sequence[TheoryRow]) -> None:

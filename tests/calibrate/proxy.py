@@ -1,13 +1,16 @@
-"""An HTTP proxy on loopback that delays requests, or answers them itself, before they reach a server."""
+"""Proxies on loopback: one for HTTP that delays requests or answers them itself, one that delays whatever a client sends."""
 
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 
 Delay = Callable[[str, dict[str, str]], float]
 """Seconds that a request waits, by its method and headers."""
@@ -21,15 +24,20 @@ def proxy(
     delay: Delay = lambda method, headers: 0.0,
     refusal: Refusal | None = None,
     sleep: Callable[[float], object] = time.sleep,
+    refused_after: int = 0,
 ) -> Iterator[str]:
-    """Serve a proxy to a port of this machine, which delays requests by ``sleep``; gives its URL."""
+    """Serve a proxy to a port of this machine, which delays requests by ``sleep``; gives its URL.
+
+    It refuses what comes after the first ``refused_after`` requests, where there is a refusal.
+    """
+    requests = count()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if refusal is not None:
+            if refusal is not None and next(requests) >= refused_after:
                 self._answer(refusal[0], {}, f"<Error><Code>{refusal[1]}</Code><Message>no</Message></Error>".encode())
                 return
             headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
@@ -70,3 +78,50 @@ def proxy(
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@dataclass
+class Wire:
+    """A TCP proxy: its port, and how many times it has held up what a client sent."""
+
+    port: int
+    held_up: int = 0
+
+
+@contextmanager
+def tcp_proxy(port: int, delay_s: float) -> Iterator[Wire]:
+    """Serve a proxy to a port of this machine that holds up each message of a client, whatever its protocol, for so long."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    wire = Wire(listening.getsockname()[1])
+    opened: list[socket.socket] = []
+
+    def forward(source: socket.socket, sink: socket.socket, seconds: float) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                if seconds:
+                    wire.held_up += 1
+                    time.sleep(seconds)
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                server = socket.create_connection(("127.0.0.1", port))
+                for each in (client, server):
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                opened.extend((client, server))
+                for pair in ((client, server, delay_s), (server, client, 0.0)):
+                    threading.Thread(target=forward, args=pair, daemon=True).start()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield wire
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join()
+        for each in opened:
+            each.close()

@@ -131,6 +131,9 @@ def wrong_rates(trip: RoundTrip) -> list[str]:
         committed = (own["status"] == "committed").sum() / _SECONDS
         submitted = len(own) / _SECONDS
         section = trip.imported.tree["workload"][cls.name]
+        if "closed" in section:
+            wrong.append(f"{name}: was taken for writers that wait")
+            continue
         modelled = section["rate"] if "rate" in section else 1e3 / section["inter_arrival"]["mean"]
         for what, found, true in (("commits", cls.process.per_s, committed), ("submissions", modelled, submitted)):
             if abs(found / true - 1.0) > 0.05:

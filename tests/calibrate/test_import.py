@@ -17,7 +17,7 @@ from endive.calibrate.errors import InputError
 from endive.calibrate.history import History
 from endive.calibrate.imported import Imported, import_history
 from endive.calibrate.metadata import parse_metadata
-from endive.calibrate.reports import read_reports
+from endive.calibrate.reports import CommitReport, read_reports
 from endive.calibrate.sources import open_history
 from endive.calibrate.write import configuration_text
 from endive.config.load import check_document
@@ -91,6 +91,55 @@ class TestOtherWriters:
         document = {"format-version": 2, "snapshots": [{"snapshot-id": n, "timestamp-ms": t} for n, t in enumerate(TIMES)]}
         assert imported(document).tree["table"]["snapshots"] == 40
 
+    def test_a_log_cut_by_expiry_is_what_is_left(self) -> None:
+        """Logs and parents name snapshots that are gone; the first one left is no earlier than the log says."""
+        document = metadata_document(TIMES)
+        document["snapshots"] = document["snapshots"][25:]
+        document["snapshots"][0]["parent-snapshot-id"] = 25
+        document["snapshot-log"] = [{"snapshot-id": n, "timestamp-ms": t} for n, t in enumerate(TIMES[20:], 21)]
+        document["metadata-log"] = [{"metadata-file": "x", "timestamp-ms": t} for t in TIMES[10:]]
+        made = imported(document)
+        assert made.tree["table"]["snapshots"] == 15
+        assert made.start_ms <= TIMES[25]
+        assert "metadata_changes" not in made.tree["workload"]
+
+    def test_statistics_and_keys_of_version_3_do_no_harm(self) -> None:
+        later = {
+            "format-version": 3,
+            "next-row-id": 7,
+            "partition-statistics": [{"snapshot-id": 3, "statistics-path": "s3://nowhere/p.parquet", "file-size-in-bytes": 1}],
+            "encryption-keys": [{"key-id": "k", "encrypted-key-metadata": "AAAA"}],
+        }
+        assert len(imported(metadata_document(TIMES, **later)).classes[0].commits) == 40
+
+    def test_a_table_of_two_libraries_has_a_class_for_each(self) -> None:
+        """PyIceberg names nothing; releases of the Java library before they named themselves are not taken for it."""
+
+        def summary(place: int) -> dict[str, str]:
+            java = {"iceberg-version": "Apache Iceberg 1.10.2"} if place >= 10 and place % 2 else {}
+            return {"operation": "append", **java}
+
+        made = imported(with_summaries(summary))
+        assert made.tree["transaction"]["commit_path"] == "iceberg"
+        assert {name: section.get("commit_path") for name, section in made.tree["workload"].items()} == {
+            "append": None,
+            "pyiceberg_append": "pyiceberg",
+        }
+        assert [len(cls.commits) for cls in made.classes] == [26, 14]
+        assert set(imported(with_summaries(summary), client="iceberg").tree["workload"]) == {"append"}
+
+    def test_a_manifest_list_is_read_as_hadoop_writes_its_path(self, tmp_path: Path) -> None:
+        from pyiceberg.io.pyarrow import PyArrowFileIO
+        from pyiceberg.manifest import write_manifest_list
+
+        with write_manifest_list(2, PyArrowFileIO().new_output(f"{tmp_path}/l.avro"), 40, None, 40, "null") as writer:
+            writer.add_manifests([])
+        document = metadata_document(TIMES)
+        document["snapshots"][-1]["manifest-list"] = f"file:{tmp_path}/l.avro"
+        path = tmp_path / "v1.metadata.json"
+        path.write_text(json.dumps(document))
+        assert open_history(f"file:{path}").state.manifests == 0
+
     @pytest.mark.parametrize("count", [0, 1])
     def test_too_few_snapshots_are_refused(self, count: int) -> None:
         with pytest.raises(InputError, match="two are needed"):
@@ -116,6 +165,14 @@ class TestOtherWriters:
         made = imported({**document, "metadata-log": log})
         assert made.tree["workload"]["metadata_changes"]["operation"] == "expire_snapshots"
         assert made.tree["workload"]["metadata_changes"]["periodic"]["interval_ms"] == 300_000.0
+
+    def test_changes_of_metadata_are_counted_over_the_log_that_is_left(self) -> None:
+        rng = random.Random(2)
+        log = [{"metadata-file": "x", "timestamp-ms": TIMES[30] + rng.randrange(9 * 60_000)} for _ in range(27)]
+        log.append({"metadata-file": "x", "timestamp-ms": TIMES[30]})
+        document = with_summaries(lambda _: {"operation": "append", "iceberg-version": "Apache Iceberg 1.10"})
+        section = imported({**document, "metadata-log": log}).tree["workload"]["metadata_changes"]
+        assert section["rate"] == pytest.approx(27 / (9 * 60.0), rel=0.1)
 
 
 class TestWhatIsFound:
@@ -163,6 +220,31 @@ class TestWhatIsFound:
         assert made.tree["table"]["commit.manifest.min-count-to-merge"] == 50
         assert made.tree["table"]["commit.manifest-merge.enabled"] is False
         assert "commit.retry.min-wait-ms" not in made.tree["transaction"]
+
+    def test_an_interval_is_not_taken_for_its_third(self) -> None:
+        made = imported(metadata_document([START_MS + 7_000 + 45_000 * n for n in range(40)]))
+        assert made.tree["workload"]["append"]["periodic"] == {"interval_ms": 45_000.0, "phase_ms": 7_000.0}
+
+    def test_a_job_that_is_held_up_is_periodic_by_when_it_began(self) -> None:
+        rng = random.Random(6)
+        slots = sorted(rng.sample(range(80), 14))
+        took = [rng.uniform(500.0, 60_000.0) for _ in slots]
+        ends = [START_MS + 4_000 + round(30_000 * slot + late) for slot, late in zip(slots, took, strict=True)]
+        order = sorted(range(14), key=lambda place: ends[place])
+        reports = [CommitReport(n, "append", 1, took[place]) for n, place in enumerate(order, 1)]
+        document = metadata_document([ends[place] for place in order])
+        section = imported(document, reports=reports).tree["workload"]["append"]
+        assert section["periodic"]["interval_ms"] == 30_000.0
+        assert section["periodic"]["phase_ms"] == pytest.approx(4_000.0, abs=5.0)
+        assert "periodic" not in imported(document).tree["workload"]["append"]
+
+    def test_phases_of_jobs_that_work_before_they_commit_are_shifted_in_the_file_alone(self) -> None:
+        document = with_summaries(lambda _: {"operation": "replace", "engine-name": "spark"})
+        for n, snapshot in enumerate(document["snapshots"]):
+            snapshot["timestamp-ms"] = START_MS + 30_000 + 60_000 * n
+        made = imported(document)
+        assert made.classes[0].process.keys["periodic"]["phase_ms"] == 30_000.0
+        assert made.tree["workload"]["spark_replace"]["periodic"]["phase_ms"] == 18_000.0
 
     def test_bursts_are_said(self) -> None:
         rng = random.Random(3)

@@ -49,7 +49,7 @@ class TestWithReports:
     @pytest.mark.parametrize(("writers", "think_ms"), [(1, 0.0), (2, 0.0), (4, 0.0), (8, 0.0), (1, 400.0), (2, 400.0), (4, 400.0)])
     def test_writers_that_wait_are_counted(self, writers: int, think_ms: float) -> None:
         for seed in range(5):
-            loop = by_overlap(*closed(writers, think_ms, 400, seed))
+            loop = by_overlap(*closed(writers, think_ms, 400, seed), most_attempts=10)
             assert loop is not None
             assert loop.certain
             assert (loop.clients, loop.most) == (writers, writers)
@@ -61,6 +61,13 @@ class TestWithReports:
             for count in (20, 100, 1_000):
                 loop = by_overlap(*at_random(per_s, count, seed))
                 assert loop is None or not loop.certain
+
+    def test_a_limit_of_attempts_is_not_taken_for_writers(self) -> None:
+        """Two attempts bound how many successes overlap, as two or three writers would."""
+        held = by_overlap(*closed(3, 400.0, 400), failing=0.1, most_attempts=3)
+        assert held is not None
+        assert not held.certain
+        assert by_overlap(*closed(1, 400.0, 400), most_attempts=1).certain  # type: ignore[union-attr]
 
     def test_few_data_and_rare_commits_leave_it_open(self) -> None:
         assert by_overlap(*closed(2, 0.0, 10)) is None

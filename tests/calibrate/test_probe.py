@@ -126,6 +126,33 @@ class TestS3:
         assert SECRET not in str(raised.value)
         assert objects(s3) == []
 
+    def test_an_interruption_leaves_nothing(self, s3: int) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            run_probe(Interrupted("s3://mine/x", [4096]), 10, 60.0)
+        assert objects(s3) == []
+
+    def test_credentials_that_expire_on_the_way_say_what_is_left(self, s3: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        with proxy(s3, refusal=(400, "ExpiredToken"), refused_after=6) as url:
+            use(monkeypatch, url)
+            with pytest.raises(InputError, match=r"please remove endive-probe-[^ ]+/pointer") as raised:
+                run_probe(StoreTarget("s3://mine/x", [4096]), 3, 10.0)
+        assert "\n" not in str(raised.value)
+        assert SECRET not in str(raised.value)
+        left = objects(s3)
+        assert left
+        assert all(key.removeprefix("x/") in str(raised.value) for key in left)
+        client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{s3}", region_name="us-east-1")
+        for key in left:
+            client.delete_object(Bucket="mine", Key=key)
+        client.close()
+
+    def test_the_command_refuses_in_a_sentence_and_writes_nothing(self, s3: int, tmp_path: Path) -> None:
+        done = RUN.invoke(app, ["probe", "s3://nobodys-bucket/x", "-o", str(tmp_path / "mine.toml"), "--yes"])
+        assert done.exit_code == 2
+        assert "there is no such bucket" in " ".join(done.output.split())
+        assert "Traceback" not in done.output
+        assert list(tmp_path.iterdir()) == []
+
 
 class Interrupted(StoreTarget):
     """A store at which Ctrl-C is pressed in the third round."""
@@ -203,6 +230,16 @@ class TestCatalog:
         slowed = medians(run_probe(CatalogTarget("slow"), 5, 60.0, CLOCK))
         commit_ms = 1e3 * (COMMIT_S + LOAD_S)
         assert slowed == pytest.approx({"read": 1e3 * LOAD_S, "failed_cas": commit_ms, "cas": commit_ms})
+        assert left_in(catalog) == (0, [])
+
+    def test_an_interruption_leaves_nothing(self, catalog: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def pressed(probe: Probe) -> None:
+            raise KeyboardInterrupt
+
+        target = CatalogTarget("plain")
+        monkeypatch.setattr(target, "round", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            run_probe(target, 3, 60.0)
         assert left_in(catalog) == (0, [])
 
     def test_the_profile_serves_a_catalog(self, catalog: Path, tmp_path: Path) -> None:

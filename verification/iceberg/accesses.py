@@ -75,6 +75,11 @@ class Accesses:
         if delay_ms:
             self._sleep(delay_ms)
 
+    def took(self, seconds: float) -> None:
+        """Take account of an access that took its time elsewhere: what follows begins so much later."""
+        with self._lock:
+            self.last_end += seconds
+
     def work(self, runtime_ms: float) -> None:
         """Take the time of a client's own work, after which its first attempt begins."""
         self._sleep(runtime_ms)

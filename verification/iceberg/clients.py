@@ -6,7 +6,7 @@ libraries look alike here, so that modes two and three are written once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,19 +73,22 @@ class SharedTable(Protocol):
 
 @dataclass
 class JavaClient:
-    """A client of Iceberg Java."""
+    """A client of Iceberg Java. It loads the table for each operation, or keeps its handle on it and refreshes that."""
 
     table: JavaTable
     delays: Delays
+    keeps_handle: bool = False
     _clock: Clock = field(default_factory=Clock)
+    _kept: tuple[Any, Accesses] | None = None
 
     def run(self, work: Work) -> Outcome:
         from py4j.protocol import Py4JJavaError
 
-        accesses = self._clock.accesses(self.delays)
+        handle, accesses = self._opened()
+        before = accesses.attempts()
         files = [] if work.operation.endswith("append") else self.table.scanned(work.partition)
         prepared = Prepared(self.table, files, work.partition)
-        operation = java_operations.OPERATIONS[work.operation](prepared, self.table.handle(accesses))
+        operation = java_operations.OPERATIONS[work.operation](prepared, handle)
         accesses.work(work.runtime_ms)
         try:
             operation.commit()
@@ -93,8 +96,24 @@ class JavaClient:
             error = raised.java_exception.getClass().getSimpleName()
             if error not in ("CommitFailedException", "ValidationException"):
                 raise
-            return Outcome(False, accesses.attempts(), conflict=error == "ValidationException")
-        return Outcome(True, accesses.attempts())
+            return Outcome(False, self._attempts(accesses, before), conflict=error == "ValidationException")
+        return Outcome(True, self._attempts(accesses, before))
+
+    def _opened(self) -> tuple[Any, Accesses]:
+        """A handle on the table as it is now, and where its accesses are counted."""
+        if self._kept is not None:
+            handle, accesses = self._kept
+            handle.refresh()
+            return self._kept
+        accesses = self._clock.accesses(self.delays)
+        handle = self.table.handle(accesses)
+        if self.keeps_handle:
+            self._kept = handle, accesses
+        return handle, accesses
+
+    def _attempts(self, accesses: Accesses, before: int) -> int:
+        """Attempts since then; a kept handle counts all its operations in one place, each with a phase before its first attempt."""
+        return accesses.attempts() - (before + 1 if before >= 0 else 0)
 
 
 @dataclass
@@ -105,6 +124,7 @@ class SharedJavaTable:
     partitions: int
     more_manifests: int = 0
     properties: dict[str, str] = field(default_factory=dict)
+    keeps_handle: bool = False
 
     def __post_init__(self) -> None:
         self._table = JavaTable(self.gateway, self.properties)
@@ -112,7 +132,7 @@ class SharedJavaTable:
 
     @contextmanager
     def client(self, delays: Delays) -> Iterator[JavaClient]:
-        yield JavaClient(self._table, delays)
+        yield JavaClient(self._table, delays, self.keeps_handle)
 
 
 def _members(partitions: int, more: int) -> list[list[int]]:
@@ -142,19 +162,23 @@ class PythonClient:
 
 @dataclass
 class SharedPythonTable:
-    """A table of PyIceberg with one manifest for each of its partitions and some more in the last."""
+    """A table of PyIceberg with one manifest for each of its partitions and some more in the last.
+
+    ``connect`` opens a catalog on it for each client: one in SQLite, unless another is given.
+    """
 
     folder: Path
     partitions: int
     more_manifests: int = 0
     properties: dict[str, str] = field(default_factory=dict)
+    connect: Callable[[Path], CountingCatalog] = CountingCatalog
 
     def __post_init__(self) -> None:
-        make_table(self.folder, self.properties)
-        with CountingCatalog(self.folder).opened() as catalog, catalog.load_table(NAME).transaction() as transaction:
+        make_table(self.connect(self.folder), self.properties)
+        with self.connect(self.folder).opened() as catalog, catalog.load_table(NAME).transaction() as transaction:
             append_manifests(transaction, [member for [member] in _members(self.partitions, self.more_manifests)])
 
     @contextmanager
     def client(self, delays: Delays) -> Iterator[PythonClient]:
-        with CountingCatalog(self.folder).opened() as catalog:
+        with self.connect(self.folder).opened() as catalog:
             yield PythonClient(catalog, delays)

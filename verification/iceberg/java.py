@@ -23,7 +23,7 @@ _tables = itertools.count()
 
 
 class Pointer:
-    """A catalog of one table: the place of its current metadata, changed by compare-and-swap."""
+    """A catalog of one table, in memory: the place of its current metadata, changed by compare-and-swap."""
 
     def __init__(self, location: str) -> None:
         self._location = location
@@ -89,7 +89,7 @@ class CountingFileIO:
     def deleteFile(self, file: Any) -> None:  # noqa: N802
         location = file if isinstance(file, str) else file.location()
         self._accesses.happened(f"{file_kind(location)}_deletes")
-        if self._files.fileExists(location):
+        if self._files.newInputFile(location).exists():
             self._files.deleteFile(location)
 
     def properties(self) -> Any:
@@ -194,10 +194,7 @@ class JavaTable:
         iceberg = self.gateway.jvm.org.apache.iceberg
         self.location = f"memory://table-{next(_tables)}"
         self.files = iceberg.inmemory.InMemoryFileIO()
-        self.encryption = iceberg.encryption.PlaintextEncryptionManager.instance()
-        self.snapshot_ids = itertools.count(1)
-        self._versions = itertools.count()
-        self._names = itertools.count()
+        self._begin()
         schema_json = (
             '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"id","required":true,"type":"long"},'
             '{"id":2,"name":"p","required":true,"type":"int"}]}'
@@ -206,9 +203,26 @@ class JavaTable:
         self.spec = iceberg.PartitionSpec.builderFor(schema).identity("p").build()
         properties = {"format-version": str(self.format_version), **self.properties}
         metadata = iceberg.TableMetadata.newTableMetadata(schema, self.spec, self.location, properties)
-        self.spec = metadata.spec()
-        self.locations = iceberg.LocationProviders.locationsFor(self.location, metadata.properties())
+        self._describe(metadata)
         self.pointer = Pointer(self.write_metadata(metadata, self.files))
+
+    def _begin(self) -> None:
+        self.encryption = self.gateway.jvm.org.apache.iceberg.encryption.PlaintextEncryptionManager.instance()
+        self.snapshot_ids = itertools.count(1)
+        self._versions = itertools.count()
+        self._names = itertools.count()
+
+    def _describe(self, metadata: Any) -> None:
+        self.spec = metadata.spec()
+        self.locations = self.gateway.jvm.org.apache.iceberg.LocationProviders.locationsFor(self.location, metadata.properties())
+
+    def adopt(self, pointer: Pointer) -> None:
+        """Take a table that exists already, which a pointer leads to, with ``files`` set to where it lies."""
+        self._begin()
+        metadata = self.gateway.jvm.org.apache.iceberg.TableMetadataParser.read(self.files, pointer.read())
+        self.location = str(metadata.location())
+        self._describe(metadata)
+        self.pointer = pointer
 
     def write_metadata(self, metadata: Any, files: Any) -> str:
         """Write a new metadata file and say where it is."""
@@ -217,12 +231,16 @@ class JavaTable:
         parser.overwrite(metadata, files.newOutputFile(location))
         return location
 
-    def handle(self, accesses: Accesses | None = None, before_swap: Callable[[], None] = _nothing) -> Any:
-        """A table object of Iceberg with a catalog client of its own. Without counting, files are not touched by Python at all."""
+    def handle(self, accesses: Accesses | None = None, before_swap: Callable[[], None] = _nothing, reporter: Any = None) -> Any:
+        """A table object of Iceberg with a catalog client of its own, and a reporter of Iceberg's metrics.
+
+        Without counting, files are not touched by Python at all.
+        """
         no_properties = self.gateway.jvm.java.util.Collections.emptyMap()
         io = self.files if accesses is None else CountingFileIO(self.files, no_properties, accesses)
         operations = CountingOperations(self, accesses or Accesses(), io, before_swap)
-        return self.gateway.jvm.org.apache.iceberg.BaseTable(operations, self.location)
+        reported = () if reporter is None else (reporter,)
+        return self.gateway.jvm.org.apache.iceberg.BaseTable(operations, self.location, *reported)
 
     def data_file(self, partition: int) -> Any:
         """A new data file of one partition; only metadata is ever written, so the file itself does not exist."""

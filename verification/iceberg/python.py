@@ -89,7 +89,10 @@ def _do_not_wait_for_the_disk(connection: Any, _record: Any) -> None:
 
 
 class CountingCatalog(SqlCatalog):
-    """A SQLite catalog that counts reads and swaps of the pointer, and lets others act before a commit and before its swap."""
+    """A SQL catalog that counts reads and swaps of the pointer, and lets others act before a commit and before its swap.
+
+    By default it is a SQLite file in the folder of the table; a database with many tables tells them apart by their folders' names.
+    """
 
     def __init__(
         self,
@@ -97,13 +100,16 @@ class CountingCatalog(SqlCatalog):
         accesses: Accesses | None = None,
         before_commit: Callable[[], None] = _nothing,
         before_swap: Callable[[], None] = _nothing,
+        uri: str | None = None,
     ) -> None:
         file_io = {PY_IO_IMPL: f"{__name__}.{CountingFileIO.__name__}"}
-        super().__init__("catalog", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=folder.as_uri(), **file_io)
+        name = "catalog" if uri is None else folder.name
+        super().__init__(name, uri=uri or f"sqlite:///{folder / 'catalog.db'}", warehouse=folder.as_uri(), **file_io)
         self.count_into(accesses or Accesses())
         self._before_commit = before_commit
         self._before_swap = before_swap
-        event.listen(self.engine, "connect", _do_not_wait_for_the_disk)
+        if uri is None:
+            event.listen(self.engine, "connect", _do_not_wait_for_the_disk)
         event.listen(self.engine, "before_cursor_execute", self._statement)
 
     def count_into(self, accesses: Accesses) -> None:
@@ -139,9 +145,9 @@ class CountingCatalog(SqlCatalog):
             self.close()
 
 
-def make_table(folder: Path, properties: dict[str, str]) -> None:
-    """A table with the columns id and p, partitioned by p, in a catalog of its own."""
-    with CountingCatalog(folder).opened() as catalog:
+def make_table(catalog: CountingCatalog, properties: dict[str, str]) -> None:
+    """A table with the columns id and p, partitioned by p; the catalog is closed."""
+    with catalog.opened():
         catalog.create_namespace("db")
         catalog.create_table(NAME, SCHEMA, partition_spec=SPEC, properties=properties)
 

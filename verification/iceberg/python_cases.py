@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.table import Transaction
@@ -97,7 +98,7 @@ CASES = tuple(_cases())
 
 
 def _prepare(folder: Path, case: PythonCase) -> None:
-    make_table(folder, {**FAST_RETRIES, **OPERATIONS[case.operation].properties, **case.properties})
+    make_table(CountingCatalog(folder), {**FAST_RETRIES, **OPERATIONS[case.operation].properties, **case.properties})
     deleted = range(DELETED_BY_OTHERS, DELETED_BY_OTHERS + sum(case.commits)) if case.intervening == "delete" else ()
     partitions = [OWN] * case.own_manifests + [ELSEWHERE] * case.other_manifests + list(deleted)
     with CountingCatalog(folder).opened() as catalog, catalog.load_table(NAME).transaction() as transaction:
@@ -117,7 +118,7 @@ def measure(folder: Path, case: PythonCase) -> Counts:
                 with catalog.load_table(NAME).transaction() as transaction:
                     INTERVENING[case.intervening](transaction, next(numbers))
 
-    moment = {"before_swap" if case.late else "before_commit": others_commit}
+    moment: dict[str, Any] = {"before_swap" if case.late else "before_commit": others_commit}
     error = None
     with CountingCatalog(folder, accesses, **moment).opened() as catalog:
         transaction = catalog.load_table(NAME).transaction()

@@ -10,6 +10,7 @@ from scipy.stats import binomtest
 from verification.iceberg.counts import Counts
 from verification.iceberg.golden import Case, case_name
 from verification.iceberg.java_cases import JavaCase
+from verification.iceberg.postgres import Database
 from verification.iceberg.predict import left_out, predict_counts
 from verification.iceberg.simulated import predict_victim, predict_writers
 from verification.iceberg.victims import VictimCase, VictimResult
@@ -79,9 +80,9 @@ def _difference(real: dict[str, Any], simulated: dict[str, Any]) -> dict[str, An
     return different
 
 
-def writers_row(case: WritersCase, result: WritersResult) -> Row:
+def writers_row(case: WritersCase, result: WritersResult, mode: str = "writers", database: Database | None = None) -> Row:
     """Second mode: attempts for each commit within 15 %, success within 10 percentage points."""
-    predicted = predict_writers(case)
+    predicted = predict_writers(case, database)
     difference = {
         "attempts_per_commit": predicted.attempts_per_commit / result.attempts_per_commit - 1.0,
         "success": predicted.success - result.success,
@@ -96,10 +97,10 @@ def writers_row(case: WritersCase, result: WritersResult) -> Row:
     }
     within = abs(difference["attempts_per_commit"]) <= ATTEMPTS_BAR and abs(difference["success"]) <= SUCCESS_BAR
     return Row(
-        "writers",
+        mode,
         case.client,
         case.operation,
-        f"{case.writers} writers, {case.access_ms:g} ms for each access",
+        f"{case.writers} writers, {case.access_ms:g} ms for each access" + (" to a file" if case.on_postgres else ""),
         measured,
         {key: getattr(predicted, key) for key in difference},
         difference,

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from endive.config import build_simulation_config
 from endive.config.load import check_document
 from endive.simulation.compiled.engine import CompiledEngine
+from verification.iceberg.postgres import Database
 from verification.iceberg.victims import VictimCase
 from verification.iceberg.writers import WritersCase
 
@@ -40,8 +41,8 @@ class Predicted:
     commits_per_second: float
 
 
-def predict_writers(case: WritersCase) -> Predicted:
-    """Writers in a closed loop, each on a partition of its own."""
+def predict_writers(case: WritersCase, database: Database | None = None) -> Predicted:
+    """Writers in a closed loop, each on a partition of its own; the catalog is in the store, or a database with its own times."""
     low, high = case.runtime_ms
     own = {
         **OPERATIONS[case.operation],
@@ -50,6 +51,10 @@ def predict_writers(case: WritersCase) -> Predicted:
     }
     document = _document(case.access_ms, case.duration_ms, PATHS[case.client], max(case.writers, 2))
     document["table"] = {"manifests": case.writers, "snapshots": 1, "min_count_to_merge": _NEVER_MERGE}
+    if case.keeps_handle:
+        document["transaction"]["table_handle"] = "kept"
+    if database is not None:
+        document["catalog"] |= database.keys()
     document["workload"] = {f"writer-{i}": own | {"partition_range": [i, i + 1]} for i in range(case.writers)}
     rows = pa.concat_tables([_run(document, seed) for seed in WRITERS_SEEDS])
     return _predicted(rows, case.duration_ms, len(WRITERS_SEEDS))

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from verification.iceberg.accesses import Delays
 from verification.iceberg.clients import Outcome, SharedJavaTable, SharedPythonTable, SharedTable, Work
+from verification.iceberg.postgres import PostgresCatalog
+from verification.iceberg.python import CountingCatalog
 
 NO_MERGES = {"commit.manifest-merge.enabled": "false"}
 WRITERS = (1, 2, 4, 8, 16)
@@ -34,9 +37,14 @@ class WritersCase:
     """How long a writer works between loading the table and committing: uniform between these."""
     duration_ms: float = 45_000.0
     """For how long operations are begun; those under way then are finished."""
+    keeps_handle: bool = False
+    """Whether a writer keeps its handle on the table, as Flink's and Kafka Connect's do (Java)."""
+    on_postgres: bool = False
+    """Whether the catalog is PyIceberg's on PostgreSQL, whose statements take the time that they take."""
 
     def delays(self) -> Delays:
-        return Delays(self.access_ms, self.access_ms, self.access_ms, self.access_ms)
+        catalog_ms = 0.0 if self.on_postgres else self.access_ms
+        return Delays(catalog_ms, catalog_ms, self.access_ms, self.access_ms)
 
 
 @dataclass(frozen=True)
@@ -74,21 +82,38 @@ CASES = tuple(
     for operation in ("fast_append", "overwrite_serializable")
     for writers in WRITERS
 )
+HANDLE_CASES = tuple(
+    WritersCase("java", operation, writers, ACCESS_MS["java"], keeps_handle=True)
+    for operation in ("fast_append", "overwrite_serializable")
+    for writers in WRITERS[:4]
+)
+POSTGRES_CASES = tuple(
+    WritersCase("pyiceberg", "fast_append", writers, ACCESS_MS["pyiceberg"], on_postgres=True) for writers in WRITERS[:4]
+)
 
 
-@contextmanager
-def _shared_table(case: WritersCase, gateway: Any) -> Iterator[SharedTable]:
-    if case.client == "java":
-        yield SharedJavaTable(gateway, case.writers, properties=NO_MERGES)
-        return
-    with TemporaryDirectory() as folder:
-        yield SharedPythonTable(Path(folder), case.writers)
+@dataclass(frozen=True)
+class Backends:
+    """What clients need: a JVM with Iceberg, or a database."""
+
+    gateway: Any = None
+    postgres_uri: str = ""
+
+    @contextmanager
+    def table(self, case: WritersCase) -> Iterator[SharedTable]:
+        """A new table for the writers of a case."""
+        if case.client == "java":
+            yield SharedJavaTable(self.gateway, case.writers, properties=NO_MERGES, keeps_handle=case.keeps_handle)
+            return
+        with TemporaryDirectory() as folder:
+            connect = partial(PostgresCatalog, uri=self.postgres_uri) if case.on_postgres else CountingCatalog
+            yield SharedPythonTable(Path(folder), case.writers, connect=connect)
 
 
-def measure(gateway: Any, case: WritersCase) -> WritersResult:
+def measure(backends: Backends, case: WritersCase) -> WritersResult:
     """Run the writers of a case."""
     ended: list[tuple[float, Outcome]] = []
-    with _shared_table(case, gateway) as table:
+    with backends.table(case) as table:
         deadline = time.monotonic() + case.duration_ms / 1000.0
 
         def write(number: int) -> None:
@@ -108,13 +133,13 @@ def measure(gateway: Any, case: WritersCase) -> WritersResult:
     )
 
 
-def measure_all(gateway: Any, cases: Sequence[WritersCase]) -> Iterator[tuple[WritersCase, WritersResult]]:
+def measure_all(backends: Backends, cases: Sequence[WritersCase]) -> Iterator[tuple[WritersCase, WritersResult]]:
     """Run cases, small ones at the same time, each on a table of its own."""
     for batch in _batches(cases):
         results: dict[int, WritersResult] = {}
 
         def run(number: int, batch: Sequence[WritersCase] = batch, results: dict[int, WritersResult] = results) -> None:
-            results[number] = measure(gateway, batch[number])
+            results[number] = measure(backends, batch[number])
 
         _call_in_threads(run, range(len(batch)))
         for number, case in enumerate(batch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from endive.calibrate.attempts import failing_share
 from endive.calibrate.history import Commit, History
 from endive.calibrate.loops import Loop, by_evenness, by_overlap
 from endive.calibrate.reports import CommitReport
+from endive.table import PYICEBERG_OPERATIONS
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,6 +43,8 @@ class ObservedClass:
     """Why the operation is this one, where the history does not say it."""
     loop: Loop | None = None
     """The writers, where they may be some that wait for their own commits."""
+    client: str = "iceberg"
+    """The commit path of the library that made them."""
 
     @property
     def times_ms(self) -> Floats:
@@ -50,25 +54,55 @@ class ObservedClass:
 
 def client_of(history: History) -> tuple[str, str]:
     """The commit path of the clients that wrote a history, and why it is that one."""
-    java = [c for c in history.commits if c.engine or "iceberg-version" in c.summary or "manifests-created" in c.summary]
-    python = [c for c in history.commits if "pyiceberg" in c.summary.get("iceberg-version", "").lower() or "pyiceberg" in c.engine]
+    java = [commit for commit in history.commits if _names_java(commit)]
+    python = [commit for commit in history.commits if _names_pyiceberg(commit)]
     if python and len(python) * 2 >= len(history.commits):
         return "pyiceberg", "summaries name PyIceberg"
+    nameless = len(_nameless(history))
+    if nameless:
+        return (
+            "iceberg",
+            f"summaries name Iceberg's Java library; {nameless:,} name nothing, as PyIceberg's: commit_path 'pyiceberg'",
+        )
+    if java:
+        return "iceberg", "summaries name Iceberg's Java library, or an engine that uses it"
     if any(c.operation == "replace" or _deletes_with([c]) for c in history.commits):
         return "iceberg", "there are compactions or delete files, which PyIceberg does not write"
-    if len(java) * 2 >= len(history.commits):
-        return "iceberg", "summaries name an engine that uses Iceberg's Java library"
     return "pyiceberg", "summaries name no engine, as those of PyIceberg; say --client iceberg if it was another"
 
 
-def observe_classes(history: History, start_ms: float, client: str, reports: Sequence[CommitReport] = ()) -> list[ObservedClass]:
-    """Make classes of the commits of a history, with what their reports add; times count from ``start_ms``."""
+def _nameless(history: History) -> set[int]:
+    """Snapshots that name no library though others before them did: old releases of the Java library do not name themselves."""
+    named = [commit.timestamp_ms for commit in history.commits if _names_java(commit)]
+    since = min(named, default=math.inf)
+    return {commit.snapshot_id for commit in history.commits if commit.timestamp_ms > since and not _names_java(commit)}
+
+
+def _names_java(commit: Commit) -> bool:
+    """Whether a summary says that Iceberg's Java library made the commit."""
+    known = bool(commit.engine) or "iceberg-version" in commit.summary or "manifests-created" in commit.summary
+    return known and not _names_pyiceberg(commit)
+
+
+def _names_pyiceberg(commit: Commit) -> bool:
+    return "pyiceberg" in commit.summary.get("iceberg-version", "").lower() or "pyiceberg" in commit.engine
+
+
+def observe_classes(
+    history: History, start_ms: float, client: str, reports: Sequence[CommitReport] = (), *, apart: bool = True
+) -> list[ObservedClass]:
+    """Make classes of the commits of a history, with what their reports add; times count from ``start_ms``.
+
+    ``apart``: commits that name no library, where others do, are classes of their own, on PyIceberg's path.
+    """
     known = {report.snapshot_id: report for report in reports}
     retries = history.properties.get("commit.retry.num-retries", "")
     most_attempts = 1 + (int(retries) if retries.isascii() and retries.isdigit() and len(retries) < 7 else 4)
+    nameless = _nameless(history) if apart else set()
     groups: dict[tuple[str, str], list[Commit]] = {}
     for commit in history.commits:
-        groups.setdefault((commit.operation or "append", commit.engine), []).append(commit)
+        maker = commit.engine or ("pyiceberg" if commit.snapshot_id in nameless else "")
+        groups.setdefault((commit.operation or "append", maker), []).append(commit)
     end_ms = history.commits[-1].timestamp_ms + history.span_ms / max(len(history.commits) - 1, 1)
     first_ms = float(history.commits[0].timestamp_ms)
     found: list[ObservedClass] = []
@@ -78,7 +112,8 @@ def observe_classes(history: History, start_ms: float, client: str, reports: Seq
                 name = _name(operation, engine, application, size, {each.name for each in found})
                 own_reports = [known[commit.snapshot_id] for commit in part if commit.snapshot_id in known]
                 took = _Took(own_reports, most_attempts)
-                found.append(_observed(name, part, (start_ms, first_ms, end_ms), client, took))
+                path = "pyiceberg" if engine == "pyiceberg" else client
+                found.append(_observed(name, part, (start_ms, first_ms, end_ms), path, took))
     return found
 
 
@@ -145,10 +180,11 @@ def _observed(name: str, commits: Sequence[Commit], span: tuple[float, float, fl
     process = recognise(times, *span, durations)
     loop = None
     if not {"periodic", "hourly"} & process.keys.keys():
-        loop = by_evenness(times) if durations is None else by_overlap(times, durations, took.failing())
+        loop = by_evenness(times) if durations is None else by_overlap(times, durations, took.failing(), took.most_attempts)
     if loop is not None and (loop.certain or durations is None):
         process = Process(loop.words(), {"closed": loop.keys()}, process.per_s, notes=process.notes)
-    return ObservedClass(name, operation, tuple(commits), process, partitions, deletes, guessed, loop)
+    path = client if client == "iceberg" or operation in PYICEBERG_OPERATIONS else "iceberg"
+    return ObservedClass(name, operation, tuple(commits), process, partitions, deletes, guessed, loop, path)
 
 
 def _operation(commits: Sequence[Commit], client: str) -> tuple[str, str | None, str]:

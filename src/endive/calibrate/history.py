@@ -71,6 +71,8 @@ class History:
     partitioned: bool = False
     state: TableState = TableState()
     other_changes_ms: tuple[int, ...] = ()
+    log_begins_ms: int | None = None
+    """How far back the log of metadata files goes, which holds a hundred of them by default."""
     manifest_list: str | None = None
     """Where the manifest list of the current snapshot lies."""
     notes: tuple[str, ...] = ()

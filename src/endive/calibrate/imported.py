@@ -25,7 +25,6 @@ from endive.calibrate.classes import ObservedClass, client_of, observe_classes
 from endive.calibrate.errors import InputError
 from endive.calibrate.history import History, moment
 from endive.calibrate.reports import CommitReport
-from endive.table import PYICEBERG_OPERATIONS
 
 _MINUTE_MS = 60_000
 _MOST_MS = 7 * 24 * 3_600_000
@@ -69,7 +68,7 @@ def import_history(
         raise InputError(f"{history.source}: all {len(history.commits)} snapshots have the same time, which tells no rate")
     start = history.commits[0].timestamp_ms // _MINUTE_MS * _MINUTE_MS
     path, why = (client, "as was said") if client else client_of(history)
-    classes = observe_classes(history, start, path, reports)
+    classes = observe_classes(history, start, path, reports, apart=client is None)
     durations = _durations(classes, reports)
     assumptions = [Assumption("the client", f"commit_path is {path!r}: {why}")] if client is None else []
     tree: Tree = {
@@ -112,8 +111,8 @@ def _durations(classes: Sequence[ObservedClass], reports: Sequence[CommitReport]
 
 def _section(cls: ObservedClass, path: str, duration_ms: float) -> Tree:
     section: Tree = {"operation": cls.operation}
-    if path == "pyiceberg" and cls.operation not in PYICEBERG_OPERATIONS:
-        section["commit_path"] = "iceberg"
+    if cls.client != path:
+        section["commit_path"] = cls.client
     keys = copy.deepcopy(cls.process.keys)
     hourly = keys.pop("hourly", None)
     if hourly is not None:
@@ -161,7 +160,8 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
         return
     times = np.array(history.other_changes_ms, np.float64)
     last = float(max(times[-1], history.commits[-1].timestamp_ms))
-    process = recognise(times, start, float(history.commits[0].timestamp_ms), last)
+    first = max(history.commits[0].timestamp_ms, history.log_begins_ms or 0)
+    process = recognise(times, start, float(first), last)
     keys = {key: value for key, value in process.keys.items() if key != "hourly"} or {"rate": process.per_s}
     section = {"operation": "expire_snapshots", "runtime": {"distribution": "fixed", "value": 0.0}, **keys}
     tree["workload"]["metadata_changes"] = section

@@ -93,10 +93,12 @@ def _distribution(mean_ms: float, variation: float) -> dict[str, Any]:
     return {"distribution": "lognormal", "mean": mean, "sigma": float(f"{sigma:.4g}")}
 
 
-def by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0) -> Loop | None:
+def by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, most_attempts: int = 5) -> Loop | None:
     """Find closed writers from when commits ended and how long they took; None where there are too few commits to tell.
 
-    ``failing`` is the share of operations that failed, which were under way too and have no report.
+    ``failing`` is the share of operations that failed, which were under way too and have no report. An operation has at most
+    ``most_attempts``, and of those that succeed one wins each time: no more than about so many are under way at once whatever
+    their arrivals are, so that only a smaller number tells of writers.
     """
     span = float(times_ms[-1] - times_ms[0]) if len(times_ms) else 0.0
     if len(times_ms) < _LEAST or span <= 0.0:
@@ -105,7 +107,7 @@ def by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0) -> 
     seen = most_at_once(times_ms - _TRIMMED * durations_ms, times_ms)
     looks = len(times_ms) / max(busy, 1.0)
     at_random = looks * math.log(max(float(stats.poisson.cdf(seen - 1, busy)), 1e-300))
-    certain = at_random < _DECIDED
+    certain = at_random < _DECIDED and seen < max(most_attempts, 2)
     even = busy < _BUSY and _evenness(times_ms) is not None
     per_s = 1e3 * len(times_ms) / span / (1.0 - failing)
     clients = max(round(seen / (1.0 - failing)), 1) if failing > 0.02 else seen

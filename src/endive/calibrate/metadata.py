@@ -46,6 +46,7 @@ def parse_metadata(content: bytes, where: str) -> History:
         partitioned=_is_partitioned(document),
         state=_state(document, snapshots, len(plain), commits),
         other_changes_ms=changed,
+        log_begins_ms=updates[0] if updates else None,
         manifest_list=_manifest_list(document, snapshots),
         notes=tuple(notes),
     )

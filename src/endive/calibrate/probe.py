@@ -128,12 +128,16 @@ def explained(error: BaseException) -> str:
             ("nosuchbucket", "bucket does not exist", "container not found", "containernotfound"),
             "there is no such bucket or container",
         ),
-        (("invalidaccesskeyid", "signaturedoesnotmatch", "unauthenticated", "code: 401"), "the credentials are not accepted"),
+        (
+            ("invalidaccesskeyid", "signaturedoesnotmatch", "unauthenticated", "code: 401", "password authentication failed"),
+            "the credentials are not accepted",
+        ),
         (("permissiondenied", "accessdenied", "forbidden", "permission denied"), "no permission to write there"),
         (
             ("metadata service", "credential provider", "missing credentials", "169.254"),
             "no credentials were found in the environment",
         ),
+        (("connection refused", "connecterror", "failed to resolve", "name or service not known"), "nobody answers there"),
     )
     meaning = next((meaning for marks, meaning in hints if any(mark in lowered for mark in marks)), "the probe failed")
     return f"{meaning} ({kind}: {text})"

@@ -54,6 +54,8 @@ def read_bytes(location: str) -> bytes:
 
 
 def _filesystem(location: str) -> tuple[Any, str]:
+    if location.startswith("file:/") and not location.startswith("file://"):
+        location = location.removeprefix("file:")  # as Hadoop writes it
     if "://" in location:
         scheme = location.partition("://")[0]
         if scheme in ("s3a", "s3n"):

@@ -1,0 +1,247 @@
+"""A real table on local files that real clients write to at once: Iceberg Java, PyIceberg, or both, with its commit reports.
+
+Flow: clients of both libraries go through a SQLite catalog that PyIceberg made; Java's reads and swaps of the pointer are
+statements on its table. Each access takes its delay (`Accesses`). State: files and the database, in a folder; reports, owned by
+`Written`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.exceptions import CommitFailedException, ValidationException
+
+from verification.iceberg import java_operations, python_cases
+from verification.iceberg.accesses import Accesses, Delays
+from verification.iceberg.java import JavaTable, Pointer
+from verification.iceberg.java_operations import Prepared
+from verification.iceberg.python import NAME, CountingCatalog, append_manifests, make_table
+
+EXPIRY = "expire_snapshots"
+PROPERTIES = {"commit.manifest-merge.enabled": "false", "write.metadata.previous-versions-max": "1000"}
+SNAPSHOT_KINDS = {
+    "fast_append": "append",
+    "rewrite_files": "replace",
+    "row_delta_serializable": "overwrite",
+    "overwrite_serializable": "overwrite",
+    "delete": "delete",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """Writers of one kind: in a closed loop with a pause between operations, or one that begins every so often."""
+
+    client: str
+    operation: str
+    writers: int = 1
+    pause_ms: tuple[float, float] = (0.0, 0.0)
+    every_ms: float | None = None
+    runtime_ms: float = 0.0
+    """How long it works between loading the table and committing."""
+
+
+@dataclass
+class Written:
+    """What the clients left behind; their threads add reports and failures in parallel.
+
+    The table is taken as it is while all still write: operations that end later are no part of it.
+    """
+
+    metadata_location: str = ""
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def reports_text(self) -> str:
+        """The reports as JSON lines."""
+        return "".join(json.dumps(report) + "\n" for report in self.reports)
+
+
+class SqlPointer(Pointer):
+    """The pointer of the table in PyIceberg's SQLite catalog, read and swapped as a JDBC catalog does it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "catalog.db"
+
+    def read(self) -> str:
+        with closing(self._connect()) as connection:
+            return str(connection.execute("SELECT metadata_location FROM iceberg_tables").fetchone()[0])
+
+    def swap(self, expected: str, new: str) -> bool:
+        statement = "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ? WHERE metadata_location = ?"
+        with closing(self._connect()) as connection, connection:
+            return connection.execute(statement, (new, expected, expected)).rowcount == 1
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, timeout=30.0)
+        connection.execute("PRAGMA synchronous = OFF")
+        return connection
+
+
+@dataclass
+class JavaFileTable(JavaTable):
+    """The table through Iceberg Java: its files on disk, its pointer in PyIceberg's catalog."""
+
+    folder: Path = Path()
+
+    def __post_init__(self) -> None:
+        jvm = self.gateway.jvm
+        self.files = jvm.org.apache.iceberg.hadoop.HadoopFileIO(jvm.org.apache.hadoop.conf.Configuration())
+        self.adopt(SqlPointer(self.folder))
+
+
+def make_real_table(gateway: Any, folder: Path, jobs: Sequence[Job], delays: Delays, seconds: float, kept_s: float) -> Written:
+    """Let all jobs write for so long; expiry leaves the snapshots of the last ``kept_s`` seconds."""
+    make_table(CountingCatalog(folder), PROPERTIES)
+    writers = [(job, partition) for partition, job in enumerate(job for job in jobs for _ in range(job.writers))]
+    with CountingCatalog(folder).opened() as catalog, catalog.load_table(NAME).transaction() as transaction:
+        append_manifests(transaction, [partition for job, partition in writers if job.client == "pyiceberg"])
+    java = JavaFileTable(gateway, folder=folder) if any(job.client == "java" for job in jobs) else None
+    if java is not None:
+        java.add_manifests([[partition] for job, partition in writers if job.client == "java"])
+    written = Written()
+    begin = time.monotonic()
+    stop = threading.Event()
+
+    def write(place: int) -> None:
+        job, partition = writers[place]
+        clock = _Clock(job, begin, random.Random(place))
+        runner: Callable[[], None]
+        with CountingCatalog(folder).opened() as catalog:
+            if job.client == "java":
+                assert java is not None
+                runner = _JavaJob(java, job, partition, delays, written, kept_s).run
+            else:
+                runner = _PythonJob(catalog, job, partition, delays, written, kept_s).run
+            while clock.wait() < begin + seconds and not stop.is_set():
+                try:
+                    runner()
+                except BaseException:
+                    stop.set()
+                    raise
+
+    with ThreadPoolExecutor(len(writers)) as pool:
+        running = [pool.submit(write, place) for place in range(len(writers))]
+        stop.wait(begin + seconds - time.monotonic())
+        written.metadata_location, reports = SqlPointer(folder).read(), list(written.reports)
+        for each in running:
+            each.result()
+    written.reports = reports
+    return written
+
+
+@dataclass
+class _Clock:
+    """When a writer begins its next operation."""
+
+    job: Job
+    begin: float
+    draws: random.Random
+
+    def wait(self) -> float:
+        """Wait for it, and say when it is."""
+        now = time.monotonic()
+        if self.job.every_ms is None:
+            end = now + self.draws.uniform(*self.job.pause_ms) / 1e3
+        else:
+            interval = self.job.every_ms / 1e3
+            end = self.begin + interval * (1 + int((now - self.begin) / interval))
+        time.sleep(end - now)
+        return end
+
+
+class _Reporter:
+    """Iceberg's MetricsReporter: keeps what Java says of its commits, as JSON."""
+
+    def __init__(self, gateway: Any) -> None:
+        self._parser = gateway.jvm.org.apache.iceberg.metrics.CommitReportParser
+        self.found: list[dict[str, Any]] = []
+
+    def report(self, report: Any) -> None:
+        if "CommitReport" in report.getClass().getSimpleName():
+            self.found.append(json.loads(self._parser.toJson(report)))
+
+    def initialize(self, _properties: Any) -> None:
+        pass
+
+    class Java:
+        implements = ("org.apache.iceberg.metrics.MetricsReporter",)
+
+
+@dataclass
+class _JavaJob:
+    table: JavaFileTable
+    job: Job
+    partition: int
+    delays: Delays
+    written: Written
+    kept_s: float
+
+    def run(self) -> None:
+        from py4j.protocol import Py4JJavaError
+
+        accesses = Accesses(self.delays)
+        removes = self.job.operation in ("rewrite_files", "row_delta_serializable")
+        prepared = Prepared(self.table, self.table.scanned(self.partition) if removes else [], self.partition)
+        reporter = _Reporter(self.table.gateway)
+        handle = self.table.handle(accesses, reporter=reporter)
+        accesses.last_end = time.monotonic()
+        if self.job.operation == EXPIRY:
+            handle.expireSnapshots().expireOlderThan(int(1e3 * (time.time() - self.kept_s))).retainLast(20).commit()
+            return
+        operation = java_operations.OPERATIONS[self.job.operation](prepared, handle)
+        accesses.work(self.job.runtime_ms)
+        try:
+            operation.commit()
+        except Py4JJavaError as raised:
+            self.written.failures.append(f"{self.job.operation}: {raised.java_exception.getClass().getSimpleName()}")
+            return
+        self.written.reports += reporter.found
+
+
+@dataclass
+class _PythonJob:
+    catalog: CountingCatalog
+    job: Job
+    partition: int
+    delays: Delays
+    written: Written
+    kept_s: float
+
+    def run(self) -> None:
+        accesses = Accesses(self.delays)
+        self.catalog.count_into(accesses)
+        table = self.catalog.load_table(NAME)
+        if self.job.operation == EXPIRY:
+            with suppress(CommitFailedException):  # PyIceberg tries it once
+                table.maintenance.expire_snapshots().older_than(datetime.now(UTC) - timedelta(seconds=self.kept_s)).commit()
+            return
+        transaction = table.transaction()
+        accesses.work(self.job.runtime_ms)
+        begin = time.perf_counter()
+        python_cases.OPERATIONS[self.job.operation].stage(transaction, self.partition)
+        try:
+            made = transaction.commit_transaction()
+        except (CommitFailedException, ValidationException) as raised:
+            self.written.failures.append(f"{self.job.operation}: {type(raised).__name__}")
+            return
+        took = time.perf_counter() - begin
+        snapshot = made.current_snapshot()
+        assert snapshot is not None
+        metrics = {
+            "total-duration": {"count": 1, "time-unit": "nanoseconds", "total-duration": int(1e9 * took)},
+            "attempts": {"unit": "count", "value": accesses.attempts()},
+        }
+        operation = SNAPSHOT_KINDS[self.job.operation]
+        self.written.reports.append({"snapshot-id": snapshot.snapshot_id, "operation": operation, "metrics": metrics})
