@@ -6,7 +6,7 @@ A table is written by concurrent writers, a compaction, deletes and expiry; `imp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,16 +39,16 @@ class ImportedCase:
 
 
 _MAINTENANCE = (
-    Job("java", "row_delta_serializable", every_ms=6_000.0, runtime_ms=300.0),
-    Job("java", "rewrite_files", every_ms=8_000.0, runtime_ms=300.0),
+    Job("java", "row_delta_serializable", every_ms=6_000.0, runtime_ms=1_000.0),
+    Job("java", "rewrite_files", every_ms=8_000.0, runtime_ms=1_000.0),
     Job("java", EXPIRY, every_ms=20_000.0),
 )
 CASES = (
-    ImportedCase("java", (Job("java", "fast_append", 3, (500.0, 2_500.0)), *_MAINTENANCE)),
+    ImportedCase("java", (Job("java", "fast_append", 3, (1_000.0, 3_000.0)), *_MAINTENANCE)),
     ImportedCase(
         "pyiceberg",
         (
-            Job("pyiceberg", "fast_append", 3, (500.0, 2_500.0)),
+            Job("pyiceberg", "fast_append", 2, (500.0, 2_500.0)),
             Job("pyiceberg", "overwrite_serializable", every_ms=8_000.0),
             Job("pyiceberg", EXPIRY, every_ms=20_000.0),
         ),
@@ -56,8 +56,8 @@ CASES = (
     ImportedCase(
         "java and pyiceberg",
         (
-            Job("java", "fast_append", 2, (1_000.0, 3_000.0)),
-            Job("pyiceberg", "fast_append", 2, (1_000.0, 3_000.0)),
+            Job("java", "fast_append", 2, (1_500.0, 4_500.0)),
+            Job("pyiceberg", "fast_append", 1, (1_000.0, 3_000.0)),
             *_MAINTENANCE,
         ),
     ),
@@ -108,18 +108,18 @@ def compare(case: ImportedCase, folder: Path, written: Written) -> Iterator[Impo
     imported = import_history(history, reports=reports)
     write_imported(imported, mine, [report.duration_ms for report in reports if report.attempts == 1])
     yield ImportedRow("imported", case.name, "what import says", _told(imported), _failed(written), "close")
-    comparisons = _compared(mine, history, reports, 1.0)
+    comparisons = _compared(mine, history, reports, imported.at_start)
     for each in comparisons:
         measure = f"{each.operation}: {each.measure}"
         yield ImportedRow("imported", case.name, measure, each.observed.mean, each.simulated.mean, each.verdict)
     yield ImportedRow("imported", case.name, "the model", "", "", overall(comparisons))
     for scale in DETUNED:
-        verdict = overall(_compared(mine, history, reports, scale))
+        verdict = overall(_compared(mine, history, reports, {**imported.at_start, STORE_SCALE: scale}))
         yield ImportedRow("imported", case.name, f"latencies {scale:g} times as long", "", "", verdict, "not close")
 
 
-def _compared(mine: Path, history: History, reports: Sequence[CommitReport], scale: float) -> list[Comparison]:
-    rows = simulate(mine, {} if scale == 1.0 else {STORE_SCALE: scale}, _SEEDS)
+def _compared(mine: Path, history: History, reports: Sequence[CommitReport], changes: Mapping[str, Any]) -> list[Comparison]:
+    rows = simulate(mine, changes, _SEEDS)
     return [*compare_reports(reports, rows), *compare_history(history, rows), *compare_failures(history, rows)]
 
 

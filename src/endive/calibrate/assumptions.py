@@ -173,11 +173,14 @@ def assume_conflicts(tree: Tree, classes: Sequence[ObservedClass], history: Hist
         known = [cls for cls in classes if cls.partitions is not None]
         seen = {key for commit in history.commits for key in commit.summary if key.startswith("partitions.")}
         most = max((math.ceil(cls.partitions or 1.0) for cls in known), default=1)
-        number = max(len(seen), most, 2)
+        listed = history.state.partitions or 0
+        number = max(len(seen), listed, most, 2)
         tree["catalog"]["partitions"] = {"num_partitions": number}
         for cls in known:
             tree["workload"][cls.name]["partitions_per_txn"] = float(f"{max(cls.partitions or 1.0, 1.0):.4g}")
-        told = f"{len(seen)} that summaries name" if seen else f"{number}, the most that one commit changed (two at least)"
+        told = f"{number}, the most that one commit changed (two at least)"
+        if number in (len(seen), listed):
+            told = f"{number} that {'summaries name' if number == len(seen) else 'have a manifest of their own'}"
         assumptions.append(
             Assumption("partitions", f"not in metadata: {told}", {"catalog.partitions.num_partitions": max(number * 10, 100)})
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,6 +63,16 @@ _ATTEMPTS, _P50, _P95, _GAP, _VARIATION, _FAILED = (
     "time between commits, variation",
     "share that failed",
 )
+
+
+def table_then(history: History, table: Mapping[str, object]) -> dict[str, int]:
+    """Keys that make a model's table what it was when a history begins, for a model of the table as it is at its end.
+
+    A table that was given otherwise, by hand, is left as it is.
+    """
+    then = history.manifests_at_start()
+    ends = {key: getattr(history.state, key) for key in then}
+    return {f"table.{key}": value for key, value in then.items()} if all(table.get(key) == ends[key] for key in then) else {}
 
 
 def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list[Comparison]:

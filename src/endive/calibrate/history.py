@@ -55,6 +55,8 @@ class TableState:
     metadata_bytes_per_snapshot: int | None = None
     data_files: int | None = None
     delete_files: int | None = None
+    partitions: int | None = None
+    """Partitions that have a manifest of their own, by the bounds in the manifest list: there are at least so many."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,19 @@ class History:
     manifest_list: str | None = None
     """Where the manifest list of the current snapshot lies."""
     notes: tuple[str, ...] = ()
+
+    def manifests_at_start(self) -> dict[str, int]:
+        """How many data and delete manifests the table had when the history begins, as keys of ``[table]``, where it is known.
+
+        Summaries count files; a manifest is taken to hold as many of them then as at the end.
+        """
+        found = {}
+        for key, files in (("manifests", "total-data-files"), ("delete_manifests", "total-delete-files")):
+            last: int | None = getattr(self.state, key)
+            counts = [count for count in (commit.count(files) for commit in self.commits) if count is not None]
+            if last is not None and len(counts) > 1 and counts[-1] > 0:
+                found[key] = min(round(last * counts[0] / counts[-1]), last)
+        return found
 
     @property
     def span_ms(self) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,8 @@ class Imported:
     assumptions: tuple[Assumption, ...]
     notes: tuple[str, ...]
     start_ms: float
+    at_start: Mapping[str, int] = field(default_factory=dict)
+    """Keys of the configuration at which the table is as it was when the history begins."""
 
 
 def import_history(
@@ -89,7 +91,8 @@ def import_history(
     assume_conflicts(tree, classes, history, assumptions)
     notes = [*history.notes, f"time 0 is {moment(start)}; the last commit is {moment(history.commits[-1].timestamp_ms)}"]
     notes += [f"class {cls.name}: {note}" for cls in classes for note in (*cls.process.notes, cls.guessed) if note]
-    return Imported(history.source, tree, tuple(classes), tuple(assumptions), tuple(notes), float(start))
+    at_start = {f"table.{key}": value for key, value in history.manifests_at_start().items()}
+    return Imported(history.source, tree, tuple(classes), tuple(assumptions), tuple(notes), float(start), at_start)
 
 
 def _duration(history: History, start: int) -> int:

@@ -110,8 +110,8 @@ def by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, mos
     certain = at_random < _DECIDED and seen < max(most_attempts, 2)
     even = busy < _BUSY and _evenness(times_ms) is not None
     per_s = 1e3 * len(times_ms) / span / (1.0 - failing)
-    clients = max(round(seen / (1.0 - failing)), 1) if failing > 0.02 else seen
-    most = _most_clients(clients, busy, looks) if certain else None
+    clients = seen
+    most = _most_clients(seen, busy, looks) if certain else None
     if even and not certain:
         clients = max(clients, _by_short_windows(times_ms))
     commit_ms = float(durations_ms.mean())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -78,26 +78,42 @@ def _with_manifests(history: History) -> History:
         manifests = _manifests(history.manifest_list)
     except Exception:  # an unreadable list only leaves a number unknown, which the import then says
         return history
-    data = [length for kind, length in manifests if kind == 0]
-    deletes = [length for kind, length in manifests if kind == 1]
+    data = [each.length for each in manifests if not each.deletes]
+    deletes = [each.length for each in manifests if each.deletes]
     lengths = data + deletes
+    partitions = {each.partition for each in manifests if each.partition is not None}
     state = replace(
         history.state,
         manifests=len(data),
         delete_manifests=len(deletes),
         manifest_bytes=sum(lengths) // len(lengths) if lengths else None,
         manifest_list_bytes=size,
+        partitions=len(partitions) or None,
     )
     return replace(history, state=state)
 
 
-def _manifests(location: str) -> list[tuple[int, int]]:
-    """Content (0 data, 1 deletes) and length of each manifest of a list."""
+@dataclass(frozen=True)
+class _Manifest:
+    """A manifest as its list describes it; ``partition`` are the values of the only partition that it has files of."""
+
+    deletes: bool
+    length: int
+    partition: tuple[bytes | None, ...] | None
+
+
+def _manifests(location: str) -> list[_Manifest]:
+    """The manifests of a list."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
     from pyiceberg.manifest import read_manifest_list
 
-    file = PyArrowFileIO().new_input(location)
-    return [(int(manifest.content), manifest.manifest_length) for manifest in read_manifest_list(file)]
+    found = []
+    for each in read_manifest_list(PyArrowFileIO().new_input(location)):
+        fields = each.partitions or []
+        one = bool(fields) and all(field.lower_bound == field.upper_bound for field in fields)
+        values = tuple(field.lower_bound for field in fields) if one else None
+        found.append(_Manifest(int(each.content) == 1, each.manifest_length, values))
+    return found
 
 
 def _from_catalog(table: str, catalog: str | None) -> History:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from endive.analysis.estimates import Estimate
     from endive.calibrate.fidelity import Comparison
+    from endive.calibrate.history import History
+    from endive.calibrate.reports import CommitReport
+
+    Source = History | tuple[CommitReport, ...]
 
 _SEEDS = 5
 
@@ -40,8 +44,9 @@ def fidelity(
         from endive.config.load import parse_assignment
 
         changes = dict(parse_assignment(text) for text in set_)
-        rows = simulate(config, changes, range(1, _SEEDS + 1))
-        comparisons = [each for source in against for each in _compare(source, catalog, rows)]
+        sources = [_read(source, catalog) for source in against]
+        rows = simulate(config, {**_table_then(config, sources, changes), **changes}, range(1, _SEEDS + 1))
+        comparisons = [each for source in sources for each in _compare(source, rows)]
         if not comparisons:
             raise InputError(f"{', '.join(against)}: nothing can be compared: of no operation there are 20 commits on both sides")
         verdict, reasons = overall(comparisons), explain(comparisons)
@@ -56,16 +61,34 @@ def fidelity(
         output.result({"verdict": verdict, "comparisons": [_data(each) for each in comparisons], "explanations": reasons})
 
 
-def _compare(source: str, catalog: str | None, rows: pd.DataFrame) -> list[Comparison]:
-    """Compare with reports if the file has them, and with a history otherwise."""
-    from endive.calibrate.fidelity import compare_failures, compare_history, compare_reports
+def _read(source: str, catalog: str | None) -> Source:
+    """Reports if the file has them, a history otherwise."""
     from endive.calibrate.reports import read_reports
     from endive.calibrate.sources import open_history
 
     if source.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson")):
-        return compare_reports(read_reports(Path(source)), rows)
-    history = open_history(source, catalog)
-    return [*compare_history(history, rows), *compare_failures(history, rows)]
+        return read_reports(Path(source))
+    return open_history(source, catalog)
+
+
+def _table_then(config: Path, sources: list[Source], changes: dict[str, Any]) -> dict[str, Any]:
+    """Let the model begin with the table as it was when the history that it is compared with begins."""
+    from endive.calibrate.fidelity import table_then
+    from endive.calibrate.history import History
+    from endive.config.load import load_document
+
+    table = load_document(config, changes).table.model_dump()
+    return {key: value for each in sources if isinstance(each, History) for key, value in table_then(each, table).items()}
+
+
+def _compare(source: Source, rows: pd.DataFrame) -> list[Comparison]:
+    """Compare with reports, or with a history."""
+    from endive.calibrate.fidelity import compare_failures, compare_history, compare_reports
+    from endive.calibrate.history import History
+
+    if isinstance(source, History):
+        return [*compare_history(source, rows), *compare_failures(source, rows)]
+    return compare_reports(source, rows)
 
 
 def _row(each: Comparison) -> tuple[str, ...]:

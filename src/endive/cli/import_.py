@@ -94,7 +94,7 @@ def write_imported(imported: Imported, out: Path, single_attempts_ms: list[float
     write_text(beside, assumptions_text(imported))
     written = [out, beside]
     if single_attempts_ms:
-        factor = fit_store(out, single_attempts_ms)
+        factor = fit_store(out, single_attempts_ms, imported.at_start)
         store = out.with_suffix(".store.toml")
         write_text(store, scaled_profile_text(storage_profile(load_document(out).storage), factor))
         imported.tree["storage"]["provider"] = store.name
@@ -113,7 +113,7 @@ def _fit_loops(imported: Imported, out: Path) -> None:
     workload = imported.tree["workload"]
     waiting = {cls.name: cls.process.per_s for cls in imported.classes if "closed" in workload[cls.name]}
     if waiting:
-        for name, closed in fit_think(out, waiting).items():
+        for name, closed in fit_think(out, waiting, imported.at_start).items():
             workload[name]["closed"] = closed
         write_text(out, configuration_text(imported))
 
