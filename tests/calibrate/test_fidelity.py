@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,20 @@ import tomli_w
 from endive.analysis.estimates import Estimate
 from endive.calibrate.answers import simulate
 from endive.calibrate.assumptions import STORE_SCALE
-from endive.calibrate.fidelity import Comparison, compare_failures, compare_history, compare_reports, explain, overall, verdict_of
+from endive.calibrate.fidelity import (
+    Comparison,
+    compare_failures,
+    compare_history,
+    compare_reports,
+    explain,
+    overall,
+    table_then,
+    verdict_of,
+)
+from endive.calibrate.metadata import parse_metadata
 from endive.calibrate.reports import read_reports
 from endive.calibrate.sources import open_history
-from tests.calibrate.tables import WrittenTable, write_table
+from tests.calibrate.tables import START_MS, WrittenTable, metadata_document, write_table
 
 FIXED = {"distribution": "fixed", "value": 0.0}
 TREE = {
@@ -98,3 +110,15 @@ def test_verdicts(observed: Estimate, simulated: Estimate, verdict: str) -> None
 
 def test_nothing_to_compare_cannot_be_told() -> None:
     assert overall([]) == "cannot tell"
+
+
+def test_a_model_is_compared_with_the_table_as_it_was() -> None:
+    document = metadata_document([START_MS + 60_000 * n for n in range(40)])
+    for place, snapshot in enumerate(document["snapshots"], 1):
+        snapshot["summary"] |= {"total-data-files": str(10 * place), "total-delete-files": str(place // 2)}
+    history = parse_metadata(json.dumps(document).encode(), "t.json")
+    history = replace(history, state=replace(history.state, manifests=80, delete_manifests=20))
+    assert history.manifests_at_start() == {"manifests": 2, "delete_manifests": 0}
+    as_imported = {"manifests": 80, "delete_manifests": 20}
+    assert table_then(history, as_imported) == {"table.manifests": 2, "table.delete_manifests": 0}
+    assert table_then(history, {**as_imported, "manifests": 500}) == {}  # somebody asks what a larger table would do

@@ -7,13 +7,14 @@ statements on its table. Each access takes its delay (`Accesses`). State: files 
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -50,6 +51,8 @@ class Job:
     every_ms: float | None = None
     runtime_ms: float = 0.0
     """How long it works between loading the table and committing."""
+    operations: int | None = None
+    """After so many a writer stops; by default when the time is over."""
 
 
 @dataclass
@@ -124,7 +127,9 @@ def make_real_table(gateway: Any, folder: Path, jobs: Sequence[Job], delays: Del
                 runner = _JavaJob(java, job, partition, delays, written, kept_s).run
             else:
                 runner = _PythonJob(catalog, job, partition, delays, written, kept_s).run
-            while clock.wait() < begin + seconds and not stop.is_set():
+            for _ in range(job.operations) if job.operations else itertools.count():
+                if clock.wait() >= begin + seconds or stop.is_set():
+                    break
                 try:
                     runner()
                 except BaseException:
@@ -133,7 +138,7 @@ def make_real_table(gateway: Any, folder: Path, jobs: Sequence[Job], delays: Del
 
     with ThreadPoolExecutor(len(writers)) as pool:
         running = [pool.submit(write, place) for place in range(len(writers))]
-        stop.wait(begin + seconds - time.monotonic())
+        wait(running, begin + seconds - time.monotonic())
         written.metadata_location, reports = SqlPointer(folder).read(), list(written.reports)
         for each in running:
             each.result()

@@ -21,9 +21,10 @@ Floats = npt.NDArray[np.float64]
 
 _LEAST = 15
 """Fewer commits tell nothing of how writers wait."""
-_TRIMMED = 0.9
-"""The part of a commit that counts as under way: a snapshot's time is a little before the end of its commit."""
-_DECIDED = math.log(1e-4)
+_PART = 0.9
+"""The part of a commit that counts as under way, before its snapshot's time, which lies a little before the end of the commit. A
+smaller part would count too little: of commits that meet one is tried again, so that their ends are apart."""
+_DECIDED = math.log(1e-3)
 """Log-likelihood below which random arrivals are out of the question."""
 _POSSIBLE = math.log(0.05)
 _MOST_CLIENTS = 64
@@ -103,8 +104,8 @@ def by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, mos
     span = float(times_ms[-1] - times_ms[0]) if len(times_ms) else 0.0
     if len(times_ms) < _LEAST or span <= 0.0:
         return None
-    busy = _TRIMMED * float(durations_ms.sum()) / span
-    seen = most_at_once(times_ms - _TRIMMED * durations_ms, times_ms)
+    busy = _PART * float(durations_ms.sum()) / span
+    seen = most_at_once(times_ms - _PART * durations_ms, times_ms)
     looks = len(times_ms) / max(busy, 1.0)
     at_random = looks * math.log(max(float(stats.poisson.cdf(seen - 1, busy)), 1e-300))
     certain = at_random < _DECIDED and seen < max(most_attempts, 2)
