@@ -89,7 +89,7 @@ class Wire:
 
 
 @contextmanager
-def tcp_proxy(port: int, delay_s: float) -> Iterator[Wire]:
+def tcp_proxy(port: int, delay_s: float, sleep: Callable[[float], object] = time.sleep) -> Iterator[Wire]:
     """Serve a proxy to a port of this machine that holds up each message of a client, whatever its protocol, for so long."""
     listening = socket.create_server(("127.0.0.1", 0))
     wire = Wire(listening.getsockname()[1])
@@ -100,7 +100,7 @@ def tcp_proxy(port: int, delay_s: float) -> Iterator[Wire]:
             while data := source.recv(1 << 16):
                 if seconds:
                     wire.held_up += 1
-                    time.sleep(seconds)
+                    sleep(seconds)
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
 

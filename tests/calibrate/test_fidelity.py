@@ -20,6 +20,7 @@ from endive.calibrate.fidelity import (
     explain,
     overall,
     table_then,
+    taken_together,
     verdict_of,
 )
 from endive.calibrate.metadata import parse_metadata
@@ -106,6 +107,14 @@ def test_failures_are_told_by_empty_slots(model: Path, seen: WrittenTable) -> No
 )
 def test_verdicts(observed: Estimate, simulated: Estimate, verdict: str) -> None:
     assert verdict_of(observed, simulated) == verdict
+
+
+def test_of_many_measures_one_is_off_by_chance() -> None:
+    off = Comparison("attempts per commit", "append", Estimate(1.0, 0.8, 1.2, 5), Estimate(1.25, 1.2, 1.3, 5), "not close")
+    far = replace(off, simulated=Estimate(1.5, 1.45, 1.55, 5))
+    assert [each.verdict for each in taken_together([off, far])] == ["not close", "not close"]
+    assert [each.verdict for each in taken_together([off, far, *[off] * 14])][:2] == ["cannot tell", "not close"]
+    assert taken_together([off]) == [off]
 
 
 def test_nothing_to_compare_cannot_be_told() -> None:

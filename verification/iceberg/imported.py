@@ -14,7 +14,7 @@ from typing import Any
 
 from endive.calibrate.answers import simulate
 from endive.calibrate.assumptions import STORE_SCALE
-from endive.calibrate.fidelity import Comparison, compare_failures, compare_history, compare_reports, overall
+from endive.calibrate.fidelity import Comparison, compare_failures, compare_history, compare_reports, overall, taken_together
 from endive.calibrate.history import History
 from endive.calibrate.imported import Imported, import_history
 from endive.calibrate.reports import CommitReport, read_reports
@@ -120,7 +120,7 @@ def compare(case: ImportedCase, folder: Path, written: Written) -> Iterator[Impo
 
 def _compared(mine: Path, history: History, reports: Sequence[CommitReport], changes: Mapping[str, Any]) -> list[Comparison]:
     rows = simulate(mine, changes, _SEEDS)
-    return [*compare_reports(reports, rows), *compare_history(history, rows), *compare_failures(history, rows)]
+    return taken_together([*compare_reports(reports, rows), *compare_history(history, rows), *compare_failures(history, rows)])
 
 
 def _told(imported: Imported) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import stats
 
 from endive.analysis.estimates import Estimate, mean_estimate, share_estimate
 from endive.calibrate.classes import observe_classes
@@ -189,6 +190,22 @@ def explain(comparisons: Sequence[Comparison]) -> list[str]:
     return found
 
 
+def taken_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Judge measures again with intervals that hold for all of them at once: of twenty, one is off by chance.
+
+    Halves of the intervals are widened as those of a normal distribution would be (Bonferroni).
+    """
+    if len(comparisons) < 2:
+        return list(comparisons)
+    wider = float(stats.norm.ppf(1.0 - 0.025 / len(comparisons)) / stats.norm.ppf(0.975))
+    return [
+        replace(each, verdict=verdict_of(each.observed, each.simulated, wider))
+        if each.measure != _FAILED and each.verdict == "not close"
+        else each
+        for each in comparisons
+    ]
+
+
 def overall(comparisons: Sequence[Comparison]) -> Verdict:
     """The verdict on a model: close if all that can be told is close."""
     verdicts = {each.verdict for each in comparisons}
@@ -226,11 +243,11 @@ def _comparison(measure: str, operation: str, observed: Estimate, simulated: Est
     return Comparison(measure, operation, observed, simulated, verdict_of(observed, simulated))
 
 
-def verdict_of(observed: Estimate, simulated: Estimate) -> Verdict:
-    """Close if within ``CLOSE`` of what was seen; not close if further off by more than chance explains."""
+def verdict_of(observed: Estimate, simulated: Estimate, wider: float = 1.0) -> Verdict:
+    """Close if within ``CLOSE`` of what was seen; not close if further off than chance explains, by so many times its intervals."""
     scale = abs(observed.mean) or 1e-12
     difference = abs(simulated.mean - observed.mean) / scale
     if difference <= CLOSE:
         return "close"
     chance = math.hypot((observed.high - observed.low) / 2.0, (simulated.high - simulated.low) / 2.0) / scale
-    return "not close" if difference - chance > 0.0 else "cannot tell"
+    return "not close" if difference - wider * chance > 0.0 else "cannot tell"

@@ -24,8 +24,9 @@ _LEAST = 15
 _PART = 0.9
 """The part of a commit that counts as under way, before its snapshot's time, which lies a little before the end of the commit. A
 smaller part would count too little: of commits that meet one is tried again, so that their ends are apart."""
-_DECIDED = math.log(1e-3)
-"""Log-likelihood below which random arrivals are out of the question."""
+_LIKELY = math.log(0.01)
+"""Log-likelihood of random arrivals below which writers that wait are assumed; down to the next, both are in the range."""
+_DECIDED = math.log(1e-4)
 _POSSIBLE = math.log(0.05)
 _MOST_CLIENTS = 64
 _BUSY = 0.5
@@ -41,8 +42,8 @@ AS_AT_RANDOM = 200
 class Loop:
     """Writers in a closed loop: each thinks for ``think_ms`` on average, commits, and begins again.
 
-    ``fewest`` and ``most`` bound their number; ``most`` is None where random arrivals cannot be told from them. ``certain`` says
-    whether random arrivals are out of the question.
+    ``fewest`` and ``most`` bound their number; ``most`` is None where random arrivals are not out of the question. ``certain`` says
+    whether these writers are far likelier.
     """
 
     clients: int
@@ -76,8 +77,10 @@ class Loop:
         most = f"never more than {self.fewest} of its commits {'was' if self.fewest == 1 else 'were'} under way at once"
         waiting = "one writer that waits for its" if self.clients == 1 else f"{self.clients} writers that wait for their"
         if self.certain and self.commit_ms:
-            bound = "" if self.most == self.clients else f" (or up to {self.most})" if self.most else " (or more)"
-            return f"{most}, which random arrivals would not keep to: {waiting} commits{bound}"
+            bound = (
+                "" if self.most == self.clients else f" (or up to {self.most})" if self.most else "; random arrivals may be, too"
+            )
+            return f"{most}, which random arrivals would hardly keep to: {waiting} commits{bound}"
         if self.commit_ms:
             return f"random arrivals, or {waiting} commits ({most})"
         text = "commits come more evenly over long stretches than at random: writers that wait for their commits, or a table at its"
@@ -108,11 +111,11 @@ def by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, mos
     seen = most_at_once(times_ms - _PART * durations_ms, times_ms)
     looks = len(times_ms) / max(busy, 1.0)
     at_random = looks * math.log(max(float(stats.poisson.cdf(seen - 1, busy)), 1e-300))
-    certain = at_random < _DECIDED and seen < max(most_attempts, 2)
+    certain = at_random < _LIKELY and seen < max(most_attempts, 2)
     even = busy < _BUSY and _evenness(times_ms) is not None
     per_s = 1e3 * len(times_ms) / span / (1.0 - failing)
     clients = seen
-    most = _most_clients(seen, busy, looks) if certain else None
+    most = _most_clients(seen, busy, looks) if certain and at_random < _DECIDED else None
     if even and not certain:
         clients = max(clients, _by_short_windows(times_ms))
     commit_ms = float(durations_ms.mean())

@@ -40,13 +40,13 @@ def fidelity(
     with exit_codes(output), input_errors(output):
         from endive.calibrate.answers import simulate
         from endive.calibrate.errors import InputError
-        from endive.calibrate.fidelity import explain, overall
+        from endive.calibrate.fidelity import explain, overall, taken_together
         from endive.config.load import parse_assignment
 
         changes = dict(parse_assignment(text) for text in set_)
         sources = [_read(source, catalog) for source in against]
         rows = simulate(config, {**_table_then(config, sources, changes), **changes}, range(1, _SEEDS + 1))
-        comparisons = [each for source in sources for each in _compare(source, rows)]
+        comparisons = taken_together([each for source in sources for each in _compare(source, rows)])
         if not comparisons:
             raise InputError(f"{', '.join(against)}: nothing can be compared: of no operation there are 20 commits on both sides")
         verdict, reasons = overall(comparisons), explain(comparisons)
