@@ -49,7 +49,7 @@ def test_a_failure_that_the_simulator_does_not_see_is_off() -> None:
 )
 def test_bars_of_writers(attempts: float, success: float, within: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     predicted = replace(PREDICTED, attempts_per_commit=attempts, success=success)
-    monkeypatch.setattr(rows, "predict_writers", lambda case: predicted)
+    monkeypatch.setattr(rows, "predict_writers", lambda case, database=None: predicted)
     assert writers_row(WritersCase("java", "fast_append", 2), RESULT).within == within
 
 
