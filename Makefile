@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check browser bench verify fuzz-engines fuzz-inputs fuzz-metadata fuzz-page roundtrip soak setup clean
+.PHONY: help run test check browser bench verify fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate roundtrip soak setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,14 +49,18 @@ verify: $(STAMP)  ## Run real Iceberg clients and compare them with the simulato
 fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines
 	$(BIN)/python -m tests.fuzz_engines --examples 10000
 
-soak: $(STAMP)  ## Kill sweeps a hundred times
+soak: $(STAMP)  ## Kill sweeps on Spark a hundred times, and drivers without Spark a hundred times
 	ENDIVE_KILLS=100 $(BIN)/pytest tests/pipeline/test_faults.py
+	$(BIN)/python -m tests.soak --kills 100
 
 fuzz-inputs: $(STAMP)  ## Give 20,000 broken files of all kinds to the commands
 	$(BIN)/python -m tests.fuzz_inputs --examples 20000
 
 fuzz-page: $(STAMP)  ## Change the live page at random a thousand times, in a browser
 	$(BIN)/python -m tests.serve.random_settings --changes 1000
+
+mutate: $(STAMP)  ## Change the code in some 500 places and look whether tests notice (half an hour)
+	$(BIN)/python -m verification.mutations
 
 fuzz-metadata: $(STAMP)  ## Import 2,000 broken metadata files
 	$(BIN)/python -m tests.calibrate.mutations --count 2000

@@ -1,26 +1,37 @@
 """Broken files of every kind through the command line: ``python -m tests.fuzz_inputs --examples 20000 [--seed N]``.
 
-Each file is a good one with a few mutations. What must hold for all of them: no traceback; exit code 0 or 2; no file outside of the
-directory that was asked for, and none that is half-written. The seed that is printed repeats a run.
+Each file is a good one with a few mutations; files of results are put into a directory of experiments, half of them with a checksum
+that fits, which is then verified, consolidated and measured. What must hold for all of them: no traceback; exit code 0 or 2 (0 or 1
+of results); no file outside of the directory that was asked for, and none that is half-written. The seed that is printed repeats a
+run. Mutations are drawn blindly: atheris, which is guided by coverage, has no wheel for each Python that Endive runs on, and what
+hypofuzz would guide is not these files but strategies.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import secrets
+import shutil
 import sys
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from endive.main import app
+from tests.calibrate.tables import START_MS, metadata_document
+from tests.pipeline.damages import seal
+from tests.pipeline.runs import document, run_all, run_tasks_here
 
 _ROOT = Path(__file__).parents[1]
 _PROGRESS_EVERY = 1_000
@@ -48,12 +59,13 @@ _TEXTS = (
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: its ending, good examples, and the command that reads one."""
+    """A kind of file: its ending, good examples, the command that reads one, and how it may end beside well."""
 
     name: str
     ending: str
     good: tuple[bytes, ...]
     command: Callable[[Path], list[str]]
+    refused: int = 2
 
 
 def _files(pattern: str) -> tuple[bytes, ...]:
@@ -78,10 +90,75 @@ def _beside(text: bytes, name: str) -> Callable[[Path], list[str]]:
     return command
 
 
+_SCENARIOS = b"""[sweep]
+label = "study"
+seeds = "0-1"
+[base.simulation]
+duration_ms = 1000
+[base.storage]
+provider = "instant"
+[base.workload.a]
+rate = 5.0
+[scenario.baseline]
+[scenario.busy]
+"workload.a.rate" = 50.0
+[scenario.two]
+"catalog.num_tables" = 2
+"""
+_METADATA = json.dumps(metadata_document([START_MS + 1_000 * i for i in range(12)], properties={}), indent=1).encode()
+
+
+@cache
+def _made() -> Path:
+    """An experiment of two seeds, run once, and never changed."""
+    folder = Path(tempfile.mkdtemp(prefix="endive-fuzz-made-"))
+    run_all([document(simulation__duration_ms=1_000.0)], folder, range(2))
+    return next(folder.iterdir())
+
+
+_RESULT_FILES = ("results.parquet", "provenance.json", "summary.json", "../cfg.toml")
+_COMMANDS = (["experiments", "verify"], ["consolidate"], ["metrics"])
+
+
+def _in_results(name: str) -> Callable[[Path], list[str]]:
+    """A command over a directory of experiments in which the file has taken the place of another."""
+
+    def command(path: Path) -> list[str]:
+        content = path.read_bytes()
+        root = path.parent / "root"
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(_made(), root / _made().name)
+        shutil.copytree(_made(), root / f"whole-{_made().name.rpartition('-')[2]}")
+        run = root / _made().name / "0"
+        (run / name).write_bytes(content)
+        chance = zlib.crc32(content)
+        if name == "results.parquet" and chance % 2:
+            seal(run)
+        wanted = _COMMANDS[chance % len(_COMMANDS)]
+        if wanted == ["metrics"]:
+            CliRunner().invoke(app, ["consolidate", str(root)])
+        return [*wanted, str(root)]
+
+    return command
+
+
+def _result_kinds() -> Iterator[Kind]:
+    for name in _RESULT_FILES:
+        good = (_made() / "0" / name).read_bytes()
+        yield Kind(f"results: {Path(name).name}", "any", (good,), _in_results(name), refused=1)
+
+
 KINDS = (
     Kind("configuration", "toml", _files("examples/*.toml"), lambda path: ["validate", str(path)]),
     Kind("sweep", "toml", _files("examples/sweeps/*.toml"), lambda path: ["sweep", str(path), "--dry-run", "--quick"]),
     Kind("profile", "toml", _files("src/endive/storage/profile_data/2026-01/*.toml"), _beside(_PROFILED, "profiled.toml")),
+    Kind("scenarios", "toml", (_SCENARIOS,), lambda path: ["sweep", str(path), "--dry-run"]),
+    Kind(
+        "metadata.json",
+        "metadata.json",
+        (_METADATA,),
+        lambda path: ["import", str(path), "-o", str(path.parent / "imported.toml")],
+    ),
     Kind("trace", "csv", (_TRACE,), _beside(_TRACED, "traced.toml")),
     Kind(
         "measurements",
@@ -89,6 +166,7 @@ KINDS = (
         (_LATENCIES,),
         lambda path: ["calibrate", str(path), "-o", str(path.parent / "out.toml"), "--no-figure"],
     ),
+    *_result_kinds(),
 )
 
 
@@ -102,12 +180,14 @@ def mutated(good: Sequence[bytes], rng: random.Random) -> bytes:
 
 def _another_number(content: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
     lines = content.split(b"\n")
-    places = [place for place, line in enumerate(lines) if b"=" in line]
+    sign = b'":' if content[:1] in b"{[" else b"="
+    places = [place for place, line in enumerate(lines) if sign in line]
     if not places:
         return content
     place = rng.choice(places)
-    key = lines[place].split(b"=")[0]
-    lines[place] = key + b"= " + rng.choice(_NUMBERS)
+    key = lines[place].split(sign)[0]
+    end = b"," if sign != b"=" and lines[place].endswith(b",") else b""
+    lines[place] = key + sign + b" " + rng.choice(_NUMBERS) + end
     return b"\n".join(lines)
 
 
@@ -162,11 +242,11 @@ def try_one(kind: Kind, content: bytes, folder: Path) -> tuple[int, Fault | None
     said = result.output
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         return result.exit_code, Fault(kind.name, f"{type(result.exception).__name__}: {result.exception}", content)
-    if result.exit_code not in (0, 2) or "Traceback" in said:
+    if result.exit_code not in (0, kind.refused) or "Traceback" in said:
         return result.exit_code, Fault(kind.name, f"exit code {result.exit_code}: {said[-300:]}", content)
     if _outside(folder) != before:
         return result.exit_code, Fault(kind.name, "wrote outside of its directory", content)
-    if any(folder.glob(".*.tmp")):
+    if any(folder.rglob(".*.tmp")):
         return result.exit_code, Fault(kind.name, "left something half-written", content)
     return result.exit_code, None
 
@@ -194,7 +274,9 @@ def fuzz(examples: int, seed: int) -> list[Fault]:
     rng = random.Random(seed)
     faults: list[Fault] = []
     ended: Counter[tuple[str, int]] = Counter()
-    with _sandbox() as folder:
+    with _sandbox() as folder, pytest.MonkeyPatch.context() as patched:
+        run_tasks_here(patched)  # without Spark
+        patched.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext(None))
         for number in range(examples):
             kind = KINDS[number % len(KINDS)]
             code, fault = try_one(kind, mutated(kind.good, rng), folder)

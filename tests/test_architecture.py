@@ -104,7 +104,6 @@ ALONGSIDE_SPARK = {
     "endive.pipeline.java": "finds the Java that Spark runs on",
     "endive.pipeline.measure": "runs on executors",
     "endive.pipeline.quiet": "silences warnings of pyspark",
-    "endive.pipeline.refresh": "gives sessions to what consolidates and measures",
     "endive.pipeline.tasks": "runs on executors",
 }
 """Modules of the pipeline that do not import pyspark, and what they have to do with it."""

@@ -7,8 +7,10 @@ its writer, so that files of writers that died can be told from those that are b
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +69,34 @@ def check_writable(folder: Path) -> None:
         temporary.unlink()
 
 
+@contextmanager
+def locked(path: Path, kind: int) -> Iterator[None]:
+    """Hold a lock (a flag of ``fcntl.flock``) on a file, which is made if it is not there; the lock goes with the process.
+
+    Links are not followed, so that nothing is made or changed elsewhere. Raises OSError, which names ``path``, and
+    BlockingIOError if another process has the lock and ``kind`` does not wait.
+    """
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise OSError(
+            error.errno, "should be a file of its own" if error.errno == errno.ELOOP else error.strerror, str(path)
+        ) from None
+    try:
+        fcntl.flock(file, kind)
+        yield
+    finally:
+        os.close(file)
+
+
+def discard(path: Path) -> None:
+    """Remove what lies at a path, a link rather than what it leads to; nothing happens if nothing is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def checksum(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
@@ -75,6 +105,9 @@ def checksum(path: Path) -> str:
 
 def check_inside(path: Path, root: Path) -> None:
     """Raise PermissionError if writing ``path`` would write outside of ``root``, by its name or by a link on the way."""
-    found = path.resolve()
+    try:
+        found = path.resolve()
+    except RuntimeError:  # a loop of links
+        raise PermissionError(errno.EPERM, "is a link that leads to itself", str(path)) from None
     if not found.is_relative_to(root.resolve()):
         raise PermissionError(errno.EPERM, f"leads out of {root}, to {found}", str(path))

@@ -7,6 +7,7 @@ Whatever is wrong with a file (it is not there, too large, no text, nested witho
 from __future__ import annotations
 
 import json
+import stat
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -48,12 +49,19 @@ def parse_json(text: str) -> Any:
 
 
 def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
-    """Read a text file (UTF-8). Raises UnreadableError."""
+    """Read a text file (UTF-8). Raises UnreadableError.
+
+    What a shell hands over in ``/dev`` may be a pipe; elsewhere a pipe, which may wait for ever, is no file.
+    """
     try:
+        if not _is_readable(path):
+            raise UnreadableError("is not a file")
         with path.open("rb") as file:
             content = file.read(most_bytes + 1)
     except FileNotFoundError:
         raise UnreadableError("there is no such file", missing=True) from None
+    except UnreadableError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise UnreadableError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(content) > most_bytes:
@@ -62,6 +70,12 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError:
         raise UnreadableError("is no text (UTF-8)") from None
+
+
+def _is_readable(path: Path) -> bool:
+    """Tell whether reading will come to an end; a directory is left to the error that opening it raises."""
+    mode = path.stat().st_mode
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path.absolute().is_relative_to("/dev")
 
 
 def _parsed(parse: Callable[[str], Any], text: str, kind: str) -> Any:

@@ -91,3 +91,10 @@ def test_a_profile_says_what_was_not_measured() -> None:
     assert "# write: not measured: taken to be as read" in text
     assert "# cas: not measured" in text
     assert "uncertain" in text
+
+
+def test_a_gamma_is_fitted_to_values_that_no_gamma_could_have_made() -> None:
+    """One value among many that is beyond all others; the shape stays the least one."""
+    values = np.array([10.0] * 39 + [1e300])
+    assert Gamma.fitted(values).shape == pytest.approx(0.05)
+    assert Gamma.fitted(np.array([10.0] * 39 + [1e10])).shape >= 0.05

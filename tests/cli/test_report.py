@@ -100,7 +100,8 @@ def test_a_directory_of_experiments_is_measured_first_and_versions_are_not_mixed
     other = root / "mixed-000000000000"
     shutil.copytree(experiment, other)
     for provenance in other.glob("*/provenance.json"):
-        provenance.write_text(json.dumps({**json.loads(provenance.read_text()), "code_version": "0.0.1+older"}))
+        told = {**json.loads(provenance.read_text()), "code_version": "0.0.1+older", "experiment_hash": "000000000000"}
+        provenance.write_text(json.dumps(told))
     result = invoke("report", str(root), "--json")
     assert result.exit_code == 2
     assert "several versions" in json.loads(result.stdout)["errors"][0]["message"]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pytest
+
 from endive.config import Document
 from endive.config.load import check_document
+from endive.pipeline.jobs import TaskFunction
+from endive.runs.dataset import PipelineError
 from endive.runs.execute import run_experiment
+from endive.runs.parts import Spec
 
 DURATION_MS = 20_000.0
 MASTER = "local[2,4]"
@@ -44,3 +51,18 @@ def run_all(documents: Iterable[Document], root: Path, seeds: Iterable[int]) -> 
     for each in documents:
         for seed in seeds:
             run_experiment(each, root=root, seed=seed)
+
+
+def run_tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let consolidation and metrics do in this process what Spark would do; a task that fails is an error of the pipeline."""
+
+    def run_here(spark: Any, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Any) -> pa.Table:
+        specs = [json.dumps(spec) for task in tasks for spec in task]
+        try:
+            return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pydict({"spec": specs})]))))
+        except Exception as error:
+            raise PipelineError(f"a task failed: {type(error).__name__}: {error}") from error
+
+    for module in ("consolidate", "metrics"):
+        monkeypatch.setattr(f"endive.pipeline.{module}.run_tasks", run_here)
+        monkeypatch.setattr(f"endive.pipeline.{module}.number_of_tasks", lambda *_: 1)

@@ -25,6 +25,7 @@ from endive.runs.parameters import flat_parameters
 from endive.simulation import RESULT_SCHEMA
 from tests.cli import environment, invoke, strict
 from tests.pipeline.conftest import Sessions
+from tests.pipeline.damages import change_record
 from tests.pipeline.runs import document, run_all
 
 KEY = ["experiment", "seed", "txn_id"]
@@ -136,6 +137,7 @@ def test_a_run_that_changed_takes_the_place_of_the_old_one(experiments: Path, se
     consolidate(experiments, sessions)
     first, second = sorted(experiments.glob("mixed-*"))[:2]
     shutil.copytree(first / "1", second / "1", dirs_exist_ok=True)
+    change_record(second / "1", experiment_hash=second.name.rpartition("-")[2])
     consolidate(experiments, sessions)
     assert_same_rows(experiments)
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from endive.pipeline.consolidate import Consolidation, consolidate
-from endive.pipeline.jobs import TaskFunction
 from endive.pipeline.metrics import last_options
 from endive.runs.dataset import load_manifest
-from endive.runs.parts import Spec
 from endive.runs.stored import StoredRun, find_experiments, find_orphans, row_count_problem
 from endive.runs.tables import read_tables, write_tables
 from endive.studies.windows import MetricsOptions
 from tests.cli import invoke
-from tests.pipeline.runs import document, run_all
+from tests.pipeline.runs import document, run_all, run_tasks_here
 
 SEEDS = 3
 
@@ -39,13 +37,7 @@ def root(finished_experiments: Path, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def tasks_are_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Spark would do is done in this process."""
-
-    def run_here(spark: Any, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Any) -> pa.Table:
-        specs = [json.dumps(spec) for task in tasks for spec in task]
-        return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pydict({"spec": specs})]))))
-
-    monkeypatch.setattr("endive.pipeline.consolidate.run_tasks", run_here)
-    monkeypatch.setattr("endive.pipeline.consolidate.number_of_tasks", lambda *_: 1)
+    run_tasks_here(monkeypatch)
 
 
 def consolidated(root: Path) -> Consolidation:
@@ -167,7 +159,7 @@ def test_names_that_become_folders_are_those_of_the_model(root: Path, operation:
     before = {path for path in root.parent.rglob("*") if not path.is_relative_to(root)}
     done = consolidated(root)
     assert [each.where for each in done.problems] == [f"{experiment.name} seed 0"]
-    assert "which is no operation" in done.problems[0].message
+    assert "its column operation_type has" in done.problems[0].message
     assert {path for path in root.parent.rglob("*") if not path.is_relative_to(root)} == before
     assert done.runs == 4 * SEEDS - 1
 

@@ -142,7 +142,7 @@ def test_versions_are_not_mixed(tmp_path: Path) -> None:
     shutil.copytree(directory, other)
     provenance = other / "0" / "provenance.json"
     told = json.loads(provenance.read_text())
-    provenance.write_text(json.dumps({**told, "code_version": "0.0.1+older"}))
+    provenance.write_text(json.dumps({**told, "code_version": "0.0.1+older", "experiment_hash": "000000000000"}))
     with pytest.raises(ReportError, match=r"0\.0\.1\+older \(1 experiments\).*--code-version"):
         measured(tmp_path)
     assert measured(tmp_path, code_version="older").code_version == "0.0.1+older"

@@ -78,27 +78,17 @@ def test_one_that_does_not_wait_leaves_it_to_the_other(folder: Path) -> None:
 
 def test_a_kernel_is_compiled_beside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
+
+    def spawn(path: str, command: list[str], environment: dict[str, str], **_: object) -> int:
+        started.append(command)
+        return os.getpid()
+
     monkeypatch.setattr(cache, "_beside", {})
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    monkeypatch.setattr(os, "posix_spawn", spawn)
     cache.compile_beside(ALL)
     [command] = started
     assert command[1:3] == ["-m", "endive.simulation.compiled.cache"]
     assert Features.named(command[3]) == ALL
-
-
-def test_a_kernel_is_compiled_beside_by_one_process_however_many_runs_ask(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Running:
-        def __init__(self, command: list[str], **_: object) -> None:
-            started.append(command)
-
-        def poll(self) -> None: ...
-
-    started: list[list[str]] = []
-    monkeypatch.setattr(cache, "_beside", {})
-    monkeypatch.setattr(subprocess, "Popen", Running)
-    cache.compile_beside(ALL)
-    cache.compile_beside(ALL)
-    assert len(started) == 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -134,3 +124,24 @@ def test_every_feature_has_its_constant() -> None:
         one = Features(**{field.name: True})
         assert Features.named(one.name) == one
         assert sum(one.constants.values()) == 1
+
+
+def test_a_process_that_compiles_beside_may_outlive_the_one_that_started_it(folder: Path) -> None:
+    """Without a word about it, and it is not started twice while it runs."""
+    slow = folder / "slow"
+    slow.write_text(f"#!/bin/sh\ntouch {folder}/started-$$\nsleep 2\n")
+    slow.chmod(0o755)
+    program = f"""
+import sys, time
+from pathlib import Path
+sys.executable = {str(slow)!r}
+from endive.simulation.compiled.cache import compile_beside
+from endive.simulation.compiled.features import Features
+for _ in range(3):
+    compile_beside(Features(endive=True, cas=True))
+while not list(Path({str(folder)!r}).glob("started-*")):
+    time.sleep(0.01)
+"""
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list(folder.glob("started-*"))) == 1

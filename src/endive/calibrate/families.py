@@ -118,6 +118,11 @@ class ShiftedLognormal(Family):
         return {"shift_ms": self.shift, "median_ms": self.shift + math.exp(self.mu), "sigma": self.sigma}
 
 
+_LEAST_SHAPE = 0.05
+_WIDEST_GAP = 90.0
+"""Beyond lie shapes far below the least one: ln k - digamma(k) is 96 at k = 0.01."""
+
+
 @dataclass(frozen=True)
 class Gamma(Family):
     """Gamma by its mean and shape."""
@@ -134,8 +139,10 @@ class Gamma(Family):
         gap = max(math.log(mean) - float(np.log(x).mean()), 1e-9)
         if gap < 1e-5:
             return cls(mean, min(0.5 / gap, 1e5))
+        if gap > _WIDEST_GAP:
+            return cls(mean, _LEAST_SHAPE)
         root = optimize.brentq(lambda k: math.log(k) - float(special.digamma(k)) - gap, 1e-2, 1e6)
-        return cls(mean, min(max(float(root), 0.05), 1e5))
+        return cls(mean, min(max(float(root), _LEAST_SHAPE), 1e5))
 
     def log_likelihood(self, x: Floats) -> float:
         """Sum over the sample."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from endive.calibrate.columns import UNITS, Columns, find_columns, numbers, read_rows
 from endive.calibrate.errors import InputError
+from endive.config.durations import MOST_MS
 from endive.storage import OBJECT_KINDS
 
 Floats = npt.NDArray[np.float64]
@@ -115,7 +115,7 @@ def _collect(
         if name not in known:
             known[name] = operation_of(name, where, renamed)
         of = _with_status(known[name], statuses[row])
-        if of is None or latency is None or not math.isfinite(latency) or latency <= 0.0:
+        if of is None or latency is None or not 0.0 < latency * UNITS[columns.unit] <= MOST_MS:  # false also of what is no number
             dropped += 1
             continue
         into.setdefault(of, []).append((latency * UNITS[columns.unit], sizes[row]))

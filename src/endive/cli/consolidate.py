@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +17,7 @@ from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 from endive.runs.layout import dataset_folder
 
 if TYPE_CHECKING:
-    from endive.pipeline.consolidate import Consolidation
+    from endive.pipeline.consolidate import Consolidation, Damage
 
 RootArgument = Annotated[Path, typer.Argument(help="Directory of experiments.")]
 
@@ -39,14 +39,19 @@ def consolidate(
         with progress(output, "consolidating") as report:
             done = pipeline.consolidate(root, lambda: spark_session(SparkOptions(master, remote, ship_code)), report=report)
         _report(output, root, done)
-        if done.problems:
-            raise typer.Exit(EXIT_FAILED)
+        tell_damage(output, done.problems)
+
+
+def tell_damage(output: Output, problems: Sequence[Damage]) -> None:
+    """Name each damaged run and experiment, and end with the exit code that says so, if there are any."""
+    for problem in problems:
+        output.error(f"{problem.where}: {problem.message}")
+    if problems:
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _report(output: Output, root: Path, done: Consolidation) -> None:
     output.result({"dataset": str(dataset_folder(root)), **asdict(done)})
-    for problem in done.problems:
-        output.error(f"{problem.where}: {problem.message}")
     if done.unfinished_runs:
         output.note(f"{done.unfinished_runs} runs are not finished and were left out")
     output.text(

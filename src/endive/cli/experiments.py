@@ -87,9 +87,10 @@ def show(
 
 @commands.command()
 def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
-    """Check that every run is whole: checksums of results, and row counts against summaries."""
+    """Check that every run is whole: checksums of results, rows that the model can have written, counts against summaries."""
     output = output_for(json)
     with exit_codes(output):
+        from endive.runs.parts import unfitness
         from endive.runs.stored import find_experiments, find_orphans, row_count_problem
 
         problems: list[dict[str, Any]] = []
@@ -98,7 +99,7 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
             problems += [{"experiment": experiment.name, "seed": None, "problem": problem} for problem in experiment.problems()]
             for run in experiment.runs:
                 checked += 1
-                problem = run.problem() or row_count_problem(run)
+                problem = unfitness(run) or row_count_problem(run)
                 if problem is not None:
                     problems.append({"experiment": experiment.name, "seed": run.seed, "problem": problem})
         output.result({"checked": checked, "problems": problems})
@@ -177,10 +178,8 @@ def remove(
         for path in found:
             output.text(f"{'removed' if yes else 'would remove'} {path}")
         if yes:
-            import shutil
+            from endive.files import discard
 
-            for path in folders:
-                shutil.rmtree(path)
-            for path in files:
-                path.unlink(missing_ok=True)
+            for path in found:
+                discard(path)
         output.text(f"{len(folders)} directories, {len(files)} files" + ("" if yes else "; --yes removes them"))

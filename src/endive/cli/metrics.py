@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.consolidate import RootArgument, pipeline_errors, progress
+from endive.cli.consolidate import RootArgument, pipeline_errors, progress, tell_damage
 from endive.cli.output import Output, output_for
 from endive.cli.prices import PricesOption, cost_as_data, prices_of
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyarrow import Table
 
     from endive.analysis.cost import Cost
+    from endive.pipeline.consolidate import Damage
     from endive.runs.dataset import Manifest
     from endive.storage.prices import Prices
     from endive.studies.tables import Metrics
@@ -60,8 +62,9 @@ def metrics(
     """Measure all runs of ROOT/consolidated: tables by run, by experiment over seeds, and of saturation, in ROOT/metrics."""
     output = output_for(json)
     with exit_codes(output), pipeline_errors(output):
-        from endive.pipeline.consolidate import new_runs
-        from endive.pipeline.metrics import measure, open_dataset, up_to_date
+        from endive.pipeline.consolidate import standing
+        from endive.pipeline.metrics import open_dataset, up_to_date
+        from endive.pipeline.refresh import measure_whole
         from endive.pipeline.session import SparkOptions, spark_session
         from endive.studies.tables import check_options
         from endive.studies.windows import MetricsOptions
@@ -69,20 +72,21 @@ def metrics(
         options, table = MetricsOptions(warmup, cooldown, load), prices_of(prices)
         manifest = open_dataset(root)
         check_options(manifest, options)
-        fresh = new_runs(root, manifest)
-        if fresh:
-            output.note(f"{fresh} runs are not in the dataset yet; `endive consolidate {root}` adds them")
+        found = standing(root, manifest)
+        if found.new_runs:
+            output.note(f"{found.new_runs} runs are not in the dataset yet; `endive consolidate {root}` adds them")
         with spark_session(SparkOptions(master, remote, ship_code)) as spark:
             if sql is None or not up_to_date(root, manifest, options):
                 with progress(output, "measuring") as report:
-                    measured = measure(spark, root, options, report=report)
+                    measured = measure_whole(spark, root, options, report=report)
                 if sql is None:
-                    _report(output, root, measured, manifest, table)
+                    _report(output, root, measured, manifest, table, found.problems)
             if sql is not None:
                 _query(output, spark, root, manifest, sql, limit)
+        tell_damage(output, found.problems)
 
 
-def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, prices: Prices) -> None:
+def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, prices: Prices, problems: Sequence[Damage]) -> None:
     every = measured.experiments.to_pylist()
     totals = [row for row in every if row["workload_class"] == row["operation_type"] == "all"]
     costs = _costs(every, manifest, prices)
@@ -94,6 +98,7 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, p
             "experiments": [{**_plain(row), "cost": cost_as_data(costs[row["experiment"]])} for row in totals],
             "saturation": [_plain(row) for row in curves],
             "remark": measured.remark,
+            "problems": [asdict(problem) for problem in problems],
         }
     )
     changing = _varying(measured, totals)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -51,11 +52,11 @@ class Output(ABC):
 
     def note(self, line: str) -> None:
         """Something said on the side."""
-        self.talk.print(Text(_folded(line, self.talk), style="dim"), soft_wrap=True)
+        self.talk.print(Text(_folded(printable(line, "\n"), self.talk), style="dim"), soft_wrap=True)
 
     def error(self, line: str) -> None:
         """What went wrong."""
-        first, *rest = _folded(f"error: {line}", self.talk).split("\n")
+        first, *rest = _folded(f"error: {printable(line)}", self.talk).split("\n")
         told = Text("\n".join([first.removeprefix("error: "), *rest]))
         self.talk.print(Text("error: ", style="bold red") + told, soft_wrap=True)
 
@@ -72,16 +73,17 @@ class ConsoleOutput(Output):
 
     def text(self, line: str) -> None:
         """A line on stdout."""
-        self._console.print(Text(_folded(line, self._console)), soft_wrap=True)
+        self._console.print(Text(_folded(printable(line, "\n\t"), self._console)), soft_wrap=True)
 
     def verbatim(self, text: str) -> None:
-        """Print a text as it is."""
-        self._console.print(Text(text), soft_wrap=True)
+        """Print a text as it is, but for what a terminal would act upon."""
+        self._console.print(Text(printable(text, "\n\t")), soft_wrap=True)
 
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """A table on stdout; columns of numbers stand to the right, and one that is too wide is folded or split."""
+        header, rows = [printable(name) for name in header], [[printable(cell) for cell in row] for row in rows]
         if title:
-            self._console.print(Text(_folded(title, self._console), style="bold"), soft_wrap=True)
+            self._console.print(Text(_folded(printable(title, "\n"), self._console), style="bold"), soft_wrap=True)
         for line, heading in table_lines(header, rows, _width_of(self._console) or _PAPER_WIDTH):
             self._console.print(Text(line, style="dim" if heading else ""), soft_wrap=True)
 
@@ -101,6 +103,16 @@ class JsonOutput(Output):
 
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Nothing: it is in the result."""
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Return a text with what a terminal would act upon, or not show, written as escapes: names of files may hold anything."""
+    return "".join(each if each in keep or _is_shown(each) else each.encode("unicode_escape").decode() for each in text)
+
+
+def _is_shown(character: str) -> bool:
+    """Control and format characters (those that turn the direction of text among them), halves of characters, line separators."""
+    return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def output_for(json_wanted: bool) -> Output:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.consolidate import pipeline_errors
+from endive.cli.consolidate import pipeline_errors, tell_damage
 from endive.cli.output import Output, output_for
 from endive.cli.report import report_errors
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
@@ -86,6 +86,7 @@ def plot(
         if timeline:
             figures.append(_timeline(loaded, at, span, txn))
         _write(output, loaded, figures, out or loaded.figures_folder, wanted, size)
+        tell_damage(output, loaded.problems)
 
 
 def _formats(text: str) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from endive.cli.app import EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
-from endive.cli.consolidate import pipeline_errors
+from endive.cli.consolidate import pipeline_errors, tell_damage
 from endive.cli.output import Output, output_for
 from endive.cli.prices import PricesOption, prices_of
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
@@ -90,6 +91,7 @@ def _write(output: Output, study: Study, out: Path | None) -> None:
             "warnings": list(page.warnings),
             "window": window,
             "figures": [figure.name for figure in page.figures],
+            "problems": [asdict(problem) for problem in study.problems],
         }
     )
     for sentence in (*page.answer, window):
@@ -98,6 +100,7 @@ def _write(output: Output, study: Study, out: Path | None) -> None:
         output.note(warning)
     output.text("")
     output.text(f"{len(page.figures)} figures, their numbers and where they come from in {file}")
+    tell_damage(output, study.problems)
 
 
 @contextmanager

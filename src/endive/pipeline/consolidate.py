@@ -11,14 +11,14 @@ import fcntl
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from endive.files import check_inside
+from endive.files import check_inside, discard, locked
 from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks, specs_of
 from endive.runs.dataset import (
     FORMAT,
@@ -35,7 +35,7 @@ from endive.runs.dataset import (
 from endive.runs.layout import CONFIG, LOCK, PROVENANCE, dataset_folder, part_files, part_number
 from endive.runs.parameters import SCENARIO_COLUMN, flat_parameters, scenario_of
 from endive.runs.parts import Spec, part_metadata, part_outcome, unfitness
-from endive.runs.stored import StoredExperiment, StoredRun, find_experiments, find_orphans
+from endive.runs.stored import NAME_PROBLEM, StoredExperiment, StoredRun, find_experiments, find_orphans
 from endive.writers import remove_leftovers
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def make_plan(root: Path, old: Manifest) -> ConsolidationPlan:
     for stored in find_experiments(root):
         problems = stored.problems()
         plan.problems += [Damage(stored.name, problem) for problem in problems]
-        if any(problem.startswith(CONFIG) for problem in problems):
+        if any(problem.startswith((CONFIG, NAME_PROBLEM)) for problem in problems):
             continue
         known = old.experiments.get(stored.name)
         finished = [run for run in stored.runs if run.results.is_file()]
@@ -170,10 +170,13 @@ def _source(run: StoredRun, known: Source | None) -> Source:
     """The file of a run; its provenance is read only if the file is new, or was unfit and no longer is."""
     stat = run.results.stat()
     source = Source(stat.st_size, stat.st_mtime_ns, 0)
-    if known is not None and known.same_file(source) and (known.error is None or unfitness(run) is not None):
+    if known is not None and known.same_file(source) and (known.error is None or _still_unfit(run)):
         return known
-    rows = run.provenance.get("rows", 0)
-    return replace(source, rows=rows if isinstance(rows, int) else 0)
+    return replace(source, rows=run.provenance.get("rows", 0), error=run.misplaced())
+
+
+def _still_unfit(run: StoredRun) -> bool:
+    return (run.misplaced() or unfitness(run)) is not None
 
 
 def _intact(root: Path, name: str, experiment: Experiment) -> Iterator[int]:
@@ -181,7 +184,7 @@ def _intact(root: Path, name: str, experiment: Experiment) -> Iterator[int]:
     for part in experiment.parts:
         paths = [(part.path(dataset_folder(root), name, operation), file.size) for operation, file in part.files.items()]
         with suppress(OSError):
-            if all(path.stat().st_size == size for path, size in paths):
+            if all(path.is_file() and path.stat().st_size == size for path, size in paths):
                 yield part.number
 
 
@@ -216,11 +219,9 @@ def _enter(plan: ConsolidationPlan, old: Manifest, outcomes: list[dict[str, Any]
         if fit:
             files = {operation: PartFile(**file) for operation, file in outcome["files"].items()}
             experiment.parts.append(Part(number, fit, files))
-    for name, experiment in plan.manifest.experiments.items():
+    for experiment in plan.manifest.experiments.values():
         experiment.parts.sort(key=lambda part: part.number)
-        for seed, source in sorted(experiment.sources.items()):
-            if source.error is not None:
-                plan.problems.append(Damage(f"{name} seed {seed}", source.error))
+    plan.problems += _unfit_sources(plan.manifest)
 
 
 def _restore(experiment: Experiment, old: Experiment | None, number: int, seeds: Iterable[int]) -> None:
@@ -242,12 +243,12 @@ def _remove_leftovers(root: Path, old: Manifest, plan: ConsolidationPlan) -> Non
     listed = {path for path, _ in old.files(dataset)}
     digests = {(spec["experiment"], spec["number"]): spec["digest"] for spec in plan.specs}
     for path in part_files(dataset):
-        if path in listed:
+        if path in listed and path.is_file():
             continue
         key = (path.parent.parent.name.partition("=")[2], part_number(path))
         told = part_metadata(path)
         if told is None or told["digest"] != digests.get(key):
-            path.unlink()
+            discard(path)
     remove_leftovers(dataset)
 
 
@@ -257,7 +258,7 @@ def _remove_unlisted(root: Path, manifest: Manifest) -> None:
     listed = {path for path, _ in manifest.files(dataset)}
     for path in part_files(dataset):
         if path not in listed:
-            path.unlink()
+            discard(path)
     for folder in (*dataset.glob("experiment=*/operation_type=*"), *dataset.glob("experiment=*")):
         with suppress(OSError):
             folder.rmdir()  # fails unless it is empty
@@ -269,9 +270,9 @@ def _lock(root: Path) -> Iterator[None]:
     dataset = dataset_folder(root)
     check_inside(dataset, root)
     dataset.mkdir(exist_ok=True)
-    with (dataset / LOCK).open("w") as file:
+    with ExitStack() as held:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(locked(dataset / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
         except BlockingIOError:
             raise PipelineError(f"{root}: another consolidation is at work here") from None
         yield
@@ -297,8 +298,20 @@ def _runs(manifest: Manifest) -> set[tuple[str, int]]:
     return {(name, seed) for name, each in manifest.experiments.items() for part in each.parts for seed in part.seeds}
 
 
-def new_runs(root: Path, manifest: Manifest) -> int:
-    """How many finished runs the dataset does not hold as they are now, or under the names that their scenarios have now."""
+@dataclass(frozen=True)
+class Standing:
+    """How a dataset stands to what is on disk: finished runs and parts that it does not hold as they are, and what is damaged."""
+
+    new_runs: int
+    parts_to_write: int
+    problems: tuple[Damage, ...]
+
+
+def standing(root: Path, manifest: Manifest) -> Standing:
+    """Compare a dataset with what is on disk, without writing anything.
+
+    Runs are new also where their scenario has another name now.
+    """
     plan = make_plan(root, manifest)
     named = {name: each.parameters.get(SCENARIO_COLUMN) for name, each in plan.manifest.experiments.items()}
     held = {
@@ -307,4 +320,13 @@ def new_runs(root: Path, manifest: Manifest) -> int:
         if named.get(name) == each.parameters.get(SCENARIO_COLUMN)
         for part in each.parts
     }
-    return sum(len(set(spec["seeds"]) - set(held.get((spec["experiment"], spec["number"]), ()))) for spec in plan.specs)
+    new = sum(len(set(spec["seeds"]) - set(held.get((spec["experiment"], spec["number"]), ()))) for spec in plan.specs)
+    return Standing(new, len(plan.specs), (*plan.problems, *_unfit_sources(plan.manifest)))
+
+
+def _unfit_sources(manifest: Manifest) -> Iterator[Damage]:
+    """The runs that were left out, and why."""
+    for name, experiment in manifest.experiments.items():
+        for seed, source in sorted(experiment.sources.items()):
+            if source.error is not None:
+                yield Damage(f"{name} seed {seed}", source.error)

@@ -306,6 +306,9 @@ def warnings_of(study: Study) -> list[str]:
 
 
 def _warnings(study: Study, totals: list[Row]) -> Iterator[str]:
+    if study.problems:
+        first = study.problems[0]
+        yield f"{count(len(study.problems), 'problem')} with results: what is damaged was left out. {first.where}: {first.message}."
     few = [row for row in totals if row["few_seeds"]]
     if len(few) == len(totals):
         yield f"Only {count(max(row['n_seeds'] for row in few), 'seed')}: intervals need 3 or more to say something."

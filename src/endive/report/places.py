@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from endive.report.errors import ReportError
 from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, RunFiles, is_experiment, is_seed, label_of
-from endive.runs.records import Provenance, RecordError, read_record
+from endive.runs.records import RecordError, read_provenance
 from endive.runs.stored import find_experiments
 
 PlaceKind = Literal["sweep", "experiment", "run"]
@@ -91,6 +91,6 @@ def _run(results: Path, provenance: Path, config: Path, label: str) -> RunPlace:
 
 def _provenance(path: Path, results: Path) -> dict[str, Any]:
     try:
-        return read_record(path, Provenance)
+        return read_provenance(path)
     except RecordError as error:
         raise ReportError(f"{results}: these results do not tell what they are of: {error}") from None

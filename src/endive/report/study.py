@@ -20,7 +20,7 @@ from endive.analysis.run_metrics import ALL
 from endive.analysis.tables import saturation_table
 from endive.analysis.thresholds import Subject
 from endive.config import ConfigError
-from endive.pipeline.consolidate import Sessions
+from endive.pipeline.consolidate import Damage, Sessions
 from endive.pipeline.refresh import fresh_tables
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
 from endive.report.errors import ReportError
@@ -64,6 +64,8 @@ class Study:
     """What requests cost."""
     record: StudyRecord | None = None
     """What the directory knows of the study: its file and how it was called; None where it was no sweep."""
+    problems: tuple[Damage, ...] = ()
+    """Runs and experiments that are damaged and were left out."""
 
     @property
     def varying(self) -> tuple[str, ...]:
@@ -152,10 +154,12 @@ def load_study(
     by a part of its name, among results of several versions. Raises ReportError if there is nothing to show.
     """
     place = find_place(Path(path))
+    problems: tuple[Damage, ...] = ()
     try:
         if place.kind == "sweep":
             asked = None if warmup_ms is cooldown_ms is None else MetricsOptions(warmup_ms, cooldown_ms or 0.0)
-            manifest, tables = fresh_tables(place.path, sessions or _on_this_machine, asked)
+            fresh = fresh_tables(place.path, sessions or _on_this_machine, asked)
+            manifest, tables, problems = fresh.manifest, fresh.tables, fresh.problems
         else:
             manifest, tables = _of_runs(place, MetricsOptions(warmup_ms, cooldown_ms or 0.0))
         manifest, tables = _of_one_version(place.path, manifest, tables, code_version)
@@ -182,6 +186,7 @@ def load_study(
         scenarios=scenarios,
         prices=prices or list_prices(),
         record=record if place.kind == "sweep" else None,
+        problems=problems,
     )
 
 

@@ -106,6 +106,12 @@ def label_of(experiment: Path) -> str:
     return experiment.name.rpartition("-")[0] or experiment.name
 
 
+def hash_of(name: str) -> str | None:
+    """Return the hash in the name of an experiment's directory; None if the name has none."""
+    digest = name.rpartition("-")[2]
+    return digest if _HASH.fullmatch(digest) else None
+
+
 def run_directory(experiment: Path, seed: int) -> Path:
     """Return the directory of a run of an experiment."""
     return experiment / str(seed)
@@ -121,6 +127,7 @@ def is_seed(name: str) -> bool:
     return _SEED.fullmatch(name) is not None
 
 
+_HASH = re.compile(r"[0-9a-f]{8,64}")
 _SEED = re.compile(r"0|[1-9][0-9]{0,18}")
 
 

@@ -19,13 +19,12 @@ from pydantic import ValidationError
 
 from endive.files import check_inside, whole_file
 from endive.reading import UnreadableError, parse_json
+from endive.runs.contents import UnsoundError, sound_batches
 from endive.runs.dataset import ROW_SCHEMA, Part
 from endive.runs.layout import part_file, run_directory
 from endive.runs.parameters import Value, arrow_type
 from endive.runs.records import Count, OperationName, Record
 from endive.runs.stored import StoredRun
-from endive.simulation.rows import RESULT_SCHEMA
-from endive.transaction import OPERATIONS
 
 ROW_GROUP_ROWS = 131_072
 Spec = dict[str, Any]
@@ -79,7 +78,7 @@ def _write(spec: Spec, unfit: dict[str, str]) -> dict[str, Any]:
             for operation, rows in read_run(StoredRun(run_directory(Path(spec["directory"]), seed))):
                 if operation not in writers:
                     path = part.path(dataset, spec["experiment"], operation)
-                    check_inside(path, dataset)
+                    check_inside(path.parent, dataset)  # a link at its end is replaced, not followed
                     temporary = stack.enter_context(whole_file(path))
                     writers[operation] = stack.enter_context(PartWriter(temporary, spec["parameters"]))
                 writers[operation].add(rows)
@@ -111,6 +110,8 @@ def _finished_before(spec: Spec) -> dict[str, Any] | None:
 
 def part_metadata(path: Path) -> dict[str, Any] | None:
     """What a file of the dataset says of the part that it belongs to; None if it says nothing."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
     try:
         told = pq.read_metadata(path).metadata or {}
     except (OSError, pa.ArrowException):
@@ -121,43 +122,50 @@ def part_metadata(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def unfitness(run: StoredRun) -> str | None:
-    """Why a run cannot be consolidated; None if it can."""
-    problem = run.problem()
-    if problem is not None:
-        return problem
+def is_whole_part(path: Path, rows: int) -> bool:
+    """Tell whether a file of the dataset can be read to its end and has so many rows."""
+    if not path.is_file():
+        return False
     try:
-        names = pq.read_schema(run.results).names
-    except (pa.ArrowException, OSError) as error:
-        return f"results cannot be read: {error}"
-    return None if names == RESULT_SCHEMA.names else "its columns are not those of this version"
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            return bool(sum(batch.num_rows for batch in file.iter_batches(batch_size=ROW_GROUP_ROWS)) == rows)
+    except (OSError, pa.ArrowException):
+        return False
+
+
+def unfitness(run: StoredRun) -> str | None:
+    """Why a run cannot be consolidated; None if it can. Reads all of it."""
+    try:
+        for _ in _batches(run):
+            pass
+    except UnfitRunError as error:
+        return str(error)
+    return None
 
 
 def read_run(run: StoredRun) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of a run by operation, as the dataset has them. Raises UnfitRunError if the run is not whole."""
-    problem = unfitness(run)
+    for batch in _batches(run):
+        yield from _by_operation(batch, run.seed)
+
+
+def _batches(run: StoredRun) -> Iterator[pa.RecordBatch]:
+    problem = run.problem()
     if problem is not None:
         raise UnfitRunError(run.seed, problem)
-    with pq.ParquetFile(run.results) as file:
-        for batch in file.iter_batches(batch_size=ROW_GROUP_ROWS):
-            yield from _by_operation(batch, run.seed)
+    try:
+        yield from sound_batches(run.results, run.provenance["rows"], ROW_GROUP_ROWS)
+    except UnsoundError as error:
+        raise UnfitRunError(run.seed, str(error)) from None
 
 
 def _by_operation(batch: pa.RecordBatch, seed: int) -> Iterator[tuple[str, pa.RecordBatch]]:
     operations = batch.column("operation_type")
-    for operation in sorted(_known(pc.unique(operations).to_pylist(), seed)):
+    for operation in sorted(pc.unique(operations).to_pylist()):
         rows = batch.filter(pc.equal(operations, operation))
         columns = [rows.column(field.name) for field in ROW_SCHEMA if field.name != "seed"]
         seeds = pa.repeat(pa.scalar(seed, pa.int64()), rows.num_rows)
         yield operation, pa.RecordBatch.from_arrays([seeds, *columns], schema=ROW_SCHEMA)
-
-
-def _known(operations: list[str | None], seed: int) -> Iterator[str]:
-    """The operations of a run, each of which becomes a folder. Raises UnfitRunError for what the model cannot have written."""
-    for operation in operations:
-        if operation is None or operation not in OPERATIONS:
-            raise UnfitRunError(seed, f"its column operation_type has {operation!r}, which is no operation")
-        yield operation
 
 
 class PartWriter:
@@ -167,7 +175,8 @@ class PartWriter:
         self.rows = 0
         self._parameters = parameters
         fields = [pa.field(name, _repeated(value, 0).type) for name, value in parameters.items()]
-        self._writer = pq.ParquetWriter(path, pa.schema([*ROW_SCHEMA, *fields]), compression="zstd", store_schema=False)
+        schema = pa.schema([*ROW_SCHEMA, *fields])
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd", store_schema=False, write_page_checksum=True)
         self._buffer: list[pa.RecordBatch] = []
         self._buffered = 0
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from endive.config.durations import MOST_MS
 from endive.config.translate import problems_of
 from endive.reading import UnreadableError, read_json
 from endive.transaction import OPERATIONS
@@ -32,7 +35,7 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 class SimulationParameters(Record):
     """The part of a run's parameters that is relied on."""
 
-    duration_ms: Annotated[float, Field(gt=0)]
+    duration_ms: Annotated[float, Field(gt=0, le=MOST_MS)]
 
 
 class Parameters(Record):
@@ -83,6 +86,53 @@ def read_record(path: Path, model: type[Model]) -> dict[str, Any]:
     except ValidationError as error:
         raise RecordError(path, str(problems_of(error, tree, model)[0])) from None
     return tree
+
+
+def read_provenance(path: Path) -> dict[str, Any]:
+    """Read what a run records of itself. Raises RecordError, also for parameters that no column of a table could hold."""
+    tree = read_record(path, Provenance)
+    for number, problem in enumerate(_leaf_problems(tree["parameters"], "parameters")):
+        if problem is not None:
+            raise RecordError(path, problem)
+        if number >= _MOST_PARAMETERS:
+            raise RecordError(path, f"parameters: has more than {_MOST_PARAMETERS:,} values")
+    return tree
+
+
+_MOST_PARAMETERS = 20_000
+
+
+def _leaf_problems(node: Any, key: str) -> Iterator[str | None]:
+    """For each value of a tree what is wrong with it, or None."""
+    if isinstance(node, Mapping):
+        for name, child in node.items():
+            yield from _leaf_problems(child, f"{key}.{name}")
+    elif isinstance(node, list):
+        for child in node:
+            yield from _leaf_problems(child, key) if child is not None else (f"{key}: a list should have no null",)
+    elif not _is_text(key):
+        yield f"{ascii(key)[1:-1]}: is no text (it has half a character)"
+    else:
+        wrong = _wrong_value(node)
+        yield None if wrong is None else f"{key}: {wrong}"
+
+
+def _wrong_value(value: Any) -> str | None:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return "should be a whole number of 64 bits"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"should be a finite number (is {value})"
+    if isinstance(value, str) and not _is_text(value):
+        return "is no text (it has half a character)"
+    return None
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def known_operation(name: str) -> str:

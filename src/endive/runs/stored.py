@@ -13,20 +13,22 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter, ValidationError
 
 from endive.files import checksum
 from endive.reading import UnreadableError, read_toml
 from endive.runs.identity import code_version
-from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, SUMMARY, is_experiment, is_seed
-from endive.runs.records import Provenance, RecordError, SummaryRecord, read_record
+from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, SUMMARY, hash_of, is_experiment, is_seed
+from endive.runs.records import ExperimentName, RecordError, SummaryRecord, read_provenance, read_record
 from endive.writers import find_leftovers
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """The directory of one seed of an experiment."""
+    """The directory of one seed of an experiment. ``experiment_hash`` is that of the experiment, where its name tells one."""
 
     directory: Path
+    experiment_hash: str | None = None
 
     @property
     def seed(self) -> int:
@@ -47,7 +49,7 @@ class StoredRun:
     @cached_property
     def _provenance(self) -> dict[str, Any] | RecordError:
         try:
-            return read_record(self.directory / PROVENANCE, Provenance)
+            return read_provenance(self.directory / PROVENANCE)
         except RecordError as error:
             return error
 
@@ -57,6 +59,9 @@ class StoredRun:
             return "incomplete: it has no results"
         if isinstance(self._provenance, RecordError):
             return "incomplete: it has no provenance" if self._provenance.missing else f"damaged: {self._provenance}"
+        misplaced = self.misplaced()
+        if misplaced is not None:
+            return misplaced
         try:
             found = checksum(self.results)
         except OSError as error:
@@ -64,6 +69,28 @@ class StoredRun:
         if found != self.provenance["results_sha256"]:
             return "corrupt: its results are not those that were written"
         return None
+
+    def misplaced(self) -> str | None:
+        """Why the run is not one of this place; None if it is, or does not tell."""
+        seed, of = self.provenance.get("seed", self.seed), self.provenance.get("experiment_hash")
+        if seed != self.seed:
+            return f"damaged: {PROVENANCE}: seed: is {seed}, but it lies in the directory of seed {self.seed}"
+        if of and self.experiment_hash and of != self.experiment_hash:
+            return f"damaged: {PROVENANCE}: experiment_hash: is {of[:40]!r}, of another experiment than {self.experiment_hash!r}"
+        return None
+
+
+NAME_PROBLEM = "its directory has a name that no experiment has"
+_NAME = TypeAdapter(ExperimentName)
+
+
+def is_name(name: str) -> bool:
+    """Tell whether an experiment may have such a name: it becomes the name of folders and goes into messages."""
+    try:
+        _NAME.validate_python(name)
+    except ValidationError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -81,7 +108,8 @@ class StoredExperiment:
     def runs(self) -> tuple[StoredRun, ...]:
         """Its runs by seed, whole or not."""
         seeds = [entry for entry in self._entries if is_seed(entry.name)]
-        return tuple(StoredRun(entry) for entry in sorted(seeds, key=lambda entry: int(entry.name)))
+        own = hash_of(self.name)
+        return tuple(StoredRun(entry, own) for entry in sorted(seeds, key=lambda entry: int(entry.name)))
 
     @cached_property
     def _entries(self) -> list[Path]:
@@ -89,13 +117,18 @@ class StoredExperiment:
 
     def problems(self) -> list[str]:
         """What is wrong with the directory itself; its runs tell for themselves."""
-        found = []
+        found = [] if is_name(self.name) else [f"{NAME_PROBLEM}: {self.name!a}"]
         try:
             read_toml(self.directory / CONFIG)
         except UnreadableError as error:
             found.append(f"{CONFIG}: {'is missing' if error.missing else error}")
         strange = [entry.name for entry in self._entries if entry.name.isnumeric() and not is_seed(entry.name)]
-        return [*found, *(f"{name}: is no seed, as seeds are written" for name in sorted(strange))]
+        others = [entry.name for entry in self.directory.iterdir() if is_seed(entry.name) and not entry.is_dir()]
+        return [
+            *found,
+            *(f"{name}: is no seed, as seeds are written" for name in sorted(strange)),
+            *(f"{name}: is no directory of a run" for name in sorted(others)),
+        ]
 
     @cached_property
     def code_version(self) -> str | None:
@@ -134,7 +167,7 @@ def row_count_problem(run: StoredRun) -> str | None:
         return f"damaged: {error}"
     try:
         rows = pq.read_metadata(run.results).num_rows
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeEncodeError) as error:
         return f"results cannot be read: {error}"
     return None if rows == counted else f"{rows} rows, but its summary counts {counted}"
 

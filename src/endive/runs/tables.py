@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from endive.files import check_inside, whole_file, write_text
+from endive.files import check_inside, locked, whole_file, write_text
 from endive.runs.layout import LOCK, METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, metrics_table
 
 
@@ -27,15 +27,18 @@ def write_tables(root: Path, tables: Mapping[str, pa.Table], state: str) -> None
             for view, name in METRICS_TABLES.items():
                 csv.write_csv(tables[view], written.enter_context(whole_file(metrics_table(root, name, "csv"))))
                 parquet = written.enter_context(whole_file(metrics_table(root, name, "parquet")))
-                pq.write_table(tables[view], parquet, compression="zstd")
+                pq.write_table(tables[view], parquet, compression="zstd", write_page_checksum=True)
         write_text(root / METRICS_FOLDER / METRICS_STATE, state)
 
 
 def read_tables(root: Path) -> dict[str, pa.Table] | None:
     """Read all tables by the name of their view; None if one is missing or damaged, so that they are to be made again."""
+    paths = {view: metrics_table(root, name, "parquet") for view, name in METRICS_TABLES.items()}
     try:
         with _locked(root, fcntl.LOCK_SH):
-            return {view: pq.read_table(metrics_table(root, name, "parquet")) for view, name in METRICS_TABLES.items()}
+            if not all(path.is_file() for path in paths.values()):
+                return None
+            return {view: pq.read_table(path, page_checksum_verification=True) for view, path in paths.items()}
     except (OSError, pa.ArrowException):
         return None
 
@@ -46,10 +49,8 @@ def _locked(root: Path, kind: int) -> Iterator[None]:
     lock = root / METRICS_FOLDER / LOCK
     if kind == fcntl.LOCK_EX:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        lock.touch()
     elif not lock.is_file():
         yield  # tables that were copied here: nobody writes them
         return
-    with lock.open() as file:
-        fcntl.flock(file, kind)
+    with locked(lock, kind):
         yield

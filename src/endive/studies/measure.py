@@ -75,7 +75,7 @@ class OperationRows:
     """The file of one operation of a part, and the leaves that its rows belong to."""
 
     def __init__(self, operation: str, path: Path) -> None:
-        self._file = pq.ParquetFile(path, read_dictionary=_TEXTS)
+        self._file = pq.ParquetFile(path, read_dictionary=_TEXTS, page_checksum_verification=True)
         self.leaves = list(self._split(operation))
 
     def column(self, name: str) -> npt.NDArray[Any]:

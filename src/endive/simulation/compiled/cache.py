@@ -13,10 +13,9 @@ import hashlib
 import logging
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -142,24 +141,32 @@ def _locked(path: Path, wait: bool) -> Iterator[bool]:
             yield True
 
 
-_beside: dict[Path, subprocess.Popen[bytes]] = {}
+_beside: dict[Path, int] = {}
 """Processes that this one has started to compile kernels: one for each kernel, however many runs ask for it."""
 
 
 def compile_beside(features: Features) -> None:
     """Compile a kernel in a process of its own that is quiet, yields to others, and outlives this one."""
     path = kernel_file(features)
-    started = _beside.get(path)
-    if started is not None and started.poll() is None:
+    if path in _beside and _is_running(_beside[path]):
         return
     command = [sys.executable, "-m", "endive.simulation.compiled.cache", features.name]
-    nothing = subprocess.DEVNULL
+    nothing = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    _beside[path] = subprocess.Popen(
-        command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, env=environment
-    )
+    # not a Popen, which would be missed when this process ends before it
+    _beside[path] = os.posix_spawn(sys.executable, command, environment, file_actions=nothing)
+
+
+def _is_running(process: int) -> bool:
+    """Tell whether a process that this one has started is still there; one that has ended is let go."""
+    try:
+        return os.waitpid(process, os.WNOHANG) == (0, 0)
+    except ChildProcessError:  # it was let go before
+        return False
 
 
 if __name__ == "__main__":
+    with suppress(OSError):
+        os.setsid()  # Ctrl-C is for the one who started it
     os.nice(_NICENESS)
     compile_kernel(Features.named(sys.argv[1]), wait=False)

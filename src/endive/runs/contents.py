@@ -1,0 +1,94 @@
+"""Whether the rows of a run are rows that the model can have written.
+
+A results file has the checksum that its provenance records, but both may come from elsewhere. What is relied on later (columns,
+types, numbers that can be added up, names that become folders and labels) is checked here, batch by batch, before anything is
+made of it. No state is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from endive.simulation.columns import COLUMNS
+from endive.simulation.rows import RESULT_SCHEMA
+from endive.transaction import OPERATIONS, TransactionStatus
+
+MOST_IN_A_ROW_MS = 1e100
+"""No time of the model comes near it, and sums of such times are still numbers."""
+MOST_COUNTED = 2**53
+_LEAST_MS = -1.0
+"""What a moment that never came is written as."""
+_STATUSES = frozenset(status.name.lower() for status in TransactionStatus)
+_CLASS = re.compile(r"[A-Za-z0-9_-]{1,255}")
+_MAY_BE_NULL = frozenset({"abort_reason"})
+
+
+class UnsoundError(ValueError):
+    """Rows that the model cannot have written; the message says which column, and what is wrong."""
+
+
+def sound_batches(path: Path, rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a results file, which should have so many. Raises UnsoundError where they are not those of the model."""
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_schema(file.schema_arrow)
+            if file.metadata.num_rows != rows:
+                raise UnsoundError(f"it has {file.metadata.num_rows} rows, but {rows} were recorded")
+            for batch in file.iter_batches(batch_size=batch_rows):
+                _check_batch(batch)
+                yield batch
+    except (pa.ArrowException, OSError, UnicodeEncodeError) as error:  # the last: a path that is no text
+        raise UnsoundError(f"results cannot be read: {str(error).splitlines()[0][:200]}") from None
+
+
+def _check_schema(found: pa.Schema) -> None:
+    if found.names != RESULT_SCHEMA.names:
+        raise UnsoundError("its columns are not those of this version")
+    for field in RESULT_SCHEMA:
+        other = found.field(field.name).type
+        if not (other.equals(field.type) or _same_list(other, field.type)):
+            raise UnsoundError(f"its column {field.name} is of type {other}, not {field.type}")
+
+
+def _same_list(left: pa.DataType, right: pa.DataType) -> bool:
+    """Two types of lists differ also by the name of their items, which says nothing."""
+    return pa.types.is_list(left) and pa.types.is_list(right) and bool(left.value_type.equals(right.value_type))
+
+
+def _check_batch(batch: pa.RecordBatch) -> None:
+    for column in COLUMNS:
+        values = batch.column(column.name)
+        if values.null_count and column.name not in _MAY_BE_NULL:
+            raise UnsoundError(f"its column {column.name} has no value in some rows")
+        if column.kind == "ms":
+            _check_range(column.name, values, _LEAST_MS, MOST_IN_A_ROW_MS)
+        elif column.kind in ("count", "id"):
+            _check_range(column.name, values, -1 if column.kind == "id" else 0, MOST_COUNTED)
+        elif column.kind == "tables":
+            _check_range(column.name, values.flatten(), 0, MOST_COUNTED)
+    _check_names("status", batch, _STATUSES, "is no status")
+    _check_names("operation_type", batch, OPERATIONS, "is no operation")
+    for name in pc.unique(batch.column("workload_class")).to_pylist():
+        if not _CLASS.fullmatch(name):
+            raise UnsoundError(f"its column workload_class has {ascii(name)[:60]}, which is no name of a class")
+
+
+def _check_range(name: str, values: pa.Array, least: float, most: float) -> None:
+    """Raise if a value lies outside, or is no number (which compares with nothing)."""
+    inside = pc.and_(pc.greater_equal(values, least), pc.less_equal(values, most))
+    if len(values) and not pc.all(inside, skip_nulls=False).as_py():
+        wrong = values.filter(pc.invert(inside))[0].as_py()
+        raise UnsoundError(f"its column {name} has {wrong}, which is not from {least:g} to {most:g}")
+
+
+def _check_names(column: str, batch: pa.RecordBatch, known: Any, problem: str) -> None:
+    for name in pc.unique(batch.column(column)).to_pylist():
+        if name not in known:
+            raise UnsoundError(f"its column {column} has {ascii(name)[:60]}, which {problem}")

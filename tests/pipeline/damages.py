@@ -1,0 +1,214 @@
+"""Ways to damage the directory of a run or of an experiment, each by itself; what is damaged is seed 0 or the directory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+RESULTS, PROVENANCE, SUMMARY = "results.parquet", "provenance.json", "summary.json"
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is done to the directory of an experiment, and what must be said of it.
+
+    ``says`` is a part of what ``verify`` says. ``seed`` is None where the damage is of the experiment. ``lost`` are the runs, of
+    seeds 0 and 1, that cannot be used.
+    """
+
+    do: Callable[[Path], object]
+    says: str
+    seed: int | None = 0
+    lost: int = 1
+
+
+def deep(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+def change_record(run: Path, **values: Any) -> None:
+    """Change the provenance of a run."""
+    path = run / PROVENANCE
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def change_parameters(run: Path, section: str, **values: Any) -> None:
+    parameters = json.loads((run / PROVENANCE).read_text())["parameters"]
+    change_record(run, parameters={**parameters, section: {**parameters[section], **values}})
+
+
+def seal(run: Path) -> None:
+    """Make the checksum that of the results as they are."""
+    change_record(run, results_sha256=hashlib.sha256((run / RESULTS).read_bytes()).hexdigest())
+
+
+def rewrite(run: Path, table: pa.Table) -> None:
+    """Other rows, with a checksum that fits."""
+    pq.write_table(table, run / RESULTS)
+    seal(run)
+
+
+def set_column(run: Path, name: str, make: Callable[[pa.Array], pa.Array]) -> None:
+    """Another column, with a checksum that fits."""
+    table = pq.read_table(run / RESULTS)
+    column = make(table.column(name).combine_chunks())
+    rewrite(run, table.set_column(table.schema.get_field_index(name), name, column))
+
+
+def first_is(value: Any) -> Callable[[pa.Array], pa.Array]:
+    return lambda column: pa.array([value, *column.to_pylist()[1:]], column.type)
+
+
+def all_are(value: Any) -> Callable[[pa.Array], pa.Array]:
+    return lambda column: pa.array([value] * len(column), column.type)
+
+
+def flip_page(run: Path) -> None:
+    """Damage within a page, with a checksum that fits."""
+    content = bytearray((run / RESULTS).read_bytes())
+    for place in range(40, len(content) // 2, 7):
+        content[place] ^= 0x5A
+    (run / RESULTS).write_bytes(bytes(content))
+    seal(run)
+
+
+def replaced(name: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Something else in the place of a file of the run."""
+
+    def do(experiment: Path) -> None:
+        path = experiment / "0" / name
+        path.unlink(missing_ok=True)
+        make(path)
+
+    return do
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def of_run(do: Callable[[Path], object]) -> Callable[[Path], object]:
+    return lambda experiment: do(experiment / "0")
+
+
+def cfg(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    def do(experiment: Path) -> None:
+        (experiment / "cfg.toml").unlink()
+        make(experiment / "cfg.toml")
+
+    return do
+
+
+def a_file_instead_of_the_run(experiment: Path) -> None:
+    shutil.rmtree(experiment / "0")
+    (experiment / "0").write_text("")
+
+
+def a_loop_instead_of_the_run(experiment: Path) -> None:
+    shutil.rmtree(experiment / "0")
+    loop(experiment / "0")
+
+
+def text(name: str, content: str) -> Callable[[Path], object]:
+    return lambda experiment: (experiment / "0" / name).write_text(content)
+
+
+def truncated(experiment: Path) -> None:
+    path = experiment / "0" / RESULTS
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def cut_within_and_sealed(run: Path) -> None:
+    (run / RESULTS).write_bytes((run / RESULTS).read_bytes()[:-200])
+    seal(run)
+
+
+CORRUPT = "corrupt: its results are not those that were written"
+CANNOT = "results cannot be read"
+DAMAGES: dict[str, Damage] = {
+    # results
+    "results empty": Damage(text(RESULTS, ""), CORRUPT),
+    "results garbage": Damage(text(RESULTS, "PAR1" + "x" * 500 + "PAR1"), CORRUPT),
+    "results truncated": Damage(truncated, CORRUPT),
+    "results truncated, checksum fits": Damage(of_run(cut_within_and_sealed), CANNOT),
+    "results garbage in a page, checksum fits": Damage(of_run(flip_page), CANNOT),
+    "results are a directory": Damage(replaced(RESULTS, Path.mkdir), "no results"),
+    "results are a pipe": Damage(replaced(RESULTS, os.mkfifo), "no results"),
+    "results link to themselves": Damage(replaced(RESULTS, loop), "no results"),
+    "results missing": Damage(replaced(RESULTS, lambda path: None), "no results"),
+    "another schema": Damage(of_run(lambda run: rewrite(run, pa.table({"x": [1]}))), "columns are not those"),
+    "a column of another type": Damage(
+        of_run(lambda run: set_column(run, "n_retries", lambda column: column.cast(pa.float64()))), "n_retries"
+    ),
+    "a further column": Damage(
+        of_run(lambda run: rewrite(run, (t := pq.read_table(run / RESULTS)).append_column("more", t.column("txn_id")))),
+        "columns are not those",
+    ),
+    "fewer rows than recorded": Damage(of_run(lambda run: rewrite(run, pq.read_table(run / RESULTS).slice(3))), "rows"),
+    "a null where a number must be": Damage(of_run(lambda run: set_column(run, "t_submit", first_is(None))), "t_submit"),
+    "a class that is null": Damage(of_run(lambda run: set_column(run, "workload_class", first_is(None))), "workload_class"),
+    "a time that is no number": Damage(
+        of_run(lambda run: set_column(run, "t_commit_start", first_is(float("nan")))), "t_commit_start"
+    ),
+    "a time without end": Damage(of_run(lambda run: set_column(run, "total_latency", first_is(float("inf")))), "total_latency"),
+    "a time beyond the model's": Damage(of_run(lambda run: set_column(run, "commit_latency", first_is(1e300))), "commit_latency"),
+    "a count below zero": Damage(of_run(lambda run: set_column(run, "n_retries", first_is(-5))), "n_retries"),
+    "a count beyond the model's": Damage(
+        of_run(lambda run: set_column(run, "manifest_file_reads", first_is(2**62))), "manifest_file"
+    ),
+    "an unknown status": Damage(of_run(lambda run: set_column(run, "status", first_is("won"))), "status"),
+    "an operation that leads out": Damage(
+        of_run(lambda run: set_column(run, "operation_type", all_are("../../../../OUTSIDE"))), "which is no operation"
+    ),
+    # provenance
+    "provenance missing": Damage(replaced(PROVENANCE, lambda path: None), "no provenance"),
+    "provenance empty": Damage(text(PROVENANCE, ""), "provenance.json: is not JSON"),
+    "provenance a list": Damage(text(PROVENANCE, "[]"), "provenance.json: should be a table"),
+    "provenance deeply nested": Damage(text(PROVENANCE, deep(100_000)), "provenance.json: is nested"),
+    "provenance with rows of text": Damage(of_run(lambda run: change_record(run, rows="many")), "provenance.json: rows"),
+    "provenance without a duration": Damage(
+        of_run(lambda run: change_record(run, parameters={"simulation": {}})), "provenance.json: parameters.simulation.duration_ms"
+    ),
+    "provenance with an endless duration": Damage(
+        of_run(lambda run: change_parameters(run, "simulation", duration_ms=1e300)), "provenance.json: parameters.simulation"
+    ),
+    "provenance with a number beyond 64 bits": Damage(
+        of_run(lambda run: change_parameters(run, "catalog", num_tables=2**70)), "provenance.json: parameters.catalog.num_tables"
+    ),
+    "provenance with half a character": Damage(
+        of_run(lambda run: change_parameters(run, "catalog", type="\ud800")), "provenance.json: parameters.catalog.type"
+    ),
+    "provenance of another seed": Damage(of_run(lambda run: change_record(run, seed=1)), "provenance.json: seed"),
+    "provenance of another experiment": Damage(
+        of_run(lambda run: change_record(run, experiment_hash="0" * 8)), "provenance.json: experiment_hash"
+    ),
+    "provenance too large": Damage(text(PROVENANCE, " " * (17 * 2**20)), "provenance.json: is larger than"),
+    "provenance a pipe": Damage(replaced(PROVENANCE, os.mkfifo), "provenance.json: is not a file"),
+    "provenance a directory": Damage(replaced(PROVENANCE, Path.mkdir), "provenance.json: cannot be read: Is a directory"),
+    "provenance links to itself": Damage(replaced(PROVENANCE, loop), "provenance.json: cannot be read"),
+    # summary: rows are there without it
+    "summary a list": Damage(text(SUMMARY, "[]"), "summary.json: should be a table", lost=0),
+    "summary missing": Damage(replaced(SUMMARY, lambda path: None), "summary.json: there is no such file", lost=0),
+    "summary a pipe": Damage(replaced(SUMMARY, os.mkfifo), "summary.json: is not a file", lost=0),
+    "summary counts other rows": Damage(text(SUMMARY, '{"total": {"transactions": 1}}'), "but its summary counts 1", lost=0),
+    # the experiment
+    "cfg.toml missing": Damage(cfg(lambda path: None), "cfg.toml: is missing", None, 2),
+    "cfg.toml garbage": Damage(cfg(lambda path: path.write_bytes(b"\xff\x00=")), "cfg.toml: is no text", None, 2),
+    "cfg.toml a pipe": Damage(cfg(os.mkfifo), "cfg.toml: is not a file", None, 2),
+    "cfg.toml a directory": Damage(cfg(Path.mkdir), "cfg.toml: cannot be read: Is a directory", None, 2),
+    "a folder that is nearly a seed": Damage(lambda experiment: (experiment / "²").mkdir(), "²: is no seed", None, 0),
+    "a seed written twice": Damage(
+        lambda experiment: shutil.copytree(experiment / "0", experiment / "00"), "00: is no seed", None, 0
+    ),
+    "a file instead of a run": Damage(a_file_instead_of_the_run, "0: is no directory", None),
+    "a loop instead of a run": Damage(a_loop_instead_of_the_run, "0: is no directory", None),
+}

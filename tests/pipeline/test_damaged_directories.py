@@ -1,0 +1,213 @@
+"""Some fifty damaged directories in one root: each is named, and what is whole is consolidated, measured and reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from endive.pipeline.refresh import FreshTables, fresh_tables
+from endive.runs.dataset import load_manifest
+from endive.runs.parts import is_whole_part
+from endive.runs.stored import find_experiments
+from endive.runs.tables import read_tables
+from tests.cli import invoke
+from tests.pipeline.damages import DAMAGES, Damage, loop
+from tests.pipeline.runs import document, run_all, run_tasks_here
+
+WHOLE = 3
+SEEDS = 2
+
+
+def directory_of(root: Path, name: str, made: Path) -> Path:
+    """A directory for each damage, named so that the hash stays that of the configuration."""
+    number = list(DAMAGES).index(name)
+    return root / f"damage{number:02d}-{made.name.rpartition('-')[2]}"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment of two seeds."""
+    folder = tmp_path_factory.mktemp("made")
+    run_all([document(simulation__duration_ms=4_000.0)], folder, range(SEEDS))
+    (experiment,) = find_experiments(folder)
+    return experiment.directory
+
+
+@pytest.fixture(scope="module")
+def root(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Whole experiments, and one for each damage."""
+    found = tmp_path_factory.mktemp("outer") / "inner" / "root"
+    for number in range(WHOLE):
+        shutil.copytree(made, found / f"whole{number}-{made.name.rpartition('-')[2]}")
+    for name, damage in DAMAGES.items():
+        directory = directory_of(found, name, made)
+        shutil.copytree(made, directory)
+        damage.do(directory)
+    return found
+
+
+def named(root: Path, made: Path) -> dict[str, tuple[str, int | None, Damage]]:
+    return {name: (directory_of(root, name, made).name, damage.seed, damage) for name, damage in DAMAGES.items()}
+
+
+def outside(root: Path) -> set[Path]:
+    top = root.parents[1]
+    return {path for path in top.rglob("*") if not path.is_relative_to(root)}
+
+
+def test_there_are_at_least_forty() -> None:
+    assert len(DAMAGES) >= 40
+
+
+def test_verify_names_each(root: Path, made: Path) -> None:
+    told = invoke("experiments", "verify", str(root), "--json")
+    assert told.exit_code == 1, told.stderr
+    problems = json.loads(told.stdout)["problems"]
+    for name, (experiment, seed, damage) in named(root, made).items():
+        own = [each["problem"] for each in problems if (each["experiment"], each["seed"]) == (experiment, seed)]
+        assert any(damage.says in problem for problem in own), (name, own)
+    assert {each["experiment"] for each in problems} == {experiment for experiment, _, _ in named(root, made).values()}
+    assert all(len(each["problem"]) < 500 for each in problems)
+
+
+@pytest.mark.usefixtures("commands_share_spark")
+def test_the_rest_goes_on(root: Path, made: Path) -> None:
+    before = outside(root)
+    told = invoke("consolidate", str(root), "--json")
+    assert told.exit_code == 1, told.stderr
+    assert told.exception is None or isinstance(told.exception, SystemExit)
+    data = json.loads(told.stdout)
+    whole = SEEDS * (WHOLE + len(DAMAGES)) - sum(damage.lost for damage in DAMAGES.values())
+    assert data["runs"] == whole
+    where = {problem["where"].partition(" ")[0] for problem in data["problems"]}
+    unfinished = {name for name, damage in DAMAGES.items() if damage.says == "no results"}
+    lost = {experiment for name, (experiment, _, damage) in named(root, made).items() if damage.lost and name not in unfinished}
+    assert lost <= where
+    assert data["unfinished_runs"] == len(unfinished)
+
+    told = invoke("metrics", str(root), "--json")
+    assert told.exit_code == 1, told.stderr
+    assert json.loads(told.stdout)["runs"] == whole
+    assert lost <= {line.split(" ")[1].rstrip(":") for line in told.stderr.splitlines() if line.startswith("error: ")}
+
+    told = invoke("report", str(root), "--json")
+    assert told.exit_code == 1, told.stderr
+    assert lost <= {line.split(" ")[1].rstrip(":") for line in told.stderr.splitlines() if line.startswith("error: ")}
+    page = (root / "report.html").read_text()
+    assert f"{whole} of" in page  # runs that it was made of
+    assert "what is damaged was left out" in page
+    assert outside(root) == before
+    assert not list(root.rglob("*.tmp"))
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def garble(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + bytes(byte ^ 0x5A for byte in content[4:-4]) + content[-4:])
+
+
+def replace(path: Path, make: Callable[[Path], object]) -> None:
+    path.unlink()
+    make(path)
+
+
+def parts(root: Path) -> list[Path]:
+    return sorted((root / "consolidated").rglob("part-*.parquet"))
+
+
+def garble_a_part(root: Path) -> None:
+    """Its size says nothing; it is found when rows are measured again."""
+    garble(parts(root)[1])
+    (root / "metrics" / "_state.json").unlink()
+
+
+DERIVED: dict[str, Callable[[Path], object]] = {
+    "a table of metrics truncated": lambda root: truncate(root / "metrics" / "by_run.parquet"),
+    "a table of metrics garbled": lambda root: garble(root / "metrics" / "saturation.parquet"),
+    "a table of metrics missing": lambda root: (root / "metrics" / "over_time.parquet").unlink(),
+    "the state of metrics a list": lambda root: (root / "metrics" / "_state.json").write_text("[]"),
+    "the manifest has a number for a table": lambda root: (root / "consolidated" / "_manifest.json").write_text(
+        '{"experiments": 3}'
+    ),
+    "a part truncated": lambda root: truncate(parts(root)[0]),
+    "a part garbled, of the same size": garble_a_part,
+    "a part missing": lambda root: parts(root)[2].unlink(),
+    "a part that links to itself": lambda root: replace(parts(root)[0], loop),
+    "a part that is a pipe": lambda root: replace(parts(root)[0], os.mkfifo),
+    "a part that is a directory": lambda root: replace(parts(root)[0], Path.mkdir),
+    "a further part that is a pipe": lambda root: os.mkfifo(parts(root)[0].with_name("part-00007.parquet")),
+    "a table of metrics that is a pipe": lambda root: replace(root / "metrics" / "by_run.parquet", os.mkfifo),
+    "the state of metrics a pipe": lambda root: replace(root / "metrics" / "_state.json", os.mkfifo),
+    "the manifest a pipe": lambda root: replace(root / "consolidated" / "_manifest.json", os.mkfifo),
+}
+
+
+@pytest.fixture
+def small(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A root of its own, whose tasks are run here."""
+    run_tasks_here(monkeypatch)
+    root = tmp_path / "root"
+    shutil.copytree(made, root / made.name)
+    return root
+
+
+def fresh(root: Path) -> FreshTables:
+    return fresh_tables(root, lambda: nullcontext(None))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("damage", DERIVED)
+def test_what_is_derived_is_made_again(damage: str, small: Path) -> None:
+    before = fresh(small)
+    DERIVED[damage](small)
+    assert fresh(small) == before
+    assert load_manifest(small) == before.manifest
+    assert read_tables(small) == before.tables
+    assert all(is_whole_part(path, file.rows) for path, file in before.manifest.files(small / "consolidated"))
+
+
+@pytest.mark.parametrize("lock", ["consolidated/.lock", "metrics/.lock"])
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(lock: str, small: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "precious"
+    (small / lock).parent.mkdir()
+    elsewhere.write_text("kept")
+    (small / lock).symlink_to(elsewhere)
+    with pytest.raises(OSError, match="should be a file of its own"):
+        fresh(small)
+    assert elsewhere.read_text() == "kept"
+    elsewhere.unlink()
+    with pytest.raises(OSError, match="should be a file of its own"):
+        fresh(small)
+    assert not elsewhere.exists()
+
+
+@pytest.mark.parametrize("name", ["two\nlines-0123abcd", "a b", "\x1b[31mred", "\udcff", "\u202eturned", "-x", "x" * 255])
+def test_names_that_no_experiment_has_are_problems_that_can_be_printed(name: str, made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / name)
+    told = invoke("experiments", "verify", str(tmp_path))
+    expected = 0 if name.startswith("xx") else 1
+    assert told.exit_code == expected
+    assert all(character == "\n" or character.isprintable() for character in told.stderr)
+    if expected:
+        assert "its directory has a name that no experiment has" in told.stderr
+        assert all(line.startswith("error: ") for line in told.stderr.splitlines())
+
+
+def test_a_link_in_the_place_of_a_damaged_run_is_removed_and_not_followed(made: Path, tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    shutil.copytree(made, root / made.name)
+    elsewhere.mkdir()
+    (elsewhere / "precious").touch()
+    (root / made.name / "7").symlink_to(elsewhere)
+    told = invoke("experiments", "remove", str(root), "--incomplete", "--yes")
+    assert told.exit_code == 0, told.stderr
+    assert not (root / made.name / "7").exists()
+    assert (elsewhere / "precious").exists()

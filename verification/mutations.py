@@ -1,0 +1,97 @@
+"""A mutation run: ``python -m verification.mutations [--share 0.2] [--seed 1]`` changes the code and looks whether tests notice.
+
+mutmut makes the changes (``[tool.mutmut]`` in pyproject.toml says of which modules, and which tests have to notice) and runs, for
+each, the tests that reach the changed function. All changes of all modules are more than fit into an hour, so a share of them is
+taken: those whose name, hashed with the seed, falls below it; the same share and seed take the same changes. What was tried is kept
+in ``mutants/`` and not tried again until the code changes. The counts and the survivors go to
+``verification/results/mutations.json``; ``verification/mutations.md`` has a word on each survivor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).parents[1]
+RESULTS = _ROOT / "verification" / "results" / "mutations.json"
+_CAUGHT = ("killed", "timeout", "caught by type check", "segfault")
+
+
+def is_chosen(name: str, share: float, seed: int) -> bool:
+    """Tell whether a change belongs to a share of all changes."""
+    digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") < share * 2**64
+
+
+def run(share: float, seed: int, workers: int) -> list[tuple[str, str, str]]:
+    """Try the chosen changes; returns module, name and what came of it for each."""
+    from _pytest.nodes import Node
+    from hypothesis import HealthCheck, settings
+    from mutmut import __main__ as mutmut
+    from mutmut.stats import status_by_exit_code
+
+    # mutmut calls tests several times in a process; and what tests draw must be the same for all changes
+    settings.register_profile(
+        "mutations", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.differing_executors]
+    )
+    settings.load_profile("mutations")
+
+    if not hasattr(Node, "_nodeid"):  # mutmut 3.8 asks for it, pytest 9.2 has it no more
+        setattr(Node, "_nodeid", property(lambda node: node.nodeid))  # noqa: B010
+    found: list[Any] = []
+    collect = mutmut.collect_source_file_mutation_data
+
+    def chosen(*, mutant_names: Any) -> tuple[list[Any], dict[str, Any]]:
+        mutants, by_path = collect(mutant_names=mutant_names)
+        found[:] = [each for each in mutants if is_chosen(each[1], share, seed)]
+        return list(found), by_path
+
+    mutmut.collect_source_file_mutation_data = chosen
+    mutmut._run((), workers)
+    return [
+        (str(data.path), name, status_by_exit_code[data.exit_code_by_key[name.replace("__init__.", "")]]) for data, name, _ in found
+    ]
+
+
+def summary(told: list[tuple[str, str, str]], share: float, seed: int) -> dict[str, Any]:
+    """What came of a run, by module."""
+    modules = {module: Counter(status in _CAUGHT for where, _, status in told if where == module) for module, _, _ in told}
+    caught = sum(counts[True] for counts in modules.values())
+    return {
+        "share": share,
+        "seed": seed,
+        "changes": len(told),
+        "caught": caught,
+        "caught_share": round(caught / len(told), 4) if told else None,
+        "timeouts": sum(status == "timeout" for _, _, status in told),
+        "modules": {name: {"changes": counts.total(), "caught": counts[True]} for name, counts in sorted(modules.items())},
+        "survivors": {name: status for _, name, status in sorted(told) if status not in _CAUGHT},
+    }
+
+
+def main() -> int:
+    """Run what was asked for; 1 if fewer than nine in ten are caught."""
+    parser = argparse.ArgumentParser(prog="python -m verification.mutations", description=__doc__)
+    parser.add_argument("--share", type=float, default=0.15, help="of all changes, from 0 to 1")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    with contextlib.chdir(_ROOT):
+        os.environ["ENDIVE_TEST_SEED"] = "1"  # the same tests for all changes
+        result = summary(run(options.share, options.seed, options.workers), options.share, options.seed)
+    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"{result['caught']} of {result['changes']} changes were caught (share {options.share}, seed {options.seed})")
+    for name in result["survivors"]:
+        print(f"survived: {name}")
+    return 0 if result["caught_share"] is not None and result["caught_share"] >= 0.9 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
