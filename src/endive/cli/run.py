@@ -71,10 +71,12 @@ def tell_run(
 ) -> None:
     """Measure a run that is on disk, and say what it amounts to; at list prices, unless others are given."""
     from endive.analysis.cost import basis_of_document, cost_of, rows_by_class
+    from endive.config.warnings import warnings_of
     from endive.studies.local import measure_run
 
     measured = measure_run(finished.files.results, finished.provenance["seed"], document, options)
     window, warnings = _window_words(measured)
+    warnings += [str(each) for each in warnings_of(document)]
     cost = cost_of(rows_by_class(measured.rows), basis_of_document(document), prices or prices_of(None))
     output.result(
         {

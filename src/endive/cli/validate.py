@@ -20,9 +20,11 @@ def validate(
     """Check a configuration without running it; all that is wrong is reported at once."""
     output = output_for(json)
     with exit_codes(output):
+        from dataclasses import asdict
+
         from endive.config import compute_experiment_hash
-        from endive.config.checks import warnings
         from endive.config.load import load_document, parse_assignment
+        from endive.config.warnings import warnings_of
         from endive.runs.identity import parameters
 
         document = load_document(config, dict(parse_assignment(text) for text in set_))
@@ -32,9 +34,9 @@ def validate(
                 "valid": True,
                 "experiment_hash": experiment,
                 "parameters": parameters(document),
-                "warnings": list(warnings(document)),
+                "warnings": [asdict(each) for each in warnings_of(document)],
             }
         )
         output.text(f"{config}: valid, experiment {experiment}")
-        for warning in warnings(document):
+        for warning in warnings_of(document):
             output.text(f"warning: {warning}")

@@ -82,16 +82,6 @@ def spans_groups(document: Document) -> bool:
     return catalog.type == "service" and catalog.pointers == catalog.num_tables
 
 
-def warnings(document: Document) -> Iterator[str]:
-    """What is allowed and rarely meant."""
-    catalog = document.catalog
-    if catalog.type in (None, "cas", "instant") and catalog.num_tables > 1 and catalog.num_groups is None:
-        yield (
-            f"catalog.num_groups is not given, so all {catalog.num_tables} tables share one pointer and any commit makes others "
-            f"start anew; a pointer for each table is num_groups = {catalog.num_tables}"
-        )
-
-
 def _one_number_per_table(document: Document) -> bool:
     per_table = document.catalog.partitions.per_table
     return per_table is None or len(per_table) == document.catalog.num_tables

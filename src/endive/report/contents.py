@@ -12,6 +12,9 @@ from typing import Any
 
 import tomli_w
 
+from endive.config import ConfigError, load_document
+from endive.config.warnings import ConfigWarning, each_once
+from endive.config.warnings import warnings_of as config_warnings
 from endive.report import words
 from endive.report.answer import answer_of, warnings_of, window_sentence
 from endive.report.figure import Figure
@@ -35,7 +38,7 @@ def page_of(study: Study, figures: Sequence[Figure]) -> Page:
         title=study.name,
         about=about(study),
         answer=answer_of(study),
-        warnings=warnings_of(study),
+        warnings=[*warnings_of(study), *configuration_warnings(study)],
         figures=figures,
         colours=study.colours,
         configuration=common_configuration(study, every),
@@ -47,6 +50,25 @@ def page_of(study: Study, figures: Sequence[Figure]) -> Page:
         titles={} if study.axis is None else {"x": study.axis.title},
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
+
+
+def configuration_warnings(study: Study) -> list[str]:
+    """What a careful colleague would say of the configurations, each once; those that this code cannot read are passed over."""
+    if study.single_runs:
+        files = [study.single_runs[0].config]
+    else:
+        files = [study.path / name / CONFIG for name in list(study.manifest.experiments)[:_MOST_READ]]
+    found: list[ConfigWarning] = []
+    for file in files:
+        try:
+            found += config_warnings(load_document(file))
+        except ConfigError:
+            continue
+    return [str(each) for each in each_once(found)]
+
+
+_MOST_READ = 50
+"""Configurations that are read for warnings; those of a sweep differ in little."""
 
 
 def dimensions(study: Study) -> dict[str, dict[str, str]]:

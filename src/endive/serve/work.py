@@ -16,8 +16,8 @@ from typing import Any
 
 from endive.analysis.windows import Window, common_window
 from endive.config import build_simulation_config
-from endive.config.checks import warnings as config_warnings
 from endive.config.schema import Document
+from endive.config.warnings import warnings_of
 from endive.report.comparison import Side
 from endive.runs.effort import estimate_effort
 from endive.runs.identity import code_version
@@ -62,7 +62,7 @@ def prepare(bench: Bench, tree: Tree, changed: str | None) -> Prepared:
         document,
         tuple(left_out),
         trees.as_toml(settled),
-        tuple(config_warnings(document)),
+        tuple(map(str, warnings_of(document))),
         tuple(answers.assumptions(document)),
         effort.transactions,
         effort.cpu_seconds if choice.engine == "compiled" else reference_s,

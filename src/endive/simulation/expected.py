@@ -26,7 +26,8 @@ from endive.workload import ClosedArrivals, PeriodicArrivals, Workload, Workload
 _TRIED = 5
 """Transactions of each class that are run alone."""
 _NEVER_MS = 1e15
-_VALIDATING = ("overwrite", "validated_overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete")
+VALIDATING = ("overwrite", "validated_overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete")
+"""Operations that look for changes of the same data."""
 _MERGING = ("merge_append",)
 
 
@@ -113,8 +114,8 @@ def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
         workload = Workload(replace(config.workload.config, classes=(once,)), seed)
         ReferenceEngine(replace(config, seed=seed, workload=workload, duration_ms=1.0, drain=True), keep).run()
     names = {row["operation_type"] for row in rows}
-    history = 1.0 if names & set(_VALIDATING) else 2.0 * cls.manifests_per_concurrent_commit if names & set(_MERGING) else 0.0
-    if config.policy_of(cls).commit_path != "endive" and not names & set(_VALIDATING):
+    history = 1.0 if names & set(VALIDATING) else 2.0 * cls.manifests_per_concurrent_commit if names & set(_MERGING) else 0.0
+    if config.policy_of(cls).commit_path != "endive" and not names & set(VALIDATING):
         history = 0.0
     return _Alone(
         commit_s=fmean(row["commit_latency"] for row in rows) / 1000.0,

@@ -1,0 +1,150 @@
+"""What a careful colleague would say of a configuration that is valid, and rarely meant so.
+
+Each warning has a code, by which it is said once however many configurations have it, the key that it is about, and a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from endive.config.arrivals import build_arrivals
+from endive.config.distributions import distribution
+from endive.config.resolve import ResolvedClass, Writers, resolve_classes
+from endive.config.schema import Document, Periodic
+from endive.config.storage import catalog_profile, storage_profile
+from endive.simulation.expected import VALIDATING
+from endive.storage.profiles import ProfileError
+from endive.workload import ClosedArrivals, expected_submissions
+from endive.workload.arrivals import mean_ms
+
+FEWEST = 20
+"""Of fewer transactions than this nobody can say how many commit: one more or less is 5 %."""
+
+
+@dataclass(frozen=True)
+class ConfigWarning:
+    """Something that is allowed and rarely meant. ``key`` is dotted."""
+
+    code: str
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.message}"
+
+
+def warnings_of(document: Document) -> list[ConfigWarning]:
+    """Return what is allowed and rarely meant in a checked document, each once."""
+    found: list[ConfigWarning] = []
+    for check in (_overlaps, _too_few, _never_conflicts, _commit_path, _one_pointer, _failed_cas):
+        found += check(document)
+    return found
+
+
+def each_once(warnings: Iterable[ConfigWarning]) -> list[ConfigWarning]:
+    """Return warnings of several configurations, of those of one code and key the first."""
+    return list({(each.code, each.key): each for each in reversed(list(warnings))}.values())[::-1]
+
+
+def _overlaps(document: Document) -> Iterator[ConfigWarning]:
+    for cls in resolve_classes(document):
+        every = cls.arrivals.interval_ms if isinstance(cls.arrivals, Periodic) else None
+        every = cls.arrivals.every_ms if isinstance(cls.arrivals, Writers) else every
+        takes = mean_ms(distribution(cls.settings.runtime, "lognormal"))
+        if every is not None and takes > every:
+            yield ConfigWarning(
+                "overlaps_itself",
+                cls.key("runtime"),
+                f"a transaction of {cls.name} takes {_time(takes)} on average, and one begins every {_time(every)}: "
+                f"{takes / every:.3g} of them run at a time and compete with each other",
+            )
+
+
+def _too_few(document: Document) -> Iterator[ConfigWarning]:
+    for cls in resolve_classes(document):
+        arrivals = build_arrivals(cls)
+        length = min(cls.end_ms, document.simulation.duration_ms) - cls.start_ms
+        if isinstance(arrivals, ClosedArrivals) or length <= 0.0:
+            continue
+        expected = expected_submissions(arrivals, length)
+        if expected < FEWEST:
+            longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
+            hint = "" if longer is None else f"; a run of {_time(longer)}, or more seeds, would have {FEWEST}"
+            message = f"about {expected:.2g} transactions of {cls.name} are submitted in a run, too few to judge it by{hint}"
+            yield ConfigWarning("too_few", _arrival_key(cls), message)
+
+
+def _arrival_key(cls: ResolvedClass) -> str:
+    return "transaction.inter_arrival" if cls.own is None else f"workload.{cls.name}"
+
+
+def _never_conflicts(document: Document) -> Iterator[ConfigWarning]:
+    for cls in resolve_classes(document):
+        settings = cls.settings
+        if settings.conflict_detector != "probabilistic" or settings.real_conflict_probability > 0.0:
+            continue
+        conflicting = [name for name, weight in settings.operation_types if weight > 0.0 and name in VALIDATING]
+        if conflicting and "real_conflict_probability" not in settings.model_fields_set:
+            yield ConfigWarning(
+                "never_conflicts",
+                cls.key("real_conflict_probability"),
+                f"is not given, so no {conflicting[0].replace('_', ' ')} of {cls.name} ever changes the same data as another "
+                "commit, whatever overlaps; 0 says that this is meant",
+            )
+
+
+def _commit_path(document: Document) -> Iterator[ConfigWarning]:
+    given = [document.transaction, *document.workload.values()]
+    writing = [
+        cls for cls in resolve_classes(document) if any(n != "read_only" and w > 0.0 for n, w in cls.settings.operation_types)
+    ]
+    if writing and not any("commit_path" in section.model_fields_set for section in given):
+        yield ConfigWarning(
+            "not_icebergs_path",
+            "transaction.commit_path",
+            "is not given, so commits go by the plain path of the model; Iceberg's Java clients refresh first, and read and write "
+            'other files: commit_path = "iceberg" follows them, and "endive" says that this is meant',
+        )
+
+
+def _one_pointer(document: Document) -> Iterator[ConfigWarning]:
+    catalog = document.catalog
+    if document.parts.catalog is not None:
+        return
+    if catalog.type in (None, "cas", "instant") and catalog.num_tables > 1 and catalog.num_groups is None:
+        yield ConfigWarning(
+            "one_pointer",
+            "catalog.num_groups",
+            f"is not given, so all {catalog.num_tables} tables share one pointer and any commit makes others start anew; a pointer "
+            f"for each table is num_groups = {catalog.num_tables}",
+        )
+
+
+def _failed_cas(document: Document) -> Iterator[ConfigWarning]:
+    """A refusal that would be quicker than a success, of a profile of the user's own, where that cannot show."""
+    name = document.catalog.provider or document.storage.provider or ""
+    if not name.endswith(".toml") or document.catalog.linearization < 1.0 or document.catalog.type not in (None, "cas"):
+        return
+    try:
+        profile = catalog_profile(document, storage_profile(document.storage))
+    except (ProfileError, OSError):
+        return
+    if profile is None or profile.cas is None or profile.failed_cas is None:
+        return
+    success, refusal = mean_ms(profile.cas), mean_ms(profile.failed_cas)
+    if refusal < success:
+        yield ConfigWarning(
+            "failed_cas_unused",
+            "catalog.linearization",
+            f"is 1, so a commit takes effect at the end of its {_time(success)}, and is not refused before: failed_cas of {name}, "
+            f"{_time(refusal)}, has no effect",
+        )
+
+
+def _time(ms: float) -> str:
+    """A time in the unit that suits it."""
+    for unit, size in (("h", 3_600_000.0), ("min", 60_000.0), ("s", 1_000.0)):
+        if ms >= size:
+            return f"{ms / size:.3g} {unit}"
+    return f"{ms:.3g} ms"

@@ -1,0 +1,101 @@
+"""What a careful colleague would say: each warning where it belongs, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endive.config.load import check_document
+from endive.config.warnings import ConfigWarning, each_once, warnings_of
+from tests.cli import invoke
+
+BASE: dict[str, Any] = {
+    "simulation": {"duration_ms": 3_600_000},
+    "storage": {"provider": "s3"},
+    "transaction": {"commit_path": "iceberg", "runtime": {"distribution": "fixed", "value": 1000.0}},
+    "workload": {"ingest": {"rate": 1.0, "operation": "fast_append"}},
+}
+PROFILE = "min_latency_ms = 1.0\nread = { fixed_ms = 5.0 }\nwrite = { fixed_ms = 6.0 }\ncas = { fixed_ms = 60.0 }\n"
+
+
+def told(directory: Path = Path(), **changes: Any) -> dict[str, str]:
+    overrides = {key.replace("__", "."): value for key, value in changes.items()}
+    return {each.code: str(each) for each in warnings_of(check_document(BASE, "test", directory, overrides))}
+
+
+def test_a_plain_configuration_brings_none() -> None:
+    assert told() == {}
+
+
+@pytest.mark.parametrize("arrivals", [{"periodic": {"interval_ms": 900_000.0}}, {"writers": 1, "every_ms": 900_000.0}])
+def test_an_hour_of_work_every_quarter_of_an_hour(arrivals: dict[str, Any]) -> None:
+    job = {**arrivals, "operation": "fast_append", "runtime": {"distribution": "fixed", "value": 3_600_000.0}}
+    found = told(workload={"job": job}, simulation__duration_ms=36_000_000.0)
+    assert found["overlaps_itself"] == (
+        "workload.job.runtime: a transaction of job takes 1 h on average, and one begins every 15 min: 4 of them run at a time and "
+        "compete with each other"
+    )
+    job["runtime"] = {"distribution": "fixed", "value": 600_000.0}
+    assert told(workload={"job": job}, simulation__duration_ms=36_000_000.0) == {}
+
+
+def test_too_few_of_a_class_to_judge_it() -> None:
+    found = told(workload__ingest__rate=0.001)
+    assert found["too_few"].startswith("workload.ingest: about 3.6 transactions of ingest are submitted in a run")
+    assert "a run of 5.5" in found["too_few"]
+    closed = {"loop": {"closed": {"clients": 1, "think_time": {"distribution": "fixed", "value": 1e9}}, "operation": "fast_append"}}
+    assert "too_few" not in told(workload=closed)
+
+
+def test_conflicts_that_nobody_said_anything_of() -> None:
+    found = told(workload__ingest__operation="row_delta")
+    assert found["never_conflicts"].startswith("workload.ingest.real_conflict_probability: is not given, so no row delta of ingest")
+    for meant in ({"transaction__real_conflict_probability": 0.0}, {"transaction__conflict_detector": "partition_overlap"}):
+        assert told(workload__ingest__operation="row_delta", **meant) == {}
+
+
+def test_the_plain_commit_path_if_nobody_chose_it() -> None:
+    plain = {"runtime": {"distribution": "fixed", "value": 1000.0}}
+    assert "not_icebergs_path" in told(transaction=plain)
+    assert told(transaction={**plain, "commit_path": "endive"}) == {}
+    assert told(transaction=plain, workload__ingest__commit_path="pyiceberg") == {}
+
+
+def test_one_pointer_for_many_tables() -> None:
+    assert "num_groups = 8" in told(catalog__num_tables=8)["one_pointer"]
+    assert told(catalog__num_tables=8, catalog__num_groups=1) == {}
+
+
+def test_a_quick_refusal_that_cannot_show(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(PROFILE + "failed_cas = { fixed_ms = 10.0 }\n")
+    found = told(tmp_path, storage__provider="own.toml")["failed_cas_unused"]
+    assert "takes effect at the end of its 60 ms" in found
+    assert told(tmp_path, storage__provider="own.toml", catalog__linearization=0.5) == {}
+    (tmp_path / "own.toml").write_text(PROFILE + "failed_cas = { fixed_ms = 70.0 }\n")
+    assert told(tmp_path, storage__provider="own.toml") == {}
+
+
+def test_several_configurations_are_warned_of_once() -> None:
+    one, other, third = ConfigWarning("a", "k", "1"), ConfigWarning("a", "k", "2"), ConfigWarning("a", "l", "3")
+    assert each_once([one, other, third]) == [one, third]
+
+
+def test_validate_run_and_report_say_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text(
+        '[simulation]\nduration_ms = 2000\nseed = 1\nengine = "reference"\n[experiment]\nlabel = "a"\n'
+        '[storage]\nprovider = "instant"\n'
+        '[catalog]\nnum_tables = 3\n[workload.w]\nrate = 50\noperation = "fast_append"\nruntime = { mean = 10 }\n'
+    )
+    expected = {"not_icebergs_path", "one_pointer"}
+    found = json.loads(invoke("validate", "a.toml", "--json").stdout)["warnings"]
+    assert {each["code"] for each in found} == expected
+    messages = [f"{each['key']}: {each['message']}" for each in found]
+    run = json.loads(invoke("run", "a.toml", "--json").stdout)["warnings"]
+    assert [run.count(message) for message in messages] == [1, 1]
+    (experiment,) = Path("experiments").glob("a-*")
+    report = json.loads(invoke("report", str(experiment), "--json").stdout)["warnings"]
+    assert [report.count(message) for message in messages] == [1, 1]
