@@ -21,6 +21,7 @@ from endive.calibrate.reports import CommitReport, read_reports
 from endive.calibrate.sources import open_history
 from endive.cli.import_ import write_imported
 from verification.iceberg.accesses import Delays
+from verification.iceberg.clients import WORKER_THREADS
 from verification.iceberg.real_table import EXPIRY, Job, Written, make_real_table
 
 DETUNED = (0.7, 1.3)
@@ -106,6 +107,7 @@ def compare(case: ImportedCase, folder: Path, written: Written) -> Iterator[Impo
     path.write_text(written.reports_text())
     history, reports = open_history(written.metadata_location), read_reports(path)
     imported = import_history(history, reports=reports)
+    imported.tree["storage"]["max_parallel"] = WORKER_THREADS  # no history tells it, and whoever runs the clients knows it
     write_imported(imported, mine, [report.duration_ms for report in reports if report.attempts == 1])
     yield ImportedRow("imported", case.name, "what import says", _told(imported), _failed(written), "close")
     comparisons = _compared(mine, history, reports, imported.at_start)
