@@ -56,7 +56,7 @@ def _overlaps(document: Document) -> Iterator[ConfigWarning]:
             yield ConfigWarning(
                 "overlaps_itself",
                 cls.key("runtime"),
-                f"a transaction of {cls.name} takes {_time(takes)} on average, and one begins every {_time(every)}: "
+                f"a transaction{_of(cls)} takes {_time(takes)} on average, and one begins every {_time(every)}: "
                 f"{takes / every:.3g} of them run at a time and compete with each other",
             )
 
@@ -71,8 +71,13 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
         if expected < FEWEST:
             longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
             hint = "" if longer is None else f"; a run of {_time(longer)}, or more seeds, would have {FEWEST}"
-            message = f"about {expected:.2g} transactions of {cls.name} are submitted in a run, too few to judge it by{hint}"
+            message = f"about {expected:.2g} transactions{_of(cls)} are submitted in a run, too few to judge it by{hint}"
             yield ConfigWarning("too_few", _arrival_key(cls), message)
+
+
+def _of(cls: ResolvedClass) -> str:
+    """Whose it is, where there are classes."""
+    return "" if cls.own is None else f" of {cls.name}"
 
 
 def _arrival_key(cls: ResolvedClass) -> str:
@@ -89,7 +94,7 @@ def _never_conflicts(document: Document) -> Iterator[ConfigWarning]:
             yield ConfigWarning(
                 "never_conflicts",
                 cls.key("real_conflict_probability"),
-                f"is not given, so no {conflicting[0].replace('_', ' ')} of {cls.name} ever changes the same data as another "
+                f"is not given, so no {conflicting[0].replace('_', ' ')}{_of(cls)} ever changes the same data as another "
                 "commit, whatever overlaps; 0 says that this is meant",
             )
 
