@@ -25,6 +25,7 @@ from benchmarks.reference import measure_reference
 from benchmarks.report import measure_report
 from benchmarks.snapshots import measure_snapshots
 from benchmarks.startup import measure_startup
+from benchmarks.suite import measure_suite
 from benchmarks.tables import print_bars, print_part
 from endive.utils import fingerprint, get_git_sha
 
@@ -36,6 +37,7 @@ PARTS: dict[str, Callable[[float], Any]] = {
     "reference": measure_reference,
     "snapshots": measure_snapshots,
     "pipeline": measure_pipeline,
+    "suite": measure_suite,
     "scale": measure_scale,
     "report": measure_report,
     "live": measure_live,

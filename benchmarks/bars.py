@@ -47,6 +47,8 @@ def bars(results: dict[str, Any]) -> Iterator[Bar]:
     yield from _reference(results.get("reference"))
     for row in results.get("pipeline", ()):
         yield Bar(f"wall without start-up / ideal: {row['case']}", row["ratio"], "x", "<=", 1.3)
+    for row in results.get("suite", ()):
+        yield Bar(row["case"], row["suite_minutes"], " min", "<=", 15.0)
     yield from _scale(results.get("scale"))
     for row in results.get("report", ()):
         yield Bar(row["case"], row["report_s"], " s", "<=", 30.0)

@@ -104,8 +104,22 @@ LOG = Case(
     provider="s3x",
     compared_ms=25.0 * MINUTE_MS,
 )
+SERVICE = Case(
+    "service",
+    "appends at a catalog service with 8 workers, 1 table, every 100 ms",
+    100.0,
+    catalog={
+        "type": "service",
+        "num_tables": 1,
+        "workers": 8,
+        "network": {"distribution": "fixed", "value": 1.0},
+        "load": {"mean": 5.0, "sigma": 0.5},
+        "commit": {"mean": 30.0, "sigma": 0.5},
+    },
+    compared_ms=25.0 * MINUTE_MS,
+)
 REAL_PATHS = (ICEBERG, ICEBERG_PARTITIONED, PYICEBERG)
-COMPARED = (APPENDS, BUSY, SATURATED, MIXED, MIXED_CONVOLVED, PARTITIONED, LOG, *REAL_PATHS)
+COMPARED = (APPENDS, BUSY, SATURATED, MIXED, MIXED_CONVOLVED, PARTITIONED, LOG, SERVICE, *REAL_PATHS)
 
 ONE_PARTITION = Case(
     "one-partition", "appends, 1 table x 1 partition, every 1000 ms", 1000.0, transaction={"partitions_per_txn": 1}

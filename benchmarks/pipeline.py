@@ -31,7 +31,7 @@ operation_types = {{ fast_append = 0.7, merge_append = 0.2, validated_overwrite 
 "transaction.retry" = {retries}
 """
 _HOURS_OF_HALF_A_SECOND = 2.0
-_CORES = 2
+CORES = 2
 
 
 def measure_pipeline(shorter: float) -> list[dict[str, Any]]:
@@ -79,10 +79,10 @@ def _scaled(rows: float) -> dict[str, Any]:
         path, root = folder / "light.toml", folder / "out"
         duration_ms = rows / (_SEEDS * (10.0 + 20.0)) * 1000.0
         path.write_text(LIGHT.format(last_seed=_SEEDS - 1, duration_ms=duration_ms))
-        made = _endive("sweep", str(path), "--out", str(root), "--master", f"local[{_CORES},4]")
+        made = told_by("sweep", str(path), "--out", str(root), "--master", f"local[{CORES},4]")
         found: dict[str, Any] = {"case": f"{made['rows']:,} rows", "rows": made["rows"], "sweep_s": made["wall_seconds"]}
         for what in ("consolidate", "metrics"):
-            seconds, driver_mib, largest_mib = _watched(what, str(root), "--master", f"local[{_CORES},4]")
+            seconds, driver_mib, largest_mib = _watched(what, str(root), "--master", f"local[{CORES},4]")
             found |= {f"{what}_s": seconds, f"{what}_driver_mib": driver_mib, f"{what}_largest_worker_mib": largest_mib}
         return found
 
@@ -132,13 +132,13 @@ def _overhead(folder: Path, shorter: float) -> dict[str, Any]:
     duration_ms = _HOURS_OF_HALF_A_SECOND * 3_600_000.0 / shorter
     retries = list(range(6, 16))
     path.write_text(SWEEP.format(last_seed=19, duration_ms=duration_ms, retries=retries))
-    startup = _spark_startup_s()
+    startup = spark_startup_s()
     started = time.perf_counter()
-    result = _endive("sweep", str(path), "--out", str(folder / "out"), "--master", f"local[{_CORES},4]")
+    result = told_by("sweep", str(path), "--out", str(folder / "out"), "--master", f"local[{CORES},4]")
     wall = time.perf_counter() - started
-    ideal = result["engine_seconds"] / _CORES
+    ideal = result["engine_seconds"] / CORES
     return {
-        "case": f"sweep of {result['runs']} runs of {result['engine_seconds'] / result['runs']:.2f} s on {_CORES} cores",
+        "case": f"sweep of {result['runs']} runs of {result['engine_seconds'] / result['runs']:.2f} s on {CORES} cores",
         "runs": result["runs"],
         "rows": result["rows"],
         "wall_s": wall,
@@ -148,11 +148,11 @@ def _overhead(folder: Path, shorter: float) -> dict[str, Any]:
     }
 
 
-def _spark_startup_s() -> float:
+def spark_startup_s() -> float:
     """Seconds until a session has run a first job in Python."""
     program = (
         "from endive.pipeline.session import SparkOptions, spark_session\n"
-        f"with spark_session(SparkOptions('local[{_CORES},4]')) as spark:\n"
+        f"with spark_session(SparkOptions('local[{CORES},4]')) as spark:\n"
         "    spark.range(2).mapInArrow(lambda batches: batches, 'id long').collect()\n"
     )
     started = time.perf_counter()
@@ -160,7 +160,8 @@ def _spark_startup_s() -> float:
     return time.perf_counter() - started
 
 
-def _endive(*arguments: str) -> dict[str, Any]:
+def told_by(*arguments: str) -> dict[str, Any]:
+    """What a command of Endive tells with ``--json``."""
     command = [sys.executable, "-m", "endive", *arguments, "--json"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     told: dict[str, Any] = json.loads(done.stdout)

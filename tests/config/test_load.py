@@ -11,7 +11,7 @@ from endive.catalog import AppendCatalog, CASCatalog, InstantCatalog
 from endive.config import ConfigError, load_document, load_simulation_config
 from endive.config.distributions import distribution
 from endive.config.load import parse_assignment
-from endive.config.schema import Interval, Runtime
+from endive.config.values import Interval, Runtime
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.simulation import Simulation
 from endive.storage import (

@@ -12,7 +12,7 @@ from endive.simulation.compiled import layout, rows
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
 from endive.transaction import TransactionResult
-from endive.transaction.lifecycle import COUNTERS, TIMES
+from endive.transaction.accesses import COUNTERS, TIMES
 from tests.simulation.runs import ENGINES, Engine, frame_of
 
 

@@ -13,18 +13,20 @@ from hypothesis import HealthCheck, given, note, settings
 from endive.simulation import RESULT_SCHEMA
 from endive.simulation.compiled import engine, lower
 from endive.simulation.compiled.engine import CompiledEngine
+from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.layout import World
 from endive.simulation.compiled.lower import with_room_in_history
 from endive.simulation.reference import ReferenceEngine
 from tests.configurations import committer_documents, documents, failing_documents, service_documents
 from tests.fresh_seed import VARIABLE, fresh_seed
+from tests.simulation.kernels import KERNELS, shared
 from tests.simulation.runs import config_of, table_of
 
 
-def assert_engines_agree(tree: dict[str, Any]) -> None:
+def assert_engines_agree(tree: dict[str, Any], *, shared_kernels: bool = True) -> None:
     config = config_of(tree)
     reference, reference_counters = table_of(ReferenceEngine, config)
-    compiled, compiled_counters = table_of(CompiledEngine, config)
+    compiled, compiled_counters = table_of(CompiledEngine, config, shared_kernels=shared_kernels)
     assert compiled.num_rows == reference.num_rows
     for name in RESULT_SCHEMA.names:
         ours, theirs = reference.column(name).to_pylist(), compiled.column(name).to_pylist()
@@ -140,3 +142,12 @@ def test_rows_are_equal_where_a_store_limits_the_writes_of_a_pointer() -> None:
         "transaction": {"runtime": {"mean": 100.0}, "inter_arrival": {"scale": 200.0}, "retry": 3},
     }
     assert_engines_agree(tree)
+
+
+def test_a_kernel_that_is_shared_can_do_what_is_needed_and_nothing_that_excludes_it() -> None:
+    named = Features.named
+    assert [shared(each) for each in KERNELS] == list(KERNELS)
+    assert shared(named("endive-cas-failures")) == named("endive-cas-limits-failures-clients")
+    assert shared(named("iceberg-files-cas-clients")) == named("endive-iceberg-pyiceberg-files-cas-limits-failures-clients")
+    alone = named("endive-log-limits")
+    assert shared(alone) == alone

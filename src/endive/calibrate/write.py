@@ -9,8 +9,6 @@ from typing import Any
 
 import tomli_w
 
-from endive.calibrate.assumptions import Assumption
-from endive.calibrate.errors import InputError
 from endive.calibrate.imported import Imported
 
 _COMMENTS = {
@@ -72,15 +70,3 @@ def assumptions_text(imported: Imported) -> str:
     """Return the assumptions with their ranges, as JSON."""
     made = {"source": imported.source, "start_ms": imported.start_ms, "assumptions": [asdict(a) for a in imported.assumptions]}
     return json.dumps(made, indent=2) + "\n"
-
-
-def read_assumptions(configuration: Path) -> tuple[Assumption, ...]:
-    """Read the assumptions beside a configuration; none if there is no such file. Raises InputError."""
-    path = assumptions_path(configuration)
-    if not path.exists():
-        return ()
-    try:
-        found = json.loads(path.read_text())["assumptions"]
-        return tuple(Assumption(str(a["about"]), str(a["assumed"]), dict(a["low"]), dict(a["high"])) for a in found)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: is not a file of assumptions: {error}") from None

@@ -8,8 +8,9 @@ from pathlib import Path
 from endive.config.distributions import distribution
 from endive.config.errors import Problem
 from endive.config.resolve import ResolvedClass, Schedule, Trace, Writers
-from endive.config.schema import Closed, Document, Interval, Periodic
+from endive.config.schema import Closed, Document, Periodic
 from endive.config.traces import TraceError, read_trace
+from endive.config.values import Interval
 from endive.table import PYICEBERG_OPERATIONS
 from endive.workload import (
     Arrivals,

@@ -15,17 +15,9 @@ from endive.config.distributions import distribution
 from endive.config.load import load_document
 from endive.config.parts import load_class, make_part
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
-from endive.config.schema import (
-    CatalogSection,
-    Document,
-    ManifestCounts,
-    RetryBackoff,
-    Runtime,
-    Selection,
-    Transactions,
-    ZipfTables,
-)
+from endive.config.schema import CatalogSection, Document, RetryBackoff, Transactions
 from endive.config.storage import catalog_kind, catalog_profile, storage_profile
+from endive.config.values import ManifestCounts, Runtime, Selection, ZipfTables
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import Stream
 from endive.simulation import SimulationConfig

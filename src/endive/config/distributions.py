@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endive.config.schema import Distribution
+from endive.config.values import Distribution
 from endive.storage import (
     ExponentialLatency,
     FixedLatency,

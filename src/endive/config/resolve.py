@@ -5,17 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from endive.config.schema import (
-    ARRIVALS,
-    ClassSection,
-    Closed,
-    Document,
-    Interval,
-    OperationTypes,
-    Periodic,
-    RateStep,
-    Transactions,
-)
+from endive.config.schema import ARRIVALS, ClassSection, Closed, Document, OperationTypes, Periodic, RateStep, Transactions
+from endive.config.values import Interval
 from endive.workload import DEFAULT_CLASS
 from endive.workload.arrivals import Phase
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from endive.transaction.lifecycle import COUNTERS, TIMES
+from endive.transaction.accesses import COUNTERS, TIMES
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 
 Kind = Literal["id", "ms", "count", "text", "tables"]

@@ -34,7 +34,7 @@ from endive.arithmetic.validation import (
 from endive.catalog.types import CatalogSnapshot
 from endive.steps import Step
 from endive.table import NO_SNAPSHOT, TableFiles, TableModel, Traits
-from endive.transaction.lifecycle import (
+from endive.transaction.accesses import (
     CONFLICT_IO,
     FILE_DELETE,
     FILE_READ,
@@ -44,12 +44,9 @@ from endive.transaction.lifecycle import (
     METADATA_READ,
     METADATA_WRITE,
     PER_ATTEMPT_IO,
-    AbortError,
     FileAccess,
-    Lifecycle,
-    RestartError,
-    Steps,
 )
+from endive.transaction.lifecycle import AbortError, Lifecycle, RestartError, Steps
 from endive.transaction.types import VALIDATION_EXCEPTION
 
 

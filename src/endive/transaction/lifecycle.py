@@ -13,8 +13,8 @@ account is still right.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from endive.arithmetic.backoff import SLOTS, next_wait_ms, state_after_loss_ms
 from endive.arithmetic.costs import (
@@ -28,8 +28,29 @@ from endive.arithmetic.costs import (
 from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
 from endive.randomness import Purpose, TransactionStreams
 from endive.steps import FailedAnswer, RequestFailedError, Step, WaitFor
-from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
+from endive.storage import MANIFEST_LIST
 from endive.table import APPEND, NO_SNAPSHOT, TableChange, Traits
+from endive.transaction.accesses import (
+    BACKOFF,
+    CATALOG_COMMIT,
+    CATALOG_READ,
+    CONFLICT_IO,
+    COUNTERS,
+    FILE_DELETE,
+    FILE_WRITE,
+    LIST_APPENDS,
+    LIST_READ,
+    LIST_WRITE,
+    METADATA_READ,
+    METADATA_WRITE,
+    PER_ATTEMPT_IO,
+    RUNTIME,
+    TIMES,
+    Accesses,
+    FileAccess,
+    in_order,
+    share,
+)
 from endive.transaction.failures import CLIENT_CRASH, COMMIT_STATE_UNKNOWN, Failures
 from endive.transaction.manifest_lists import ManifestLists
 from endive.transaction.policy import CommitPolicy
@@ -50,54 +71,6 @@ if TYPE_CHECKING:
 
 Steps = Generator[Step, None, None]
 T = TypeVar("T")
-
-
-class FileAccess(NamedTuple):
-    """A kind of access to files of a table."""
-
-    reading: bool
-    kind: str
-    size: str
-    counter: str
-
-
-METADATA_READ = FileAccess(True, TABLE_METADATA, "table_metadata_bytes", "metadata_reads")
-METADATA_WRITE = FileAccess(False, TABLE_METADATA, "table_metadata_bytes", "metadata_writes")
-LIST_READ = FileAccess(True, MANIFEST_LIST, "manifest_list_bytes", "manifest_list_reads")
-LIST_WRITE = FileAccess(False, MANIFEST_LIST, "manifest_list_bytes", "manifest_list_writes")
-FILE_READ = FileAccess(True, MANIFEST_FILE, "manifest_file_bytes", "manifest_file_reads")
-FILE_WRITE = FileAccess(False, MANIFEST_FILE, "manifest_file_bytes", "manifest_file_writes")
-FILE_DELETE = FileAccess(False, MANIFEST_FILE, "", "file_deletes")
-LIST_APPENDS = "manifest_list_appends"
-_ACCESSES = (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE)
-COUNTERS = (*(access.counter for access in _ACCESSES), LIST_APPENDS)
-
-CATALOG_READ = "catalog_read_ms"
-RUNTIME = "runtime_ms"
-PER_ATTEMPT_IO = "per_attempt_io_ms"
-CONFLICT_IO = "conflict_io_ms"
-CATALOG_COMMIT = "catalog_commit_ms"
-BACKOFF = "backoff_ms"
-TIMES = (CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT)
-"""Where the time of a transaction goes; together they are its total latency."""
-
-
-Accesses = tuple[tuple[FileAccess, int], ...]
-
-
-def _in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
-    """The accesses of a cost, reads from the top of the table down, then writes from the bottom up."""
-    return (
-        (METADATA_READ, cost.metadata_reads),
-        (LIST_READ, cost.manifest_list_reads),
-        (LIST_READ, cost.historical_ml_reads),
-        (FILE_READ, cost.manifest_file_reads),
-    ), ((FILE_WRITE, cost.manifest_file_writes), (LIST_WRITE, cost.manifest_list_writes))
-
-
-def _share(cost: ConflictCost, part: int, whole: int) -> ConflictCost:
-    """What of a cost falls to ``part`` of ``whole`` tables, rounded up."""
-    return ConflictCost(**{field.name: -(-getattr(cost, field.name) * part // whole) for field in fields(cost)})
 
 
 class AbortError(Exception):
@@ -389,7 +362,7 @@ class Lifecycle:
         return AbortError(VALIDATION_EXCEPTION)
 
     def _pay_conflict(self, cost: ConflictCost) -> Steps:
-        reads, writes = _in_order(cost)
+        reads, writes = in_order(cost)
         yield from self._pay(reads, CONFLICT_IO)
         yield from self._pay(writes, CONFLICT_IO)
 
@@ -398,8 +371,8 @@ class Lifecycle:
         lists = self.manifest_lists
         cost = self.txn.get_per_attempt_cost(self.ml_append_mode)
         if len(tables) < len(self._written):
-            cost = _share(cost, len(tables), len(self._written))
-        reads, writes = _in_order(cost)
+            cost = share(cost, len(tables), len(self._written))
+        reads, writes = in_order(cost)
         yield from self._pay(reads, PER_ATTEMPT_IO)
         appends = self.ml_append_mode and append and cost.manifest_file_writes
         ends = [(table_id, *lists.end_of(table_id)) for table_id in tables] if appends else []

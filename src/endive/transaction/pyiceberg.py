@@ -21,8 +21,7 @@ from endive.arithmetic.files import hits_of, list_size, metadata_size
 from endive.arithmetic.validation import is_start_expired
 from endive.catalog.types import CatalogSnapshot
 from endive.table import TableFiles, Traits, pyiceberg_traits_of
-from endive.transaction.iceberg import Handle, IcebergLifecycle, files_of, review
-from endive.transaction.lifecycle import (
+from endive.transaction.accesses import (
     CONFLICT_IO,
     FILE_DELETE,
     FILE_READ,
@@ -32,10 +31,9 @@ from endive.transaction.lifecycle import (
     METADATA_READ,
     METADATA_WRITE,
     PER_ATTEMPT_IO,
-    AbortError,
-    RestartError,
-    Steps,
 )
+from endive.transaction.iceberg import Handle, IcebergLifecycle, files_of, review
+from endive.transaction.lifecycle import AbortError, RestartError, Steps
 from endive.transaction.types import VALIDATION_EXCEPTION
 
 

@@ -15,8 +15,8 @@ from endive.simulation.columns import COLUMNS, Column
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.lower import OPERATION_ORDER
 from endive.simulation.rows import RESULT_SCHEMA
+from endive.transaction.accesses import COUNTERS, TIMES
 from endive.transaction.failures import CLIENT_CRASH, COMMIT_STATE_UNKNOWN
-from endive.transaction.lifecycle import COUNTERS, TIMES
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 
 _STATUS = {layout.COMMITTED: "committed", layout.ABORTED: "aborted", layout.IN_FLIGHT: "in_flight"}

@@ -1,0 +1,55 @@
+"""A large suite, by a sample: 1,610 configurations x 5 seeds of an hour each, 274 million transactions, run by ``endive sweep``."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.pipeline import CORES, spark_startup_s, told_by
+
+SAMPLE = """
+[sweep]
+seeds = "0-4"
+
+[base.simulation]
+duration_ms = {duration_ms}
+
+[base.storage]
+provider = "s3"
+profile = "2025-06"
+
+[base.transaction]
+retry = 10
+runtime = {{ mean = 180_000, sigma = 1.5 }}
+operation_types = {{ fast_append = 1.0 }}
+inter_arrival = {{ scale = 100.0 }}
+
+[axes]
+"storage.provider" = ["s3", "s3x"]
+"transaction.inter_arrival.scale" = [30, 50, 80, 130, 220, 400, 700, 1200]
+"""
+"""Loads such that a run has some 37,000 transactions on average; those of the suite have 34,000."""
+_TRANSACTIONS = 274_000_000
+
+
+def measure_suite(shorter: float) -> list[dict[str, Any]]:
+    """How long the suite would take on this machine: the sample without the start of Spark, scaled by transactions."""
+    with tempfile.TemporaryDirectory(prefix="endive-bench-") as name:
+        path = Path(name) / "suite.toml"
+        path.write_text(SAMPLE.format(duration_ms=3_600_000.0 / shorter))
+        startup = spark_startup_s()
+        started = time.perf_counter()
+        result = told_by("sweep", str(path), "--out", str(Path(name) / "out"), "--master", f"local[{CORES},4]")
+        wall = time.perf_counter() - started
+    return [
+        {
+            "case": f"suite of 8,050 runs on {CORES} cores, by {result['runs']} of them",
+            "rows": result["rows"],
+            "wall_s": wall,
+            "engine_s": result["engine_seconds"],
+            "spark_startup_s": startup,
+            "suite_minutes": (startup + (wall - startup) * _TRANSACTIONS / result["rows"]) / 60.0,
+        }
+    ]

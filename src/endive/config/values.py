@@ -1,0 +1,141 @@
+"""What the tables of a configuration file are made of: bounds of numbers, distributions, ways to choose."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from endive.config.durations import MOST_MS, NonNegativeMs, PositiveMs
+
+NonNegative = Annotated[float, Field(ge=0, le=MOST_MS)]
+Positive = Annotated[float, Field(gt=0, le=MOST_MS)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+MAX_SEED = 2**63 - 1
+MOST = 10**9
+"""The largest whole number of most keys: products of two of them still fit into 64 bits, in both engines."""
+MOST_FILES = 10**6
+"""Files, tables, partitions of a table: more than that would be read, or held in memory, one by one."""
+MOST_WRITERS = 10**5
+Count = Annotated[int, Field(ge=0, le=MOST)]
+AtLeastOne = Annotated[int, Field(ge=1, le=MOST)]
+Files = Annotated[int, Field(ge=0, le=MOST_FILES)]
+Some = Annotated[int, Field(ge=1, le=MOST_FILES)]
+Writers = Annotated[int, Field(ge=1, le=MOST_WRITERS)]
+Threshold = Annotated[int, Field(ge=0, le=10**15)]
+"""Bytes that something is compared with, and that is multiplied by nothing."""
+PerCommit = Annotated[float, Field(ge=0, le=1000)]
+Weight = Annotated[float, Field(ge=0, le=1e9)]
+Alpha = Annotated[float, Field(ge=0, le=20)]
+"""Of a Zipf distribution: with a million items, weights stay within what a float can hold."""
+Rate = Annotated[float, Field(ge=1e-9, le=1e6)]
+"""Arrivals per second: one in thirty years to a million."""
+
+_SHAPES: dict[str, tuple[set[str], set[str]]] = {
+    "exponential": ({"scale", "mean"}, {"min"}),
+    "lognormal": ({"mean", "median"}, {"sigma", "min"}),
+    "normal": ({"mean"}, {"stddev", "min"}),
+    "uniform": ({"max"}, {"min"}),
+    "fixed": ({"value", "mean"}, set()),
+}
+"""For each distribution the keys of which exactly one is needed, and those that may be added."""
+
+
+class Section(BaseModel):
+    """A table of the file: unknown keys, wrong types, NaN and infinity are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+class Distribution(Section):
+    """A distribution of times. Which keys it takes depends on ``distribution``; ``min`` is a floor (uniform: the lower bound)."""
+
+    distribution: Literal["exponential", "lognormal", "normal", "uniform", "fixed"] | None = Field(
+        None, description="Its kind; runtimes are lognormal and intervals exponential unless this says otherwise."
+    )
+    scale: PositiveMs | None = Field(None, description="Mean of an exponential.")
+    mean: PositiveMs | None = Field(None, description="Mean, before the floor.")
+    median: PositiveMs | None = Field(None, description="Median of a lognormal, in place of its mean.")
+    sigma: Annotated[float, Field(ge=0, le=10)] | None = Field(None, description="Sigma of a lognormal.")
+    stddev: NonNegativeMs | None = Field(None, description="Standard deviation of a normal.")
+    value: NonNegativeMs | None = Field(None, description="The value of fixed.")
+    min: NonNegativeMs | None = Field(None, description="Floor; of uniform the lower bound.")
+    max: NonNegativeMs | None = Field(None, description="Upper bound of uniform.")
+
+    def checked(self, default: str) -> Distribution:
+        """With its kind filled in; raises ValueError if the keys do not fit the kind."""
+        kind = self.distribution or default
+        one_of, optional = _SHAPES[kind]
+        given = self.model_fields_set - {"distribution"}
+        wrong = sorted(given - one_of - optional)
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} means nothing for {kind}, which takes {', '.join(sorted(one_of | optional))}")
+        if len(given & one_of) != 1:
+            raise ValueError(f"{kind} needs exactly one of {', '.join(sorted(one_of))}")
+        if kind == "uniform" and (self.min or 0.0) > (self.max or 0.0):
+            raise ValueError("the lower bound of uniform is above the upper one")
+        return self.model_copy(update={"distribution": kind})
+
+
+class Runtime(Distribution):
+    """How long the work of a transaction takes: lognormal, unless ``distribution`` says otherwise."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Runtime:
+        self.checked("lognormal")
+        return self
+
+
+class Interval(Distribution):
+    """Time between arrivals, or of thinking: exponential, unless ``distribution`` says otherwise."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Interval:
+        self.checked("exponential")
+        return self
+
+
+class ManifestCounts(Section):
+    """How many manifests a real conflict makes one merge (``on_real_conflict = "merge"``)."""
+
+    distribution: Literal["exponential", "uniform", "fixed"] = Field("exponential", description="Uniform is from min to max.")
+    mean: Positive | None = Field(None, description="Mean of exponential, value of fixed.")
+    min: Files = Field(1, description="At least so many.")
+    max: Files = Field(10, description="At most so many.")
+
+    @model_validator(mode="after")
+    def _check(self) -> ManifestCounts:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is above max {self.max}")
+        if (self.distribution == "uniform") == (self.mean is not None):
+            raise ValueError("mean belongs to exponential and fixed, which need it, and not to uniform")
+        return self
+
+
+class Selection(Section):
+    """How tables or partitions are chosen."""
+
+    distribution: Literal["uniform", "zipf"] = Field("uniform", description="zipf makes a few of them hot.")
+    alpha: Alpha | None = Field(None, description="Zipf: item k has weight 1/k^alpha. Default 1.5.")
+    write_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="The part of them that is written.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Selection:
+        if self.distribution == "uniform" and self.alpha is not None:
+            raise ValueError("'alpha' means nothing for uniform")
+        return self
+
+
+class ZipfTables(Section):
+    """A number of tables that is itself Zipf-distributed."""
+
+    zipf: Alpha = Field(description="k tables have weight 1/k^zipf.")
+
+
+class Latency(Distribution):
+    """A time of service or on the way: lognormal, unless ``distribution`` says otherwise."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Latency:
+        self.checked("lognormal")
+        return self

@@ -1,0 +1,57 @@
+"""What a transaction is charged for: the kinds of access to files, the counters of them, and where its time goes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import NamedTuple
+
+from endive.storage import MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA
+from endive.transaction.types import ConflictCost
+
+
+class FileAccess(NamedTuple):
+    """A kind of access to files of a table."""
+
+    reading: bool
+    kind: str
+    size: str
+    counter: str
+
+
+METADATA_READ = FileAccess(True, TABLE_METADATA, "table_metadata_bytes", "metadata_reads")
+METADATA_WRITE = FileAccess(False, TABLE_METADATA, "table_metadata_bytes", "metadata_writes")
+LIST_READ = FileAccess(True, MANIFEST_LIST, "manifest_list_bytes", "manifest_list_reads")
+LIST_WRITE = FileAccess(False, MANIFEST_LIST, "manifest_list_bytes", "manifest_list_writes")
+FILE_READ = FileAccess(True, MANIFEST_FILE, "manifest_file_bytes", "manifest_file_reads")
+FILE_WRITE = FileAccess(False, MANIFEST_FILE, "manifest_file_bytes", "manifest_file_writes")
+FILE_DELETE = FileAccess(False, MANIFEST_FILE, "", "file_deletes")
+LIST_APPENDS = "manifest_list_appends"
+_ACCESSES = (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE)
+COUNTERS = (*(access.counter for access in _ACCESSES), LIST_APPENDS)
+
+CATALOG_READ = "catalog_read_ms"
+RUNTIME = "runtime_ms"
+PER_ATTEMPT_IO = "per_attempt_io_ms"
+CONFLICT_IO = "conflict_io_ms"
+CATALOG_COMMIT = "catalog_commit_ms"
+BACKOFF = "backoff_ms"
+TIMES = (CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT)
+"""Where the time of a transaction goes; together they are its total latency."""
+
+
+Accesses = tuple[tuple[FileAccess, int], ...]
+
+
+def in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
+    """The accesses of a cost, reads from the top of the table down, then writes from the bottom up."""
+    return (
+        (METADATA_READ, cost.metadata_reads),
+        (LIST_READ, cost.manifest_list_reads),
+        (LIST_READ, cost.historical_ml_reads),
+        (FILE_READ, cost.manifest_file_reads),
+    ), ((FILE_WRITE, cost.manifest_file_writes), (LIST_WRITE, cost.manifest_list_writes))
+
+
+def share(cost: ConflictCost, part: int, whole: int) -> ConflictCost:
+    """What of a cost falls to ``part`` of ``whole`` tables, rounded up."""
+    return ConflictCost(**{field.name: -(-getattr(cost, field.name) * part // whole) for field in fields(cost)})

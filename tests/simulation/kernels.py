@@ -1,0 +1,52 @@
+"""Kernels that tests share: compiling takes seconds, and random configurations ask for more than fifty combinations of features.
+
+A configuration is run by the narrowest of these kernels that can do what it needs. The plain ones are those that most runs of users
+have; the wide ones can do everything that may be added to a path and a catalog. ``make fuzz-engines`` compiles for each
+configuration the very kernel that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from unittest import mock
+
+from endive.simulation.compiled import engine
+from endive.simulation.compiled.cache import load_kernel
+from endive.simulation.compiled.features import Features
+
+_EXACT = ("endive", "files", "cas", "log", "service", "list_appends")
+"""What a kernel must not have where the configuration has it not; classes of the path ``endive`` alone keep no files."""
+_PLAIN = (
+    *("endive-cas", "iceberg-files-cas", "pyiceberg-files-cas", "endive-iceberg-pyiceberg-files-cas", "endive-cas-list_appends"),
+    *("endive-log", "iceberg-files-log", "pyiceberg-files-log", "endive-iceberg-pyiceberg-files-log"),
+    *("endive-service", "iceberg-files-service"),
+)
+_WIDE = (
+    *("endive-cas-limits-failures-list_appends-clients", "endive-log-failures-list_appends-clients"),
+    *("endive-cas-limits-failures-clients", "endive-log-failures-clients", "endive-service-limits-failures-clients"),
+    *(f"endive-iceberg-pyiceberg-files-{more}" for more in ("cas-limits-failures-clients", "log-failures-clients")),
+    "endive-iceberg-pyiceberg-files-service-limits-failures-clients-committers",
+)
+KERNELS = tuple(Features.named(name) for name in (*_PLAIN, *_WIDE))
+
+
+def shared(features: Features) -> Features:
+    """The narrowest kernel of the list that can do this, or the one of exactly these features if none can."""
+    return next((each for each in KERNELS if _can(each, features)), features)
+
+
+def _can(kernel: Features, wanted: Features) -> bool:
+    has = {field.name: (getattr(kernel, field.name), getattr(wanted, field.name)) for field in fields(Features)}
+    several = has["files"] == (True, True) and kernel.endive
+    return all(able or not needed for able, needed in has.values()) and all(
+        able == needed for name, (able, needed) in has.items() if name in _EXACT and not (several and name == "endive")
+    )
+
+
+@contextmanager
+def sharing_kernels() -> Iterator[None]:
+    """Let runs of the compiled engine take kernels of the list."""
+    with mock.patch.object(engine, "load_kernel", lambda features: load_kernel(shared(features))):
+        yield
