@@ -55,11 +55,14 @@ class CompiledEngine:
         return self._counters()
 
     def _flush(self) -> None:
-        """Hand on the rows. A batch keeps the memory that they are in, unless it uses less than half of it."""
+        """Hand on the rows. A batch keeps the memory that they are in, unless it uses less than half of it.
+
+        New memory is zero: kernels leave the words alone that belong to features they do not have.
+        """
         run, words, tables = self._world.run[0], self._world.rows, self._world.row_tables
         rows = int(run["rows_used"])
         if 2 * rows >= len(tables):
-            self._world = point(self._world._replace(rows=np.empty_like(words)))
+            self._world = point(self._world._replace(rows=np.zeros(words.shape, words.dtype)))
         else:
             words = words[:, :rows].copy()
         if rows:
