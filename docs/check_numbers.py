@@ -20,7 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/tutorial.md", "docs/guides/decisions.md")
+_QUESTIONS = tuple(
+    f"docs/guides/questions/{name}.md" for name in ("writers", "compaction", "what_helps", "express", "through_time")
+)
+PAGES = ("README.md", "docs/tutorial.md", "docs/guides/decisions.md", *_QUESTIONS)
 GALLERY = ROOT / "docs" / "gallery" / "answers.json"
 LEFT_OUT = "[...]"
 _BLOCK = re.compile(r"```(?P<kind>\w+)\n(?P<text>.*?)```", re.DOTALL)

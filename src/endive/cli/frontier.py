@@ -136,6 +136,14 @@ def _load(question: Question, load: float) -> str:
     return f"{number(load)}/s" if last == "rate" else number(load)
 
 
+def _found(question: Question, load: float) -> str:
+    """A load that was worked out rather than chosen: times in the unit of their size, so that the ends of an interval have one."""
+    from endive.config.durations import is_time
+    from endive.report.phrases import duration
+
+    return duration(load) if is_time(question.vary) else _load(question, load)
+
+
 def _progress(question: Question, point: Point) -> str:
     from endive.analysis.thresholds import shown
 
@@ -172,12 +180,15 @@ def in_words(question: Question, found: Frontier) -> list[str]:
             f"{text} does not hold up to {_load(question, found.low or min(above))}; from {_load(question, min(above))} on nothing "
             f"of {question.condition.subject} could be measured. Longer runs might tell."
         ]
+    if found.low is None and found.high is not None:
+        return [f"{text} is so from {_load(question, found.high)} on; whether it is below that cannot be told. {wider}"]
+    if found.high is None and found.low is not None:
+        return [f"{text} is not so up to {_load(question, found.low)}; whether it is above that cannot be told. {wider}"]
     digits = question.search.digits
     low, load, high = (None if each is None else float(f"{each:.{digits}g}") for each in (found.low, found.load, found.high))
-    low_end = "below the lowest load" if low is None else _load(question, low)
-    high_end = "above the highest load" if high is None else _load(question, high)
+    low_end, high_end = _found(question, low or 0.0), _found(question, high or 0.0)
     low_end = low_end.removesuffix(f" {high_end.partition(' ')[2]}")  # 20 to 25 writers
-    at = "an unknown load" if load is None else _load(question, load)
+    at = "an unknown load" if load is None else _found(question, load)
     told = [f"{text} begins at {at} (95 % interval: {low_end} to {high_end})."]
     if not found.narrow:
         told.append(f"The interval is wider than the {100.0 * question.search.tolerance:g} % that were asked for. {wider}")

@@ -72,8 +72,11 @@ def duration(ms: float) -> str:
 
 
 def money(amount: float) -> str:
-    """An amount with three digits, small ones too: ``0.00324``."""
-    return f"{amount:,.2f}" if amount >= 10.0 else f"{amount:#.3g}" if amount >= 1e-4 else f"{amount:.2g}"
+    """An amount with three digits, small ones too, and none in powers of ten: ``0.0000630``."""
+    if amount <= 0.0:
+        return "0"
+    decimals = 2 if amount >= 10.0 else min(12, 2 - math.floor(math.log10(amount)))
+    return f"{amount:,.{decimals}f}"
 
 
 def times(factor: float) -> str:

@@ -7,7 +7,9 @@ import re
 _NUMBER = re.compile(r"^[(~>≥≤<]*[-+±]?\d[\d.,]*(e[-+]?\d+)?$")
 _SIGNS = frozenset({"±", "+-", ">", "<", "≥", "≤", "=", "/", "-", "to"})
 _TIMES = ("ms", "s", "min", "h", "/s", "commits/s", "transactions/s", "appends/s")
-_UNITS = frozenset(("%", "pp", "MiB", "GiB", "bytes", "times", "commits", "seeds", "runs", "writers", "clients", *_TIMES))
+_UNITS = frozenset(
+    ("%", "pp", "MiB", "GiB", "bytes", "times", "commits", "seeds", "runs", "writers", "clients", "retries", *_TIMES)
+)
 
 
 def pieces_of(text: str) -> list[str]:

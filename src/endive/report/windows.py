@@ -10,6 +10,9 @@ from endive.analysis.over_seeds import at_least
 from endive.analysis.windows import Window
 from endive.report.phrases import duration, percent
 
+_NOTHING_MS = 1.0
+"""What is shorter is not said to be cut."""
+
 
 def seconds(ms: float) -> str:
     """A time in whole seconds, or three digits of shorter ones."""
@@ -29,7 +32,7 @@ def window_in_words(window: Window) -> str:
     if window.chosen_by == "schedule":
         rest = f" but for{last.removeprefix(' and')}" if last else ""
         return f"The run of {whole} is measured whole{rest}: its load changes by plan."
-    if window.start_ms <= 0.0:
+    if window.start_ms < _NOTHING_MS:
         return f"Nothing of {whole} is cut{' but' + last.removeprefix(' and') if last else ''}."
     if window.needed_ms is not None:
         why = "half of it" if window.start_ms >= window.end_ms / 2.0 - 1e-6 else "but what is committing has not settled"

@@ -138,7 +138,9 @@ def _checked(question: Question) -> Question:
         if name not in (ALL, *known):
             raise ConfigError("--until", [Problem("", f"there is no {what} {name!r}; {nearest(name, known)}")])
     if whole:
-        search = replace(search, lowest=max(math.ceil(search.lowest), 1.0), highest=float(math.floor(search.highest)), whole=True)
+        search = replace(
+            search, lowest=float(max(math.ceil(search.lowest), 1)), highest=float(math.floor(search.highest)), whole=True
+        )
     return replace(question, search=search)
 
 

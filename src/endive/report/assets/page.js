@@ -83,7 +83,7 @@
         legend.append(element("span", {}, sign, name));
         continue;
       }
-      const button = element("button", { type: "button", title: "Show or hide" }, sign, name);
+      const button = element("button", { type: "button", title: "Show or hide" }, sign, whole(name));
       button.setAttribute("aria-pressed", "true");
       button.addEventListener("click", () => {
         state.hidden.has(name) ? state.hidden.delete(name) : state.hidden.add(name);
@@ -133,6 +133,9 @@
     });
   }
 
+  // A value stays in the line of its name: "skew = 0.8".
+  const whole = (text) => text.replaceAll(" = ", "\u00a0=\u00a0");
+
   async function draw(figure) {
     const section = document.getElementById(figure.name);
     const state = { rows: rowsOf(figure.rows), filters: [], hidden: new Set(), views: [], section };
@@ -146,7 +149,7 @@
     if (number > 1) charts.classList.add(number === 2 || number === 4 ? "by-two" : "by-three");
     for (const { value, spec } of figure.panels) {
       const place = element("div", { className: "chart" });
-      const panel = value === null ? place : element("div", {}, element("h4", { textContent: value }), place);
+      const panel = value === null ? place : element("div", {}, element("h4", { textContent: whole(value) }), place);
       charts.append(panel);
       const own = structuredClone(figure.specs[spec]);
       if (touch) withoutZoom(own);
