@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endive.reading import DEEPEST, UnreadableError, parse_json, parse_toml, read_json, read_text, read_toml
+from endive.reading import DEEPEST, UnreadableError, parse_json, parse_toml, read_json, read_text, read_toml, unpacked
 
 
 def test_files_are_read(tmp_path: Path) -> None:
@@ -79,3 +81,19 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 )
 def test_json_is_what_was_written(value: object) -> None:
     assert parse_json(json.dumps(value)) == value
+
+
+def test_gzip_is_unpacked_up_to_a_limit() -> None:
+    packed = gzip.compress(b"x" * 1_000_000)
+    assert unpacked(packed, 1_000_000) == b"x" * 1_000_000
+    with pytest.raises(UnreadableError, match="unpacks to more than"):
+        unpacked(packed, 999_999)
+    for broken in (packed[:50], packed[:-3], packed[:20] + b"\xff" * 30 + packed[50:]):
+        with pytest.raises(UnreadableError, match="cannot be unpacked"):
+            unpacked(broken, 1_000_000)
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnreadableError, match="is not a file"):
+        read_text(tmp_path / "pipe")

@@ -16,6 +16,7 @@ import json
 import os
 import sys
 from collections import Counter
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def is_chosen(name: str, share: float, seed: int) -> bool:
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
-def run(share: float, seed: int, workers: int) -> list[tuple[str, str, str]]:
+def run(share: float, seed: int, workers: int, only: str = "*") -> list[tuple[str, str, str]]:
     """Try the chosen changes; returns module, name and what came of it for each."""
     from _pytest.nodes import Node
     from hypothesis import HealthCheck, settings
@@ -50,7 +51,7 @@ def run(share: float, seed: int, workers: int) -> list[tuple[str, str, str]]:
 
     def chosen(*, mutant_names: Any) -> tuple[list[Any], dict[str, Any]]:
         mutants, by_path = collect(mutant_names=mutant_names)
-        found[:] = [each for each in mutants if is_chosen(each[1], share, seed)]
+        found[:] = [each for each in mutants if is_chosen(each[1], share, seed) and fnmatch(each[1], only)]
         return list(found), by_path
 
     mutmut.collect_source_file_mutation_data = chosen
@@ -82,11 +83,13 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=0.15, help="of all changes, from 0 to 1")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--only", default="*", help="pattern of names; the results are then only printed")
     options = parser.parse_args()
     with contextlib.chdir(_ROOT):
         os.environ["ENDIVE_TEST_SEED"] = "1"  # the same tests for all changes
-        result = summary(run(options.share, options.seed, options.workers), options.share, options.seed)
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+        result = summary(run(options.share, options.seed, options.workers, options.only), options.share, options.seed)
+    if options.only == "*":
+        RESULTS.write_text(json.dumps(result, indent=2) + "\n")
     print(f"{result['caught']} of {result['changes']} changes were caught (share {options.share}, seed {options.seed})")
     for name in result["survivors"]:
         print(f"survived: {name}")

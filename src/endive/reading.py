@@ -6,9 +6,12 @@ Whatever is wrong with a file (it is not there, too large, no text, nested witho
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import stat
 import tomllib
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +49,18 @@ def read_json(path: Path) -> Any:
 def parse_json(text: str) -> Any:
     """Parse JSON. Raises UnreadableError."""
     return _parsed(json.loads, text, "JSON")
+
+
+def unpacked(content: bytes, most_bytes: int) -> bytes:
+    """Unpack gzip, but no further than a limit. Raises UnreadableError: a few bytes may unpack to more than there is memory."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            found = file.read(most_bytes + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableError(f"is gzip that cannot be unpacked: {error}") from None
+    if len(found) > most_bytes:
+        raise UnreadableError(f"is gzip that unpacks to more than {most_bytes / 2**20:g} MiB")
+    return found
 
 
 def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:

@@ -11,25 +11,29 @@ from endive.analysis.cohort import Transactions, committing, entries, outcome_of
 from endive.analysis.windows import Window
 
 WINDOW = Window(100.0, 20.0, 100.0, "given")
-#                      a     b     c     d      e
-EXAMPLE = Transactions.of_rows(
-    t_commit_start=np.array([15.0, 30.0, 50.0, 90.0, -1.0]),
-    t_submit=np.array([1.0, 10.0, 20.0, 30.0, 60.0]),
-    total_latency=np.array([20.0, 22.0, 38.0, 70.0, 40.0]),
-    t_commit=np.array([21.0, 32.0, -1.0, -1.0, -1.0]),
-    committed=np.array([True, True, False, False, False]),
-    aborted=np.array([False, False, True, False, False]),
-)
+
+
+def example() -> Transactions:
+    """Made for each test, so that a change of the code is seen wherever it is made."""
+    return Transactions.of_rows(
+        #                        a     b     c     d     e
+        t_commit_start=np.array([15.0, 30.0, 50.0, 90.0, -1.0]),
+        t_submit=np.array([1.0, 10.0, 20.0, 30.0, 60.0]),
+        total_latency=np.array([20.0, 22.0, 38.0, 70.0, 40.0]),
+        t_commit=np.array([21.0, 32.0, -1.0, -1.0, -1.0]),
+        committed=np.array([True, True, False, False, False]),
+        aborted=np.array([False, False, True, False, False]),
+    )
 
 
 def test_the_cohort_is_what_entered_in_the_window() -> None:
-    assert EXAMPLE.cohort(WINDOW).tolist() == [False, True, True, True, False]
-    assert EXAMPLE.commits_in(WINDOW) == 2
-    assert EXAMPLE.end_ms.tolist() == [21.0, 32.0, 58.0, 100.0, 100.0]
+    assert example().cohort(WINDOW).tolist() == [False, True, True, True, False]
+    assert example().commits_in(WINDOW) == 2
+    assert example().end_ms.tolist() == [21.0, 32.0, 58.0, 100.0, 100.0]
 
 
 def test_success_is_a_range() -> None:
-    found = outcome_of(EXAMPLE, WINDOW)
+    found = outcome_of(example(), WINDOW)
     assert (found.entered, found.committed, found.aborted, found.unfinished) == (3, 1, 1, 1)
     assert (found.success_low, found.success_high, found.success) == pytest.approx((1 / 3, 2 / 3, 0.5))
 
@@ -41,15 +45,15 @@ def test_one_committed_and_nine_in_flight_are_not_all() -> None:
 
 
 def test_of_nothing_there_is_no_success() -> None:
-    found = outcome_of(EXAMPLE, Window(100.0, 95.0, 100.0, "given"))
+    found = outcome_of(example(), Window(100.0, 95.0, 100.0, "given"))
     assert found.success_low is found.success_high is found.success is None
 
 
 def test_the_number_committing_is_an_average_over_time() -> None:
-    assert committing(EXAMPLE, np.array([0.0, 20.0, 40.0, 60.0, 80.0, 100.0])).tolist() == pytest.approx(
+    assert committing(example(), np.array([0.0, 20.0, 40.0, 60.0, 80.0, 100.0])).tolist() == pytest.approx(
         [5 / 20, (1 + 2) / 20, 8 / 20, 0.0, 10 / 20]
     )
-    assert entries(EXAMPLE, np.array([0.0, 20.0, 60.0, 100.0])).tolist() == [1, 2, 1]
+    assert entries(example(), np.array([0.0, 20.0, 60.0, 100.0])).tolist() == [1, 2, 1]
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 100.0), st.floats(0.0, 50.0)), max_size=30))
@@ -66,3 +70,15 @@ def test_a_reader_enters_when_it_is_done() -> None:
     yes, no = np.array([True]), np.array([False])
     rows = Transactions.of_rows(np.array([-1.0]), np.array([3.0]), np.array([4.0]), np.array([7.0]), yes, no)
     assert (rows.entry_ms.tolist(), rows.end_ms.tolist()) == ([7.0], [7.0])
+
+
+def test_a_reader_enters_when_it_is_done_and_a_writer_at_the_very_start_where_it_began() -> None:
+    rows = Transactions.of_rows(
+        t_commit_start=np.array([-1.0, 0.0]),
+        t_submit=np.array([3.0, 0.0]),
+        total_latency=np.array([4.0, 6.0]),
+        t_commit=np.array([7.0, 6.0]),
+        committed=np.array([True, True]),
+        aborted=np.array([False, False]),
+    )
+    assert rows.entry_ms.tolist() == [7.0, 0.0]

@@ -93,3 +93,11 @@ def test_a_client_waits_at_least_what_the_service_says() -> None:
     assert retry_after_ms(200.0, 0.5, 0.0) == 200.0
     assert retry_after_ms(200.0, 0.5, 0.5) == 250.0
     assert next_wait_ms(RETRY_AFTER, 9, 200.0, 2.0, 10.0, 0.0, False, 1.0, 0.7) == 200.0  # nothing grows, nothing is cut
+
+
+def test_waits_without_a_base_or_with_a_small_one_grow_as_they_say() -> None:
+    assert grown_ms(5, 0.0, 2.0, 100.0) == 0.0
+    assert grown_ms(3, 0.5, 2.0, 100.0) == 2.0
+    assert grown_ms(1, 1.0, 2.0, 100.0) == 1.0
+    assert aimd_ms(900.0, 300.0, 0.0, 0.5) == 300.0
+    assert aimd_ms(200.0, 300.0, 0.0, 0.5) == 200.0

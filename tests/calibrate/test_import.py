@@ -378,3 +378,16 @@ class TestReports:
         path.write_text(text)
         with pytest.raises(InputError, match=r"reports\.jsonl"):
             read_reports(path)
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8bnothing", gzip.compress(b"x" * 9_000)[:-9], b"[" * 90_000])
+def test_reports_that_are_broken_are_refused_with_a_sentence(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "reports.jsonl").write_bytes(content)
+    with pytest.raises(InputError):
+        read_reports(tmp_path / "reports.jsonl")
+
+
+def test_metadata_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("endive.calibrate.metadata._MOST_BYTES", 10_000)
+    with pytest.raises(InputError, match=r"t\.json: is gzip that unpacks to more than"):
+        parse_metadata(gzip.compress(b" " * 20_000), "t.json")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
 from endive.calibrate.errors import InputError
 from endive.calibrate.history import Commit, History, TableState
+from endive.reading import UnreadableError, unpacked
 
 _MOST_MS = 253_402_300_799_999  # the year 9999
 _NEAR_MS = 2_000
@@ -52,13 +51,17 @@ def parse_metadata(content: bytes, where: str) -> History:
     )
 
 
+_MOST_BYTES = 512 * 2**20
+"""Some million snapshots."""
+
+
 def _decompressed(content: bytes, where: str) -> bytes:
     if content[:2] != b"\x1f\x8b":
         return content
     try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{where}: is gzip that cannot be unpacked: {error}") from None
+        return unpacked(content, _MOST_BYTES)
+    except UnreadableError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def _items(document: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from endive.calibrate.errors import InputError
+from endive.reading import UnreadableError, unpacked
+
+_MOST_BYTES = 512 * 2**20
 
 _UNITS_MS = {"nanoseconds": 1e-6, "microseconds": 1e-3, "milliseconds": 1.0, "seconds": 1e3}
 
@@ -27,8 +29,8 @@ def read_reports(path: Path) -> tuple[CommitReport, ...]:
     """Read commit reports; other reports among them are passed over. Raises InputError."""
     try:
         content = path.read_bytes()
-        text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode()
-    except (OSError, UnicodeDecodeError, EOFError) as error:
+        text = (unpacked(content, _MOST_BYTES) if content[:2] == b"\x1f\x8b" else content).decode()
+    except (OSError, UnicodeDecodeError, UnreadableError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     made = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -36,7 +38,7 @@ def read_reports(path: Path) -> tuple[CommitReport, ...]:
             continue
         try:
             report = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{path}: line {number} is not JSON; commit reports are one JSON object in each line") from None
         made.append(_report(report, f"{path}: line {number}"))
     found = tuple(report for report in made if report is not None)
