@@ -24,6 +24,7 @@ from endive.main import app
 from endive.runs.execute import run_experiment
 from endive.runs.plan import plan_sweep
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, RunCounters, Summary
+from endive.storage.prices import load_prices
 from endive.storage.profiles import parse_profile
 from endive.transaction import ManifestListCounters
 
@@ -84,6 +85,9 @@ def test_configurations_are_valid(text: str, tmp_path: Path) -> None:
     tree = tomllib.loads(text)
     if "read" in tree:
         parse_profile(tree, "documentation")
+    elif "stores" in tree:
+        (tmp_path / "prices.toml").write_text(text, encoding="utf-8")
+        assert load_prices(tmp_path / "prices.toml").stores
     elif "sweep" in tree:
         shutil.copytree(ROOT / "examples", tmp_path / "examples")
         (tmp_path / "study.toml").write_text(text, encoding="utf-8")
