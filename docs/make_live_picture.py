@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import threading
-import time
 from pathlib import Path
 
 from playwright.sync_api import ViewportSize, sync_playwright
 
 from endive.cli.examples import examples_folder
-from endive.serve.server import serving
+from endive.serve.server import serving_in_background
 from endive.serve.starts import Starts
 
 _PICTURE = Path(__file__).parent / "guides" / "live.png"
@@ -26,13 +24,9 @@ _PATIENCE_MS = 300_000
 def main() -> None:
     """Start a server, change the page and take the picture."""
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    with tempfile.TemporaryDirectory() as folder, serving(Starts(None, Path(folder), examples_folder()), Path(folder)) as served:
-        server, address = served
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.05)
-        with sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        folder = Path(name)
+        with serving_in_background(Starts(None, folder, examples_folder()), folder) as (address, _):
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
             page = browser.new_page(viewport=_SIZE, color_scheme="light")
             page.set_default_timeout(_PATIENCE_MS)
@@ -45,8 +39,6 @@ def main() -> None:
             page.wait_for_timeout(500)
             page.screenshot(path=_PICTURE)
             browser.close()
-        server.should_exit = True
-        thread.join()
     print(f"wrote {_PICTURE}")
 
 

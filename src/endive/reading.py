@@ -93,6 +93,22 @@ def _is_readable(path: Path) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path.absolute().is_relative_to("/dev")
 
 
+def leading_comment(path: Path) -> str:
+    """The comment that a TOML file begins with, as one line. Raises UnreadableError."""
+    lines = []
+    for line in read_text(path).splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").strip())
+    return " ".join(lines)
+
+
+def first_sentence(text: str) -> str:
+    """A text up to the end of its first sentence."""
+    ends = [text.index(mark) + 1 for mark in (". ", "? ") if mark in text]
+    return text[: min(ends, default=len(text))]
+
+
 def _parsed(parse: Callable[[str], Any], text: str, kind: str) -> Any:
     try:
         found = parse(text)

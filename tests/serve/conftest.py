@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from typing import Any
 import pytest
 
 from endive.cli.examples import examples_folder
-from endive.serve.server import LOOPBACK, Address, serving
+from endive.serve.server import LOOPBACK, Address, serving_in_background
 from endive.serve.starts import DEFAULT, Starts
 from endive.serve.trees import as_toml, put
 
@@ -83,16 +81,8 @@ def live_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client(live_directory: Path) -> Iterator[Client]:
     """A running server."""
     starts = Starts(shorter(live_directory), live_directory, examples_folder())
-    with serving(starts, live_directory, workers=2) as (server, address):
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        deadline = time.monotonic() + PATIENCE_S
-        while not server.started and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert server.started
+    with serving_in_background(starts, live_directory, workers=2) as (address, _):
         yield Client(address, live_directory)
-        server.should_exit = True
-        thread.join(PATIENCE_S)
 
 
 def shorter(directory: Path) -> Path:

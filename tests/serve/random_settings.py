@@ -10,8 +10,6 @@ import base64
 import json
 import random
 import sys
-import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,9 +18,10 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from endive.cli.examples import examples_folder
-from endive.serve.server import serving
+from endive.serve.server import serving_in_background
 from endive.serve.starts import Starts
 from tests.report.test_browser import CHROMIUM, FLAGS
+from tests.serve.conftest import shorter
 
 PATIENCE_MS = 180_000
 _ANSWERED = "body[data-state=answered]"
@@ -126,12 +125,9 @@ def check(visit: Visit) -> None:
 def many(changes: int, seed: int) -> None:
     """Make so many changes, some of them while an answer is on its way, and check the state after each answer."""
     draw = random.Random(seed)
-    with TemporaryDirectory() as folder, serving(Starts(None, Path(folder), examples_folder()), Path(folder)) as (server, address):
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.05)
-        with sync_playwright() as playwright:
+    with TemporaryDirectory() as name, sync_playwright() as playwright:
+        folder = Path(name)
+        with serving_in_background(Starts(shorter(folder), folder, examples_folder()), folder) as (address, _):
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
             visit = Visit(browser.new_page()).open(address.whole)
             refused = 0
@@ -152,8 +148,6 @@ def many(changes: int, seed: int) -> None:
             visit.answered()
             check(visit)
             browser.close()
-        server.should_exit = True
-        thread.join()
     print(f"{changes} random changes without an error or a wrong state; {refused} states were refused with a sentence")
 
 

@@ -81,7 +81,16 @@ def test_every_answer_says_what_the_page_may_do(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/nothing"), ("GET", "/../pyproject.toml"), ("GET", "/api/ask"), ("GET", "/live.py")]
+    ("method", "path"),
+    [
+        ("GET", "/nothing"),
+        ("GET", "/../pyproject.toml"),
+        ("GET", "/api/ask"),
+        ("GET", "/live.py"),
+        ("GET", "/report/none"),
+        ("GET", "/api/report/none"),
+        ("GET", "/api/starts/none"),
+    ],
 )
 def test_what_is_not_there_is_said_in_a_sentence(client: Client, method: str, path: str) -> None:
     status, told = sentence(client, method, path)

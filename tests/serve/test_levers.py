@@ -97,10 +97,12 @@ def test_levers_that_cannot_be_ranked_come_last() -> None:
 
 
 def test_the_goal_is_what_is_worst() -> None:
-    def row(name: str, share: float) -> dict[str, Any]:
-        return {"name": name, "metrics": {"success_rate": {"mean": share}, "time_to_commit_p95_ms": {"kind": "number"}}}
+    def row(name: str, share: float, entered: int = 1000) -> dict[str, Any]:
+        metrics = {"success_rate": {"mean": share}, "time_to_commit_p95_ms": {"kind": "number"}}
+        return {"name": name, "entered": entered, "metrics": metrics}
 
     assert choose_goal({"classes": [row("a", 0.99), row("b", 0.5), row("all", 0.9)]}) == Goal("success_rate", "b")
+    assert choose_goal({"classes": [row("a", 0.98), row("b", 0.5, entered=4), row("all", 0.99)]}) == Goal("success_rate", "a")
     assert choose_goal({"classes": [row("a", 1.0), row("b", 1.0), row("all", 1.0)]}) == Goal("time_to_commit_p95_ms")
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import random
 import re
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from endive.cli.examples import examples_folder
-from endive.serve.server import Address, serving
+from endive.serve.server import serving_in_background
 from endive.serve.starts import Starts
 from tests.report.test_browser import CHROMIUM, FLAGS
-from tests.serve.conftest import PATIENCE_S, Client, shorter
+from tests.serve.conftest import Client, shorter
 from tests.serve.random_settings import PATIENCE_MS, Visit, change_something, check
 
 pytestmark = [
@@ -169,36 +166,18 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, client: Client, scheme:
     page.close()
 
 
-@contextmanager
-def started(directory: Path, address: Address | None = None) -> Iterator[tuple[Address, Callable[[], None]]]:
-    """A server of its own, that can be ended; at the place and with the token of another that was."""
-    place = {} if address is None else {"port": address.port, "token": address.token}
-    with serving(Starts(shorter(directory), directory, examples_folder()), directory, workers=1, **place) as (server, own):  # type: ignore[arg-type]
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-
-        def end() -> None:
-            server.force_exit = server.should_exit = True
-            thread.join(PATIENCE_S)
-
-        deadline = time.monotonic() + PATIENCE_S
-        while not server.started and time.monotonic() < deadline:
-            time.sleep(0.02)
-        yield own, end
-        end()
-
-
 def test_a_server_that_ends_is_told_and_waited_for(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    with started(tmp_path) as (address, end):
+    starts = Starts(shorter(tmp_path), tmp_path, examples_folder())
+    with serving_in_background(starts, tmp_path, workers=1) as (address, end):
         page.goto(address.whole)
         page.wait_for_selector("body[data-state=answered]")
         end()
     page.fill(WRITERS, "20")
     page.wait_for_selector("#gone:not([hidden])")
     assert "does not answer" in page.inner_text("#gone")
-    with started(tmp_path, address):
+    with serving_in_background(starts, tmp_path, workers=1, port=address.port, token=address.token):
         page.click("#gone button")
         page.wait_for_selector("#gone[hidden]", state="attached")
         page.wait_for_selector("body[data-state=answered]")

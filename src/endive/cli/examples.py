@@ -15,6 +15,7 @@ from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
 from endive.cli.report import report_errors
 from endive.cli.spark import MasterOption
+from endive.reading import first_sentence, leading_comment
 from endive.runs.layout import FIGURES_FOLDER, REPORT
 
 if TYPE_CHECKING:
@@ -42,18 +43,12 @@ class Example:
     @property
     def comment(self) -> str:
         """The leading comment."""
-        lines = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            if not line.startswith("#"):
-                break
-            lines.append(line.removeprefix("#").strip())
-        return " ".join(lines)
+        return leading_comment(self.path)
 
     @property
     def question(self) -> str:
         """The first sentence of the comment."""
-        ends = [self.comment.index(mark) + 1 for mark in (". ", "? ") if mark in self.comment]
-        return self.comment[: min(ends, default=len(self.comment))]
+        return first_sentence(self.comment)
 
     @property
     def has_quick_form(self) -> bool:

@@ -126,7 +126,7 @@ def _worst_class(runs: Sequence[RunMetrics], whole: float) -> str:
     name, worst = min(told.items(), key=lambda item: item[1].mean)
     if worst.mean > whole - _NOTICEABLE:
         return ""
-    return f"Of {name}, {percent(worst.mean)} do." if worst.mean > 0.0 else f"Of {name}, none does."
+    return f"Of {name}, {percent(worst.mean)} commit." if worst.mean > 0.0 else f"Of {name}, nothing commits."
 
 
 def _overload(runs: Sequence[RunMetrics]) -> str | None:

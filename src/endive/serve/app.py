@@ -218,6 +218,11 @@ class Live:
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
+    def stop_all(self) -> None:
+        """Stop whatever anybody waits for, as the server ends."""
+        for owner in self._asked.values():
+            owner.stop()
+
     def _clean(self) -> None:
         """Remove the oldest runs, where there are many."""
         found = sorted(((path.stat().st_mtime, path) for path in self.folder.iterdir() if path.is_dir()), reverse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 from endive.analysis.windows import common_window
 from endive.serve.asking import LEVERS, MOST_S, Event, wait_for_engines
@@ -58,7 +57,7 @@ async def _ranking(
 ) -> AsyncIterator[Event]:
     documents = [present.document, *(each.document for each in pulled)]
     jobs = [pool.submit(owner, LEVERS, "simulate", document, seed) for document in documents for seed in seeds]
-    for done, job in enumerate(asyncio.as_completed([_waited(job) for job in jobs])):
+    for done, job in enumerate(asyncio.as_completed(jobs)):
         await job
         if done % len(seeds) == 0:
             yield {"kind": "progress", "done": done, "of": len(jobs)}
@@ -74,7 +73,3 @@ async def _ranking(
     ]
     trees = {each.lever.name: each.tree for each in pulled}
     yield {"kind": "ranking", **rank(goal, found[0], tried, window.length_ms / 1000.0), "trees": trees, "final": final}
-
-
-async def _waited(job: Any) -> Any:
-    return await job

@@ -17,7 +17,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
@@ -109,7 +108,7 @@ class Pool:
         """Jobs that nobody has taken yet and somebody waits for."""
         return sum(not job.owner.stopped.is_set() for job in self._queue)
 
-    def submit(self, owner: Owner, priority: int, name: str, *arguments: Any) -> Awaitable[Any]:
+    def submit(self, owner: Owner, priority: int, name: str, *arguments: Any) -> asyncio.Future[Any]:
         """Return the answer of a call to come. It raises ConfigError, WorkError, or StoppedError once the owner is stopped."""
         job = _Job(priority, next(self._numbers), name, arguments, owner, asyncio.get_running_loop().create_future())
         heapq.heappush(self._queue, job)

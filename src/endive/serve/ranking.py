@@ -13,6 +13,7 @@ from typing import Any
 from endive.analysis.multiple import Best, against_baseline, best_of, confidence_of_each
 from endive.analysis.paired import Difference, better, least_rate_width, least_share_width, more_is_better
 from endive.analysis.run_metrics import ALL
+from endive.analysis.saturation import FEWEST_ENTRIES
 from endive.analysis.thresholds import kind_of, shown
 from endive.report.differences import metric_name, signed_amount
 from endive.report.phrases import listed, percent
@@ -45,8 +46,12 @@ class Goal:
 
 
 def choose_goal(answer: Mapping[str, Any]) -> Goal:
-    """Choose what to improve: the success of the worst class, or, if all do well, the time that 95 % of commits take."""
-    found = [(row["name"], row["metrics"]["success_rate"]) for row in answer["classes"]]
+    """Choose what to improve: the success of the worst class, or, if all do well, the time that 95 % of commits take.
+
+    Classes of which there are too few to judge are passed over.
+    """
+    judged = [row for row in answer["classes"] if row["entered"] >= FEWEST_ENTRIES] or answer["classes"]
+    found = [(row["name"], row["metrics"]["success_rate"]) for row in judged]
     shares = [(each["mean"], name) for name, each in found if each is not None and each["mean"] is not None]
     if shares and min(shares)[0] < _GOOD:
         return Goal("success_rate", min(shares)[1])
@@ -109,11 +114,17 @@ def _row(goal: Goal, each: Tried, found: Difference | None) -> dict[str, Any]:
         "words": each.words,
         "note": each.note,
         "value": each.found["estimate"],
-        "change": signed_amount(goal.metric, found),
+        "change": _change(goal, found),
         "difference": None if found is None else {key: value for key, value in asdict(found).items() if key not in ("a", "b")},
         "told": found is not None and found.told,
         "better": None if found is None else better(goal.metric, found),
     }
+
+
+def _change(goal: Goal, found: Difference | None) -> str:
+    if found is not None and kind_of(goal.metric) == "share" and (found.half_width or 0.0) > 1.0:
+        return "too few to tell"
+    return signed_amount(goal.metric, found)
 
 
 def _sentence(

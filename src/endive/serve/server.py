@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,7 @@ from endive.serve.starts import Starts
 
 LOOPBACK = "127.0.0.1"
 _LATE_S = 3
+_LOOK_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def serving(
         guarded = Guard(live.app(), address.token, address.port)
         config = uvicorn.Config(
             guarded,
-            log_level="warning",
+            log_level="critical",  # what goes wrong in a request is logged where it is caught
             access_log=False,
             lifespan="on",
             server_header=False,
@@ -66,20 +68,47 @@ def serving(
             h11_max_incomplete_event_size=64 * 1024,
             fd=None,
         )
-        server = _Server(config, listener)
+        server = _Server(config, listener, live)
         yield server, address
 
 
-class _Server(uvicorn.Server):
-    """A server on a socket that is bound already."""
+@contextmanager
+def serving_in_background(
+    starts: Starts, directory: Path, *, port: int = 0, workers: int | None = None, token: str | None = None
+) -> Iterator[tuple[Address, Callable[[], None]]]:
+    """Run a server in a thread, for scripts and tests; gives its address, and what ends it before the block does."""
+    with serving(starts, directory, port=port, workers=workers, token=token) as (server, address):
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started and thread.is_alive():
+            time.sleep(_LOOK_S)
 
-    def __init__(self, config: uvicorn.Config, listener: socket.socket) -> None:
+        def end() -> None:
+            server.should_exit = True
+            thread.join()
+
+        try:
+            yield address, end
+        finally:
+            end()
+
+
+class _Server(uvicorn.Server):
+    """A server on a socket that is bound already; answers that are on their way end with it."""
+
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, live: Live) -> None:
         super().__init__(config)
         self._listener = listener
+        self._live = live
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until told to stop."""
         super().run(sockets=[self._listener])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End, without waiting for answers."""
+        self._live.stop_all()
+        await super().shutdown(sockets)
 
 
 @cache

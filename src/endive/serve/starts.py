@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from endive.config.errors import ConfigError
-from endive.reading import UnreadableError, read_text
+from endive.reading import UnreadableError, first_sentence, leading_comment
 from endive.serve.trees import Tree, files_of, read_tree
 
 _MOST_FILES = 40
@@ -102,16 +102,8 @@ def _shipped(examples: Path) -> Iterator[Start]:
 
 
 def _comment(path: Path) -> str:
-    """The first sentence of the comment that a file begins with."""
+    """What a file says of itself in the first sentence of its comment."""
     try:
-        lines = read_text(path).splitlines()
-    except (UnreadableError, OSError):
+        return first_sentence(leading_comment(path))
+    except UnreadableError:
         return ""
-    comment = []
-    for line in lines:
-        if not line.startswith("#"):
-            break
-        comment.append(line.lstrip("# ").strip())
-    text = " ".join(comment)
-    ends = [text.index(mark) + 1 for mark in (". ", "? ") if mark in text]
-    return text[: min(ends, default=len(text))]

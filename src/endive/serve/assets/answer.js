@@ -99,7 +99,7 @@ export function rankingTable(found, use) {
   return element(
     "div",
     {},
-    element("p", { className: "lead", textContent: found.sentence }),
+    element("p", { className: "lead", role: "status", textContent: found.sentence }),
     element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Levers" }, element("table", { className: "ranking" }, element("thead", {}, head), element("tbody", {}, ...rows))),
     element("p", { className: "quiet", textContent: found.final ? seeds : `${seeds} More are being run.` }),
   );

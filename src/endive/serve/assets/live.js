@@ -74,7 +74,7 @@ let waiting = 0;
 function gone(text) {
   $("gone").hidden = false;
   $("gone").querySelector("span").textContent = text;
-  busy(false, "no answer");
+  busy(false, "no answer", true);
   clearTimeout(waiting);
   waiting = setTimeout(again, AGAIN_MS);
 }
@@ -144,12 +144,12 @@ function refuse(error) {
     element("p", { className: "lead", textContent: "This cannot be simulated as it is:" }),
     element("ul", {}, ...problems.map(({ key, message }) => element("li", {}, key ? element("code", { textContent: key }) : null, ` ${message}`))),
   );
-  busy(false, "not simulated");
+  busy(false, "not simulated", true);
   $("results").setAttribute("aria-busy", "false");
 }
 
 function show(event, question) {
-  const take = { accepted, answer: showAnswer, figure: showFigure, comparison: showComparison, done: finished, failed: broken, stopped: () => {} }[event.kind];
+  const take = { accepted, answer: showAnswer, figure: showFigure, comparison: showComparison, done: finished, failed: broken, stopped }[event.kind];
   take(event, question);
 }
 
@@ -233,8 +233,14 @@ function broken(event) {
   busy(false, "not simulated");
 }
 
-function busy(working, text) {
+// The last question was not stopped by this page, which has asked nothing since.
+function stopped() {
+  gone("The server stopped in the middle of an answer.");
+}
+
+function busy(working, text, wrong = false) {
   $("status").dataset.busy = String(working);
+  $("status").dataset.wrong = String(wrong);
   if ($("status").querySelector(".text").textContent !== text) $("status").querySelector(".text").textContent = text;
 }
 
