@@ -105,3 +105,13 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
     result = invoke("plot", str(tmp_path))
     assert result.exit_code == 2
     assert "no finished run here" in result.stderr
+
+
+def test_figures_are_not_written_through_a_link_that_leads_elsewhere(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (run.parent / "figures").symlink_to(tmp_path / "elsewhere")
+    result = invoke("plot", str(run), "--figure", "time_parts", "--format", "svg")
+    assert result.exit_code == 1
+    assert "leads out of" in result.stderr
+    assert files(tmp_path / "elsewhere") == set()
+    assert invoke("plot", str(run), "--figure", "time_parts", "--format", "svg", "-o", str(run.parent / "figures")).exit_code == 0

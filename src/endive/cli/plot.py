@@ -63,6 +63,7 @@ def plot(
     """Draw the figures of a sweep or a run, as PNG, SVG and PDF. What is not measured yet is measured first."""
     output = output_for(json)
     with exit_codes(output), pipeline_errors(output), report_errors(output):
+        from endive.files import check_inside
         from endive.pipeline.session import SparkOptions, spark_session
         from endive.report.study import load_study
 
@@ -79,6 +80,8 @@ def plot(
         if list_:
             _list(output, loaded)
             return
+        if out is None:
+            check_inside(loaded.figures_folder, loaded.figures_folder.parent)
         timeline = at is not None or txn is not None or _TIMELINE in figure
         names = [name for name in dict.fromkeys(figure) if name != _TIMELINE]
         figures = _figures(loaded, names, only_timeline=timeline and not names)
