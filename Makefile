@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check browser bench verify fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate roundtrip soak setup clean
+.PHONY: help run test check browser bench verify numbers fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate roundtrip soak setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,6 +45,9 @@ bench: $(STAMP)  ## Measure both engines and print tables (minutes)
 
 verify: $(STAMP)  ## Run real Iceberg clients and compare them with the simulator (20 minutes)
 	$(BIN)/python -m verification
+
+numbers: $(STAMP)  ## Run the commands that README, tutorial, guide and gallery show, and compare their numbers (an hour)
+	$(BIN)/python docs/check_numbers.py
 
 fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines
 	$(BIN)/python -m tests.fuzz_engines --examples 10000

@@ -1,8 +1,9 @@
 """Run the commands that the documentation shows and compare what they print with what it says they print.
 
-``python docs/check_numbers.py`` checks README, tutorial and the guide to decisions, and the answers of the gallery (an hour);
-``python docs/check_numbers.py docs/tutorial.md`` one page; ``--write`` puts what was printed into the pages. ``[...]`` stands for
-lines that a page leaves out; times that a machine took are of no account.
+``make numbers`` checks README, tutorial and the guide to decisions, and the answers of the gallery (an hour); ``python
+docs/check_numbers.py docs/tutorial.md`` one page; ``--write`` puts what was printed into the pages. ``[...]`` stands for lines that
+a page leaves out; times that a machine took are of no account. Rows of tables with ``LOAD UNIT (LOW to HIGH)`` and a command of
+``endive frontier`` are checked as well.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _BLOCK = re.compile(r"```(?P<kind>\w+)\n(?P<text>.*?)```", re.DOTALL)
 _FILE = re.compile(r"[Ss]ave this as `(?P<name>[\w.]+\.toml)`:\s*\Z")
 _TAKEN = re.compile(r"\b\d[\d,.]* s\b(?=[;,]| of simulating|$)|\b[0-9a-f]{12}\b")
 """Times that a run took, and hashes of experiments."""
+_ANSWER = r"(?P<answer>(?P<load>[\d.]+) (?P<unit>\w+/s) \((?P<low>[\d.]+) to (?P<high>[\d.]+)\))"
+_ROW = re.compile(rf"^\|[^|]*\| {_ANSWER} \| `(?P<command>endive frontier [^`]+)` \|$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,12 @@ def _commands(page: str, text: str) -> Iterator[Shown]:
             yield Shown(page, command.split("  #")[0].strip(), tuple(line.rstrip() for line in output.rstrip().splitlines()))
 
 
-def run(command: str, folder: Path) -> list[str]:
-    """What a command prints, in a folder; the exit code is the page's affair."""
+def run(command: str, folder: Path, *, errors: bool = True) -> list[str]:
+    """What a command prints, in a folder, with what it says on the side if asked for; the exit code is the page's affair."""
     call = [sys.executable, "-m", "endive", *shlex.split(command)[1:]]
     wide = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run(call, cwd=folder, env=wide, capture_output=True, text=True, check=False)
-    return [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+    return [line.rstrip() for line in (done.stdout + (done.stderr if errors else "")).splitlines()]
 
 
 def missing(shown: Shown, printed: list[str]) -> list[str]:
@@ -88,6 +91,20 @@ def rewritten(shown: Shown, printed: list[str]) -> list[str]:
     return chosen
 
 
+def check_rows(page: str, text: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """Rows of tables whose answer is not that of their command: the row, and the row that it should be."""
+    for row in _ROW.finditer(text):
+        found = json.loads("\n".join(run(f"{row['command']} --json", folder, errors=False)))
+        load, low, high = (_two_digits(found[name]) for name in ("load", "low", "high"))
+        answer = f"{load} {row['unit']} ({low} to {high})"
+        if answer != row["answer"]:
+            yield row[0], row[0].replace(row["answer"], answer)
+
+
+def _two_digits(value: float | None) -> str:
+    return "-" if value is None else f"{float(f'{value:.2g}'):.1f}" if value < 9.95 else f"{float(f'{value:.2g}'):g}"
+
+
 def check_page(page: str, *, write: bool) -> list[str]:
     """What is wrong with a page; with ``write`` it is put right."""
     path, problems = ROOT / page, []
@@ -104,6 +121,9 @@ def check_page(page: str, *, write: bool) -> list[str]:
             problems += [f"{page}: $ {each.command}\n  shows   {line}" for line in gone]
             if gone and write:
                 text = text.replace("\n".join(each.lines), "\n".join(rewritten(each, printed)), 1)
+        for row, right in list(check_rows(page, text, folder)):
+            problems.append(f"{page}:\n  shows   {row}\n  is      {right}")
+            text = text.replace(row, right, 1)
     if write:
         path.write_text(text, encoding="utf-8")
     return problems

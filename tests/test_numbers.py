@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -53,6 +54,20 @@ def test_what_is_not_printed_is_told(numbers: ModuleType) -> None:
     assert numbers.missing(command, ["one 2.7 s", "two", "three  3"]) == []
     assert numbers.missing(command, ["one 2.7 s", "three 4"]) == ["three 3"]
     assert numbers.rewritten(command, ["one   1.5 s", "two", "three 4"]) == ["one   1.5 s", "[...]", "three 4"]
+
+
+def test_rows_of_tables_are_checked_against_their_command(numbers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = "| simple | 51 appends/s (48 to 57) | `endive frontier a.toml` |"
+    told = {"load": 6.88, "low": 6.2, "high": 12.34}
+    monkeypatch.setattr(numbers, "run", lambda command, folder, errors: [json.dumps(told)])
+    found = list(numbers.check_rows("page", f"| form |\n{row}\n", Path()))
+    assert found == [(row, "| simple | 6.9 appends/s (6.2 to 12) | `endive frontier a.toml` |")]
+    assert list(numbers.check_rows("page", found[0][1], Path())) == []
+
+
+def test_the_frontiers_of_the_readme_are_rows_that_are_checked(numbers: ModuleType) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(numbers._ROW.findall(readme)) == readme.count("`endive frontier examples/frontier/") == 4
 
 
 def test_the_first_run_of_the_tutorial_prints_what_it_shows(numbers: ModuleType, tmp_path: Path) -> None:

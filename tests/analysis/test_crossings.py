@@ -43,10 +43,14 @@ def test_loads_with_few_data_do_not_undo_what_others_tell() -> None:
 
 
 def test_nothing_is_known_between_two_loads_that_are_decided() -> None:
-    found = crossing(points((1.0, 1.0), (100.0, 0.9), width=0.025), 0.95, falling=True)
+    found = crossing(points((1.0, 1.0), (100.0, 0.9), width=0.01), 0.95, falling=True)
     assert found is not None
     assert (found.low, found.high) == (1.0, 100.0)
     assert found.load == pytest.approx(10.0)
+    noisy = crossing(points((1.0, 1.0), (100.0, 0.9), width=0.025), 0.95, falling=True)
+    assert noisy is not None
+    assert noisy.low == pytest.approx(100.0**0.25)
+    assert noisy.high == pytest.approx(100.0**0.75)
 
 
 def test_its_interval_has_a_width_even_without_any_noise() -> None:

@@ -3,8 +3,8 @@
 The means of the points and both ends of their intervals are three curves, and the crossings of the ends are the interval of the
 answer: at the load at which the true curve crosses, the threshold lies outside of a 95 % interval in 5 of 100 studies. The curve is
 taken to be monotone, so what is sure at a load is sure at all loads on its side of the threshold. Where noise is small next to the
-distance of the loads, this would tell more than was seen: if the loads on both sides of the crossing are decided, the interval is
-all between them.
+distance of the loads, this would tell more than was seen: if the loads on both sides of the crossing are decided, and the interval
+is less than a quarter of the way from one to the other, it is all between them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from endive.analysis.estimates import Estimate
 Bound = Literal["crossed", "at_or_below", "above"]
 _NEVER = 1e300
 """Beyond every number: no line leads there, and a crossing is put half way."""
+_LEAST_PART = 0.25
+"""Of the way between two loads, as logarithms: an interval that is narrower tells of the line that is drawn between them."""
 _WIDEST = 1e4
 """How much wider than the others an interval counts that has no end, and how much narrower one without a width."""
 
@@ -44,8 +46,8 @@ def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, fall
     """The crossing of a curve, given by load; None of no points.
 
     ``falling`` looks for where the curve gets below the threshold, otherwise above it. The interval reaches from where the ends of
-    the points' intervals that cross first do so to where the others do, and at least from load to load where the curve is beyond
-    doubt on one side of the threshold at a load and on the other at the next. A mean that is infinite (never) counts as the
+    the points' intervals that cross first do so to where the others do, and from load to load where the line between them would
+    decide and not noise. A mean that is infinite (never) counts as the
     largest of all.
     """
     if not points:
@@ -62,7 +64,8 @@ def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, fall
     high, high_bound, _ = _first(loads, list(accumulate(late, max)))
     low, high = min(low, high, load), max(low, high, load)  # the other way round where points surely rise and fall
     if before is not None and after is not None and early[place - 1] <= 0.0 < late[place]:
-        low, high = min(low, before), max(high, after)
+        if before <= 0.0 or high / low < (after / before) ** _LEAST_PART:
+            low, high = min(low, before), max(high, after)
     ends = (None if low_bound == "at_or_below" else low, None if high_bound == "above" else high)
     return Crossing(load, *ends, bound, before, after)
 
