@@ -63,11 +63,16 @@ def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, fall
     low, low_bound, _ = _first(loads, list(accumulate(reversed(early), min))[::-1])
     high, high_bound, _ = _first(loads, list(accumulate(late, max)))
     low, high = min(low, high, load), max(low, high, load)  # the other way round where points surely rise and fall
-    if before is not None and after is not None and early[place - 1] <= 0.0 < late[place]:
-        if before <= 0.0 or high / low < (after / before) ** _LEAST_PART:
-            low, high = min(low, before), max(high, after)
+    decided = bound == "crossed" and early[place - 1] <= 0.0 < late[place]
+    if decided and before is not None and after is not None and _is_narrow(low, high, before, after):
+        low, high = min(low, before), max(high, after)
     ends = (None if low_bound == "at_or_below" else low, None if high_bound == "above" else high)
     return Crossing(load, *ends, bound, before, after)
+
+
+def _is_narrow(low: float, high: float, before: float, after: float) -> bool:
+    """Whether an interval is but a small part of the way between two loads."""
+    return before <= 0.0 or high / low < (after / before) ** _LEAST_PART
 
 
 def _beyond(values: Sequence[float], threshold: float, falling: bool) -> list[float]:
