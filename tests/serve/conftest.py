@@ -71,13 +71,13 @@ class Client:
         return events
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def live_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the server is started."""
     return tmp_path_factory.mktemp("live")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def client(live_directory: Path) -> Iterator[Client]:
     """A running server."""
     starts = Starts(shorter(live_directory), live_directory, examples_folder())
