@@ -43,7 +43,7 @@ test: check browser  ## Check and run the tests
 bench: $(STAMP)  ## Measure both engines and print tables (minutes)
 	$(BIN)/python -m benchmarks
 
-verify: $(STAMP)  ## Run real Iceberg clients and compare them with the simulator (20 minutes)
+verify: $(STAMP)  ## Run real Iceberg clients and compare them with the simulator (40 minutes)
 	$(BIN)/python -m verification
 
 numbers: $(STAMP)  ## Run the commands that README, tutorial, guide and gallery show, and compare their numbers (an hour)
