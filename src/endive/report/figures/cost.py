@@ -15,6 +15,7 @@ from endive.report.figures.missing import NotInStudyError
 from endive.report.phrases import money, short
 from endive.report.study import Study
 from endive.report.style import PALETTE
+from endive.storage.prices import list_prices
 
 
 def cost(study: Study) -> Figure:
@@ -29,6 +30,7 @@ def cost(study: Study) -> Figure:
     shown = set(rows["experiment"])
     priced = all(each.money is not None for name in shown for each in by_experiment[name])
     currency = study.prices.currency
+    at = ", at list price" if study.prices == list_prices() else ", at the prices given"
     along = has_axis(study)
     where = [place_label(study, x, named=False) for x in rows["x"]] if along else rows["series"]
     data = _parts(rows.assign(where=where), by_experiment, priced)
@@ -39,7 +41,7 @@ def cost(study: Study) -> Figure:
         tidy(data, ["where", "part", "y", "low", "high", "total", "text"]),
         name="cost",
         title="What requests cost" if priced else "Requests of commits",
-        definition=f"Requests to the store and the catalog for a thousand commits{', at list price' if priced else ''}; what did "
+        definition=f"Requests to the store and the catalog for a thousand commits{at if priced else ''}; what did "
         "not commit is paid too. The lines on the boxes are 95 % intervals of the part over seeds."
         + ("" if priced else " Something here has no price; --prices FILE gives it one."),
         kind="stacked",
