@@ -27,6 +27,7 @@ from endive.cli import (
     watch,
 )
 from endive.cli.app import EXIT_INTERRUPTED, app, leave
+from endive.cli.order import add_examples
 
 __all__ = [
     "app",
@@ -54,6 +55,9 @@ __all__ = [
     "validate",
     "watch",
 ]
+
+
+add_examples(app)
 
 
 def cli() -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from endive import __version__
+from endive.cli.order import OrderOfWork
 from endive.cli.output import Output
 
 EXIT_FAILED = 1
@@ -27,6 +28,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    cls=OrderOfWork,
 )
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]

@@ -13,8 +13,8 @@ from endive.config.distributions import distribution
 from endive.config.resolve import ResolvedClass, Writers, resolve_classes
 from endive.config.schema import Document, Periodic
 from endive.config.storage import catalog_profile, storage_profile
-from endive.simulation.expected import VALIDATING
 from endive.storage.profiles import ProfileError
+from endive.table.operations import VALIDATING
 from endive.workload import ClosedArrivals, expected_submissions
 from endive.workload.arrivals import mean_ms
 

@@ -21,13 +21,12 @@ from endive.catalog import AppendCatalog, Catalog
 from endive.simulation.config import SimulationConfig
 from endive.simulation.reference import ReferenceEngine
 from endive.storage import FixedLatency, ProfiledProvider
+from endive.table.operations import VALIDATING
 from endive.workload import ClosedArrivals, PeriodicArrivals, Workload, WorkloadClass, expected_submissions, mean_ms
 
 _TRIED = 5
 """Transactions of each class that are run alone."""
 _NEVER_MS = 1e15
-VALIDATING = ("overwrite", "validated_overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete")
-"""Operations that look for changes of the same data."""
 _MERGING = ("merge_append",)
 
 

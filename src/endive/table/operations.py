@@ -22,6 +22,8 @@ from endive.table.traits import (
     Traits,
 )
 
+VALIDATING = ("overwrite", "validated_overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete")
+"""Operations that look for changes of the same data."""
 _CHANGED = OVERWRITE | DELETE | REPLACE
 _ROWS_DELETED = OVERWRITE | DELETE
 
