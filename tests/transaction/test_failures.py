@@ -11,6 +11,7 @@ from endive.config.errors import ConfigError
 from endive.transaction.failures import Failures
 from tests.catalog.test_service import FIXED_STORE, fixed, service
 from tests.simulation.runs import ENGINES, Engine, config_of, table_of
+from tests.simulation.test_engines_agree import assert_engines_agree
 
 Tree = dict[str, Any]
 
@@ -165,3 +166,19 @@ def test_contradicting_keys_of_a_service_are_refused(catalog: Tree, message: str
     }
     with pytest.raises(ConfigError, match=message):
         config_of(tree)
+
+
+def test_a_commit_that_is_sent_again_relies_on_what_its_client_saw() -> None:
+    """A server that applied it to a later state, and refused it for its size, finds it moved again."""
+    table = {"T_TABLE_METADATA": {"read": {"mean": 3.0, "stddev": 0.0}, "write": {"mean": 3.0, "stddev": 0.0}}}
+    assert_engines_agree(
+        {
+            "simulation": {"duration_ms": 2_000.0, "seed": 3},
+            "storage": {**FIXED_STORE, **table},
+            "catalog": service(workers=1, server_retries=1, metadata_limit_bytes=90_000),
+            "transaction": {"commit_path": "iceberg"},
+            "workload": {"w": {"closed": {"clients": 4}, "operation": "fast_append", "runtime": fixed(5.0), "retry": 2}},
+            "table": {"snapshots": 100},
+            "failures": {"lost_answer": 0.5, "on_unknown": "idempotency_key"},
+        }
+    )

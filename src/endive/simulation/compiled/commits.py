@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.simulation.compiled.features import HAS_FILES, HAS_SERVICE
+from endive.simulation.compiled.features import HAS_FAILURES, HAS_FILES, HAS_SERVICE
 from endive.simulation.compiled.files import change_files
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.layout import NUM_OPERATIONS, UNUSED
@@ -24,6 +24,8 @@ def take_snapshot(run: Any, txn: Any, slot: int) -> None:
     group = group_at(run, txn.group)
     txn.seq = group.seq
     txn.log_offset = group.log_offset
+    if HAS_SERVICE and HAS_FAILURES:
+        txn.rebased = 0
     for t in range(txn.read):
         mine = touched_at(run, slot, t)
         table = table_at(run, mine.table)

@@ -406,6 +406,7 @@ TXN = _in_lines(
     ("lost_files", "i8"),
     ("failure_index", "i8"),
     ("known_by_key", "i8"),
+    ("rebased", "i8"),
     ("took_effect", "i8"),
     ("status_checks", "i8"),
     ("final_reason", "i8"),

@@ -233,8 +233,10 @@ def _has_moved(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _rebase(run: Any, txn: Any, slot: int) -> None:
-    """Let a commit rely on the state as it is now."""
+    """Let a commit rely on the state as it is now; its client, which may send it again, does not know."""
     run.service_retries += 1
+    if HAS_FAILURES:
+        txn.rebased = 1
     txn.seq = group_at(run, txn.group).seq
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
@@ -280,6 +282,8 @@ def _check(run: Any, txn: Any, slot: int) -> None:
     request.retries = run.server_retries if _is_rebasable(run, txn) else 0
     request.outcome = WON
     moved = _has_moved(run, txn, slot)
+    if HAS_FAILURES and txn.rebased:
+        moved = True
     if moved and request.retries > 0:
         request.retries -= 1
         _rebase(run, txn, slot)
