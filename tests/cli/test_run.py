@@ -70,7 +70,7 @@ def test_json_is_all_there_is_on_stdout() -> None:
     result = invoke("run", "run.toml", "--json")
     data = strict(result.stdout)
     assert result.exit_code == 0
-    assert set(data) == {"results", "rows", "window", "warnings", "metrics", "summary", "provenance"}
+    assert set(data) == {"results", "rows", "window", "warnings", "metrics", "cost", "summary", "provenance"}
     assert data["rows"] == pq.read_table(data["results"]).num_rows
     assert data["summary"]["total"]["transactions"] == data["rows"]
     assert result.stderr == ""
@@ -146,7 +146,7 @@ def test_no_name_is_broken_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch)
     lines = invoke("run", "run.toml").stdout.splitlines()
     assert max(len(line) for line in lines if not line.endswith(".")) <= 80
     assert sum(line.startswith("validated_overwrite ") for line in lines) == 4  # one table is split in two
-    assert sum(line.startswith("all ") for line in lines) == 4
+    assert sum(line.startswith("all ") for line in lines) == 5  # and of all requests that cost something
 
 
 def test_there_is_no_progress_bar_without_a_terminal(here: Path) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from endive.analysis.windows import SERIES_BINS, Window, entry_warmup_ms, find_window, given_window
+from endive.analysis.windows import SERIES_BINS, Window, common_window, entry_warmup_ms, find_window, given_window
 from endive.config import ConfigError, Document, build_simulation_config
 from endive.config.load import load_document
-from endive.runs.dataset import Manifest
+from endive.runs.dataset import Experiment, Manifest
 from endive.runs.layout import CONFIG
+from endive.runs.parameters import SCENARIO_COLUMN, varying_within_scenarios
 from endive.runs.parts import Spec
 
 SeriesOf = Callable[[Sequence[Spec]], pa.Table]
@@ -56,4 +57,17 @@ def find_windows(
     rows = series(wanted).to_pylist() if wanted else []
     for row in sorted(rows, key=lambda row: (row["experiment"], row["part"])):
         committing[row["experiment"]] += np.array(row["committing"])
-    return {name: find_window(duration, options.cooldown_ms, entry[name], committing[name]) for name, duration in durations.items()}
+    own = {name: find_window(duration, options.cooldown_ms, entry[name], committing[name]) for name, duration in durations.items()}
+    return one_for_all_scenarios(own, manifest.experiments)
+
+
+def one_for_all_scenarios(own: Mapping[str, Window], experiments: Mapping[str, Experiment]) -> dict[str, Window]:
+    """Give the scenarios of a study, which are compared, one window wherever their axes and their durations are the same."""
+    scenarios = {name: experiments[name] for name in own if SCENARIO_COLUMN in experiments[name].parameters}
+    axes = varying_within_scenarios({name: each.parameters for name, each in scenarios.items()})
+    compared: dict[tuple[object, ...], list[str]] = {}
+    for name, each in scenarios.items():
+        point = (each.label, each.duration_ms, *(each.parameters.get(axis) for axis in axes))
+        compared.setdefault(point, []).append(name)
+    shared = {name: common_window([own[each] for each in names]) for names in compared.values() for name in names}
+    return {**own, **shared}
