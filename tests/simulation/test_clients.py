@@ -112,6 +112,21 @@ class TestKeptHandle:
         assert rows.loc[rows["status"] == "aborted", "installs"].sum() > 0
         assert_engines_agree(tree)
 
+    def test_a_transaction_that_never_saw_the_table_takes_nothing_from_the_handle(self) -> None:
+        def fixed(value: float) -> Tree:
+            return {"distribution": "fixed", "value": value}
+
+        tree = run_of({"table_handle": "kept"}, path="pyiceberg")
+        tree["simulation"]["duration_ms"] = 1_000.0
+        tree["workload"] = {"w": {"inter_arrival": fixed(3.0), "operation": "fast_append", "runtime": fixed(0.5), "retry": 0}}
+        times = {"network": fixed(1.0), "load": fixed(2.0), "commit": fixed(5.0), "check": fixed(1.0)}
+        limits = {"workers": 1, "queue_limit": 0, "retry_after_ms": 5.0, "max_resends": 2}
+        tree["catalog"] = {"type": "service", "num_tables": 2, "num_groups": 1, "table_metadata_inlined": False, **times, **limits}
+        rows = frame_of(ReferenceEngine, tree)
+        assert (rows["t_commit_start"] < 0.0).sum() > 5
+        assert set(rows.loc[rows["t_commit_start"] > 0.0, "metadata_reads"]) >= {0, 1}
+        assert_engines_agree(tree)
+
     def test_it_needs_metadata_that_lies_apart(self) -> None:
         message = problems('[transaction]\ntable_handle = "kept"')["transaction.table_handle"]
         assert "table_metadata_inlined = false" in message

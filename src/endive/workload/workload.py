@@ -237,12 +237,13 @@ class Source:
             txn.backoff_state_ms = policy.backoff.base_ms if self._backoff_state_ms is None else self._backoff_state_ms
 
     def learn(self, txn: Transaction, policy: CommitPolicy, committed: bool) -> None:
-        """Keep what a transaction that has ended found out."""
+        """Keep what a transaction that has ended found out; a table handle never goes back to an earlier version."""
         ended = txn.lifecycle
         if ended is None:
             return
         if ended.known is not None:
-            self._known_versions.update(ended.known)
+            for table_id, version in ended.known.items():
+                self._known_versions[table_id] = max(version, self._known_versions.get(table_id, version))
         if policy.backoff.kind == "aimd":
             state_ms = ended.backoff_state_ms
             self._backoff_state_ms = state_after_commit_ms(state_ms, policy.backoff.base_ms) if committed else state_ms

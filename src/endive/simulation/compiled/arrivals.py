@@ -128,12 +128,13 @@ def know_written(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def learn(run: Any, txn: Any, slot: int) -> None:
-    """Keep for the writer what a transaction that has ended found out."""
+    """Keep for the writer what a transaction that has ended found out; a table handle never goes back to an earlier version."""
     cls = class_at(run, txn.cls)
     if cls.keeps_handles:
         for t in range(txn.read):
             mine = touched_at(run, slot, t)
-            known_version_at(run, txn.source, mine.table).value = mine.known_version
+            known = known_version_at(run, txn.source, mine.table)
+            known.value = max(known.value, mine.known_version)
     if cls.backoff_kind == AIMD:
         source, state = source_at(run, txn.source), txn.backoff_state_ms
         committed = txn.status == COMMITTED
