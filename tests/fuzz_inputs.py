@@ -101,9 +101,9 @@ provider = "instant"
 rate = 5.0
 [scenario.baseline]
 [scenario.busy]
-"workload.a.rate" = 50.0
+set = { "workload.a.rate" = 50.0 }
 [scenario.two]
-"catalog.num_tables" = 2
+set = { "catalog.num_tables" = 2 }
 """
 _METADATA = json.dumps(metadata_document([START_MS + 1_000 * i for i in range(12)], properties={}), indent=1).encode()
 

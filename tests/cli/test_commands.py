@@ -155,9 +155,10 @@ def test_init_into_a_directory(here: Path) -> None:
 
 
 def test_validate_names_the_experiment() -> None:
-    shown = invoke("validate", "run.toml").stdout
+    first, *warnings = invoke("validate", "run.toml").stdout.splitlines()
     data = strict(invoke("validate", "run.toml", "--json").stdout)
-    assert shown == f"run.toml: valid, experiment {data['experiment_hash']}\n"
+    assert first == f"run.toml: valid, experiment {data['experiment_hash']}"
+    assert [line.split(": ")[1] for line in warnings] == ["transaction.real_conflict_probability", "transaction.commit_path"]
     assert data["valid"] is True
     assert data["parameters"]["transaction"]["retry"] == 10
 

@@ -112,7 +112,9 @@ def rows_for(options: dict[str, str]) -> Rows:
 def test_batches_have_the_schema_that_is_declared() -> None:
     reader = EndiveReader(parse_options({"toml": BASE}))
     assert {batch.schema for batch in reader.read(reader.partitions()[0])} == {SCHEMA}
-    assert str(EndiveDataSource({"toml": BASE}).schema()).endswith(f"{RESULT_SCHEMA.names[-1]} bigint, seed bigint")
+    declared = str(EndiveDataSource({"toml": BASE}).schema())
+    assert declared.startswith("txn_id bigint, t_submit double, ")
+    assert declared.endswith(f"{RESULT_SCHEMA.names[-1]} double, seed bigint")
 
 
 @pytest.mark.parametrize(

@@ -414,7 +414,7 @@ def test_the_command_writes_tables_and_tells(dataset: Path) -> None:
     assert (told["runs"], len(told["experiments"]), len(told["saturation"])) == (12, 4, 2)
     assert all(row["warmup_ms"] == 1000.0 for row in told["experiments"])
     shown = invoke("metrics", str(dataset), "--warmup", "1000")
-    assert "Saturation over workload_ingest_rate" in shown.stdout
+    assert "Saturation over ingest rate (transactions/s)" in shown.stdout
 
 
 @pytest.mark.usefixtures("commands_share_spark")

@@ -89,8 +89,19 @@ class CountingFileIO:
     def deleteFile(self, file: Any) -> None:  # noqa: N802
         location = file if isinstance(file, str) else file.location()
         self._accesses.happened(f"{file_kind(location)}_deletes")
-        if self._files.newInputFile(location).exists():
+        if self._exists(location):
             self._files.deleteFile(location)
+
+    def _exists(self, location: str) -> bool:
+        """Whether there is such a file; files in memory refuse to open one that is not there."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return bool(self._files.newInputFile(location).exists())
+        except Py4JJavaError as error:
+            if "NotFoundException" not in str(error.java_exception):
+                raise
+            return False
 
     def properties(self) -> Any:
         return self._properties
