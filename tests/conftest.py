@@ -1,8 +1,9 @@
-"""What every run of the tests says at its end."""
+"""What no run of the tests depends on, and what each says at its end."""
 
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
@@ -10,8 +11,12 @@ from tests.fresh_seed import VARIABLE, fresh_seed
 
 
 def pytest_configure() -> None:
-    """Forget how wide the terminal around the tests is, which workers are told: what is printed does not depend on it."""
+    """Forget what is around the tests: how wide the terminal is, and that Ctrl-C is ignored in what was started in the background,
+    which the processes that tests interrupt would inherit.
+    """
     os.environ.pop("COLUMNS", None)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
