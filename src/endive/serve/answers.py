@@ -21,7 +21,7 @@ from endive.config.schema import Document
 from endive.report import words
 from endive.report.comparison import Comparison, Side, compare, estimate_in_words, in_short, pair, pair_transactions
 from endive.report.differences import metric_name, pairs_in_words, signed_amount
-from endive.report.phrases import count, duration, known, percent
+from endive.report.phrases import duration, known, percent
 from endive.report.windows import overload_in_words, window_in_words, window_warning
 from endive.studies.frontier import values_of
 from endive.studies.replications import RunMetrics
@@ -190,8 +190,3 @@ def values_for_ranking(runs: Sequence[RunMetrics], metric: str, workload_class: 
     estimate = estimate_metric(_rows(runs, workload_class), metric)
     entered = sum(row["transactions"] for row in _rows(runs, workload_class))
     return {"values": values, "estimate": plain_estimate(metric, estimate), "entered": entered}
-
-
-def seeds_in_words(seeds: Sequence[int]) -> str:
-    """``8 seeds (0 to 7)``."""
-    return f"{count(len(seeds), 'seed')} ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 else f"1 seed ({seeds[0]})"
