@@ -85,12 +85,18 @@ def timed_table(engine: Engine, config: SimulationConfig) -> tuple[Timed, pa.Tab
     return Timed(cpu_s, setup_s, table.num_rows), table
 
 
+def environment_with(variables: Mapping[str, str]) -> dict[str, str]:
+    """The environment of this process with some variables more, in which Python keeps bytecode, as it does unless told not to."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **variables}
+
+
 def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Row:
     """What ``python -m benchmarks.probe`` measures in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.probe", *arguments],
         cwd=ROOT,
-        env={**os.environ, **(environment or {})},
+        env=environment_with(environment or {}),
         stdout=subprocess.PIPE,
         check=True,
         text=True,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.measure import ROOT, Row, median_of, probe
+from benchmarks.measure import ROOT, Row, environment_with, median_of, probe
 from endive.simulation.compiled.features import ALL, Features
 
 _MODULES = ("endive", "endive.main", "endive.config", "endive.simulation")
@@ -57,7 +57,7 @@ def _command(environment: Mapping[str, str], *arguments: str) -> Row:
     process = subprocess.Popen(
         [sys.executable, "-m", "endive", *arguments],
         cwd=ROOT,
-        env={**os.environ, **environment},
+        env=environment_with(environment),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -93,6 +93,33 @@ def _sources(node: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
             yield from _sources(child, f"{path}/{child.name}")
 
 
+class _WithoutPandas:
+    """A finder of modules that finds no pandas."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Raise ImportError for pandas; leave other modules to other finders."""
+        if name == "pandas":
+            raise ImportError(name)
+
+
+def convert_without_pandas() -> None:
+    """Keep pyarrow from loading pandas when it first makes an array, which takes 0.3 s; called where nothing is drawn.
+
+    It looks for pandas once, to tell its objects from others, and again when one asks for a DataFrame, which then is made.
+    """
+    import pyarrow as pa
+
+    if "pandas" in sys.modules:
+        return
+    finder = _WithoutPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.scalar(0)
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(finder)
+
+
 def available_bytes() -> int:
     """Memory that is free, or can be made so; where the system does not tell, half of what it has, or else 4 GiB."""
     try:

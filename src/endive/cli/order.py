@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 from typer.core import TyperGroup
+from typer.models import CommandInfo
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Start": ("init", "serve", "examples", "validate", "providers", "schema"),
@@ -60,6 +61,18 @@ class OrderOfWork(TyperGroup):
 def add_examples(app: typer.Typer) -> None:
     """Put the examples below the help of each command."""
     for info in app.registered_commands:
-        name = info.name or (info.callback.__name__ if info.callback else "")
+        name = _name_of(info)
         if name in EXAMPLES and not info.epilog:
             info.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[name])
+
+
+def keep_command(app: typer.Typer, name: str) -> None:
+    """Forget all commands but the one that is called, if there is one of that name: parsers of the others take 50 ms to make."""
+    commands = [info for info in app.registered_commands if _name_of(info) == name]
+    groups = [info for info in app.registered_groups if info.name == name]
+    if commands or groups:
+        app.registered_commands, app.registered_groups = commands, groups
+
+
+def _name_of(info: CommandInfo) -> str:
+    return info.name or (info.callback.__name__ if info.callback else "")

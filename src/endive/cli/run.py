@@ -47,7 +47,9 @@ def run(
         from endive.runs.execute import run_experiment
         from endive.studies.replications import check_window
         from endive.studies.windows import MetricsOptions
+        from endive.utils import convert_without_pandas
 
+        convert_without_pandas()
         overrides = dict(parse_assignment(text) for text in set_)
         if engine is not None:
             overrides["simulation.engine"] = engine
