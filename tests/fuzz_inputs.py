@@ -1,22 +1,29 @@
 """Broken files of every kind through the command line: ``python -m tests.fuzz_inputs --examples 20000 [--seed N]``.
 
 Each file is a good one with a few mutations; files of results are put into a directory of experiments, half of them with a checksum
-that fits, which is then verified, consolidated and measured. What must hold for all of them: no traceback; exit code 0 or 2 (0 or 1
-of results); no file outside of the directory that was asked for, and none that is half-written. The seed that is printed repeats a
-run. Mutations are drawn blindly: atheris, which is guided by coverage, has no wheel for each Python that Endive runs on, and what
-hypofuzz would guide is not these files but strategies.
+that fits, which is then verified, consolidated or measured. What must hold for all of them: no traceback; exit code 0 or 2 (0 or 1
+of results); no file outside of the directory that was asked for, and none that is half-written; no more than some seconds of CPU.
+
+A file follows from the seed that is printed and from its number: ``--only NUMBER`` tries it alone. A file that holds the process up
+without computing (waiting for a network, a pipe) ends the run after some minutes with the place in the code; it lies in the
+directory that is printed first. Mutations are drawn blindly: atheris, which is guided by coverage, has no wheel for each Python
+that Endive runs on, and what hypofuzz would guide is not these files but strategies.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import random
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
+import time
+import traceback
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,35 +33,20 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from endive.main import app
 from tests.calibrate.tables import START_MS, metadata_document
-from tests.pipeline.damages import seal
+from tests.mutations import mutated
+from tests.pipeline.damages import change_record, seal
 from tests.pipeline.runs import document, run_all, run_tasks_here
 
 _ROOT = Path(__file__).parents[1]
 _PROGRESS_EVERY = 1_000
-_NUMBERS = (
-    b"0", b"-1", b"1", b"0.5", b"1e308", b"-1e308", b"1e-308", b"nan", b"inf", b"-inf", b"1e400", b"4611686018427387904",
-    b"9223372036854775808", b"1" + b"0" * 30, b"9" * 5_000, b"true", b'""', b'"x"', b"[]", b"{}", b"'a\x00b'", b"1979-05-27",
-    b'"' + b"9" * 400 + b's"', b'"10s"', b'"-1min"', b"[[[[[[]]]]]]",
-)  # fmt: skip
-_TEXTS = (
-    b"\x00",
-    b"\xff\xfe",
-    b"[" * 500,
-    b"{" * 500,
-    b"a." * 500,
-    "²".encode(),
-    b"../../",
-    b"\n",
-    b"=",
-    b"#",
-    b'"',
-    b"]",
-    b"workload.all.rate = 1",
-)
+_MOST_CPU_SECONDS = 4.0
+"""What a file may cost: a second was asked for, on a machine that has nothing else to do."""
+_MOST_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -113,11 +105,15 @@ def _made() -> Path:
     """An experiment of two seeds, run once, and never changed."""
     folder = Path(tempfile.mkdtemp(prefix="endive-fuzz-made-"))
     run_all([document(simulation__duration_ms=1_000.0)], folder, range(2))
-    return next(folder.iterdir())
+    experiment = next(folder.iterdir())
+    for seed in range(2):  # the same bytes every time
+        change_record(experiment / str(seed), started="2026-01-01T00:00:00+00:00", wall_time_s=0.1)
+    return experiment
 
 
 _RESULT_FILES = ("results.parquet", "provenance.json", "summary.json", "../cfg.toml")
-_COMMANDS = (["experiments", "verify"], ["consolidate"], ["metrics"])
+_COMMANDS = (*[["experiments", "verify"]] * 6, ["consolidate"], ["metrics"])
+"""What is done with results; those that write cost twenty times as much."""
 
 
 def _in_results(name: str) -> Callable[[Path], list[str]]:
@@ -134,7 +130,7 @@ def _in_results(name: str) -> Callable[[Path], list[str]]:
         chance = zlib.crc32(content)
         if name == "results.parquet" and chance % 2:
             seal(run)
-        wanted = _COMMANDS[chance % len(_COMMANDS)]
+        wanted = _COMMANDS[chance // 2 % len(_COMMANDS)]
         if wanted == ["metrics"]:
             CliRunner().invoke(app, ["consolidate", str(root)])
         return [*wanted, str(root)]
@@ -170,60 +166,6 @@ KINDS = (
 )
 
 
-def mutated(good: Sequence[bytes], rng: random.Random) -> bytes:
-    """A good file with one to four mutations."""
-    content = rng.choice(good)
-    for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
-        content = rng.choice(_MUTATIONS)(content, good, rng)
-    return content
-
-
-def _another_number(content: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
-    lines = content.split(b"\n")
-    sign = b'":' if content[:1] in b"{[" else b"="
-    places = [place for place, line in enumerate(lines) if sign in line]
-    if not places:
-        return content
-    place = rng.choice(places)
-    key = lines[place].split(sign)[0]
-    end = b"," if sign != b"=" and lines[place].endswith(b",") else b""
-    lines[place] = key + sign + b" " + rng.choice(_NUMBERS) + end
-    return b"\n".join(lines)
-
-
-def _another_cell(content: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
-    cells = content.split(b",")
-    cells[rng.randrange(len(cells))] = rng.choice(_NUMBERS)
-    return b",".join(cells)
-
-
-def _inserted(content: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
-    place = rng.randrange(len(content) + 1)
-    return content[:place] + rng.choice(_TEXTS) + content[place:]
-
-
-def _removed(content: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
-    start = rng.randrange(len(content) + 1)
-    return content[:start] + content[start + rng.choice((1, 3, 20, 200)) :]
-
-
-def _flipped(content: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
-    if not content:
-        return content
-    place = rng.randrange(len(content))
-    return content[:place] + bytes((content[place] ^ (1 << rng.randrange(8)),)) + content[place + 1 :]
-
-
-def _spliced(content: bytes, good: Sequence[bytes], rng: random.Random) -> bytes:
-    lines, others = content.split(b"\n"), rng.choice(good).split(b"\n")
-    start = rng.randrange(len(others))
-    place = rng.randrange(len(lines) + 1)
-    return b"\n".join([*lines[:place], *others[start : start + rng.choice((1, 2, 10))], *lines[place:]])
-
-
-_MUTATIONS = (_another_number, _another_number, _another_cell, _inserted, _removed, _flipped, _spliced)
-
-
 @dataclass(frozen=True)
 class Fault:
     """What a file did that it must not do."""
@@ -233,15 +175,42 @@ class Fault:
     content: bytes
 
 
+class _TooLongError(BaseException):
+    """Raised within a command that has computed for too long; no ``except Exception`` of the command catches it."""
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Raise _TooLongError after so much CPU; end the process, with the place in the code, if it does not go on at all."""
+
+    def too_long(*_: object) -> None:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGPROF, too_long)
+    faulthandler.dump_traceback_later(_MOST_SECONDS, exit=True)
+    signal.setitimer(signal.ITIMER_PROF, _MOST_CPU_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGPROF, before)
+
+
 def try_one(kind: Kind, content: bytes, folder: Path) -> tuple[int, Fault | None]:
     """Give one file to its command; says how it ended and what was wrong, if anything."""
     path = folder / f"own.{kind.ending}"
     path.write_bytes(content)
     before = _outside(folder)
-    result = CliRunner().invoke(app, kind.command(path))
+    try:
+        with _bounded():
+            result = CliRunner().invoke(app, kind.command(path))
+    except _TooLongError as error:
+        return -1, Fault(kind.name, f"took more than {_MOST_CPU_SECONDS:g} s of CPU{_place(error)}", content)
     said = result.output
     if result.exception is not None and not isinstance(result.exception, SystemExit):
-        return result.exit_code, Fault(kind.name, f"{type(result.exception).__name__}: {result.exception}", content)
+        what = f"{type(result.exception).__name__}: {result.exception}{_place(result.exception)}"
+        return result.exit_code, Fault(kind.name, what, content)
     if result.exit_code not in (0, kind.refused) or "Traceback" in said:
         return result.exit_code, Fault(kind.name, f"exit code {result.exit_code}: {said[-300:]}", content)
     if _outside(folder) != before:
@@ -249,6 +218,12 @@ def try_one(kind: Kind, content: bytes, folder: Path) -> tuple[int, Fault | None
     if any(folder.rglob(".*.tmp")):
         return result.exit_code, Fault(kind.name, "left something half-written", content)
     return result.exit_code, None
+
+
+def _place(error: BaseException) -> str:
+    """Where in Endive an exception came from."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "endive" in Path(frame.filename).parts]
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
 
 
 def _outside(folder: Path) -> list[str]:
@@ -269,24 +244,37 @@ def _sandbox() -> Iterator[Path]:
             os.chdir(before)
 
 
-def fuzz(examples: int, seed: int) -> list[Fault]:
-    """Try so many files, all kinds in turn; returns what went wrong."""
-    rng = random.Random(seed)
+def example(seed: int, number: int) -> tuple[Kind, bytes]:
+    """The kind and the content of a file, by the seed of a run and its number in it."""
+    kind = KINDS[number % len(KINDS)]
+    return kind, mutated(kind.good, random.Random(f"{seed}-{number}"))
+
+
+def fuzz(numbers: Sequence[int], seed: int) -> list[Fault]:
+    """Try these files, all kinds in turn; returns what went wrong."""
     faults: list[Fault] = []
     ended: Counter[tuple[str, int]] = Counter()
+    costliest: dict[str, tuple[float, int]] = {}
     with _sandbox() as folder, pytest.MonkeyPatch.context() as patched:
+        print(f"the file at work is in {folder}", file=sys.stderr, flush=True)
         run_tasks_here(patched)  # without Spark
         patched.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext(None))
-        for number in range(examples):
-            kind = KINDS[number % len(KINDS)]
-            code, fault = try_one(kind, mutated(kind.good, rng), folder)
+        patched.setattr("typer.testing._get_command", cache(get_command))  # 60 ms each time
+        for done, number in enumerate(numbers, 1):
+            kind, content = example(seed, number)
+            began = time.process_time()
+            code, fault = try_one(kind, content, folder)
+            costliest[kind.name] = max(costliest.get(kind.name, (0.0, 0)), (time.process_time() - began, number))
             ended[kind.name, code] += 1
             if fault is not None:
                 faults.append(fault)
-            if (number + 1) % _PROGRESS_EVERY == 0:
-                print(f"{number + 1} of {examples}, {len(faults)} faults", file=sys.stderr, flush=True)
+                print(f"file {number}: {fault.kind}: {fault.what}", file=sys.stderr, flush=True)
+            if done % _PROGRESS_EVERY == 0:
+                print(f"{done} of {len(numbers)}, {len(faults)} faults", file=sys.stderr, flush=True)
     for (name, code), count in sorted(ended.items()):
         print(f"{name}: {count} ended with exit code {code}")
+    for name, (seconds, number) in costliest.items():
+        print(f"{name}: file {number} cost the most, {seconds:.2f} s of CPU")
     return faults
 
 
@@ -295,12 +283,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz_inputs", description=__doc__)
     parser.add_argument("--examples", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=secrets.randbits(31))
+    parser.add_argument("--only", type=int, help="the number of the one file that is tried")
     options = parser.parse_args()
-    print(f"{options.examples} files, seed {options.seed}", flush=True)
-    faults = fuzz(options.examples, options.seed)
+    numbers = range(options.examples) if options.only is None else range(options.only, options.only + 1)
+    print(f"{len(numbers)} files, seed {options.seed}", flush=True)
+    faults = fuzz(numbers, options.seed)
     for fault in faults[:20]:
         print(f"\n{fault.kind}: {fault.what}\n{fault.content[:600]!r}")
-    print(f"{options.examples - len(faults)} passed, {len(faults)} failed")
+    print(f"{len(numbers) - len(faults)} passed, {len(faults)} failed, {time.process_time():.0f} s of CPU")
     return 1 if faults else 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import tomllib
 from pathlib import Path
@@ -18,6 +19,7 @@ from endive.calibrate.history import History
 from endive.calibrate.imported import Imported, import_history
 from endive.calibrate.metadata import parse_metadata
 from endive.calibrate.reports import CommitReport, read_reports
+from endive.calibrate.sources import _filesystem as filesystem
 from endive.calibrate.sources import open_history
 from endive.calibrate.write import configuration_text
 from endive.config.load import check_document
@@ -139,6 +141,48 @@ class TestOtherWriters:
         path = tmp_path / "v1.metadata.json"
         path.write_text(json.dumps(document))
         assert open_history(f"file:{path}").state.manifests == 0
+
+    @pytest.mark.parametrize(
+        "elsewhere",
+        [
+            "s3://bucket/list.avro",
+            "s3a://bucket/list.avro",
+            "s3://bucket/list.avro?endpoint_override=10.0.0.1:80&scheme=http",
+            "hdfs://host:8020/list.avro",
+            "gs://bucket/list.avro",
+            "file://host/list.avro",
+        ],
+    )
+    def test_a_file_of_this_machine_leads_to_no_other(
+        self, elsewhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Each import of a file from elsewhere waited seconds for a network, to wherever the file said."""
+
+        opened: list[str] = []
+
+        def watched(location: str) -> Any:
+            opened.append(location)
+            return filesystem(location)
+
+        monkeypatch.setattr("endive.calibrate.sources._filesystem", watched)
+        document = metadata_document(TIMES)
+        document["snapshots"][-1]["manifest-list"] = elsewhere
+        path = tmp_path / "v1.metadata.json"
+        path.write_text(json.dumps(document))
+        history = open_history(str(path))
+        assert opened == [str(path)]
+        assert history.state.manifests is None
+        (note,) = [note for note in history.notes if "manifest list" in note]
+        assert elsewhere.partition("?")[0] in note
+
+    @pytest.mark.parametrize("place", ["/dev/zero", "pipe"])
+    def test_a_manifest_list_that_is_no_file_is_not_waited_for(self, place: str, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        document = metadata_document(TIMES)
+        document["snapshots"][-1]["manifest-list"] = str(tmp_path / place)
+        path = tmp_path / "v1.metadata.json"
+        path.write_text(json.dumps(document))
+        assert open_history(str(path)).state.manifests is None
 
     @pytest.mark.parametrize("count", [0, 1])
     def test_too_few_snapshots_are_refused(self, count: int) -> None:

@@ -30,7 +30,7 @@ def open_history(table: str, catalog: str | None = None) -> History:
     if catalog is None and name.endswith(_TABLES):
         return _from_snapshots_table(Path(table))
     if catalog is None and (".json" in name or "/" in name or Path(table).exists()):
-        return _with_manifests(parse_metadata(read_bytes(table), table))
+        return _with_manifests(parse_metadata(read_bytes(table), table), table)
     return _from_catalog(table, catalog)
 
 
@@ -43,10 +43,12 @@ def read_bytes(location: str) -> bytes:
             raise InputError(f"{location}: is not there")
         if info.type == pa.fs.FileType.Directory:
             raise InputError(f"{location}: is a directory; give one of its *.metadata.json")
+        if info.type == pa.fs.FileType.Unknown and not path.startswith("/dev/fd/"):  # which a shell hands over
+            raise InputError(f"{location}: is not a file")
         if info.size is not None and info.size > _MOST_BYTES:
             raise InputError(f"{location}: has {info.size:,} bytes; a metadata file of more than 1 GiB is not read")
-        with filesystem.open_input_file(path) as file:
-            return bytes(file.read())
+        with filesystem.open_input_stream(path) as file:
+            return bytes(file.read(_MOST_BYTES))
     except InputError:
         raise
     except (OSError, pa.ArrowException, ValueError) as error:
@@ -54,14 +56,28 @@ def read_bytes(location: str) -> bytes:
 
 
 def _filesystem(location: str) -> tuple[Any, str]:
-    if location.startswith("file:/") and not location.startswith("file://"):
-        location = location.removeprefix("file:")  # as Hadoop writes it
+    location = _spelled(location)
     if "://" in location:
-        scheme = location.partition("://")[0]
-        if scheme in ("s3a", "s3n"):
-            location = "s3://" + location.partition("://")[2]
         return pa.fs.FileSystem.from_uri(location)  # type: ignore[no-any-return]
     return pa.fs.LocalFileSystem(), str(Path(location).resolve())
+
+
+def _spelled(location: str) -> str:
+    """A location as pyarrow spells it: Hadoop has other names for S3 and for files of this machine."""
+    scheme, separator, rest = location.partition("://")
+    if separator and scheme in ("s3a", "s3n"):
+        return f"s3://{rest}"
+    return location.removeprefix("file:") if location.startswith("file:/") and not location.startswith("file://") else location
+
+
+def _store(location: str) -> str:
+    """The store that a location is in: its scheme and bucket or host, with what else a URL says of how to get there."""
+    scheme, separator, rest = _spelled(location).partition("://")
+    if not separator:
+        return ""
+    options = rest.partition("?")[2]
+    store = f"{scheme}://{rest.partition('/')[0]}{'?' if options else ''}{options}"
+    return "" if store == "file://" else store
 
 
 def _first_line(error: BaseException) -> str:
@@ -69,10 +85,17 @@ def _first_line(error: BaseException) -> str:
     return text.splitlines()[0][:300] if text else type(error).__name__
 
 
-def _with_manifests(history: History) -> History:
-    """The history with what the current manifest list tells of the table, where it can be read; otherwise as it was."""
+def _with_manifests(history: History, metadata: str) -> History:
+    """The history with what the current manifest list tells of the table, where it can be read; otherwise as it was.
+
+    A list in another store than its ``metadata`` is not read: a file may come from anywhere, and does not say whom to call.
+    """
     if history.manifest_list is None:
         return history
+    if _store(history.manifest_list) != _store(metadata):
+        place = history.manifest_list.partition("?")[0][:200]
+        note = f"its manifest list is in another store and was not read ({place}); import the metadata file from there to have it"
+        return replace(history, notes=(*history.notes, note))
     try:
         size = len(read_bytes(history.manifest_list))
         manifests = _manifests(history.manifest_list)
@@ -130,7 +153,7 @@ def _from_catalog(table: str, catalog: str | None) -> History:
     except Exception as error:  # whatever a catalog raises becomes a sentence
         name = catalog or "default"
         raise InputError(f"{table}: cannot be loaded from catalog {name!r}: {type(error).__name__}: {_first_line(error)}") from None
-    return _with_manifests(parse_metadata(content, table))
+    return _with_manifests(parse_metadata(content, table), loaded.metadata_location)
 
 
 def catalog_properties(name: str | None) -> dict[str, Any]:
