@@ -2,9 +2,9 @@
 
 mutmut makes the changes (``[tool.mutmut]`` in pyproject.toml says of which modules, and which tests have to notice) and runs, for
 each, the tests that reach the changed function. All changes of all modules are more than fit into an hour, so a share of them is
-taken: those whose name, hashed with the seed, falls below it; the same share and seed take the same changes. What was tried is kept
-in ``mutants/`` and not tried again until the code changes. The counts and the survivors go to
-``verification/results/mutations.json``; ``verification/mutations.md`` has a word on each survivor.
+taken: those whose name, hashed with the seed, falls below it; the same share and seed take the same changes. What was caught is
+kept in ``mutants/`` and not tried again until the code changes; what survived is, since there may be a test for it now. The counts
+and the survivors go to ``verification/results/mutations.json``; ``verification/mutations.md`` has a word on each survivor.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import os
+import signal
 import sys
 from collections import Counter
 from fnmatch import fnmatch
@@ -23,6 +24,30 @@ from typing import Any
 _ROOT = Path(__file__).parents[1]
 RESULTS = _ROOT / "verification" / "results" / "mutations.json"
 _CAUGHT = ("killed", "timeout", "caught by type check", "segfault")
+_MOST_CPU_S, _TIMEOUT_EXIT_CODE = 15.0, 36
+
+
+class Bounds:
+    """A plugin of pytest: tests of the compiled engine, which cannot be changed in that way, are skipped; and if a test takes more
+    CPU time than any test that is selected ever does, the process ends.
+    """
+
+    def pytest_collection_finish(self) -> None:
+        """Skip whatever makes a compiled engine."""
+        import pytest
+
+        from endive.simulation.compiled.engine import CompiledEngine
+
+        setattr(CompiledEngine, "__init__", lambda *_: pytest.skip("compiles a kernel"))  # noqa: B010
+
+    def pytest_runtest_setup(self) -> None:
+        """Start the clock."""
+        signal.signal(signal.SIGPROF, lambda *_: os._exit(_TIMEOUT_EXIT_CODE))
+        signal.setitimer(signal.ITIMER_PROF, _MOST_CPU_S)
+
+    def pytest_runtest_teardown(self) -> None:
+        """Stop the clock."""
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def is_chosen(name: str, share: float, seed: int) -> bool:
@@ -36,6 +61,7 @@ def run(share: float, seed: int, workers: int, only: str = "*") -> list[tuple[st
     from _pytest.nodes import Node
     from hypothesis import HealthCheck, settings
     from mutmut import __main__ as mutmut
+    from mutmut.runners.harness import PytestRunner
     from mutmut.stats import status_by_exit_code
 
     # mutmut calls tests several times in a process; and what tests draw must be the same for all changes
@@ -51,10 +77,18 @@ def run(share: float, seed: int, workers: int, only: str = "*") -> list[tuple[st
 
     def chosen(*, mutant_names: Any) -> tuple[list[Any], dict[str, Any]]:
         mutants, by_path = collect(mutant_names=mutant_names)
-        found[:] = [each for each in mutants if is_chosen(each[1], share, seed) and fnmatch(each[1], only)]
+        found[:] = [
+            (data, name, code if status_by_exit_code[code] in _CAUGHT else None)
+            for data, name, code in mutants
+            if is_chosen(name, share, seed) and fnmatch(name, only)
+        ]
         return list(found), by_path
 
     mutmut.collect_source_file_mutation_data = chosen
+    execute = PytestRunner.execute_pytest
+    setattr(  # noqa: B010
+        PytestRunner, "execute_pytest", lambda self, params, plugins=(): execute(self, params, plugins=[*plugins, Bounds()])
+    )
     mutmut._run((), workers)
     return [
         (str(data.path), name, status_by_exit_code[data.exit_code_by_key[name.replace("__init__.", "")]]) for data, name, _ in found

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from endive.analysis.crossings import crossing
-from endive.analysis.estimates import Estimate
+from endive.analysis.crossings import Crossing, crossing
+from endive.analysis.estimates import Estimate, mean_estimate
 
 
 def points(*values: tuple[float, float], width: float = 0.0) -> list[tuple[float, Estimate]]:
@@ -69,6 +69,33 @@ def test_means_that_go_up_and_down_still_cross_once() -> None:
     assert 80.0 < found.load < 160.0  # the two in the middle are made 0.955
 
 
+def test_points_that_are_put_together_count_by_the_inverse_square_of_their_widths() -> None:
+    """The second point tells sixteen times less than the third, whatever the unit of both."""
+    for unit in (1e-3, 1.0, 1e3):
+        values = ((10.0, 99.0, 0.1), (40.0, 94.0, 0.2), (80.0, 97.0, 0.05), (160.0, 80.0, 0.1))
+        scaled = [(load, Estimate(unit * mean, unit * (mean - width), unit * (mean + width), 5)) for load, mean, width in values]
+        found = crossing(scaled, unit * 95.0, falling=True)
+        together = (94.0 + 16.0 * 97.0) / 17.0
+        assert found is not None
+        assert found.load == pytest.approx(80.0 * 2.0 ** ((together - 95.0) / (together - 80.0)))
+
+
+def test_the_answer_lies_in_its_interval_where_a_point_that_tells_little_is_surely_beyond() -> None:
+    noisy = [(2.0, Estimate(0.90, 0.86, 0.94, 5))]
+    found = crossing([*points((1.0, 1.0), (4.0, 0.97), (8.0, 0.96), (16.0, 0.8), width=0.001), *noisy], 0.95, falling=True)
+    assert found is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 2.0 < 8.0 < found.load <= found.high
+
+
+def test_a_single_seed_tells_where_but_not_how_surely() -> None:
+    found = crossing([(1.0, mean_estimate([100.0])), (4.0, mean_estimate([300.0]))], 200.0, falling=False)
+    assert found is not None
+    assert found == Crossing(found.load, None, None, "crossed", 1.0, 4.0)
+    assert found.load == pytest.approx(2.0)
+
+
 def test_means_that_surely_go_up_and_down_leave_all_between_them_open() -> None:
     found = crossing(points((10.0, 0.99), (40.0, 0.90), (80.0, 0.97), (160.0, 0.80), width=0.001), 0.95, falling=True)
     assert found is not None
@@ -94,5 +121,7 @@ def test_what_lies_outside_of_the_curve_is_said_to() -> None:
     assert above is not None
     assert below is not None
     assert (above.load, above.bound, above.high) == (2.0, "above", None)
+    assert (above.before, above.after) == (2.0, None)
     assert (below.load, below.bound, below.low) == (1.0, "at_or_below", None)
+    assert (below.before, below.after) == (None, 1.0)
     assert crossing([], 0.95, falling=True) is None

@@ -99,6 +99,14 @@ def test_metrics_over_seeds_leave_out_what_is_not_there() -> None:
     assert (ratio.mean, ratio.high) == (1.0, 1.0)
 
 
+def test_both_ends_of_success_are_shares_of_their_own() -> None:
+    rows = [row(), row(transactions=30, committed=15, in_flight=6)]
+    assert estimate_metric(rows, "success_low") == share_estimate([8, 15], [10, 30])
+    assert estimate_metric(rows, "success_high") == share_estimate([9, 21], [10, 30])
+    assert estimate_metric(rows, "success_rate") == success_estimate([8, 15], [1, 6], [10, 30])
+    assert estimate_metric(rows, "success_high", 0.5) == share_estimate([9, 21], [10, 30], 0.5)
+
+
 def percentile(value: float | None, least: float | None, most: float | None) -> dict[str, object]:
     return row(t_p99_ms=value, t_p99_at_least_ms=least, t_p99_at_most_ms=most)
 

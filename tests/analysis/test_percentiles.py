@@ -74,6 +74,16 @@ def test_the_bound_of_a_dozen() -> None:
     [found] = plain_percentiles(np.array([float(k) for k in range(1, 13)]), [0.99])
     assert found == Percentile(None, 11.0, math.inf)
     assert plain_percentiles(np.array([1.0]), [0.5]) == [NOTHING]
+    assert plain_percentiles(np.array([1.0]), [0.95]) == [Percentile(None, 1.0, math.inf)]  # one value exceeds it in 5 % of cases
+
+
+def test_the_bound_of_a_median() -> None:
+    """P(Binomial(9, 1/2) >= 2) = 98 %, and >= 3 only 91 %: the median is at least the second value."""
+    [found] = plain_percentiles(np.array([float(k) for k in range(1, 10)]), [0.5])
+    assert found == Percentile(None, 2.0, math.inf)
+
+
+def test_nothing_has_no_percentiles() -> None:
     assert times_to_commit(*cohort([]), [0.5]) == [NOTHING]
 
 

@@ -74,6 +74,21 @@ def test_a_growing_backlog_saturates_where_nothing_fails() -> None:
     assert saturation(points[1:]) == Saturation(4.0, None, 4.0, "at_or_below", "backlog")
 
 
+def rising(parts: int) -> Backlog:
+    return Backlog(tuple(10.0 * part for part in range(parts)), (10.0,) * parts)
+
+
+def test_three_parts_are_the_fewest_that_show_growth() -> None:
+    assert backlog_grows([rising(3)] * 3)
+    assert not backlog_grows([rising(2)] * 3)
+
+
+def test_one_run_grows_if_chance_would_order_its_parts_so_in_one_of_a_hundred_cases() -> None:
+    """Five parts are in order in one of 120 cases, four in one of 24."""
+    assert backlog_grows([rising(5)])
+    assert not backlog_grows([rising(4)])
+
+
 def test_a_curve_has_points() -> None:
     with pytest.raises(ValueError, match="without points"):
         saturation([])

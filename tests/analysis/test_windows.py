@@ -16,11 +16,19 @@ from endive.analysis.windows import (
     given_window,
     stationary_after_ms,
 )
-from endive.storage import ExponentialLatency, FixedLatency, LognormalLatency
+from endive.randomness import RandomSource
+from endive.storage import ExponentialLatency, FixedLatency, LatencyDistribution, LognormalLatency
 from endive.workload import ClosedArrivals, OpenArrivals, PeriodicArrivals, WorkloadClass
 
 DEFAULT = LognormalLatency.from_mean(180_000.0, 1.5)
 STEADY = np.random.default_rng(1).poisson(20.0, 300).astype(np.float64)
+
+
+class OwnLatency(LatencyDistribution):
+    """A distribution of the user's own, without quantiles."""
+
+    def sample(self, rng: RandomSource) -> float:
+        return 1.0
 
 
 def open_class(rate: float, runtime: FixedLatency | LognormalLatency, name: str = "a") -> WorkloadClass:
@@ -54,6 +62,11 @@ def test_a_class_that_begins_late_by_plan_makes_the_run_be_measured_whole() -> N
 def test_clients_count_by_how_often_they_come_around() -> None:
     closed = WorkloadClass("c", ClosedArrivals(4, FixedLatency(1000.0)), FixedLatency(3000.0))
     assert entry_warmup_ms([closed]) == pytest.approx(3000.0)
+    quick = WorkloadClass(
+        "c", ClosedArrivals(18, OwnLatency()), FixedLatency(2.0)
+    )  # nine commits in a ms, if thinking takes no time
+    slow = open_class(1000.0, LognormalLatency.from_median(60_000.0, 1.0))
+    assert entry_warmup_ms([quick, slow]) == pytest.approx(60_000.0, rel=1e-3)
 
 
 def test_the_runtimes_alone_decide_where_nothing_else_changes() -> None:
@@ -65,19 +78,19 @@ def test_what_is_committing_may_settle_later_than_entries_do() -> None:
     series = STEADY.copy()
     series[60:120] += 200.0
     found = find_window(300_000.0, 0.0, 50_000.0, series)
-    assert found.start_ms == pytest.approx(120_000.0, abs=5_000.0)
-    assert (found.chosen_by, found.settled) == ("mser5", True)
+    assert found == Window(300_000.0, 120_000.0, 300_000.0, "mser5")
 
 
 def test_a_run_that_is_too_short_says_how_long_it_should_be() -> None:
     found = find_window(600_000.0, 0.0, 689_000.0, STEADY)
-    assert (found.start_ms, found.settled, found.needed_ms) == (300_000.0, False, 1_378_000.0)
+    assert found == Window(600_000.0, 300_000.0, 600_000.0, "runtimes", settled=False, needed_ms=1_378_000.0)
 
 
 def test_what_never_settles_is_cut_at_half() -> None:
     found = find_window(600_000.0, 0.0, 10_000.0, np.arange(300.0))
+    assert (found.chosen_by, found.settled, found.end_ms) == ("mser5", False, 600_000.0)
     assert found.start_ms == pytest.approx(300_000.0, abs=11_000.0)
-    assert not found.settled
+    assert found.needed_ms == pytest.approx(2.0 * 0.75 * 600_000.0, rel=0.01)  # all but the last quarter is cut at most
 
 
 def test_a_cooldown_is_no_part_of_it() -> None:

@@ -1,34 +1,33 @@
-"""Rows are what they were: what changes them on purpose is listed in ``golden.jsonl``, with the reason."""
+"""Rows are what they were: what changes them on purpose is listed in the golden files, with the reason."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
-from tests.simulation.golden import entry_of, load
-from tests.simulation.runs import Engine
-
-_REFERENCE_EVERY = 8
+from tests.simulation.golden import SERVICES, STORES, Golden
 
 
-def _changed(engine: Engine, every: int) -> list[int]:
-    columns, entries = load()
-    return [
-        place
-        for place, entry in enumerate(entries)
-        if place % every == 0 and entry_of(entry["document"], columns, engine)["sha256"] != entry["sha256"]
-    ]
+@pytest.mark.parametrize("path", [STORES, SERVICES], ids=lambda path: path.stem)
+def test_the_compiled_engine_has_the_rows_that_it_had(path: Path) -> None:
+    assert Golden.load(path).changed(CompiledEngine) == []
 
 
-def test_the_compiled_engine_has_the_rows_that_it_had() -> None:
-    assert _changed(CompiledEngine, 1) == []
+@pytest.mark.parametrize("part", range(3))
+def test_the_reference_engine_has_the_rows_that_it_had(part: int) -> None:
+    assert Golden.load(STORES).changed(ReferenceEngine, part, 8) == []
 
 
-def test_the_reference_engine_has_the_rows_that_it_had() -> None:
-    assert _changed(ReferenceEngine, _REFERENCE_EVERY) == []
+@pytest.mark.parametrize("part", range(4))
+def test_the_reference_engine_has_the_rows_of_services_that_it_had(part: int) -> None:
+    assert Golden.load(SERVICES).changed(ReferenceEngine, part, 4) == []
 
 
 def test_all_commit_paths_catalogs_and_arrivals_are_among_them() -> None:
-    _, entries = load()
+    entries = Golden.load(STORES).entries
     documents = [entry["document"] for entry in entries]
     assert len(documents) == 200
     assert all(document["storage"].get("profile") or "provider" not in document["storage"] for document in documents)
@@ -38,3 +37,13 @@ def test_all_commit_paths_catalogs_and_arrivals_are_among_them() -> None:
     assert {document["catalog"]["type"] for document in documents} == {"cas", "append", "instant"}
     assert {key for cls in classes for key in cls} >= {"rate", "inter_arrival", "periodic", "closed"}
     assert sum(entry["rows"] for entry in entries) > 5_000
+
+
+def test_services_of_all_kinds_failures_and_committers_are_among_them() -> None:
+    documents = [entry["document"] for entry in Golden.load(SERVICES).entries]
+    assert all(document["storage"].get("profile") or "provider" not in document["storage"] for document in documents)
+    services = [document["catalog"] for document in documents if document["catalog"]["type"] == "service"]
+    assert {key for catalog in services for key in catalog} >= {"queue_limit", "lock", "server_retries", "coalesce"}
+    failures = [document["failures"] for document in documents if "failures" in document]
+    assert {each["on_unknown"] for each in failures} == {"check", "retry", "idempotency_key"}
+    assert any("committer" in cls for document in documents for cls in document.get("workload", {}).values())

@@ -84,7 +84,7 @@ def _beyond(values: Sequence[float], threshold: float, falling: bool) -> list[fl
 def _weights(estimates: Sequence[Estimate]) -> list[float]:
     """How much each point counts where points are put together: by the inverse square of the width of its interval."""
     widths = [each.high - each.low if each.high > each.low else 0.0 for each in estimates]
-    widest = max((width for width in widths if math.isfinite(width)), default=0.0) or 1.0
+    widest = max((width for width in widths if 0.0 < width < math.inf), default=1.0)
     return [max(min(width, _WIDEST * widest) / widest, 1.0 / _WIDEST) ** -2 for width in widths]
 
 
