@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from endive.catalog import CASCatalog
 from endive.catalog.accounts import AccountedCatalog
@@ -14,8 +15,8 @@ MODEL = TableModel(manifests=3)
 CHANGE = TableChange(Traits(kind=1, data=2))
 
 
-def accounted(tables: int = 2) -> AccountedCatalog:
-    return AccountedCatalog(CASCatalog(fixed_provider(), tables, (1,) * tables), MODEL)
+def accounted(tables: int = 2, linearization: float = 1.0) -> AccountedCatalog:
+    return AccountedCatalog(CASCatalog(fixed_provider(), tables, (2,) * tables, linearization=linearization), MODEL)
 
 
 def files(catalog: AccountedCatalog) -> list[TableFiles]:
@@ -41,12 +42,20 @@ def test_a_commit_that_is_installed_changes_the_files_of_the_tables_that_it_writ
     assert files(catalog) == [TableFiles.initial(MODEL), second.after(CHANGE)]
 
 
-def test_a_commit_that_is_refused_changes_nothing() -> None:
-    catalog = accounted()
+@pytest.mark.parametrize("linearization", [1.0, 0.5])
+def test_a_commit_that_is_refused_changes_nothing(linearization: float) -> None:
+    catalog = accounted(linearization=linearization)
     outcome(catalog.commit(0, {0: 1}, changes={0: (CHANGE,)}))
     before = files(catalog)
-    assert not outcome(catalog.commit(0, {0: 1}, changes={0: (CHANGE,)})).success
+    assert before[0] == TableFiles.initial(MODEL).after(CHANGE)
+    assert not outcome(catalog.commit(0, {0: 1}, changes={0: (CHANGE, CHANGE)})).success
     assert files(catalog) == before
+
+
+def test_a_commit_advances_the_partitions_that_it_writes_and_no_others() -> None:
+    catalog = accounted()
+    assert outcome(catalog.commit(0, {0: 1}, partitions_written={0: frozenset({1})})).success
+    assert [table.partition_versions for table in outcome(catalog.read()).tables] == [(0, 1), (0, 0)]
 
 
 def test_a_snapshot_read_before_a_commit_keeps_what_it_showed() -> None:

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from endive.catalog import CASCatalog, CatalogSnapshot, CommitResult, InstantCatalog, TableMetadata
+from endive.catalog.types import METADATA_TOO_LARGE
 from endive.randomness import Stream
 from endive.storage import FixedLatency, ProfiledProvider, StorageProfile, UniformLatency, UnsupportedOperationError
+from endive.table import TableChange, TableModel
+from endive.table.traits import Traits
 from tests.interleave import (
     CAS,
     CATALOG_READ,
@@ -289,6 +292,18 @@ def test_the_instant_catalog_takes_a_millisecond_by_default_and_conflicts_like_a
     timeline = interleave([catalog.commit(0, {0: 1}), catalog.commit(0, {1: 1})])
     assert [timeline.results[i].success for i in range(2)] == [True, False]
     assert timeline.ends_ms == {0: 1.0, 1: 1.0}
+
+
+@pytest.mark.parametrize("limit_bytes", [3_000, 3_999])
+def test_the_instant_catalog_refuses_metadata_beyond_its_limit_for_good(limit_bytes: int) -> None:
+    """The first commit adds a second snapshot, which makes metadata of 3,000 bytes; the next one would make 4,000 of it."""
+    model = TableModel(snapshots=1, metadata_bytes=1_000, metadata_bytes_per_snapshot=1_000)
+    catalog = InstantCatalog(1, (1,), table_model=model, metadata_limit_bytes=limit_bytes)
+    changes = {0: (TableChange(Traits(kind=1, data=1)),)}
+    assert outcome(catalog.commit(0, {0: 1}, 5.0, changes=changes)).success
+    assert outcome(catalog.commit(1, {0: 2}, 7.0, changes=changes)) == CommitResult(False, 1.0, 1, METADATA_TOO_LARGE)
+    assert catalog.counters.metadata_limit_reached_ms == 8.0
+    assert catalog.seq == 1
 
 
 def test_the_instant_catalog_has_groups_and_linearization() -> None:

@@ -6,24 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from endive.simulation.compiled.engine import CompiledEngine
-from endive.simulation.reference import ReferenceEngine
-from tests.simulation.golden import SERVICES, STORES, Golden
+from tests.simulation.golden import MORE, STORES, Golden
 
 
-@pytest.mark.parametrize("path", [STORES, SERVICES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [STORES, MORE], ids=lambda path: path.stem)
 def test_the_compiled_engine_has_the_rows_that_it_had(path: Path) -> None:
-    assert Golden.load(path).changed(CompiledEngine) == []
+    golden = Golden.load(path)
+    assert golden.changed(golden.compiled) == []
 
 
-@pytest.mark.parametrize("part", range(3))
-def test_the_reference_engine_has_the_rows_that_it_had(part: int) -> None:
-    assert Golden.load(STORES).changed(ReferenceEngine, part, 8) == []
-
-
-@pytest.mark.parametrize("part", range(4))
-def test_the_reference_engine_has_the_rows_of_services_that_it_had(part: int) -> None:
-    assert Golden.load(SERVICES).changed(ReferenceEngine, part, 4) == []
+@pytest.mark.parametrize(
+    ("path", "part", "parts"), [*((STORES, part, 10) for part in range(3)), *((MORE, part, 4) for part in range(4))]
+)
+def test_the_reference_engine_has_the_rows_and_the_trace_that_it_had(path: Path, part: int, parts: int) -> None:
+    golden = Golden.load(path)
+    assert golden.changed(golden.reference, part, parts) == []
 
 
 def test_all_commit_paths_catalogs_and_arrivals_are_among_them() -> None:
@@ -40,10 +37,11 @@ def test_all_commit_paths_catalogs_and_arrivals_are_among_them() -> None:
 
 
 def test_services_of_all_kinds_failures_and_committers_are_among_them() -> None:
-    documents = [entry["document"] for entry in Golden.load(SERVICES).entries]
+    documents = [entry["document"] for entry in Golden.load(MORE).entries]
     assert all(document["storage"].get("profile") or "provider" not in document["storage"] for document in documents)
     services = [document["catalog"] for document in documents if document["catalog"]["type"] == "service"]
     assert {key for catalog in services for key in catalog} >= {"queue_limit", "lock", "server_retries", "coalesce"}
     failures = [document["failures"] for document in documents if "failures" in document]
     assert {each["on_unknown"] for each in failures} == {"check", "retry", "idempotency_key"}
     assert any("committer" in cls for document in documents for cls in document.get("workload", {}).values())
+    assert any(document["transaction"].get("manifest_list_mode") == "append" for document in documents)
