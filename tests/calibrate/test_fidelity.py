@@ -106,7 +106,8 @@ def test_failures_are_told_by_empty_slots(model: Path, seen: WrittenTable) -> No
     ],
 )
 def test_verdicts(observed: Estimate, simulated: Estimate, verdict: str) -> None:
-    assert verdict_of(observed, simulated) == verdict
+    assert verdict_of(observed, simulated, close=0.15 * observed.mean) == verdict
+    assert verdict_of(simulated, observed, close=0.15 * observed.mean) == verdict
 
 
 def test_of_many_measures_one_is_off_by_chance() -> None:
@@ -115,6 +116,36 @@ def test_of_many_measures_one_is_off_by_chance() -> None:
     assert [each.verdict for each in taken_together([off, far])] == ["not close", "not close"]
     assert [each.verdict for each in taken_together([off, far, *[off] * 14])][:2] == ["cannot tell", "not close"]
     assert taken_together([off]) == [off]
+
+
+def test_shares_are_widened_as_well_where_there_are_many_measures() -> None:
+    off = Comparison("share that failed", "replace", Estimate(0.1, 0.08, 0.13, 5), Estimate(0.2, 0.15, 0.25, 5), "not close")
+    assert [each.verdict for each in taken_together([off] * 16)] == ["cannot tell"] * 16
+
+
+def test_a_short_contended_history_tells_that_latencies_are_30_percent_off(tmp_path: Path) -> None:
+    """Where commits are retried often, durations vary by the retries; those of first attempts tell how fast the store is."""
+    tree = {
+        **TREE,
+        "simulation": {"duration_ms": 200_000.0, "seed": 1},
+        "workload": {
+            "ingest": {
+                "operation": "fast_append",
+                "closed": {"clients": 3, "think_time": {"distribution": "uniform", "min": 1_000.0, "max": 3_000.0}},
+                "runtime": FIXED,
+            },
+            "upsert": {**TREE["workload"]["upsert"], "periodic": {"interval_ms": 6_000.0}},  # type: ignore[index]
+        },
+    }
+    path = tmp_path / "model.toml"
+    path.write_text(tomli_w.dumps(tree))
+    seen = write_table(tmp_path / "table", simulate(path, {}, (92,)), properties={}, manifests=10)
+    verdicts = {scale: taken_together(compared(path, seen, {STORE_SCALE: scale})) for scale in (1.0, 0.7, 1.3)}
+    assert {scale: overall(each) for scale, each in verdicts.items()} == {1.0: "close", 0.7: "not close", 1.3: "not close"}
+    for scale in (0.7, 1.3):
+        first = next(each for each in verdicts[scale] if each.measure == "duration of a first attempt, p50")
+        assert first.verdict == "not close"
+        assert first.ratio == pytest.approx(scale, rel=0.05)
 
 
 def test_nothing_to_compare_cannot_be_told() -> None:

@@ -19,8 +19,14 @@ _LEAST_PERIODIC = 6
 _MOST_MISSED = 30.0
 """So many slots of a period may pass for each commit."""
 _STEPS = 400
-_SMALL_ARC = 0.02
-"""The part of an interval within which commits of a job lie that are never held up."""
+_TWICE = 0.02
+"""How likely a slot has a second commit: one that began in the slot before and was held up."""
+_TOGETHER, _STEADY = 0.8, 0.15
+"""How close commits lie in their slots, and how little gaps vary, where there is nothing to tell an interval from alike gaps."""
+_CLEARLY = 7.0
+"""The logarithm of how many times likelier than by chance an interval has to make what was seen."""
+_IN_WINDOW = 0.75
+"""The part of a job's commits that are taken not to be held up."""
 _SILENT = 5
 """So many empty slots at the end of a history are worth a word."""
 _LEAST_PER_S = 1e-8  # once in three years
@@ -91,43 +97,67 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
 
 
 def _interval(times_ms: Floats) -> float | None:
-    """The interval at which times, folded, lie closest together, if they lie closer than chance would have them."""
+    """The interval that explains times best, if it does so better than commits at random: one that people choose, or any other.
+
+    Of many that are tried one fits by chance, so that each has to fit the better the more there are; a multiple of a round interval
+    has to fit better than a round one.
+    """
     gaps = np.diff(times_ms)
     mean = float(gaps.mean())
     if mean <= 0.0:
         return None
-    steady = float(gaps.std()) < 0.15 * mean
-    lengths = {each: _concentration(times_ms, each) for each in _ROUND_MS if mean / _MOST_MISSED <= each <= 1.3 * mean}
-    most = max(lengths.values(), default=0.0)
-    if most > 0.6:
-        found = max(each for each, length in lengths.items() if length >= most - 0.005)  # parts of an interval fold as well
-        if steady or _significance(times_ms, found) > math.log(len(lengths)) + 5.0:
-            return _whole(times_ms, found, 1.3 * mean)
+    likelihoods = {
+        interval: _likelihood(times_ms, interval) - math.log(times)
+        for interval, times in _multiples(mean / _MOST_MISSED, 1.3 * mean).items()
+    }
     own = _searched(times_ms, float(np.median(gaps)))
-    significant = _significance(times_ms, own) > math.log(_STEPS) + 7.0
-    return own if _concentration(times_ms, own) > 0.8 and (significant or steady) else None
+    likelihoods.setdefault(own, _likelihood(times_ms, own) - math.log(_STEPS))
+    found = max(likelihoods, key=likelihoods.__getitem__)
+    steady = _concentration(times_ms, found) > _TOGETHER and float(gaps.std()) < _STEADY * mean
+    better = likelihoods[found] - _likelihood_otherwise(gaps, steady)
+    return found if better > math.log(len(likelihoods)) + _CLEARLY else None
 
 
-def _significance(times_ms: Floats, interval: float) -> float:
-    """How unlikely it is that times at random, folded by an interval, lie as close: minus the logarithm of the probability.
+def _multiples(shortest: float, longest: float) -> dict[float, int]:
+    """Round intervals and their multiples within bounds; for each the smallest number of times that it is one of them."""
+    found: dict[float, int] = {}
+    for each in reversed(_ROUND_MS):
+        for times in range(max(1, math.ceil(shortest / each)), math.floor(longest / each) + 1):
+            found[times * each] = min(times, found.get(times * each, times))
+    return found
 
-    By Rayleigh's test, or, where all lie within a small arc, by that.
+
+def _likelihood(times_ms: Floats, interval: float) -> float:
+    """The logarithm of how likely times are if slots of an interval are filled or empty by chance.
+
+    Three of four commits lie in the narrowest window of their slot that holds so many, the others anywhere in it; a second commit
+    in a slot is rare.
     """
     count = len(times_ms)
-    phases = np.sort((times_ms % interval) / interval)
-    arc = 1.0 - float(np.diff(phases, append=phases[0] + 1.0).max())
-    if arc < _SMALL_ARC:
-        return -math.log(count) - (count - 1) * math.log(max(arc, 1e-6))
-    return float(count * _concentration(times_ms, interval) ** 2)
+    inside = math.ceil(_IN_WINDOW * count)
+    phases = np.sort(times_ms % interval)
+    around = np.concatenate([phases, phases + interval])
+    widths = around[inside - 1 : inside - 1 + count] - phases
+    begin = int(np.argmin(widths))
+    places = np.floor((times_ms - phases[begin]) / interval)
+    slots, filled = places[-1] - places[0] + 1.0, float(len(np.unique(places)))
+    share = min(filled / slots, 1.0 - 1e-9)
+    within = inside * math.log(inside / count / max(float(widths[begin]), 1.0))
+    beside = (count - inside) * math.log(max(1.0 - inside / count, 1e-9) / interval)
+    chance = filled * math.log(share) + (slots - filled) * math.log(1.0 - share) + (count - filled) * math.log(_TWICE)
+    return float(within + beside + chance)
 
 
-def _whole(times_ms: Floats, part: float, longest: float) -> float:
-    """The largest multiple of an interval by which times fold as well, and do so not by chance: 45 s rather than its third."""
-    length, found = _concentration(times_ms, part), part
-    for times in range(2, math.floor(longest / part) + 1):
-        if _concentration(times_ms, times * part) >= length - 0.005 and (len(times_ms) - 1) * math.log(times) > 7.0:
-            found = times * part
-    return found
+def _likelihood_otherwise(gaps_ms: Floats, steady: bool) -> float:
+    """The same for commits that come at random, or in gaps as alike as these: what follows its last commit after some time.
+
+    Gaps that hardly vary, of commits that keep to their slots, are those of an interval.
+    """
+    at_random = -len(gaps_ms) * (1.0 + math.log(max(float(gaps_ms.mean()), 1.0)))
+    logarithms = np.log(np.maximum(gaps_ms, 1.0))
+    spread = max(float(logarithms.std()), 1e-3)
+    alike = -float(logarithms.sum()) - len(gaps_ms) * (0.5 * math.log(2.0 * math.pi) + math.log(spread) + 0.5)
+    return at_random if steady else max(at_random, alike)
 
 
 def _concentration(times_ms: Floats, interval: float) -> float:

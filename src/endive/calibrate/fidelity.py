@@ -56,14 +56,16 @@ class Comparison:
         return self.simulated.mean / self.observed.mean if self.observed.mean else math.nan
 
 
-_ATTEMPTS, _P50, _P95, _GAP, _VARIATION, _FAILED = (
+_ATTEMPTS, _FIRST, _P50, _P95, _GAP, _VARIATION, _FAILED = (
     "attempts per commit",
+    "duration of a first attempt, p50",
     "duration of a commit, p50",
     "duration of a commit, p95",
     "time between commits, mean",
     "time between commits, variation",
     "share that failed",
 )
+_DURATIONS = (_FIRST, _P50, _P95)
 
 
 def table_then(history: History, table: Mapping[str, object]) -> dict[str, int]:
@@ -87,15 +89,17 @@ def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list
         attempts = np.array([report.attempts for report in own], np.float64)
         durations = np.array([report.duration_ms for report in own])
         per_seed = [group for _, group in simulated.groupby("seed")]
-        measures: tuple[tuple[str, Floats, Callable[[Floats], float], str], ...] = (
-            (_ATTEMPTS, attempts, _mean, "attempts"),
-            (_P50, durations, lambda x: float(np.quantile(x, 0.5)), "commit_latency"),
-            (_P95, durations, lambda x: float(np.quantile(x, 0.95)), "commit_latency"),
+        first = [group[group["attempts"] == 1.0] for group in per_seed]
+        measures: tuple[tuple[str, Floats, Callable[[Floats], float], str, list[pd.DataFrame], int], ...] = (
+            (_ATTEMPTS, attempts, _mean, "attempts", per_seed, _LEAST),
+            (_FIRST, durations[attempts == 1.0], _median, "commit_latency", first, _LEAST),
+            (_P50, durations, _median, "commit_latency", per_seed, _LEAST),
+            (_P95, durations, lambda x: float(np.quantile(x, 0.95)), "commit_latency", per_seed, 100),
         )
-        for measure, seen, value, column in measures:
-            if measure == _P95 and len(own) < 100:
+        for measure, seen, value, column, groups, least in measures:
+            if len(seen) < least or not all(len(group) for group in groups):
                 continue
-            model = mean_estimate([value(group[column].to_numpy(np.float64)) for group in per_seed])
+            model = mean_estimate([value(group[column].to_numpy(np.float64)) for group in groups])
             made.append(_comparison(measure, operation, _bootstrap(seen, value), model))
     return made
 
@@ -140,16 +144,8 @@ def compare_failures(history: History, rows: pd.DataFrame) -> list[Comparison]:
         observed = share_estimate([sum(slots) - sum(len(cls.commits) for cls in own)], [sum(slots)])
         failed = [((group["status"] == "aborted").sum(), len(group)) for _, group in model.groupby("seed")]
         simulated = share_estimate([float(each) for each, _ in failed], [each for _, each in failed])
-        made.append(Comparison(_FAILED, operation, observed, simulated, _verdict_on_shares(observed, simulated)))
+        made.append(_comparison(_FAILED, operation, observed, simulated))
     return made
-
-
-def _verdict_on_shares(observed: Estimate, simulated: Estimate) -> Verdict:
-    """Close if within five points; not close if the intervals do not meet."""
-    if abs(observed.mean - simulated.mean) <= CLOSE_POINTS:
-        return "close"
-    apart = observed.low > simulated.high or simulated.low > observed.high
-    return "not close" if apart else "cannot tell"
 
 
 def explain(comparisons: Sequence[Comparison]) -> list[str]:
@@ -163,12 +159,12 @@ def explain(comparisons: Sequence[Comparison]) -> list[str]:
 
     found = []
     for longer, word, way in ((False, "shorter", "slower"), (True, "longer", "faster")):
-        if any_ratio((_P50, _P95), longer):
+        if any_ratio(_DURATIONS, longer):
             text = f"simulated commits are {word} than those seen: store or catalog are {way} than the profile; measure them with"
             found.append(f"{text} `endive probe` or `endive calibrate`, or import with --reports, which fits latencies")
             if any_ratio((_ATTEMPTS,), longer):
                 found.append("attempts are off in the same direction: commits of another length meet more or fewer others")
-    if not any_ratio((_P50, _P95), True) and not any_ratio((_P50, _P95), False) and _ATTEMPTS in {m for m, _ in off}:
+    if not any_ratio(_DURATIONS, True) and not any_ratio(_DURATIONS, False) and _ATTEMPTS in {m for m, _ in off}:
         more = any_ratio((_ATTEMPTS,), True)
         found.append(
             f"there are {'more' if more else 'fewer'} attempts in the model, though commits last as long: "
@@ -199,9 +195,7 @@ def taken_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
         return list(comparisons)
     wider = float(stats.norm.ppf(1.0 - 0.025 / len(comparisons)) / stats.norm.ppf(0.975))
     return [
-        replace(each, verdict=verdict_of(each.observed, each.simulated, wider))
-        if each.measure != _FAILED and each.verdict == "not close"
-        else each
+        replace(each, verdict=_verdict(each.measure, each.observed, each.simulated, wider)) if each.verdict == "not close" else each
         for each in comparisons
     ]
 
@@ -224,6 +218,10 @@ def _mean(x: Floats) -> float:
     return float(x.mean())
 
 
+def _median(x: Floats) -> float:
+    return float(np.median(x))
+
+
 def _variation(x: Floats) -> float:
     return float(x.std() / max(float(x.mean()), 1e-9))
 
@@ -240,14 +238,30 @@ def _bootstrap(x: Floats, value: Callable[[Floats], float]) -> Estimate:
 
 
 def _comparison(measure: str, operation: str, observed: Estimate, simulated: Estimate) -> Comparison:
-    return Comparison(measure, operation, observed, simulated, verdict_of(observed, simulated))
+    return Comparison(measure, operation, observed, simulated, _verdict(measure, observed, simulated))
 
 
-def verdict_of(observed: Estimate, simulated: Estimate, wider: float = 1.0) -> Verdict:
-    """Close if within ``CLOSE`` of what was seen; not close if further off than chance explains, by so many times its intervals."""
-    scale = abs(observed.mean) or 1e-12
-    difference = abs(simulated.mean - observed.mean) / scale
-    if difference <= CLOSE:
+def _verdict(measure: str, observed: Estimate, simulated: Estimate, wider: float = 1.0) -> Verdict:
+    if measure == _FAILED:
+        return verdict_of(observed, simulated, CLOSE_POINTS, wider, together=sum)
+    return verdict_of(observed, simulated, CLOSE * abs(observed.mean), wider)
+
+
+def verdict_of(
+    observed: Estimate,
+    simulated: Estimate,
+    close: float,
+    wider: float = 1.0,
+    together: Callable[[tuple[float, float]], float] = lambda halves: math.hypot(*halves),
+) -> Verdict:
+    """Close if the means are within ``close``; not close if they differ by more than chance explains.
+
+    Chance is the halves of both intervals on the sides that face each other, ``wider`` times as long, taken together. Failures come
+    in clusters, of which slots of one history know nothing, so theirs are added: not close where the intervals do not meet.
+    """
+    low, high = sorted((observed, simulated), key=lambda each: each.mean)
+    difference = high.mean - low.mean
+    if difference <= close:
         return "close"
-    chance = math.hypot((observed.high - observed.low) / 2.0, (simulated.high - simulated.low) / 2.0) / scale
-    return "not close" if difference - wider * chance > 0.0 else "cannot tell"
+    chance = together((low.high - low.mean, high.mean - high.low))
+    return "not close" if difference > wider * chance else "cannot tell"
