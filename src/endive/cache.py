@@ -1,4 +1,4 @@
-"""The cache directory: compiled kernels, a Java home, class archives, the speed of this machine.
+"""The cache directory: compiled kernels, a Java home, class archives, libraries of reports, the speed of this machine.
 
 What lies in it is run (compiled code is loaded, indexes are unpickled), so it belongs to the user alone: it is made with mode
 0700, and a directory that others may write to is refused.

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from endive.analysis.theory import NotPredictableError, predict
+from endive.analysis import theory
+from endive.analysis.theory import Curve, NotPredictableError, predict
 from endive.config import Document, build_simulation_config
 from endive.simulation import Simulation, SimulationConfig
 from verification.theory.renewal import configuration, simulated_throughput
 
 
 def document(**sections: Any) -> SimulationConfig:
+    return build_simulation_config(checked(**sections))
+
+
+def checked(**sections: Any) -> Document:
     tree: dict[str, Any] = {
         "simulation": {"duration_ms": 600_000, "seed": 1},
         "storage": {"provider": "s3x", "profile": "2025-06"},
@@ -21,7 +27,7 @@ def document(**sections: Any) -> SimulationConfig:
     }
     for name, section in sections.items():
         tree[name] = tree.get(name, {}) | section
-    return build_simulation_config(Document.model_validate(tree))
+    return Document.model_validate(tree)
 
 
 @pytest.mark.parametrize("latencies", ["exponential", "lognormal"])
@@ -61,3 +67,17 @@ def test_tables_with_pointers_of_their_own_share_the_load() -> None:
         document(workload={"writers": {"rate": 12.0, "operation": "fast_append"}}, catalog={"num_tables": 4, "num_groups": 4})
     )
     assert shared.throughput_per_s == pytest.approx(4.0 * alone.throughput_per_s, rel=1e-9)
+
+
+def test_points_of_a_curve_are_those_of_their_configurations_and_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    systems = [
+        checked(workload={"writers": {"rate": rate, "operation": "fast_append"}}, storage={"provider": store, "profile": "2025-06"})
+        for store in ("s3x", "s3")
+        for rate in (1.0, 3.0, 9.0)
+    ]
+    alone = [predict(build_simulation_config(each)).throughput_per_s for each in systems]
+    attempts = Mock(wraps=theory._attempts)
+    monkeypatch.setattr(theory, "_attempts", attempts)
+    curve = Curve()
+    assert [curve.point(each) for each in systems] == list(zip([1.0, 3.0, 9.0] * 2, alone, strict=True))
+    assert attempts.call_count == 2, "one for each store"

@@ -11,10 +11,13 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
 
+from endive.cache import CACHE_VARIABLE
+from endive.report import page as pages
 from endive.report.contents import page_of, ranges
 from endive.report.encodings import DIGITS
 from endive.report.figures import figures_of
@@ -77,6 +80,19 @@ def test_the_page_needs_nothing_else(html: str) -> None:
     assert policy is not None
     assert policy.startswith("default-src 'none'")
     assert "connect-src" not in policy  # so that the default holds
+
+
+def test_the_libraries_are_put_together_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = Mock(return_value="// libraries")
+    monkeypatch.setattr(pages, "_bundle", bundle)
+    cache = tmp_path / "cache"
+    for directory, times in ((cache, 1), (cache, 1), (tmp_path / "other", 2), (cache / "libraries", 3)):
+        monkeypatch.setenv(CACHE_VARIABLE, str(directory))
+        assert pages.libraries.__wrapped__() == "// libraries"
+        assert bundle.call_count == times
+    (kept,) = (cache / "libraries").glob("*.js")
+    monkeypatch.setenv(CACHE_VARIABLE, str(kept))  # where no directory can be
+    assert pages.libraries.__wrapped__() == "// libraries"
 
 
 def test_the_libraries_are_in_it_once(html: str) -> None:

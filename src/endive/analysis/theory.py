@@ -7,10 +7,13 @@ swapped for each table or one table alone: what else there is has no prediction,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from endive.analysis.renewal import Attempts, Floats, Prediction, predict_commits
 from endive.catalog import CASCatalog, InstantCatalog, StoredCatalog
+from endive.config import Document, build_simulation_config
 from endive.randomness import Stream
 from endive.simulation import SimulationConfig
 from endive.storage import CATALOG, MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA, ExponentialLatency
@@ -29,15 +32,33 @@ class NotPredictableError(ValueError):
 
 def predict(config: SimulationConfig) -> Prediction:
     """Predict throughput, success and attempts of a configuration at its own load. Raises NotPredictableError."""
+    return _predict(config, lambda cls: _attempts(config, cls))
+
+
+class Curve:
+    """Predicts points of a curve: windows of attempts are drawn once for configurations that differ in their rate alone."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[str, Attempts] = {}
+
+    def point(self, document: Document) -> tuple[float, float]:
+        """The load of a configuration and its throughput, in transactions per second. Raises NotPredictableError."""
+        config = build_simulation_config(document, seed_override=0)
+        key = document.model_dump_json(exclude={"experiment": True, "workload": {"__all__": {"rate"}}})
+
+        def attempts(cls: WorkloadClass) -> Attempts:
+            if key not in self._drawn:
+                self._drawn[key] = _attempts(config, cls)
+            return self._drawn[key]
+
+        return rate_of(_only_class(config)), _predict(config, attempts).throughput_per_s
+
+
+def _predict(config: SimulationConfig, attempts: Callable[[WorkloadClass], Attempts]) -> Prediction:
     cls = _only_class(config)
     pointers = _pointers(config, cls)
-    found = predict_commits(rate_of(cls) / pointers, _attempts(config, cls), config.max_retries_of(cls))
+    found = predict_commits(rate_of(cls) / pointers, attempts(cls), config.max_retries_of(cls))
     return Prediction(found.throughput_per_s * pointers, found.success, found.attempts_per_transaction)
-
-
-def predicted_load(config: SimulationConfig) -> float:
-    """The load that ``predict`` predicts for, in transactions per second. Raises NotPredictableError."""
-    return rate_of(_only_class(config))
 
 
 def rate_of(cls: WorkloadClass) -> float:

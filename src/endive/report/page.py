@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import metadata
 from importlib.resources import files
 from typing import Any
 
@@ -21,6 +22,8 @@ import vl_convert
 from markupsafe import Markup
 
 from endive import __version__
+from endive.cache import cache_root
+from endive.files import write_text
 from endive.report.charts import page_spec, rows_of
 from endive.report.encodings import DIGITS, column_titles, is_number, panels_of, percent_columns, readable
 from endive.report.figure import Figure
@@ -162,7 +165,21 @@ def _described(figure: Figure, name: str, titles: Mapping[str, str]) -> dict[str
 
 @cache
 def libraries() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed, of the version that Altair writes for; in a scope of their own."""
+    """Return Vega, Vega-Lite and Vega-Embed, of the version that Altair writes for; in a scope of their own.
+
+    To put them together takes a second or two, so they are kept in the cache, one text for each version.
+    """
+    version = f"{vegalite_version()}-{metadata.version('vl-convert-python')}"
+    try:
+        kept = cache_root() / "libraries" / f"vega-lite-{version}.js"
+        if not kept.is_file():
+            write_text(kept, _bundle())
+        return kept.read_text(encoding="utf-8")
+    except OSError:  # a cache that cannot be used
+        return _bundle()
+
+
+def _bundle() -> str:
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vegalite_version())
     return f"(() => {{{bundle}\n}})();"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from endive.analysis.theory import NotPredictableError, predict, predicted_load
-from endive.config import ConfigError, load_simulation_config
+from endive.analysis.theory import Curve, NotPredictableError
+from endive.config import ConfigError, load_document
 from endive.report.figure import Reference
 from endive.report.study import Study
 from endive.runs.layout import CONFIG
@@ -29,11 +29,10 @@ def predicted_throughput(study: Study) -> tuple[Reference, ...]:
 
 def _curve(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     """The points of a configuration for which there is a prediction, by load."""
-    points = []
+    points, curve = [], Curve()
     for experiment in rows["experiment"]:
         try:
-            config = load_simulation_config(study.path / str(experiment) / CONFIG)
-            points.append((predicted_load(config), predict(config).throughput_per_s))
+            points.append(curve.point(load_document(study.path / str(experiment) / CONFIG)))
         except (ConfigError, NotPredictableError):
             continue
     return pd.DataFrame(sorted(points), columns=["x", "y"])

@@ -12,7 +12,7 @@ from endive.analysis.over_seeds import estimate_metric
 from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import saturation
 from endive.analysis.tables import load_point as load_point_of
-from endive.analysis.theory import NotPredictableError, predict, predicted_load
+from endive.analysis.theory import Curve, NotPredictableError
 from endive.config import build_simulation_config
 from endive.config.schema import Document
 from endive.report.errors import ReportError
@@ -144,14 +144,13 @@ def _carries(points: Sequence[LoadPoint], today: LoadPoint | None) -> str:
 
 def _theory(tree: Tree, points: Sequence[LoadPoint]) -> tuple[Reference, ...]:
     """The curve that theory predicts, where it has anything to say."""
-    predicted = []
+    predicted, curve = [], Curve()
     for point in points:
         found = scaled(tree, point.factor)
         if found is None:
             return ()
         try:
-            config = build_simulation_config(found.document, seed_override=0)
-            predicted.append((predicted_load(config), predict(config).throughput_per_s))
+            predicted.append(curve.point(found.document))
         except NotPredictableError:
             return ()
     return (Reference("theory", pd.DataFrame(sorted(predicted), columns=["x", "y"])),)
