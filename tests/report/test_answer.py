@@ -234,7 +234,7 @@ def test_a_class_that_commits_in_one_configuration_and_not_in_another_and_why() 
     points += [{"workload_class": "ingest", "series": series} for series in ("compaction", "overwrite", "merging")]
     answer = answer_of(made_up(points, by_load=False))
     assert answer[:2] == [
-        "Upkeep commits with compaction, but only 0 % with overwrite and 30 % with merging.",
+        "Upkeep commits with compaction, but not at all with overwrite, and only 30 % with merging.",
         "What holds it up is what each of its transactions reads: 9,000 manifest lists with overwrite (against 1) and 500 "
         "manifests with merging (against 1).",
     ]

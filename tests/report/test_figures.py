@@ -367,7 +367,8 @@ def test_bars_of_parts_are_shares_where_one_would_hide_the_others() -> None:
 
 def test_a_report_shows_nothing_three_times(mixed: Study, designs: Study) -> None:
     names = [figure.name for figure in report_figures(mixed)]
-    assert names[:4] == ["frontier", "throughput_load", "latency_throughput", "success_by_class"]
+    assert names[:4] == ["frontier", "throughput_load", "latency_throughput", "commit_parts"]
+    assert names[-1] == "success_by_class"  # half of it is the frontier
     assert "success_load" not in names  # of two classes together: both are shown apart
     assert not any(name.startswith("heatmap") for name in names)  # two stores: the curves tell it
     assert "heatmap_latency" in [figure.name for figure in report_figures(designs)]
@@ -383,6 +384,60 @@ def test_the_frontier_has_its_interval() -> None:
     where = next(line for line in figure.thresholds if line.along == "x")
     assert (where.low, where.value, where.high) == pytest.approx((2.0, 6.0**0.5, 3.0))
     assert "below 95 % from ingest rate = 2.449/s (95 % interval 2 to 3)" in figure.notes[-1]
+
+
+def falling(store: str, *shares: float) -> list[Point]:
+    """Success of two classes of a store at the loads 1, 2, ...; that of ingest is whole."""
+    return [
+        {"experiment": f"{store}-{k}", "series": store, "workload_class": name, "x": k + 1.0}
+        | {"success_rate": share if name == "upkeep" else 1.0, "success_rate_hw": 0.02}
+        for name in (ALL, "ingest", "upkeep")
+        for k, share in enumerate(shares)
+    ]
+
+
+def test_each_of_several_curves_has_its_frontier_marked_with_its_interval() -> None:
+    study = made_up([*falling("S3", 1.0, 0.97, 0.93, 0.8), *falling("S3 Express", 1.0, 1.0, 1.0, 1.0)])
+    figure = figure_of(study, "frontier")
+    (mark,) = figure.crossings
+    assert (mark.series, mark.y) == ("S3", 0.95)
+    assert (mark.low, mark.x, mark.high) == pytest.approx((2.0, 6.0**0.5, 3.0))
+    assert "a tick on the line marks where" in figure.definition
+    assert "tick" not in figure_of(made_up(falling("S3", 1.0, 0.97, 0.93, 0.8)), "frontier").definition
+
+
+def test_what_has_no_percentile_is_said_with_the_reason() -> None:
+    points = [
+        {"experiment": f"{store}-{name}", "series": store, "workload_class": name, "time_to_commit_p95_ms_hw": 1.0}
+        | {"time_to_commit_p95_ms": 100.0 if (store, name) == ("S3 Express", "ingest") else None}
+        | {"time_to_commit_p95_at_least_ms": math.inf if name == "ingest" else None}
+        for store in ("S3", "S3 Express")
+        for name in (ALL, "ingest", "upkeep")
+    ]
+    figure = figure_of(made_up(points), "latency_by_class")
+    assert figure.notes[-2:] == (
+        "Left out where it is never reached, as too many fail: ingest with S3.",
+        "Left out where it takes more transactions to tell: upkeep.",
+    )
+
+
+def test_where_curves_leave_configurations_out_the_heatmap_comes_first_in_natural_order(designs: Study) -> None:
+    assert len(designs.drawn) == len(designs.series)
+    hidden = replace(designs, series=(*designs.series[:-1], replace(designs.series[-1], colour=None)))
+    assert report_figures(hidden)[0].name == "heatmap_throughput"
+    assert report_figures(designs)[0].name != "heatmap_throughput"
+    panels = list(dict.fromkeys(figure_of(designs, "heatmap_throughput").data["panel"]))
+    assert panels == ["lists rewritten, inlined", "lists rewritten, not inlined", "ML+, inlined", "ML+, not inlined"]
+
+
+@pytest.mark.parametrize(("minutes", "unit", "last"), [(10, "s", 595.0), (60, "min", 59.5), (600, "h", 9.9167)])
+def test_time_is_in_the_unit_that_its_length_asks_for(minutes: int, unit: str, last: float) -> None:
+    study = loads(2)
+    part = minutes * 1e3
+    study = replace(study, over_time=study.over_time.assign(from_ms=59 * part, to_ms=60 * part))
+    figure = figure_of(study, "commit_rate_time")
+    assert figure.x == Axis(f"time_{unit}", f"time ({unit})")
+    assert figure.data[figure.x.column].max() == pytest.approx(last, rel=1e-4)
 
 
 def test_a_curve_of_theory_is_read_from_a_file(tmp_path: Path) -> None:

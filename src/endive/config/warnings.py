@@ -71,8 +71,16 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
         if expected < FEWEST:
             longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
             hint = "" if longer is None else f"; a run of {_time(longer)}, or more seeds, would have {FEWEST}"
-            message = f"about {expected:.2g} transactions{_of(cls)} are submitted in a run, too few to judge it by{hint}"
+            message = f"{_about(expected, _of(cls))} submitted in a run, too few to judge it by{hint}"
             yield ConfigWarning("too_few", _arrival_key(cls), message)
+
+
+def _about(expected: float, of: str) -> str:
+    """How many there are likely to be, as a whole number."""
+    number = round(expected)
+    if number == 0:
+        return f"hardly a transaction{of} is"
+    return f"about {number} transaction{of} is" if number == 1 else f"about {number} transactions{of} are"
 
 
 def _of(cls: ResolvedClass) -> str:

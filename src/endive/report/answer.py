@@ -100,7 +100,8 @@ def _of_loads(study: Study, totals: list[Row]) -> list[str]:
             sentences += [_threshold(curve, study, f"with {curve['series']}, ") for curve in told]
             if len(told) < len(ordered):
                 sentences.append(f"What the other {len(ordered) - len(told)} configurations carry is in the figures.")
-    at = [_nearest(by_series[curve["series"]], curve["saturation_load"]) for curve in chosen]
+    timed = ordered if len(ordered) <= _MOST_TOLD else chosen
+    at = [_nearest(by_series[curve["series"]], curve["saturation_load"]) for curve in timed]
     return [*sentences, *_latency_over_loads(study, by_series, chosen), *_time(study, at), *_classes(study)]
 
 
@@ -213,7 +214,7 @@ def _of_configurations(study: Study, totals: list[Row]) -> list[str]:
     timed = [row for row in totals if known(row[_MEDIAN])]
     if timed:
         sentences.append(_sentence(_spread(timed, _MEDIAN, [_point(study, row) for row in timed]) + "."))
-    return [*sentences, *_time(study, [best] if best is worst else [best, worst])]
+    return [*sentences, *_time(study, ranked if len(ranked) <= _MOST_TOLD else [best, worst])]
 
 
 def _time(study: Study, rows: list[Row]) -> Iterator[str]:
@@ -259,15 +260,24 @@ def _here_and_not_there(study: Study, name: str, rows: list[Row]) -> list[str]:
     """A class that commits in some configurations and not in others, and what the difference is."""
     through = [row for row in rows if row["success_high"] >= LEAST_SUCCESS]
     held_up = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
-    fails = listed([f"{_success(row)} with {_point(study, row)}" for row in held_up])
-    told = f"{_sentence(name)} commits with {listed([_point(study, row) for row in through])}, but only {fails}."
+    told = f"{_sentence(name)} commits with {listed([_point(study, row) for row in through])}, but {_fails(study, held_up)}."
     base = {kind: max(row[kind] for row in through) for kind in _READS}
     causes = []
     for row in held_up:
         kind = max(_READS, key=lambda kind: row[kind] - base[kind])
         if row[kind] > _FAR_MORE * (base[kind] + 1.0):
             causes.append(f"{short(row[kind])} {_READS[kind]} with {_point(study, row)} (against {short(base[kind])})")
-    return [told, f"What holds it up is what each of its transactions reads: {listed(causes)}."] if causes else [told]
+    asked = study.question is not None and (study.question.metric, study.question.workload_class) == ("success_rate", name)
+    first = [] if asked else [told]  # the answer to the question has said it
+    return [*first, f"What holds it up is what each of its transactions reads: {listed(causes)}."] if causes else first
+
+
+def _fails(study: Study, rows: list[Row]) -> str:
+    """Where a class does not get through: ``not with A, and only 61 % with B``."""
+    none = [_point(study, row) for row in rows if row["success_high"] == 0.0]
+    some = [f"{_success(row)} with {_point(study, row)}" for row in rows if row["success_high"] > 0.0]
+    parts = [f"not at all with {listed(none)}"] if none else []
+    return ", and ".join([*parts, f"only {listed(some)}"] if some else parts)
 
 
 def _failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:

@@ -17,6 +17,7 @@ from endive.report.encodings import (
     Panel,
     colour,
     continuous,
+    crossings,
     discrete,
     field,
     most_lines,
@@ -92,6 +93,7 @@ def _lines(panel: Panel) -> Any:
     layers = [
         *thresholds(panel),
         *references(panel),
+        *crossings(panel),
         *_intervals(panel, base, "y", figure.low, figure.high),
         *_intervals(panel, base, "x", figure.x_low, figure.x_high),
         line.encode(order=follow) if numbers else line,
@@ -167,10 +169,19 @@ def _bars(panel: Panel) -> Any:
     sign = "''" if figure.text is None else f"datum[{figure.text!r}]"
     written = f"{sign} + format(datum[{figure.y.column!r}], {short_format(figure.y)!r})"
     words = base.transform_filter(f"isValid(datum[{figure.y.column!r}])").transform_calculate(_end=at, _words=written)
-    words = words.mark_text(align="left", dx=0.5 * look.size, color=look.ink, fontSize=look.size - 1)
-    layers.append(words.encode(x=alt.X(field="_end", type="quantitative"), text=alt.Text(field="_words")))
+    words = words.encode(x=alt.X(field="_end", type="quantitative"), text=alt.Text(field="_words"))
     layers += thresholds(panel, turned=True)
+    layers += _legible(panel, words, align="left", dx=0.5 * look.size)
     return alt.layer(*layers).properties(height=panel.height or step)
+
+
+def _legible(panel: Panel, words: alt.Chart, **place: Any) -> list[Any]:
+    """Words on a ground of the colour of the paper, so that lines and hatches do not run through them."""
+    look = panel.look
+    ground = words.mark_text(
+        fontSize=look.size - 1, stroke=look.paper, strokeWidth=4, strokeJoin="round", fill="transparent", **place
+    )
+    return [ground, words.mark_text(fontSize=look.size - 1, color=look.ink, **place)]
 
 
 def _arms(panel: Panel, base: alt.Chart) -> Iterator[Any]:
@@ -237,6 +248,7 @@ def _heatmap(panel: Panel) -> Any:
         labelOverlap="greedy",
         labelSeparation=look.size,
         titleLimit=0,
+        offset=2 * look.size,
         **({"tickCount": 4} if at is None else {"values": at}),
     )
     cells = base.mark_rect(stroke="white", strokeWidth=0.6).encode(
@@ -269,6 +281,9 @@ def _heatmap(panel: Panel) -> Any:
     )
     ink = alt.condition("datum._light", alt.value("black"), alt.value("white"))
     layers.append(words.mark_text(fontSize=look.size - 1).encode(text=alt.Text(field="_words"), color=ink))
+    if figure.text is not None:
+        instead = base.transform_filter(f"!isValid({value}) && datum[{figure.text!r}] !== ''")
+        layers += _legible(panel, instead.encode(text=alt.Text(field=field(figure.text))))
     return alt.layer(*layers).resolve_scale(color="independent").properties(height=panel.height or alt.Step(2.6 * look.size))
 
 

@@ -45,6 +45,17 @@ class Threshold:
 
 
 @dataclass(frozen=True)
+class CurveCrossing:
+    """Where the curve of a series falls below ``y``: at ``x``, between ``low`` and ``high`` (None: beyond what was measured)."""
+
+    series: str
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
 class Reference:
     """A curve to compare with, such as a prediction of theory: drawn behind the points and named in the legend.
 
@@ -87,6 +98,8 @@ class Figure:
     thresholds: tuple[Threshold, ...] = ()
     references: tuple[Reference, ...] = ()
     """For ``line``: curves behind those of the data."""
+    crossings: tuple[CurveCrossing, ...] = ()
+    """For ``line``: where curves cross a threshold."""
     filters: tuple[str, ...] = ()
     """Columns that a reader may filter by, such as operation_type, workload_class or a provider."""
     colours: Mapping[str, str] = field(default_factory=dict)
@@ -98,7 +111,7 @@ class Figure:
     x_high: str | None = None
     text: str | None = None
     """A column of short words: before the number of a bar (``bars``), at the end of a bar of parts (``stacked``), beside a lane
-    (``swimlanes``); empty where there is nothing to say."""
+    (``swimlanes``), in a cell without a number (``heatmap``); empty where there is nothing to say."""
     band: bool = False
     """For ``line``: intervals as a band around the curve, for curves of many points, rather than a bar at each point."""
     notes: tuple[str, ...] = field(default=())

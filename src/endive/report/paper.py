@@ -166,6 +166,7 @@ def _sheet(figure: Figure, size: Size) -> Sheet:
     of_names = int(0.34 * inches / columns * POINTS / (0.55 * letters))
     look = Look(
         ink=_INK,
+        paper="white",
         font=_FONT,
         size=letters,
         letters=of_names,

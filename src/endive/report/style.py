@@ -43,6 +43,8 @@ class Look:
 
     ink: str
     """The colour of words and axes."""
+    paper: str
+    """The colour behind them."""
     font: str
     size: float
     """Of letters."""
@@ -59,6 +61,7 @@ class Look:
 
 PAGE = Look(
     ink="currentColor",
+    paper="var(--paper)",
     font="system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif",
     size=12,
     letters=26,

@@ -69,7 +69,7 @@ def overload_in_words(row: Mapping[str, Any]) -> str | None:
     return f"{percent(ratio)} of the offered load is committed: this load is beyond what it carries."
 
 
-def percentile_in_words(row: Mapping[str, Any], metric: str) -> str:
+def percentile_in_words(row: Mapping[Any, Any], metric: str) -> str:
     """A percentile as a number, a lower bound (``> 12 s``), or ``never``; ``-`` if nothing is known."""
     value, least = row.get(metric), row.get(at_least(metric))
     if value is not None and math.isfinite(value):

@@ -42,7 +42,7 @@
     for (const [value, view, panel] of state.views) {
       const own = inFacet(figure, rows, value);
       panel.hidden = value !== null && !own.length;
-      await view.data("rows", own).runAsync();
+      await view.data("rows", own).resize().runAsync(); // labels that came with the new size have to fit as well
     }
     fillTable(figure, state, rows);
   }

@@ -78,9 +78,18 @@ def report_figures(study: Study) -> list[Figure]:
     found = figures_of(study)
     repeated = set(_repeated(study, {figure.name for figure in found}))
     kept = [figure for figure in found if figure.name not in repeated]
-    about = _about_the_question(study, {figure.name for figure in found})
-    first = (*about[:1], *(_THROUGH_TIME if schedule_of(study) else ()))
-    return sorted(kept, key=lambda figure: first.index(figure.name) if figure.name in first else len(first))
+    names = {figure.name for figure in kept}
+    about = _about_the_question(study, names)
+    cells = ("heatmap_throughput",) if len(study.drawn) < len(study.series) else ()  # curves leave configurations out
+    first = (*about[:1], *cells, *(_THROUGH_TIME if schedule_of(study) else ()))
+    last = ("success_by_class",) if "frontier" in names else ()  # its curves but one are those of the frontier
+
+    def place(figure: Figure) -> tuple[int, int]:
+        if figure.name in first:
+            return 0, first.index(figure.name)
+        return (2, 0) if figure.name in last else (1, 0)
+
+    return sorted(kept, key=place)
 
 
 def _about_the_question(study: Study, names: set[str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pandas as pd
 from endive.analysis.crossings import Crossing, crossing
 from endive.analysis.estimates import Estimate
 from endive.report import words
-from endive.report.figure import Axis, Figure, Threshold
+from endive.report.figure import Axis, CurveCrossing, Figure, Threshold
 from endive.report.figures.common import (
     INTERVAL,
     LATENCY,
@@ -25,7 +26,9 @@ from endive.report.figures.common import (
     study_axis,
 )
 from endive.report.figures.missing import NotInStudyError
+from endive.report.phrases import listed
 from endive.report.study import Study
+from endive.report.windows import percentile_in_words
 from endive.runs.parameters import column_name
 
 COMMITTABLE = 0.95
@@ -70,6 +73,7 @@ def _by(study: Study, what: str, measure: Measure, name: str) -> Figure:
         study,
         every,
         data,
+        further=_left_out(every, measure.column) if measure is LATENCY else (),
         name=name,
         title=f"{measure.title} by {what}",
         definition=f"{measure.definition} {INTERVAL}",
@@ -82,6 +86,34 @@ def _by(study: Study, what: str, measure: Measure, name: str) -> Figure:
     )
 
 
+_MOST_NAMED = 3
+"""So many configurations are named in a note; of more, it counts the points."""
+_REASONS = {"never": "is never reached, as too many fail", "-": "takes more transactions to tell", ">": "is longer than was seen"}
+"""Why there is no number for a percentile, by the beginning of what is said instead."""
+
+
+def _left_out(every: pd.DataFrame, metric: str) -> Iterator[str]:
+    """What has no percentile to draw, by the reason."""
+    found = [percentile_in_words(row, metric).partition(" ")[0] for row in every.to_dict("records")]
+    rows = every[["member", "series"]].assign(why=found)
+    for why, reason in _REASONS.items():
+        named = [who for member in pd.unique(rows["member"]) if (who := _who(rows, str(member), why))]
+        if named:
+            yield f"Left out where it {reason}: {listed(named)}."
+
+
+def _who(rows: pd.DataFrame, member: str, why: str) -> str:
+    """A class or operation whose percentile is missing for this reason, and in which configurations; nothing if in none."""
+    own = rows[rows["member"] == member]
+    every, lost = Counter(own["series"]), Counter(own[own["why"] == why]["series"])
+    if lost == every:
+        return member
+    if len(lost) > _MOST_NAMED:
+        return f"{member} at {lost.total()} of {every.total()} points"
+    parts = [f"{series}{'' if n == every[series] else f' at {n} of {every[series]} points'}" for series, n in lost.items()]
+    return f"{member} with {listed(parts)}" if parts else ""
+
+
 def frontier(study: Study) -> Figure:
     """Success of the other classes against the rate of one: where they can no longer commit."""
     x = study_axis(study)
@@ -92,6 +124,8 @@ def frontier(study: Study) -> Figure:
         raise NotInStudyError("it takes two workload classes, and a rate of one of them that varies")
     every = pd.concat(study.totals(workload_class=name).assign(member=name) for name in others)
     data = measured(study, every, SUCCESS, ["member"])
+    marks = tuple(_where_each(data)) if len(others) == 1 else ()
+    marked = "; a tick on the line marks where, its shade is the 95 % interval" if marks else ""
     return of_configurations(
         study,
         every,
@@ -100,12 +134,13 @@ def frontier(study: Study) -> Figure:
         name="frontier",
         title=f"Who can still commit: {', '.join(others)}, by {axis_word(study)}",
         definition=f"Success of {', '.join(others)} (committed share of those that entered) against the {axis_word(study)}. "
-        f"Below 95 % a class counts as un-committable. {INTERVAL}",
+        f"Below 95 % a class counts as un-committable{marked}. {INTERVAL}",
         kind="line",
         x=x,
         y=SUCCESS.y,
         facet="member" if len(others) > 1 else None,
         thresholds=(Threshold(COMMITTABLE, "95 %"), *_where(study, data)),
+        crossings=marks,
         filters=("series", "member"),
     )
 
@@ -117,6 +152,14 @@ def _where(study: Study, data: pd.DataFrame) -> Iterator[Threshold]:
     found = _crossing(data)
     if found.bound == "crossed":
         yield Threshold(found.load, place_label(study, found.load, named=False), "x", found.low, found.high)
+
+
+def _where_each(data: pd.DataFrame) -> Iterator[CurveCrossing]:
+    """The same of each curve, where they are several."""
+    curves = [(str(series), _crossing(curve)) for series, curve in data.sort_values("x").groupby("series", sort=False)]
+    for series, found in curves if len(curves) > 1 else ():
+        if found.bound == "crossed":
+            yield CurveCrossing(series, found.load, COMMITTABLE, found.low, found.high)
 
 
 def _crossing(curve: pd.DataFrame) -> Crossing:

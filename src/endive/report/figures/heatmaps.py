@@ -22,9 +22,12 @@ from endive.report.figures.common import (
 )
 from endive.report.figures.missing import NotInStudyError
 from endive.report.study import ALL, Series, Study
+from endive.report.windows import percentile_in_words
+from endive.runs.parameters import Value
 
 _FEW, _VERY_FEW = 0.95, 0.80
 _HATCHING = "Hatched where success is below 95 %, cross-hatched below 80 %."
+_NO_NUMBER = " Never: so many fail that this percentile is not reached; -: it takes more transactions to tell."
 
 
 def heatmap_throughput(study: Study) -> Figure:
@@ -43,12 +46,13 @@ def _heatmap(study: Study, measure: Measure, name: str) -> Figure:
     rows, panels = _cells(study, vertical)
     further = f"{MOST_FACETS} of {len(panels)} combinations of the other parameters are shown." if len(panels) > MOST_FACETS else ""
     metric = study.metric(measure.column)
-    data = tidy(rows, ["across", "down", "panel", metric, "success_rate", "hatch"])
+    rows = rows.assign(instead=[percentile_in_words(row, metric) if measure is LATENCY else "" for row in rows.to_dict("records")])
+    data = tidy(rows, ["across", "down", "panel", metric, "success_rate", "hatch", "instead"])
     value = fitting(replace(measure.y, column=metric), data)
     return Figure(
         name=name,
         title=f"{measure.title} over {words.parameter(vertical)[0]} and {axis_word(study)}",
-        definition=f"{measure.definition} Means over seeds. {_HATCHING}",
+        definition=f"{measure.definition} Means over seeds. {_HATCHING}{_NO_NUMBER if measure is LATENCY else ''}",
         kind="heatmap",
         data=data,
         x=Axis("across", x.title, "category"),
@@ -56,6 +60,7 @@ def _heatmap(study: Study, measure: Measure, name: str) -> Figure:
         facet="panel" if len(panels) > 1 else None,
         value=value if value.scale == "log" else replace(value, scale="linear"),
         hatch="hatch",
+        text="instead",
         filters=("panel",) if len(panels) > 1 else (),
         notes=tuple(note for note in notes(study, rows, further) if "are drawn" not in note),
     )
@@ -69,15 +74,21 @@ def _cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
     chosen = [by_label[label] for label in rows["series"]]
     rows = rows.assign(
         across=[place_label(study, place, named=False) for place in rows["x"]],
-        down=[words.value(vertical, each.parameters[vertical]) for each in chosen],
+        down=[_bare(vertical, each.parameters[vertical]) for each in chosen],
         panel=[words.label({k: v for k, v in each.parameters.items() if k != vertical}) for each in chosen],
         rank=[list(by_label).index(each.label) for each in chosen],
         hatch=rows["success_rate"].map(_hatch),
     )
     panels = list(dict.fromkeys(rows.sort_values("rank")["panel"]))
     rows = rows[rows["panel"].isin(panels[:MOST_FACETS])]
+    places = rows["panel"].map({panel: place for place, panel in enumerate(panels)})
     ranks = rows.groupby("down")["rank"].transform("min")
-    return rows.assign(rank=ranks).sort_values(["x", "rank"], kind="stable"), panels
+    return rows.assign(rank=ranks, place=places).sort_values(["x", "place", "rank"], kind="stable"), panels
+
+
+def _bare(column: str, value: Value | None) -> str:
+    """A value beside an axis that says what it is a value of."""
+    return words.value(column, value).removeprefix(f"{words.parameter(column)[0]} = ")
 
 
 def _vertical(series: tuple[Series, ...]) -> str:

@@ -24,6 +24,8 @@ from endive.report.study import Study
 _FEWEST_PARTS = 0.1
 """A curve of fewer parts of the run, as a share, is none."""
 _MOST_MARKS = 12
+_UNITS = (("s", 1000.0, 600_000.0), ("min", 60_000.0, 18_000_000.0), ("h", 3_600_000.0, float("inf")))
+"""Units of the axis of time in ms, each with the longest run that is told in it."""
 _TIMES = re.compile(r"_(schedule|trace|start_ms|end_ms)$")
 COMMIT_RATE = Measure("commits_per_s", "Commit rate", Axis("y", "commit rate (commits/s)"), "Commits per second.")
 COMMITTING = Measure(
@@ -70,11 +72,13 @@ def _through_time(study: Study, measure: Measure, name: str) -> Figure:
     if not (rows["commits_per_s"] > 0.0).any():
         raise NotInStudyError("nothing was committed")
     data = with_interval(rows, measure.column, most=measure.most)
-    data = data.assign(time_s=(data["from_ms"] + data["to_ms"]) / 2000.0)
-    data = tidy(data, ["panel", "load", "time_s", "y", "low", "high"]).dropna(subset=["y"])
+    unit, length = next((unit, length) for unit, length, most in _UNITS if rows["to_ms"].max() <= most)
+    time = f"time_{unit}"
+    data = data.assign(**{time: (data["from_ms"] + data["to_ms"]) / 2.0 / length})
+    data = tidy(data, ["panel", "load", time, "y", "low", "high"]).dropna(subset=["y"])
     if len(data) < _FEWEST_PARTS * len(rows):
         raise NotInStudyError("too few transactions enter in a part of the run")
-    marks = schedule_of(study)
+    marks = tuple(replace(mark, value=mark.value / length) for mark in schedule_of(study))
     return of_configurations(
         study,
         rows,
@@ -84,7 +88,7 @@ def _through_time(study: Study, measure: Measure, name: str) -> Figure:
         definition=f"{measure.definition} In sixty equal parts of the run, warm-up included: over seeds, with 95 % intervals."
         + (" Dashed lines are where the load changes by plan." if marks else ""),
         kind="line",
-        x=Axis("time_s", "time (s)"),
+        x=Axis(time, f"time ({unit})"),
         y=fitting(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak is what there is to see
         band=True,
         thresholds=marks,
@@ -93,7 +97,7 @@ def _through_time(study: Study, measure: Measure, name: str) -> Figure:
 
 
 def schedule_of(study: Study) -> tuple[Threshold, ...]:
-    """The moments at which the load of a class changes by plan, the same in all configurations; none if they differ in that."""
+    """The moments (ms) at which the load of a class changes by plan; none if configurations differ in that."""
     if any(_TIMES.search(column) for column in study.varying):
         return ()
     record = next(records_of(study, next(iter(study.manifest.experiments))), {})
@@ -107,5 +111,5 @@ def schedule_of(study: Study) -> tuple[Threshold, ...]:
         for key, word in (("start_ms", "begins"), ("end_ms", "ends")):
             if keys.get(key):
                 marks.setdefault(keys[key], []).append(f"{name} {word}")
-    found = [Threshold(at / 1000.0, ", ".join(words), "x") for at, words in sorted(marks.items())]
+    found = [Threshold(at, ", ".join(words), "x") for at, words in sorted(marks.items())]
     return tuple(found if len(found) <= _MOST_MARKS else (replace(mark, label="") for mark in found))
