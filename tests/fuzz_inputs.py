@@ -112,7 +112,7 @@ def _made() -> Path:
 
 
 _RESULT_FILES = ("results.parquet", "provenance.json", "summary.json", "../cfg.toml")
-_COMMANDS = (*[["experiments", "verify"]] * 6, ["consolidate"], ["metrics"])
+_COMMANDS = (*[["experiments", "verify"]] * 14, ["consolidate"], ["metrics"])
 """What is done with results; those that write cost twenty times as much."""
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 
+_NUMBER = re.compile(rb"[0-9]{1,15}(?:\.[0-9]{1,6})?")
 _NUMBERS = (
     b"0", b"-1", b"1", b"0.5", b"1e308", b"-1e308", b"1e-308", b"nan", b"inf", b"-inf", b"1e400", b"4611686018427387904",
     b"9223372036854775808", b"1" + b"0" * 30, b"9" * 5_000, b"true", b'""', b'"x"', b"[]", b"{}", b"'a\x00b'", b"1979-05-27",
@@ -48,6 +50,17 @@ def _another_number(content: bytes, _: Sequence[bytes], rng: random.Random) -> b
     return b"\n".join(lines)
 
 
+def _scaled(content: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
+    """A number of another size, which most keys still take: what is valid goes further than what is refused."""
+    places = list(_NUMBER.finditer(content))
+    if not places:
+        return content
+    place = rng.choice(places)
+    number = float(place[0]) * rng.choice((0.0, 1e-9, 1e-3, 0.5, 0.9, 1.1, 2.0, 10.0, 1e3, 1e6, 1e9))
+    text = b"%d" % number if place[0].isdigit() and number < 1e15 else b"%.6g" % number
+    return content[: place.start()] + text + content[place.end() :]
+
+
 def _another_cell(content: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
     cells = content.split(b",")
     cells[rng.randrange(len(cells))] = rng.choice(_NUMBERS)
@@ -78,4 +91,4 @@ def _spliced(content: bytes, good: Sequence[bytes], rng: random.Random) -> bytes
     return b"\n".join([*lines[:place], *others[start : start + rng.choice((1, 2, 10))], *lines[place:]])
 
 
-_MUTATIONS = (_another_number, _another_number, _another_cell, _inserted, _removed, _flipped, _spliced)
+_MUTATIONS = (_another_number, _another_number, _scaled, _scaled, _scaled, _another_cell, _inserted, _removed, _flipped, _spliced)

@@ -1,10 +1,11 @@
-"""Kill real sweeps on Spark: ``python -m tests.soak --kills 100 [--seed N]``.
+"""Kill real sweeps and reports on Spark: ``python -m tests.soak --kills 100 [--seed N]``.
 
-A small sweep is run undisturbed; then sweeps of the same file are killed at random moments, the driver alone or all its processes
-at once, and started again over the same directory until it is complete; then another directory begins. What must hold: at every
-moment what has its final name has the bytes of the undisturbed sweep; a sweep that is let finish completes the set and leaves
-nothing behind. At last two sweeps and two reports work on one directory at the same time. The seed that is printed repeats the
-choice of moments. The code must not change meanwhile: its version is in the names of directories.
+A small sweep is run and reported undisturbed. Then, in one directory after the other, sweeps of the same file are killed until all
+runs are there, and reports of it after that; then both are let finish. A kill strikes the driver alone or all its processes, at a
+random moment after a phase that is chosen at random has begun (``tests.phases``). What must hold: at every moment what has its
+final name has the bytes of the undisturbed sweep; what is let finish completes the set, comes to the tables of the undisturbed
+report, and leaves nothing behind. Two sweeps and two reports also work on one directory at the same time. The seed that is printed
+repeats the choice of phases and moments. The code must not change meanwhile: its version is in the names of directories.
 """
 
 from __future__ import annotations
@@ -12,66 +13,89 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import resource
 import secrets
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+from tests.phases import REPORT, SWEEP
 from tests.pipeline.sweeps import digests, plan_of, problems, sweep_file
 
-_SEEDS, _DURATION_MS = 3, 8_000.0
-_MOST_SECONDS = 300.0
+_SEEDS, _DURATION_MS = 4, 12_000.0
+_MOST_SECONDS = 900.0
+_STARTING, _ENDED = "starting", "had ended"
+_KILLS_OF_REPORTS = 4
+"""In each directory, once all runs are there."""
 
 
 class Soak:
-    """The sweeps of one file, and what was found wrong."""
+    """The sweeps and reports of one file, and what was found wrong."""
 
     def __init__(self, folder: Path, rng: random.Random) -> None:
         self.folder, self.rng = folder, rng
         self.file = sweep_file(folder, seeds=_SEEDS, duration_ms=_DURATION_MS)
         self.faults: list[str] = []
-        began = time.monotonic()
-        self.finish(folder / "whole")
-        self.seconds = time.monotonic() - began
+        self.struck: Counter[str] = Counter()
+        self.finish("sweep", folder / "whole")
+        self.finish("report", folder / "whole")
         self.whole = digests(folder / "whole")
-        assert len(self.whole) == plan_of(self.file).runs
+        assert len(self.whole) == plan_of(self.file).runs, "the undisturbed sweep failed"
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """A command, in a group of processes of its own."""
-        command = [sys.executable, "-m", "endive", *arguments, "--master", "local[2,4]", "--json"]
-        quiet = subprocess.DEVNULL
-        return subprocess.Popen(command, cwd=self.folder, stdout=quiet, stderr=quiet, start_new_session=True)
+    @property
+    def killed(self) -> int:
+        """How many processes were killed before they had ended."""
+        return self.struck.total() - self.struck[_ENDED]
 
-    def sweep(self, root: Path) -> subprocess.Popen[bytes]:
-        """A sweep."""
-        return self.start("sweep", str(self.file), "--out", str(root))
+    @property
+    def _marks(self) -> Path:
+        return self.folder / "phases"
 
-    def finish(self, root: Path) -> None:
-        """A sweep that nobody disturbs."""
-        code = self.sweep(root).wait(_MOST_SECONDS)
+    def start(self, command: str, root: Path) -> subprocess.Popen[bytes]:
+        """A sweep into a directory or a report of it, in a group of processes of its own."""
+        place = [str(self.file), "--out", str(root)] if command == "sweep" else [str(root)]
+        called = [sys.executable, "-m", "tests.phases", str(self._marks), command, *place, "--master", "local[2,4]", "--json"]
+        self._marks.write_text("")
+        with (self.folder / "said").open("wb") as said:
+            return subprocess.Popen(
+                called, cwd=Path(__file__).parents[1], stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
+            )
+
+    def finish(self, command: str, root: Path) -> None:
+        """A command that nobody disturbs."""
+        code = self.start(command, root).wait(_MOST_SECONDS)
         if code != 0:
-            self.faults.append(f"{root.name}: a sweep that was let finish ended with {code}")
+            said = (self.folder / "said").read_text(errors="replace")[-300:]
+            self.faults.append(f"{root.name}: a {command} that was let finish ended with {code}: {said}")
 
-    def kill(self, root: Path) -> str:
-        """Start a sweep and kill it at a random moment; says when and how much was there."""
-        process = self.sweep(root)
-        moment, alone = self.rng.uniform(0.0, 1.2 * self.seconds), self.rng.random() < 0.5
+    def kill(self, command: str, root: Path) -> str:
+        """Start a command and kill it after a random phase has begun; says when, and how much was there."""
+        process = self.start(command, root)
+        wanted = self.rng.choice([_STARTING, *(SWEEP if command == "sweep" else REPORT)])
+        moment, alone = self.rng.uniform(0.0, 2.0), self.rng.random() < 0.5
+        while wanted != _STARTING and process.poll() is None and wanted not in self._phases():
+            time.sleep(0.02)
         with suppress(subprocess.TimeoutExpired):
             process.wait(moment)
-        ended = process.poll()
+        struck = (self._phases() or [_STARTING])[-1] if process.poll() is None else _ENDED
         if alone:
             process.send_signal(signal.SIGKILL)
             time.sleep(self.rng.uniform(0.0, 1.0))
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        self.struck[struck] += 1
         self.check_whole(root)
-        how = "had ended" if ended is not None else "driver alone" if alone else "all processes"
-        return f"{root.name}: after {moment:.1f} s, {how}, {len(digests(root))} of {len(self.whole)} runs there"
+        how = "driver alone" if alone else "all processes"
+        return f"{self.killed} {root.name}: {command}, {struck}, {how}, {len(digests(root))} of {len(self.whole)} runs there"
+
+    def _phases(self) -> list[str]:
+        return self._marks.read_text().splitlines()
 
     def check_whole(self, root: Path) -> None:
         """What has its final name is whole."""
@@ -84,43 +108,56 @@ class Soak:
             self.faults.append(f"{root.name}: not the results of an undisturbed sweep")
         self.faults += [f"{root.name}: {problem}" for problem in problems(root)]
 
+    def check_reported(self, root: Path) -> None:
+        """The tables of metrics are those of the undisturbed report, and nothing is left."""
+        tables = sorted((self.folder / "whole" / "metrics").glob("*.csv"))
+        assert tables
+        for table in tables:
+            other = root / "metrics" / table.name
+            if not other.is_file() or table.read_bytes() != other.read_bytes():
+                self.faults.append(f"{root.name}: {table.name} differs from that of an undisturbed report")
+        if not (root / "report.html").is_file():
+            self.faults.append(f"{root.name}: there is no report")
+        self.check_finished(root)
+
     def at_once(self, root: Path) -> None:
-        """Two sweeps at once, then two reports; the tables are those of a report by itself."""
-        for process in [self.sweep(root) for _ in range(2)]:
+        """Two sweeps at once, then two reports."""
+        for process in [self.start("sweep", root) for _ in range(2)]:
             if process.wait(_MOST_SECONDS) != 0:
                 self.faults.append(f"{root.name}: one of two sweeps at once ended with {process.returncode}")
         self.check_finished(root)
-        codes = sorted(process.wait(_MOST_SECONDS) for process in [self.start("report", str(root)) for _ in range(2)])
+        codes = sorted(process.wait(_MOST_SECONDS) for process in [self.start("report", root) for _ in range(2)])
         if codes not in ([0, 0], [0, 1]):  # one may be told that the other is at work
             self.faults.append(f"{root.name}: reports at once ended with {codes}")
-        if self.start("report", str(self.folder / "whole")).wait(_MOST_SECONDS) != 0:
-            self.faults.append("a report by itself failed")
-        for table in sorted((self.folder / "whole" / "metrics").glob("*.csv")):
-            if table.read_bytes() != (root / "metrics" / table.name).read_bytes():
-                self.faults.append(f"{root.name}: {table.name} differs from that of a report by itself")
-        self.check_finished(root)
+        self.check_reported(root)
 
 
 def soak(kills: int, seed: int, seconds: float) -> list[str]:
-    """Kill so many sweeps, or as many as the time allows; returns what was wrong."""
+    """Kill so often, or as often as the time allows; returns what was wrong."""
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="endive-soak-") as folder:
         soaked = Soak(Path(folder), random.Random(seed))
-        print(f"undisturbed: {len(soaked.whole)} runs in {soaked.seconds:.1f} s", flush=True)
-        killed = ended = 0
+        print(f"undisturbed: {len(soaked.whole)} runs", flush=True)
+        soaked.at_once(Path(folder) / "shared")
+        print(f"two at once: {len(soaked.faults)} faults", flush=True)
         roots = 0
-        while killed < kills and time.monotonic() < deadline:
+        while soaked.killed < kills and time.monotonic() < deadline:
             roots += 1
             root = Path(folder) / f"killed{roots}"
-            while killed < kills and time.monotonic() < deadline and len(digests(root)) < len(soaked.whole):
-                told = soaked.kill(root)
-                killed += "had ended" not in told
-                ended += "had ended" in told
-                print(told, flush=True)
-            soaked.finish(root)
+            while soaked.killed < kills and time.monotonic() < deadline and len(digests(root)) < len(soaked.whole):
+                print(soaked.kill("sweep", root), flush=True)
+            soaked.finish("sweep", root)
             soaked.check_finished(root)
-        soaked.at_once(Path(folder) / "shared")
-        print(f"{killed} sweeps killed ({ended} had ended before), {roots} directories finished, {len(soaked.faults)} faults")
+            for _ in range(_KILLS_OF_REPORTS):
+                if soaked.killed < kills and time.monotonic() < deadline:
+                    print(soaked.kill("report", root), flush=True)
+            soaked.finish("report", root)
+            soaked.check_reported(root)
+        for phase, count in soaked.struck.most_common():
+            print(f"{phase}: {count}")
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(f"{soaked.killed} kills, {roots} directories finished, {len(soaked.faults)} faults")
+        print(f"{used.ru_utime + used.ru_stime:.0f} s of CPU, without what was killed before its parent had waited for it")
         return soaked.faults
 
 

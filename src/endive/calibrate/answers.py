@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from endive.analysis.estimates import share_estimate
 from endive.calibrate.assumptions import STORE_SCALE, Assumption
+from endive.calibrate.errors import TooMuchWorkError
 from endive.calibrate.profile import scaled_profile_text
 from endive.config import build_simulation_config
 from endive.config.load import check_document, load_document
@@ -24,10 +25,13 @@ from endive.config.schema import ARRIVALS, Document
 from endive.config.storage import storage_profile
 from endive.reading import read_toml
 from endive.simulation import RESULT_SCHEMA
+from endive.simulation.expected import expected_work
 from endive.simulation.runner import Simulation
 
 Floats = npt.NDArray[np.float64]
 SEEDS = (1, 2, 3, 4, 5)
+MOST_TRANSACTIONS = 3_000_000
+"""So many are simulated for one answer, over all seeds; their rows are held in memory. More is for `endive run` and sweeps."""
 _MOST_CLIENTS = 64
 
 
@@ -65,10 +69,14 @@ class Answer:
 
 
 def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> pd.DataFrame:
-    """Run a configuration with each seed and return all rows, with the seed as a column."""
+    """Run a configuration with each seed and return all rows, with the seed as a column.
+
+    Raises TooMuchWorkError if these are too many: a history may be of a busy second and of decades.
+    """
     frames: list[pd.DataFrame] = []
     with tempfile.TemporaryDirectory() as folder:
         changed = _with_store(path, dict(overrides), Path(folder))
+        _check_work(path, changed, len(seeds))
         for seed in seeds:
             document = _load(path, {**changed, "simulation.seed": seed})
             batches: list[pa.RecordBatch] = []
@@ -76,6 +84,17 @@ def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SE
             rows: pd.DataFrame = pa.Table.from_batches(batches, schema=RESULT_SCHEMA).to_pandas()
             frames.append(rows.assign(seed=seed))
     return pd.concat(frames, ignore_index=True)
+
+
+def _check_work(path: Path, overrides: Mapping[str, Any], seeds: int) -> None:
+    document = _load(path, overrides)
+    expected = seeds * expected_work(build_simulation_config(document, seed_override=0)).transactions
+    if expected > MOST_TRANSACTIONS:
+        days = document.simulation.duration_ms / 86_400_000.0
+        raise TooMuchWorkError(
+            f"{path}: {seeds} runs of {days:,.3g} days are about {expected:,.0f} transactions, and at most {MOST_TRANSACTIONS:,} "
+            "are simulated for an answer; a smaller simulation.duration_ms makes it so"
+        )
 
 
 def _load(path: Path, overrides: Mapping[str, Any]) -> Document:

@@ -50,7 +50,8 @@ def import_(
 
         found = () if reports is None else read_reports(reports)
         imported = import_history(open_history(table, catalog), reports=found, provider=provider, client=client)
-        written = write_imported(imported, out, [report.duration_ms for report in found if report.attempts == 1])
+        written, not_fitted = write_imported(imported, out, [report.duration_ms for report in found if report.attempts == 1])
+        notes = [*imported.notes, *not_fitted]
         result: dict[str, Any] = {
             "configuration": str(out),
             "written": [str(path) for path in written],
@@ -59,32 +60,44 @@ def import_(
                 for c in imported.classes
             ],
             "assumptions": [{"about": each.about, "assumed": each.assumed} for each in imported.assumptions],
-            "notes": list(imported.notes),
+            "notes": notes,
         }
         rows = [(c.name, c.operation, f"{len(c.commits):,}", c.process.words) for c in imported.classes]
         output.table(f"Classes of {table}", ("class", "operation", "commits", "arrivals"), rows)
-        for note in imported.notes:
+        for note in notes:
             output.note(note)
         output.text("\nWhat a history cannot tell, and what is assumed:")
         for each in imported.assumptions:
             output.text(f"- {each.about}: {each.assumed}")
-        if answer:
-            from endive.calibrate.answers import answers
-
-            made = answers(out, imported.assumptions)
-            result["answers"] = [answer_data(each) for each in made]
-            show_answers(output, "\nSimulated, with the range that the assumptions leave open", made)
+        if answer and not not_fitted:
+            _answer(output, out, imported, result)
         output.result(result)
         output.text(f"\nwrote {', '.join(str(path) for path in written)}; now: endive run {out}")
 
 
-def write_imported(imported: Imported, out: Path, single_attempts_ms: list[float]) -> list[Path]:
-    """Write the configuration, its assumptions and, where reports tell latencies, the store that fits them; return the files."""
-    from endive.calibrate.answers import fit_store
-    from endive.calibrate.profile import scaled_profile_text
+def _answer(output: Output, out: Path, imported: Imported, result: dict[str, Any]) -> None:
+    """Show what is predicted, and put it into the result; or say why it is not, where that would take too much."""
+    from endive.calibrate.answers import answers
+    from endive.calibrate.errors import TooMuchWorkError
+
+    try:
+        made = answers(out, imported.assumptions)
+    except TooMuchWorkError as error:
+        result["notes"].append(f"it was not simulated: {error}")
+        output.note(result["notes"][-1])
+        return
+    result["answers"] = [answer_data(each) for each in made]
+    show_answers(output, "\nSimulated, with the range that the assumptions leave open", made)
+
+
+def write_imported(imported: Imported, out: Path, single_attempts_ms: list[float]) -> tuple[list[Path], list[str]]:
+    """Write the configuration, its assumptions and, where reports tell latencies, the store that fits them.
+
+    Returns the files, and what was left as it is because it would take too much to simulate.
+    """
+    from endive.calibrate.errors import TooMuchWorkError
     from endive.calibrate.write import assumptions_path, assumptions_text, configuration_text
-    from endive.config.load import check_document, load_document
-    from endive.config.storage import storage_profile
+    from endive.config.load import check_document
     from endive.files import write_text
 
     text = configuration_text(imported)
@@ -93,15 +106,30 @@ def write_imported(imported: Imported, out: Path, single_attempts_ms: list[float
     beside = assumptions_path(out)
     write_text(beside, assumptions_text(imported))
     written = [out, beside]
-    if single_attempts_ms:
-        factor = fit_store(out, single_attempts_ms, imported.at_start)
-        store = out.with_suffix(".store.toml")
-        write_text(store, scaled_profile_text(storage_profile(load_document(out).storage), factor))
-        imported.tree["storage"]["provider"] = store.name
-        write_text(out, configuration_text(imported))
-        written.append(store)
-    _fit_loops(imported, out)
-    return written
+    try:
+        if single_attempts_ms:
+            written.append(_fit_latencies(imported, out, single_attempts_ms))
+        _fit_loops(imported, out)
+    except TooMuchWorkError as error:
+        return written, [f"it was not simulated: {error}"]
+    return written, []
+
+
+def _fit_latencies(imported: Imported, out: Path, single_attempts_ms: list[float]) -> Path:
+    """Write a store at which commits of one attempt last as long as was seen, and the configuration with it."""
+    from endive.calibrate.answers import fit_store
+    from endive.calibrate.profile import scaled_profile_text
+    from endive.calibrate.write import configuration_text
+    from endive.config.load import load_document
+    from endive.config.storage import storage_profile
+    from endive.files import write_text
+
+    factor = fit_store(out, single_attempts_ms, imported.at_start)
+    store = out.with_suffix(".store.toml")
+    write_text(store, scaled_profile_text(storage_profile(load_document(out).storage), factor))
+    imported.tree["storage"]["provider"] = store.name
+    write_text(out, configuration_text(imported))
+    return store
 
 
 def _fit_loops(imported: Imported, out: Path) -> None:

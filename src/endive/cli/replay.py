@@ -43,7 +43,7 @@ def replay(
         made, traces = as_trace(imported, out, found)
         for path, text in traces.items():
             write_text(path, text)
-        written = write_imported(made, out, [report.duration_ms for report in found if report.attempts == 1])
+        written, _ = write_imported(made, out, [report.duration_ms for report in found if report.attempts == 1])
         load_document(out, changes)
         for each in made.assumptions:
             output.note(f"{each.about}: {each.assumed}")
