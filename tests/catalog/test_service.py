@@ -10,6 +10,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from endive.catalog import CommitResult, IntentionRecord
+from endive.catalog.server import ServiceSettings
+from endive.catalog.service import ServiceCatalog
+from endive.storage import FixedLatency
+from tests.interleave import fixed_provider, outcome, spend
 from tests.simulation.runs import ENGINES, Engine, config_of, table_of
 
 Tree = dict[str, Any]
@@ -55,6 +60,46 @@ def once(at_ms: float, operation: str = "fast_append", runtime_ms: float = 10.0,
         "runtime": fixed(runtime_ms),
         **keys,
     }
+
+
+def direct(tables: int = 1, server_retries: int = 0) -> ServiceCatalog:
+    """The same service, asked without a transaction."""
+    settings = ServiceSettings(
+        network=FixedLatency(1.0),
+        load=FixedLatency(2.0),
+        commit=FixedLatency(5.0),
+        check=FixedLatency(3.0),
+        server_retries=server_retries,
+        writes_metadata=False,
+    )
+    return ServiceCatalog(fixed_provider(), tables, (1,) * tables, settings)
+
+
+def test_an_answer_says_how_long_it_took_from_the_moment_it_was_asked_for() -> None:
+    catalog = direct()
+    assert spend(catalog.commit(0, {0: 1}, 50.0)) == ([1.0, 5.0, 1.0], CommitResult(True, 7.0, 1))
+    assert spend(catalog.commit(0, {0: 1}, 60.0)) == ([1.0, 3.0, 1.0], CommitResult(False, 5.0, 1))
+    latencies, snapshot = spend(catalog.read(70.0))
+    assert latencies == [1.0, 2.0, 1.0]
+    assert (snapshot.seq, snapshot.timestamp_ms, snapshot.get_table(0).version) == (1, 73.0, 1)
+
+
+def test_only_a_commit_that_says_so_is_applied_again_by_the_server() -> None:
+    catalog = direct(server_retries=1)
+    assert outcome(catalog.commit(0, {0: 1})).success
+    assert not outcome(catalog.commit(0, {0: 1})).success
+    append = IntentionRecord(1, 0, {0: 1}, refs={0: 0}, rebasable=True)
+    assert outcome(catalog.commit(0, {0: 1}, 0.0, append)).success
+    assert outcome(catalog.read()).get_table(0).version == 2
+
+
+def test_a_commit_over_several_pointers_moves_each_of_them_once() -> None:
+    catalog = direct(tables=4)
+    assert outcome(catalog.commit(0, {0: 1, 1: 1, 3: 1})).success
+    assert [catalog.group_seq(group) for group in range(4)] == [1, 1, 0, 1]
+    assert catalog.counters.commit_success == 1
+    assert not outcome(catalog.commit(0, {2: 1, 3: 1})).success
+    assert [catalog.group_seq(group) for group in range(4)] == [1, 1, 0, 1]
 
 
 WRITE = 3.0
@@ -131,6 +176,18 @@ def test_beyond_the_limit_of_the_queue_requests_are_refused_and_sent_again(engin
     rows, counters = run(engine, service(workers=1, queue_limit=1, max_resends=0), workload)
     refused = rows[rows.abort_reason == "service_unavailable"]
     assert refused.total_latency.tolist() == [2.0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_commits_that_wait_for_a_batch_count_towards_the_limit_of_the_queue_though_workers_are_idle(engine: Engine) -> None:
+    limits = {"workers": 4, "queue_limit": 1, "retry_after_ms": 100.0}
+    rows, counters = run(engine, service(coalesce={}, **limits), {name: once(0.0) for name in "abc"})
+    alone = 1.0 + 5.0 + WRITE + 1.0
+    # the first goes alone, the second after it, and the third is sent away
+    assert sorted(rows.catalog_commit_ms) == [alone, alone + 5.0 + WRITE, 2.0 + 100.0 + alone]
+    assert (counters["service_refused"], counters["service_batches"]) == (1, 3)
+    rows, counters = run(engine, service(coalesce={}, **limits), {name: once(0.0, "read_only") for name in "abc"})
+    assert counters["service_refused"] == 0
 
 
 @pytest.mark.parametrize("engine", ENGINES)

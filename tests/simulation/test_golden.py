@@ -15,9 +15,10 @@ def test_the_compiled_engine_has_the_rows_that_it_had(path: Path) -> None:
     assert golden.changed(golden.compiled) == []
 
 
-@pytest.mark.parametrize(
-    ("path", "part", "parts"), [*((STORES, part, 10) for part in range(3)), *((MORE, part, 4) for part in range(4))]
-)
+_PARTS = [*((STORES, part, 10) for part in range(3)), *((MORE, part, 8) for part in range(8))]
+
+
+@pytest.mark.parametrize(("path", "part", "parts"), _PARTS, ids=[f"{path.stem}-{part}" for path, part, _ in _PARTS])
 def test_the_reference_engine_has_the_rows_and_the_trace_that_it_had(path: Path, part: int, parts: int) -> None:
     golden = Golden.load(path)
     assert golden.changed(golden.reference, part, parts) == []
