@@ -250,16 +250,23 @@ def example(seed: int, number: int) -> tuple[Kind, bytes]:
     return kind, mutated(kind.good, random.Random(f"{seed}-{number}"))
 
 
+@contextmanager
+def commands_here() -> Iterator[None]:
+    """Let commands consolidate and measure in this process, without Spark."""
+    with pytest.MonkeyPatch.context() as patched:
+        run_tasks_here(patched)
+        patched.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext(None))
+        patched.setattr("typer.testing._get_command", cache(get_command))  # 60 ms each time
+        yield
+
+
 def fuzz(numbers: Sequence[int], seed: int) -> list[Fault]:
     """Try these files, all kinds in turn; returns what went wrong."""
     faults: list[Fault] = []
     ended: Counter[tuple[str, int]] = Counter()
     costliest: dict[str, tuple[float, int]] = {}
-    with _sandbox() as folder, pytest.MonkeyPatch.context() as patched:
+    with _sandbox() as folder, commands_here():
         print(f"the file at work is in {folder}", file=sys.stderr, flush=True)
-        run_tasks_here(patched)  # without Spark
-        patched.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext(None))
-        patched.setattr("typer.testing._get_command", cache(get_command))  # 60 ms each time
         for done, number in enumerate(numbers, 1):
             kind, content = example(seed, number)
             began = time.process_time()

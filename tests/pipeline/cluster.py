@@ -2,9 +2,10 @@
 
 As a program it is the driver of a sweep, in a process of its own, because a process has one Spark at a time:
 
-    python -m tests.pipeline.cluster MASTER SWEEP ROOT TASKS [ship]
+    python -m tests.pipeline.cluster MASTER SWEEP ROOT TASKS [ship] [measure]
 
-prints, as JSON, the states of the runs and the cache directory that the executors see.
+prints, as JSON, the states of the runs and the cache directory that the executors see; if it is asked to measure, the tables of
+metrics are made as well.
 """
 
 from __future__ import annotations
@@ -18,21 +19,25 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from endive.cache import CACHE_VARIABLE
+from endive.pipeline.consolidate import consolidate
 from endive.pipeline.java import java_home
+from endive.pipeline.metrics import measure
 from endive.pipeline.session import SparkOptions, spark_session
 from endive.pipeline.sweep import run_sweep
 from endive.runs.plan import remaining_work
+from endive.studies.windows import MetricsOptions
 from tests.pipeline.sweeps import plan_of
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 _HOST = "127.0.0.1"
 _QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
@@ -111,10 +116,10 @@ def wait_until(condition: Any, complaint: str) -> Any:
 
 @contextmanager
 def driver(
-    master: str, sweep: Path, root: Path, tasks: int, *, ship: bool = False, environment: Mapping[str, str] | None = None
+    master: str, sweep: Path, root: Path, tasks: int, *also: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process that runs a sweep on a cluster."""
-    command = [sys.executable, "-m", __name__, master, str(sweep), str(root), str(tasks), *(["ship"] if ship else [])]
+    """A process that runs a sweep on a cluster, and can also ship its code and measure."""
+    command = [sys.executable, "-m", __name__, master, str(sweep), str(root), str(tasks), *also]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -139,12 +144,24 @@ def report_of(process: subprocess.Popen[str]) -> dict[str, Any]:
     return {**report, "stderr": complaints}
 
 
+def measured_tables(spark: SparkSession, root: Path) -> dict[str, str]:
+    """Consolidate and measure what is below a directory; the tables of metrics, by their names."""
+    consolidate(root, lambda: nullcontext(spark))
+    measure(spark, root, MetricsOptions())
+    return tables_of(root)
+
+
+def tables_of(root: Path) -> dict[str, str]:
+    """The tables of metrics that were made there."""
+    return {path.name: path.read_text() for path in sorted((root / "metrics").glob("*.csv"))}
+
+
 def _cache_directories(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         yield pa.RecordBatch.from_pydict({"value": [os.environ.get(CACHE_VARIABLE, "")]})
 
 
-def main(master: str, sweep: str, root: str, tasks: str, ship: str = "") -> None:
+def main(master: str, sweep: str, root: str, tasks: str, *also: str) -> None:
     """Run a sweep and tell what came of it."""
     warnings.simplefilter("ignore", FutureWarning)  # pyspark speaks of pandas 3
     settings = (
@@ -152,8 +169,10 @@ def main(master: str, sweep: str, root: str, tasks: str, ship: str = "") -> None
         ("spark.executor.extraJavaOptions", _QUICK_START),
         ("spark.driver.host", _HOST),
     )
-    with spark_session(SparkOptions(master=master, ship_code=bool(ship), settings=settings)) as spark:
+    with spark_session(SparkOptions(master=master, ship_code="ship" in also, settings=settings)) as spark:
         outcomes = run_sweep(spark, remaining_work(plan_of(Path(sweep)), Path(root)), Path(root), tasks=int(tasks))
+        if "measure" in also:
+            measured_tables(spark, Path(root))
         seen = spark.range(0, 2, 1, 2).mapInArrow(_cache_directories, "value string").collect()
     states = [outcome.state for outcome in outcomes]
     print(json.dumps({"states": states, "caches": sorted({row["value"] for row in seen})}))

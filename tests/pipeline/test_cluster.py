@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from endive.cache import CACHE_VARIABLE
+from endive.cache import CACHE_VARIABLE, cache_root
 from endive.pipeline.sweep import run_sweep
 from endive.runs.plan import remaining_work
-from tests.pipeline.cluster import Cluster, driver, report_of, standalone_cluster, wait_until
+from tests.pipeline.cluster import Cluster, driver, measured_tables, report_of, standalone_cluster, tables_of, wait_until
 from tests.pipeline.sweeps import digests, plan_of, problems, sweep_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 @pytest.fixture(scope="module")
@@ -29,51 +31,32 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-def test_results_are_the_same_bytes_on_one_machine_and_on_a_cluster(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
-    sweep = sweep_file(tmp_path)
+def test_results_and_metrics_are_the_same_bytes_on_one_machine_and_on_a_cluster(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    sweep = sweep_file(tmp_path, seeds=3)
     plan, found = plan_of(sweep), []
     for tasks in (1, 2, 8):
         root = tmp_path / f"local-{tasks}"
         run_sweep(spark, remaining_work(plan, root), root, tasks=tasks)
         found.append(digests(root))
-    root, cache = tmp_path / "cluster", tmp_path / "cache"
-    with driver(cluster.master, sweep, root, tasks=4, environment={CACHE_VARIABLE: str(cache)}) as process:
+    tables = measured_tables(spark, tmp_path / "local-8")
+    root, cache = tmp_path / "cluster", other_cache(tmp_path / "cache")
+    with driver(cluster.master, sweep, root, 4, "measure", environment={CACHE_VARIABLE: str(cache)}) as process:
         report = report_of(process)
     assert report == {"states": ["done"] * plan.runs, "caches": [str(cache)], "stderr": ""}
     assert not problems(root)
     assert len(found[0]) == plan.runs
     assert found == [digests(root)] * 3
+    assert set(tables) == {"by_experiment.csv", "by_run.csv", "distributions.csv", "over_time.csv", "saturation.csv"}
+    assert tables_of(root) == tables
 
 
-def test_metrics_are_the_same_on_one_machine_and_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
-    sweep = sweep_file(tmp_path, seeds=3)
-    tables = []
-    for name, master in (("local", "local[2,4]"), ("cluster", cluster.master)):
-        root = tmp_path / name
-        for arguments in (["sweep", str(sweep), "--out", str(root)], ["consolidate", str(root)], ["metrics", str(root)]):
-            command = [sys.executable, "-m", "endive", *arguments, "--master", master, "--json"]
-            subprocess.run(command, check=True, capture_output=True, timeout=240)
-        tables.append({path.name: path.read_text() for path in sorted((root / "metrics").glob("*.csv"))})
-    assert set(tables[0]) == {"by_experiment.csv", "by_run.csv", "distributions.csv", "over_time.csv", "saturation.csv"}
-    assert tables[0] == tables[1]
-
-
-def test_a_worker_that_is_killed_costs_no_run(tmp_path: Path) -> None:
-    sweep, root = sweep_file(tmp_path, seeds=6, duration_ms=8_000.0), tmp_path / "out"
-    runs = plan_of(sweep).runs
-
-    def finished() -> int:
-        return len(list(root.rglob("results.parquet")))
-
-    with standalone_cluster(tmp_path) as cluster, driver(cluster.master, sweep, root, tasks=runs) as process:
-        wait_until(lambda: finished() >= 2, "the sweep does not get on")
-        os.kill(cluster.workers[0].pid, signal.SIGKILL)
-        before = finished()
-        report = report_of(process)
-    assert before < runs  # or the worker was killed too late to show anything
-    assert set(report["states"]) <= {"done", "found"}  # found: the worker died between writing results and telling of them
-    assert len(report["states"]) == len(digests(root)) == runs
-    assert [problem for problem in problems(root) if not problem.endswith(".tmp")] == []  # it may leave a file half-written
+def other_cache(path: Path) -> Path:
+    """A cache of its own that has the archive of classes: to make one takes longer than the test."""
+    path.mkdir(mode=0o700)
+    (path / "classes").symlink_to(cache_root() / "classes")
+    return path
 
 
 @pytest.fixture
@@ -94,7 +77,26 @@ def test_executors_without_the_package_run_the_code_that_is_shipped(cluster: Clu
     without = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={}, check=False)
     assert "No module named 'endive'" in without.stderr
     sweep, root = sweep_file(tmp_path, seeds=1), tmp_path / "out"
-    with driver(cluster.master, sweep, root, tasks=2, ship=True, environment={"PYSPARK_PYTHON": str(bare_python)}) as process:
+    with driver(cluster.master, sweep, root, 2, "ship", environment={"PYSPARK_PYTHON": str(bare_python)}) as process:
         report = report_of(process)
     assert report["states"] == ["done"] * plan_of(sweep).runs
     assert not problems(root)
+
+
+def test_a_worker_that_is_killed_costs_no_run(cluster: Cluster, tmp_path: Path) -> None:
+    """The last one here: from then on the cluster has one worker."""
+    sweep, root = sweep_file(tmp_path, seeds=6, duration_ms=8_000.0), tmp_path / "out"
+    runs = plan_of(sweep).runs
+
+    def finished() -> int:
+        return len(list(root.rglob("results.parquet")))
+
+    with driver(cluster.master, sweep, root, runs) as process:
+        wait_until(lambda: finished() >= 2, "the sweep does not get on")
+        os.kill(cluster.workers[0].pid, signal.SIGKILL)
+        before = finished()
+        report = report_of(process)
+    assert before < runs  # or the worker was killed too late to show anything
+    assert set(report["states"]) <= {"done", "found"}  # found: the worker died between writing results and telling of them
+    assert len(report["states"]) == len(digests(root)) == runs
+    assert [problem for problem in problems(root) if not problem.endswith(".tmp")] == []  # it may leave a file half-written

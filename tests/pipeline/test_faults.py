@@ -15,7 +15,7 @@ import pytest
 from tests.pipeline.runs import document, run_all
 from tests.pipeline.sweeps import digests, plan_of, problems, sweep_file
 
-KILLS = int(os.environ.get("ENDIVE_KILLS", "20"))
+KILLS = int(os.environ.get("ENDIVE_KILLS", "6"))
 """How often the driver is killed; ``make soak`` asks for more."""
 
 # A driver without the start-up of Spark: the same work in the same order, killed within its writing most of the time.

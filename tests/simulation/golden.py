@@ -48,8 +48,8 @@ class Golden:
         return cls(path, hashed["columns"], hashed.get("counters", []), [json.loads(line) for line in rest])
 
     def compiled(self, tree: dict[str, Any]) -> Entry:
-        """The hash of a configuration by the compiled engine; the second file takes kernels that other tests have as well."""
-        rows, counters = table_of(CompiledEngine, config_of(tree), shared_kernels=self.path == MORE)
+        """The hash of a configuration by the compiled engine."""
+        rows, counters = table_of(CompiledEngine, config_of(tree))
         return {"rows": rows.num_rows, "sha256": self._hash(rows, counters)}
 
     def reference(self, tree: dict[str, Any]) -> Entry:

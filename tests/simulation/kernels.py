@@ -18,16 +18,13 @@ from endive.simulation.compiled.features import Features
 
 _EXACT = ("endive", "files", "cas", "log", "service", "list_appends")
 """What a kernel must not have where the configuration has it not; classes of the path ``endive`` alone keep no files."""
-_PLAIN = (
-    *("endive-cas", "iceberg-files-cas", "pyiceberg-files-cas", "endive-iceberg-pyiceberg-files-cas", "endive-cas-list_appends"),
-    *("endive-log", "iceberg-files-log", "pyiceberg-files-log", "endive-iceberg-pyiceberg-files-log"),
-    *("endive-service", "iceberg-files-service"),
-)
+_PLAIN = ("endive-cas", "iceberg-files-cas", "endive-log", "pyiceberg-files-log", "endive-service", "iceberg-files-service")
+_PATHS = "endive-iceberg-pyiceberg-files"
 _WIDE = (
-    *("endive-cas-limits-failures-list_appends-clients", "endive-log-failures-list_appends-clients"),
-    *("endive-cas-limits-failures-clients", "endive-log-failures-clients", "endive-service-limits-failures-clients"),
-    *(f"endive-iceberg-pyiceberg-files-{more}" for more in ("cas-limits-failures-clients", "log-failures-clients")),
-    "endive-iceberg-pyiceberg-files-service-limits-failures-clients-committers",
+    *("endive-cas-limits-failures-clients-committers", "endive-cas-limits-failures-list_appends-clients"),
+    *("endive-log-failures-clients", "endive-log-failures-list_appends-clients", "endive-service-limits-failures-clients"),
+    *(f"{_PATHS}-cas-limits-failures-clients-committers", f"{_PATHS}-log-failures-clients"),
+    f"{_PATHS}-service-limits-failures-clients-committers",
 )
 KERNELS = tuple(Features.named(name) for name in (*_PLAIN, *_WIDE))
 

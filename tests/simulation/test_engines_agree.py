@@ -147,7 +147,8 @@ def test_rows_are_equal_where_a_store_limits_the_writes_of_a_pointer() -> None:
 def test_a_kernel_that_is_shared_can_do_what_is_needed_and_nothing_that_excludes_it() -> None:
     named = Features.named
     assert [shared(each) for each in KERNELS] == list(KERNELS)
-    assert shared(named("endive-cas-failures")) == named("endive-cas-limits-failures-clients")
-    assert shared(named("iceberg-files-cas-clients")) == named("endive-iceberg-pyiceberg-files-cas-limits-failures-clients")
+    assert shared(named("endive-cas-failures")) == named("endive-cas-limits-failures-clients-committers")
+    wide = named("endive-iceberg-pyiceberg-files-cas-limits-failures-clients-committers")
+    assert shared(named("iceberg-files-cas-clients")) == shared(named("pyiceberg-files-cas")) == wide
     alone = named("endive-log-limits")
     assert shared(alone) == alone

@@ -84,6 +84,19 @@ def test_a_branch_on_a_feature_that_is_wanted_is() -> None:
         built(HAS_EXTRA=True)
 
 
+def test_kernels_that_one_process_builds_share_what_does_not_ask_for_a_feature(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: dict[Any, Any] = {}
+    monkeypatch.setattr("endive.simulation.compiled.build._parts", parts)
+    built(HAS_EXTRA=False, HAS_MORE=False)
+    first = dict(parts)
+    built(HAS_EXTRA=False, HAS_MORE=True)
+    assert parts == first, "nothing asks for HAS_MORE"
+    with pytest.raises(Exception, match="no_such_field"):
+        built(HAS_EXTRA=True)
+    assert {function.__name__ for function, asked in parts if ("HAS_EXTRA", True) in asked} == {"begin"}
+    assert {function.__name__ for function, asked in parts if not asked} >= {"add", "twice", "advance", "plain"}
+
+
 def test_parts_stay_plain_functions() -> None:
     class Run:
         total, calls = 0.0, 0

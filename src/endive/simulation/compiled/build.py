@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -30,32 +31,61 @@ _OPTIONS: dict[str, Any] = {
 _SPEED = 2
 
 
+_parts: dict[tuple[FunctionType, frozenset[tuple[str, bool]]], Part] = {}
+"""The parts of all kernels that this process has built, by the values of the features that they or what they call ask for.
+
+Lowering a part takes Numba most of the time that a kernel takes: a second kernel takes from here what it has in common with others.
+"""
+
+
 class _Specialisation:
     """The parts of one kernel: copies of functions in which features are constants, and calls go to other copies."""
 
     def __init__(self, constants: Mapping[str, bool]) -> None:
         self._constants = constants
-        self._parts: dict[Any, Part] = {}
 
-    def part(self, function: Any) -> Part:
-        if function not in self._parts:
-            code, names = function.__code__, function.__globals__
-            asked = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
-            used = {name: self._value(name, names[name]) for name in asked if name in names}
+    def part(self, function: FunctionType) -> Part:
+        key = function, frozenset((name, self._constants[name]) for name in _asked_by_all(function) if name in self._constants)
+        if key not in _parts:
+            used = {name: self._value(name, value) for name, value in _globals_of(function).items()}
             used["__name__"] = function.__module__
-            copy = FunctionType(code, used, function.__name__, function.__defaults__, function.__closure__)
+            copy = FunctionType(function.__code__, used, function.__name__, function.__defaults__, function.__closure__)
             copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
             options = {**_OPTIONS, "inline": "always"} if getattr(function, INLINE, False) else _OPTIONS
-            self._parts[function] = Part(py_func=copy, locals={}, targetoptions=dict(options))
-        return self._parts[function]
+            _parts[key] = Part(py_func=copy, locals={}, targetoptions=dict(options))
+        return _parts[key]
 
     def _value(self, name: str, value: Any) -> Any:
         if name in self._constants:
             return self._constants[name]
-        if isinstance(value, FunctionType) and value in REPLACED:
-            return REPLACED[value]
-        known = not isinstance(value, FunctionType) or value.__module__.partition(".")[0] in ("numba", "numpy")
-        return value if known else self.part(value)
+        return self.part(value) if _is_part(value) else REPLACED.get(value, value) if isinstance(value, FunctionType) else value
+
+
+@cache
+def _globals_of(function: FunctionType) -> dict[str, Any]:
+    """What a function refers to outside of itself."""
+    asked = {each.argval for each in dis.get_instructions(function.__code__) if each.opname == "LOAD_GLOBAL"}
+    return {name: function.__globals__[name] for name in asked if name in function.__globals__}
+
+
+@cache
+def _asked_by_all(function: FunctionType) -> frozenset[str]:
+    """The names that a function, or any part that it calls, refers to."""
+    seen, waiting, names = {function}, [function], set[str]()
+    while waiting:
+        used = _globals_of(waiting.pop())
+        names |= used.keys()
+        called = {value for value in used.values() if _is_part(value)} - seen
+        seen |= called
+        waiting += called
+    return frozenset(names)
+
+
+def _is_part(value: Any) -> bool:
+    """Tell whether this is a function that is compiled with those that call it."""
+    return (
+        isinstance(value, FunctionType) and value not in REPLACED and value.__module__.partition(".")[0] not in ("numba", "numpy")
+    )
 
 
 Entry = tuple[Callable[..., Any], tuple[Any, ...]]
