@@ -10,10 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-SWEEP = """
-[sweep]
-seeds = "0-{last_seed}"
-
+BASE = """
 [base.simulation]
 duration_ms = {duration_ms}
 
@@ -25,11 +22,17 @@ profile = "2025-06"
 retry = 10
 runtime = {{ mean = 180_000, sigma = 1.5 }}
 inter_arrival = {{ scale = 100.0 }}
-operation_types = {{ fast_append = 0.7, merge_append = 0.2, validated_overwrite = 0.1 }}
+operation_types = {operation_types}
+"""
+"""What sweeps that are measured have in common: long transactions on one table of an object store."""
+_SWEEP = """
+[sweep]
+seeds = "0-19"
 
 [axes]
 "transaction.retry" = {retries}
 """
+_OPERATIONS = "{ fast_append = 0.7, merge_append = 0.2, validated_overwrite = 0.1 }"
 _HOURS_OF_HALF_A_SECOND = 2.0
 CORES = 2
 
@@ -131,7 +134,7 @@ def _overhead(folder: Path, shorter: float) -> dict[str, Any]:
     path = folder / "bench.toml"
     duration_ms = _HOURS_OF_HALF_A_SECOND * 3_600_000.0 / shorter
     retries = list(range(6, 16))
-    path.write_text(SWEEP.format(last_seed=19, duration_ms=duration_ms, retries=retries))
+    path.write_text(BASE.format(duration_ms=duration_ms, operation_types=_OPERATIONS) + _SWEEP.format(retries=retries))
     startup = spark_startup_s()
     started = time.perf_counter()
     result = told_by("sweep", str(path), "--out", str(folder / "out"), "--master", f"local[{CORES},4]")

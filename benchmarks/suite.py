@@ -7,24 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pipeline import CORES, spark_startup_s, told_by
+from benchmarks.pipeline import BASE, CORES, spark_startup_s, told_by
 
-SAMPLE = """
+_SAMPLE = """
 [sweep]
 seeds = "0-4"
-
-[base.simulation]
-duration_ms = {duration_ms}
-
-[base.storage]
-provider = "s3"
-profile = "2025-06"
-
-[base.transaction]
-retry = 10
-runtime = {{ mean = 180_000, sigma = 1.5 }}
-operation_types = {{ fast_append = 1.0 }}
-inter_arrival = {{ scale = 100.0 }}
 
 [axes]
 "storage.provider" = ["s3", "s3x"]
@@ -38,7 +25,7 @@ def measure_suite(shorter: float) -> list[dict[str, Any]]:
     """How long the suite would take on this machine: the sample without the start of Spark, scaled by transactions."""
     with tempfile.TemporaryDirectory(prefix="endive-bench-") as name:
         path = Path(name) / "suite.toml"
-        path.write_text(SAMPLE.format(duration_ms=3_600_000.0 / shorter))
+        path.write_text(BASE.format(duration_ms=3_600_000.0 / shorter, operation_types="{ fast_append = 1.0 }") + _SAMPLE)
         startup = spark_startup_s()
         started = time.perf_counter()
         result = told_by("sweep", str(path), "--out", str(Path(name) / "out"), "--master", f"local[{CORES},4]")

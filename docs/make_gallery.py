@@ -1,7 +1,8 @@
 """Write ``docs/gallery``: every study of ``examples/`` run in its quick form, one telling figure of each, and its answer in words.
 
 Run ``python docs/make_gallery.py`` after a change of the model or of the figures (ten minutes), or with names of studies to make
-those anew only. Results are kept in ``experiments/gallery``, so a second call runs only what is missing.
+those anew only. Results are kept in ``experiments/gallery``, so a second call runs only what is missing. Those of another
+version of the code are removed from it: they do not belong in one figure with what is run now.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
+
+from endive.files import discard
+from endive.runs.stored import removable
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "gallery"
@@ -170,6 +174,7 @@ the quick form gives more loads, more seeds and longer runs.
 def make(study: Study) -> list[str]:
     """Run a study, put its figure into the gallery, and return its answer."""
     folder = RESULTS / study.name
+    remove_old(ROOT / folder)
     answer = json.loads(endive("examples", "run", study.name, "--out", str(folder), "--json"))
     if study.figure == "answer":
         drawn = next(Path(file) for file in answer["files"] if file.endswith(".png"))
@@ -179,6 +184,12 @@ def make(study: Study) -> list[str]:
     with Image.open(ROOT / drawn) as image:  # a hundred colours are enough, and a third of the bytes
         image.convert("RGB").quantize(100).save(FOLDER / f"{study.name}.png", optimize=True)
     return list(answer["answer"])
+
+
+def remove_old(folder: Path) -> None:
+    """Remove the experiments of a study that another version of the code has run; nothing else that may lie there."""
+    for experiment in removable(folder, incomplete=False, old=True):
+        discard(experiment)
 
 
 def endive(*arguments: str) -> str:

@@ -47,7 +47,7 @@ class Fuzzer:
 
 
 def _exact_kernels_agree(tree: Tree) -> None:
-    assert_engines_agree(tree, shared_kernels=False)
+    assert_engines_agree(tree)
 
 
 def fuzz(examples: int, seed: int, check: Callable[[Tree], None] = _exact_kernels_agree) -> bool:

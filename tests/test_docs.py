@@ -27,6 +27,7 @@ from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, RunCounters, Summary
 from endive.storage.prices import load_prices
 from endive.storage.profiles import parse_profile
 from endive.transaction import ManifestListCounters
+from tests.pipeline.runs import document, run_all
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").rglob("*.md"))
@@ -168,6 +169,18 @@ def test_links_within_a_reference_lead_to_its_headings(name: str) -> None:
     text = generate[name]()
     headings = {generate["_anchor"](line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}
     assert {target[1:] for target in _LINK.findall(text) if target.startswith("#")} <= headings
+
+
+def test_results_of_another_version_are_removed_before_the_gallery_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_all([document("new")], tmp_path, range(1))
+    with monkeypatch.context() as before:
+        before.setattr("endive.runs.provenance.code_version", lambda: "another")
+        run_all([document("old")], tmp_path, range(1))
+    (tmp_path / "notes").mkdir()
+    runpy.run_path(str(ROOT / "docs/make_gallery.py"))["remove_old"](tmp_path)
+    assert [path.name.partition("-")[0] for path in sorted(tmp_path.iterdir())] == ["new", "notes"]
 
 
 def test_every_study_is_in_the_gallery_with_a_figure() -> None:

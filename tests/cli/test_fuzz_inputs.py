@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from tests import fuzz_inputs
-from tests.fuzz_inputs import KINDS, fuzz, try_one, commands_here
+from tests.fuzz_inputs import KINDS, commands_here, fuzz, try_one
 
 
 def test_broken_files_do_no_harm() -> None:

@@ -1,19 +1,20 @@
 """Kernels that tests share: compiling takes seconds, and random configurations ask for more than fifty combinations of features.
 
-A configuration is run by the narrowest of these kernels that can do what it needs. The plain ones are those that most runs of users
-have; the wide ones can do everything that may be added to a path and a catalog. ``make fuzz-engines`` compiles for each
-configuration the very kernel that it needs.
+Within pytest, a configuration is run by the narrowest of these kernels that can do what it needs. The plain ones are those that
+most runs of users have; the wide ones can do everything that may be added to a path and a catalog. ``make fuzz-engines``
+compiles for each configuration the very kernel that it needs.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from unittest import mock
 
-from endive.simulation.compiled import engine
-from endive.simulation.compiled.cache import load_kernel
+from endive.simulation.compiled import cache, engine
 from endive.simulation.compiled.features import Features
 
 _EXACT = ("endive", "files", "cas", "log", "service", "list_appends")
@@ -44,6 +45,17 @@ def _can(kernel: Features, wanted: Features) -> bool:
 
 @contextmanager
 def sharing_kernels() -> Iterator[None]:
-    """Let runs of the compiled engine take kernels of the list."""
-    with mock.patch.object(engine, "load_kernel", lambda features: load_kernel(shared(features))):
+    """Let this process take kernels of the list: where it runs them, where it looks for them, and where it compiles them beside.
+
+    Those that are still being compiled beside at the end are ended.
+    """
+    found, beside = cache.kernel_file, cache.compile_beside
+    with (
+        mock.patch.object(cache, "kernel_file", lambda features: found(shared(features))),
+        mock.patch.object(cache, "compile_beside", lambda features: beside(shared(features))),
+        mock.patch.object(engine, "load_kernel", lambda features: cache.load_kernel(shared(features))),
+    ):
         yield
+    for process in filter(cache._is_running, cache._beside.values()):
+        os.kill(process, signal.SIGTERM)
+        os.waitpid(process, 0)

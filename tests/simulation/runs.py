@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,6 @@ from endive.config.load import check_document
 from endive.simulation import RESULT_SCHEMA, RunCounters, SimulationConfig
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
-from tests.simulation.kernels import sharing_kernels
 
 Engine = type[CompiledEngine] | type[ReferenceEngine]
 ENGINES: tuple[Engine, ...] = (ReferenceEngine, CompiledEngine)
@@ -25,11 +23,10 @@ def config_of(tree: dict[str, Any]) -> SimulationConfig:
     return build_simulation_config(check_document(tree, "generated"))
 
 
-def table_of(engine: Engine, config: SimulationConfig, *, shared_kernels: bool = True) -> tuple[pa.Table, RunCounters]:
-    """The rows of a run and its counters; by a kernel that other tests have as well, or by the very one that it needs."""
+def table_of(engine: Engine, config: SimulationConfig) -> tuple[pa.Table, RunCounters]:
+    """The rows of a run and its counters."""
     batches: list[pa.RecordBatch] = []
-    with sharing_kernels() if shared_kernels else nullcontext():
-        counters = engine(config, batches.append).run()
+    counters = engine(config, batches.append).run()
     return pa.Table.from_batches(batches, schema=RESULT_SCHEMA), counters
 
 

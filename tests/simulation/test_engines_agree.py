@@ -23,10 +23,10 @@ from tests.simulation.kernels import KERNELS, shared
 from tests.simulation.runs import config_of, table_of
 
 
-def assert_engines_agree(tree: dict[str, Any], *, shared_kernels: bool = True) -> None:
+def assert_engines_agree(tree: dict[str, Any]) -> None:
     config = config_of(tree)
     reference, reference_counters = table_of(ReferenceEngine, config)
-    compiled, compiled_counters = table_of(CompiledEngine, config, shared_kernels=shared_kernels)
+    compiled, compiled_counters = table_of(CompiledEngine, config)
     assert compiled.num_rows == reference.num_rows
     for name in RESULT_SCHEMA.names:
         ours, theirs = reference.column(name).to_pylist(), compiled.column(name).to_pylist()

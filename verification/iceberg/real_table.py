@@ -124,9 +124,9 @@ def make_real_table(gateway: Any, folder: Path, jobs: Sequence[Job], delays: Del
         with CountingCatalog(folder).opened() as catalog:
             if job.client == "java":
                 assert java is not None
-                runner = _JavaJob(java, job, partition, delays, written, kept_s).run
+                runner = _JavaJob(job, partition, delays, written, kept_s, java).run
             else:
-                runner = _PythonJob(catalog, job, partition, delays, written, kept_s).run
+                runner = _PythonJob(job, partition, delays, written, kept_s, catalog).run
             for _ in range(job.operations) if job.operations else itertools.count():
                 if clock.wait() >= begin + seconds or stop.is_set():
                     break
@@ -185,13 +185,22 @@ class _Reporter:
 
 
 @dataclass
-class _JavaJob:
-    table: JavaFileTable
+class _Work:
+    """What a client is to do once, and where it tells what came of it."""
+
     job: Job
     partition: int
     delays: Delays
     written: Written
     kept_s: float
+
+    def failed(self, why: str) -> None:
+        self.written.failures.append(f"{self.job.operation}: {why}")
+
+
+@dataclass
+class _JavaJob(_Work):
+    table: JavaFileTable
 
     def run(self) -> None:
         from py4j.protocol import Py4JJavaError
@@ -210,19 +219,14 @@ class _JavaJob:
         try:
             operation.commit()
         except Py4JJavaError as raised:
-            self.written.failures.append(f"{self.job.operation}: {raised.java_exception.getClass().getSimpleName()}")
+            self.failed(raised.java_exception.getClass().getSimpleName())
             return
         self.written.reports += reporter.found
 
 
 @dataclass
-class _PythonJob:
+class _PythonJob(_Work):
     catalog: CountingCatalog
-    job: Job
-    partition: int
-    delays: Delays
-    written: Written
-    kept_s: float
 
     def run(self) -> None:
         accesses = Accesses(self.delays)
@@ -239,7 +243,7 @@ class _PythonJob:
         try:
             made = transaction.commit_transaction()
         except (CommitFailedException, ValidationException) as raised:
-            self.written.failures.append(f"{self.job.operation}: {type(raised).__name__}")
+            self.failed(type(raised).__name__)
             return
         took = time.perf_counter() - begin
         snapshot = made.current_snapshot()

@@ -11,6 +11,7 @@ import typer
 
 from endive.cli.compare import EXIT_CONDITION, document_of, make_sides
 from endive.cli.output import Output
+from endive.cli.overrides import overrides_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,13 +52,12 @@ def compare_alternatives(output: Output, asked: Asked, options: MetricsOptions, 
     """Compare three or more, or the scenarios of a study, with the first. Exits with 3 if a condition holds for any of them."""
     from endive.analysis.questions import parse_question
     from endive.config import ConfigError, Problem
-    from endive.config.load import parse_assignment
     from endive.report.alternatives import compare_sides, subjects_of
     from endive.report.comparison import judge, pair
 
     if asked.set_b:
         raise ConfigError("--set-b", [Problem("", "is for two: several have files of their own, or are scenarios of a study")])
-    overrides = dict(parse_assignment(text) for text in asked.set)
+    overrides = overrides_of(asked.set)
     named = _of_study(asked, overrides) if len(asked.sources) == 1 else _of_sources(asked, overrides)
     seeds = asked.seeds if asked.seeds is not None else named.seeds
     sides = make_sides(output, named.sources, named.names, named.documents, seeds, options, out)

@@ -59,9 +59,7 @@ def exit_codes(output: Output) -> Iterator[None]:
         output.result({"errors": [{"message": "interrupted"}]})
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except OSError as error:
-        output.error(_explained(error))
-        output.result({"errors": [{"message": _explained(error)}]})
-        raise typer.Exit(EXIT_FAILED) from None
+        fail(output, _explained(error), EXIT_FAILED)
 
 
 @contextmanager
@@ -79,9 +77,14 @@ def _usage_errors(output: Output) -> Iterator[None]:
         output.result({"source": error.source, "errors": problems})
         raise typer.Exit(EXIT_USAGE) from None
     except EngineError as error:
-        output.error(str(error))
-        output.result({"errors": [{"message": str(error)}]})
-        raise typer.Exit(EXIT_USAGE) from None
+        fail(output, str(error))
+
+
+def fail(output: Output, message: str, code: int = EXIT_USAGE) -> NoReturn:
+    """End a command by a sentence, as text or as JSON, and an exit code. Raises ``typer.Exit``."""
+    output.error(message)
+    output.result({"errors": [{"message": message}]})
+    raise typer.Exit(code) from None
 
 
 def leave(code: int) -> NoReturn:

@@ -12,6 +12,7 @@ from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.code import AllowCodeOption
 from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
+from endive.cli.overrides import overrides_of
 from endive.cli.report import report_errors
 from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import REPLICATIONS_FOLDER
@@ -72,7 +73,6 @@ def compare(
         from endive.analysis.thresholds import find_metric, parse_condition
         from endive.cli.alternatives import Asked, compare_alternatives
         from endive.config import ConfigError, Problem
-        from endive.config.load import parse_assignment
         from endive.report.comparison import METRICS
         from endive.studies.windows import MetricsOptions
 
@@ -86,8 +86,8 @@ def compare(
         if quick:
             raise ConfigError("--quick", [Problem("", "is for a study with scenarios")])
         a, b = sources
-        both = dict(parse_assignment(text) for text in set_)
-        documents = (document_of(a, both), document_of(b, {**both, **dict(parse_assignment(text) for text in set_b)}))
+        both = overrides_of(set_)
+        documents = (document_of(a, both), document_of(b, {**both, **overrides_of(set_b)}))
         names = (" ".join([a, *set_]), " ".join([b, *set_, *set_b]))
         first, second = make_sides(output, (a, b), names, documents, seeds, options, out)
         _tell(output, first, second, metrics or METRICS, conditions)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
+from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, fail, on_terminal
 from endive.cli.output import Output, output_for
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 from endive.runs.layout import dataset_folder
@@ -74,9 +74,7 @@ def pipeline_errors(output: Output) -> Iterator[None]:
     try:
         yield
     except (PipelineError, SessionError, NoJavaError) as error:
-        output.error(str(error))
-        output.result({"errors": [{"message": str(error)}]})
-        raise typer.Exit(EXIT_USAGE if isinstance(error, PipelineError) and error.usage else EXIT_FAILED) from None
+        fail(output, str(error), EXIT_USAGE if isinstance(error, PipelineError) and error.usage else EXIT_FAILED)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.import_ import CatalogOption
 from endive.cli.inputs import input_errors
 from endive.cli.output import output_for
+from endive.cli.overrides import SetOption, overrides_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +32,7 @@ def fidelity(
     against: Annotated[
         list[str], typer.Option(metavar="REPORTS|SNAPSHOTS", help="Commit reports (JSON lines), or a table as `import` takes it.")
     ],
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
+    set_: SetOption = [],  # noqa: B006
     catalog: CatalogOption = None,
     json: JsonFlag = False,
 ) -> None:
@@ -41,9 +42,8 @@ def fidelity(
         from endive.calibrate.answers import simulate
         from endive.calibrate.errors import InputError
         from endive.calibrate.fidelity import explain, overall, taken_together
-        from endive.config.load import parse_assignment
 
-        changes = dict(parse_assignment(text) for text in set_)
+        changes = overrides_of(set_)
         sources = [_read(source, catalog) for source in against]
         rows = simulate(config, {**_table_then(config, sources, changes), **changes}, range(1, _SEEDS + 1))
         comparisons = taken_together([each for source in sources for each in _compare(source, rows)])

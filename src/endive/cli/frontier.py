@@ -12,6 +12,7 @@ import typer
 from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.code import AllowCodeOption
 from endive.cli.output import Output, output_for
+from endive.cli.overrides import SetOption, overrides_of
 from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 
@@ -51,7 +52,7 @@ def frontier(
     ] = None,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
+    set_: SetOption = [],  # noqa: B006
     quick: Annotated[bool, typer.Option("--quick", help="The short form that the study's [quick] describes.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Directory for the answer and for runs. Default: frontier/NAME.")
@@ -66,12 +67,11 @@ def frontier(
     output = output_for(json)
     with exit_codes(output):
         from endive.config.frontier import frontier_options
-        from endive.config.load import parse_assignment
         from endive.studies.frontier import read_question
 
         asked = {"vary": vary, "until": until, "from": _given(from_), "to": _given(to), "seeds": seeds, "max_seeds": max_seeds}
         given = frontier_options({**asked, "tolerance": None if tolerance is None else _share(tolerance)})
-        question = read_question(config, given, dict(parse_assignment(text) for text in set_), quick=quick)
+        question = read_question(config, given, overrides_of(set_), quick=quick)
         answer(output, question, out or Path("frontier") / config.stem, warmup, cooldown)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import typer
-
-from endive.cli.app import EXIT_USAGE
+from endive.cli.app import fail
 from endive.cli.output import Output
 
 
@@ -20,6 +18,4 @@ def input_errors(output: Output) -> Iterator[None]:
     try:
         yield
     except (InputError, ProfileError) as error:
-        output.error(str(error))
-        output.result({"errors": [{"message": str(error)}]})
-        raise typer.Exit(EXIT_USAGE) from None
+        fail(output, str(error))

@@ -11,6 +11,7 @@ from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.import_ import CatalogOption, ReportsOption, TableArgument, answer_data, show_answers, write_imported
 from endive.cli.inputs import input_errors
 from endive.cli.output import output_for
+from endive.cli.overrides import overrides_of
 
 
 @app.command()
@@ -34,10 +35,10 @@ def replay(
         from endive.calibrate.replay import as_trace
         from endive.calibrate.reports import read_reports
         from endive.calibrate.sources import open_history
-        from endive.config.load import load_document, parse_assignment
+        from endive.config.load import load_document
         from endive.files import write_text
 
-        changes = dict(parse_assignment(text) for text in set_)
+        changes = overrides_of(set_)
         found = () if reports is None else read_reports(reports)
         imported = import_history(open_history(table, catalog), reports=found, provider=provider, client=client)
         made, traces = as_trace(imported, out, found)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endive.cli.app import EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
+from endive.cli.app import JsonFlag, app, exit_codes, fail, on_terminal
 from endive.cli.consolidate import pipeline_errors, tell_damage
 from endive.cli.output import Output, output_for
 from endive.cli.prices import PricesOption, prices_of
@@ -111,9 +111,7 @@ def report_errors(output: Output) -> Iterator[None]:
     try:
         yield
     except ReportError as error:
-        output.error(str(error))
-        output.result({"errors": [{"message": str(error)}]})
-        raise typer.Exit(EXIT_USAGE) from None
+        fail(output, str(error))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from endive.cli.app import JsonFlag, app, exit_codes, on_terminal
 from endive.cli.code import AllowCodeOption
 from endive.cli.output import Output, output_for
+from endive.cli.overrides import SetOption, overrides_of
 from endive.cli.prices import PricesOption, cost_as_data, prices_of, show_cost
 from endive.cli.window import CooldownOption, WarmupOption
 
@@ -32,7 +33,7 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Seed, in place of the file's.", min=0, max=2**63 - 1)] = None,
     engine: Annotated[Literal["auto", "reference", "compiled"] | None, typer.Option(help="Engine, in place of the file's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Directory for results. Default: experiments with a label, . without.")] = None,
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
+    set_: SetOption = [],  # noqa: B006
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     prices: PricesOption = None,
@@ -43,14 +44,14 @@ def run(
     """Run a configuration once, write its results, and print a summary."""
     output = output_for(json)
     with exit_codes(output):
-        from endive.config.load import load_document, parse_assignment
+        from endive.config.load import load_document
         from endive.runs.execute import run_experiment
         from endive.studies.replications import check_window
         from endive.studies.windows import MetricsOptions
         from endive.utils import convert_without_pandas
 
         convert_without_pandas()
-        overrides = dict(parse_assignment(text) for text in set_)
+        overrides = overrides_of(set_)
         if engine is not None:
             overrides["simulation.engine"] = engine
         document = load_document(config, overrides)

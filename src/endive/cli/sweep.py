@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, on_terminal
+from endive.cli.app import EXIT_FAILED, JsonFlag, app, exit_codes, fail, on_terminal
 from endive.cli.code import AllowCodeOption
+from endive.cli.consolidate import pipeline_errors
 from endive.cli.output import Output, output_for
 from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 
@@ -62,9 +63,8 @@ def sweep(
             check_writable(out)
         runs = reader.combinations * len(reader.seeds)
         if runs > _MANY_RUNS and not yes:
-            output.error(f"{path}: {runs:,} runs; say --yes if that is what you want")
-            raise typer.Exit(EXIT_USAGE)
-        with session_errors(output), starting_session(SparkOptions(master, remote, ship_code)) as starting:
+            fail(output, f"{path}: {runs:,} runs; say --yes if that is what you want")
+        with pipeline_errors(output), starting_session(SparkOptions(master, remote, ship_code)) as starting:
             if not dry_run and is_new:
                 starting.begin()  # nothing can be finished, so Spark comes up while this is planned
             plan = plan_sweep(reader)
@@ -80,10 +80,7 @@ def sweep(
                     output.note(objection)
                 return
             if objected and not yes:
-                message = f"{path}: {'; '.join(objected)}; say --yes if that is what you want"
-                output.error(message)
-                output.result({"errors": [{"message": message}]})
-                raise typer.Exit(EXIT_USAGE)
+                fail(output, f"{path}: {'; '.join(objected)}; say --yes if that is what you want")
             keep_study(out, reader, plan)
             cleared = remove_leftovers(out)
             if cleared:
@@ -109,19 +106,6 @@ def _run(output: Output, plan: SweepPlan, work: Work, out: Path, starting: Start
     _report(output, plan, work, outcomes, time.perf_counter() - started, out)
     if any(outcome.state == "failed" for outcome in outcomes):
         raise typer.Exit(EXIT_FAILED)
-
-
-@contextmanager
-def session_errors(output: Output) -> Iterator[None]:
-    """Turn a Spark that cannot be had into a message and an exit code."""
-    from endive.pipeline.session import SessionError
-
-    try:
-        yield
-    except SessionError as error:
-        output.error(str(error))
-        output.result({"errors": [{"message": str(error)}]})
-        raise typer.Exit(EXIT_FAILED) from None
 
 
 @contextmanager

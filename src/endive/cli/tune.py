@@ -12,6 +12,7 @@ import typer
 from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.code import AllowCodeOption
 from endive.cli.output import Output, output_for
+from endive.cli.overrides import SetOption, overrides_of
 from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import REPLICATIONS_FOLDER, TUNING
 
@@ -50,7 +51,7 @@ def tune(
     seed: Annotated[int, typer.Option(help="Where the design of candidates begins.", min=0)] = 0,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
+    set_: SetOption = [],  # noqa: B006
     quick: Annotated[bool, typer.Option("--quick", help="Fewer candidates, rounds and seeds.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Directory for the answer and for runs. Default: tune/NAME.")
@@ -65,11 +66,10 @@ def tune(
     output = output_for(json)
     with exit_codes(output):
         from endive.analysis.tuning import Plan
-        from endive.config.load import parse_assignment
         from endive.studies.tuning import read_tuning
         from endive.studies.windows import MetricsOptions
 
-        overrides = dict(parse_assignment(text) for text in set_)
+        overrides = overrides_of(set_)
         count = candidates or (_QUICK_CANDIDATES if quick else _CANDIDATES)
         plan = Plan(_QUICK_ROUNDS if quick else _ROUNDS, final_seeds=seeds or (_QUICK_SEEDS if quick else _SEEDS))
         question = read_tuning(config, for_, subject_to, vary, overrides, count, seed)

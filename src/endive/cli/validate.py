@@ -9,12 +9,13 @@ import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.output import output_for
+from endive.cli.overrides import SetOption, overrides_of
 
 
 @app.command()
 def validate(
     config: Annotated[Path, typer.Argument(help="Configuration file (TOML).", show_default=False)],
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")] = [],  # noqa: B006
+    set_: SetOption = [],  # noqa: B006
     json: JsonFlag = False,
 ) -> None:
     """Check a configuration without running it; all that is wrong is reported at once."""
@@ -23,11 +24,11 @@ def validate(
         from dataclasses import asdict
 
         from endive.config import compute_experiment_hash
-        from endive.config.load import load_document, parse_assignment
+        from endive.config.load import load_document
         from endive.config.warnings import warnings_of
         from endive.runs.identity import parameters
 
-        document = load_document(config, dict(parse_assignment(text) for text in set_))
+        document = load_document(config, overrides_of(set_))
         experiment = compute_experiment_hash(document)
         output.result(
             {

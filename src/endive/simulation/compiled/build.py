@@ -44,7 +44,7 @@ class _Specialisation:
     def __init__(self, constants: Mapping[str, bool]) -> None:
         self._constants = constants
 
-    def part(self, function: FunctionType) -> Part:
+    def part(self, function: Any) -> Part:
         key = function, frozenset((name, self._constants[name]) for name in _asked_by_all(function) if name in self._constants)
         if key not in _parts:
             used = {name: self._value(name, value) for name, value in _globals_of(function).items()}
