@@ -54,6 +54,28 @@ def count_handovers(
     )
 
 
+def waiting_handovers(columns: Sequence[npt.NDArray[np.generic]], entry_ms: Floats, edges_ms: Floats) -> Floats:
+    """The mean number of hand-overs that wait for their commit to begin, between each two edges.
+
+    By Little's law, from the rate of hand-overs and the time for which the first of each commit waited: rows of commits say nothing
+    of what was handed over and never committed, and so less and less of those who wait towards the end of a run.
+
+    Args:
+        columns: ``BATCH_COLUMNS`` of the commits.
+        entry_ms: When each began.
+        edges_ms: In order.
+
+    """
+    longest = np.asarray(columns[2], np.float64)
+    if not longest.any():
+        return np.zeros(len(edges_ms) - 1)
+    commits, handed, waited = (
+        np.histogram(entry_ms, bins=edges_ms, weights=weights)[0] for weights in (None, np.asarray(columns[0], np.float64), longest)
+    )
+    mean = np.divide(waited, commits, out=np.zeros(len(commits)), where=commits > 0)
+    return np.asarray(mean * handed / np.diff(edges_ms))
+
+
 def handover_metrics(parts: Sequence[HandOvers], commits: int, seconds: float) -> dict[str, float | None]:
     """Put hand-overs together: a rate in the window, a mean number for each commit, and their mean time."""
     committed = sum(part.committed for part in parts)

@@ -12,7 +12,15 @@ import numpy.typing as npt
 
 from endive.analysis.cohort import Flags, Floats, Outcome, Transactions, committing, entries
 from endive.analysis.fairness import FAIRNESS, WritersRows, fairness_metrics
-from endive.analysis.handovers import BATCH_COLUMNS, HANDOVERS, OLDEST, HandOvers, count_handovers, handover_metrics
+from endive.analysis.handovers import (
+    BATCH_COLUMNS,
+    HANDOVERS,
+    OLDEST,
+    HandOvers,
+    count_handovers,
+    handover_metrics,
+    waiting_handovers,
+)
 from endive.analysis.over_seeds import at_least, at_most
 from endive.analysis.percentiles import PERCENTS, plain_percentiles, quantiles, times_to_commit
 from endive.analysis.saturation import BACKLOG_PARTS
@@ -96,6 +104,9 @@ class Leaf:
     inside: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     done: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     in_window: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    entry_ms: Floats = field(default_factory=lambda: np.zeros(0))
+    edges_ms: Floats = field(default_factory=lambda: np.zeros(BACKLOG_PARTS + 1))
+    """Of the parts of the window."""
     ended_ms: Floats = field(default_factory=lambda: np.zeros(0))
     whose: WritersRows = field(default_factory=lambda: WritersRows(""))
     handovers: HandOvers = field(default_factory=HandOvers)
@@ -121,6 +132,7 @@ class Leaf:
         self.over_time = through_time(rows, window.duration_ms)
         edges = np.linspace(window.start_ms, window.end_ms, BACKLOG_PARTS + 1)
         self.committing, self.entered = committing(rows, edges), entries(rows, edges)
+        self.edges_ms, self.entry_ms = edges, rows.entry_ms
         commit, total = (self.latencies[name] for name in LATENCIES)
         self.sums["overhead"] = float(np.divide(commit, total, out=np.zeros_like(commit), where=total > 0.0).sum())
         self.rows, self.reasons = rows.take(np.zeros(0, np.int64)), {}
@@ -138,6 +150,7 @@ class Leaf:
         )
         batches = [own[name] for name in BATCH_COLUMNS]
         self.handovers = count_handovers(batches, self.in_window, self.done, self.latencies["total_latency"])
+        self.committing = self.committing + waiting_handovers(batches, self.entry_ms, self.edges_ms)
 
     def add(self, name: str, values: npt.NDArray[Any]) -> None:
         """Sum a column: times over what was committed, counts over all of the cohort."""

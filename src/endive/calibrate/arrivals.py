@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -19,12 +20,15 @@ _LEAST_PERIODIC = 6
 _MOST_MISSED = 30.0
 """So many slots of a period may pass for each commit."""
 _STEPS = 400
+_DRIFT = 1e-4
+_ENOUGH = 1_000
+"""So many commits tell an interval."""
 _TWICE = 0.02
 """How likely a slot has a second commit: one that began in the slot before and was held up."""
 _TOGETHER, _STEADY = 0.8, 0.15
 """How close commits lie in their slots, and how little gaps vary, where there is nothing to tell an interval from alike gaps."""
-_CLEARLY = 7.0
-"""The logarithm of how many times likelier than by chance an interval has to make what was seen."""
+_CLEARLY, _MUCH = 7.0, 20.0
+"""The logarithms of how many times likelier an interval has to make what was seen: than chance, and than a round interval."""
 _IN_WINDOW = 0.75
 """The part of a job's commits that are taken not to be held up."""
 _SILENT = 5
@@ -100,22 +104,27 @@ def _interval(times_ms: Floats) -> float | None:
     """The interval that explains times best, if it does so better than commits at random: one that people choose, or any other.
 
     Of many that are tried one fits by chance, so that each has to fit the better the more there are; a multiple of a round interval
-    has to fit better than a round one.
+    has to fit better than a round one, and any other interval much better than those.
     """
     gaps = np.diff(times_ms)
     mean = float(gaps.mean())
     if mean <= 0.0:
         return None
-    likelihoods = {
-        interval: _likelihood(times_ms, interval) - math.log(times)
-        for interval, times in _multiples(mean / _MOST_MISSED, 1.3 * mean).items()
-    }
     own = _searched(times_ms, float(np.median(gaps)))
+    times_ms = times_ms[-_ENOUGH:]
+    tried = _multiples(mean / _MOST_MISSED, 1.3 * mean)
+    likelihoods = {each: _likelihood(times_ms, each) - math.log(len(_ROUND_MS) * times) for each, times in tried.items()}
+    nicest = max(likelihoods, key=likelihoods.__getitem__, default=own)
     likelihoods.setdefault(own, _likelihood(times_ms, own) - math.log(_STEPS))
-    found = max(likelihoods, key=likelihoods.__getitem__)
-    steady = _concentration(times_ms, found) > _TOGETHER and float(gaps.std()) < _STEADY * mean
-    better = likelihoods[found] - _likelihood_otherwise(gaps, steady)
-    return found if better > math.log(len(likelihoods)) + _CLEARLY else None
+    own = nicest if abs(own / nicest - 1.0) < _DRIFT else own  # a table that grows makes each commit a little later
+    clear = [each for each in (nicest, own) if _is_clear(likelihoods, each, times_ms)]
+    return own if own in clear and likelihoods[own] > likelihoods[nicest] + _MUCH else next(iter(clear), None)
+
+
+def _is_clear(likelihoods: Mapping[float, float], interval: float, times_ms: Floats) -> bool:
+    gaps = np.diff(times_ms)
+    steady = _concentration(times_ms, interval) > _TOGETHER and float(gaps.std()) < _STEADY * float(gaps.mean())
+    return likelihoods[interval] - _likelihood_otherwise(gaps, steady) > _CLEARLY
 
 
 def _multiples(shortest: float, longest: float) -> dict[float, int]:
