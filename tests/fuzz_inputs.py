@@ -121,21 +121,28 @@ def _in_results(name: str) -> Callable[[Path], list[str]]:
 
     def command(path: Path) -> list[str]:
         content = path.read_bytes()
+        chance = zlib.crc32(content)
         root = path.parent / "root"
         shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(_made(), root / _made().name)
-        shutil.copytree(_made(), root / f"whole-{_made().name.rpartition('-')[2]}")
+        shutil.copytree(_made(), root / _made().name, copy_function=shutil.copyfile)
         run = root / _made().name / "0"
         (run / name).write_bytes(content)
-        chance = zlib.crc32(content)
         if name == "results.parquet" and chance % 2:
             seal(run)
         wanted = _COMMANDS[chance // 2 % len(_COMMANDS)]
+        if wanted != _COMMANDS[0]:
+            shutil.copytree(_made(), root / f"whole-{_made().name.rpartition('-')[2]}")
         if wanted == ["metrics"]:
             CliRunner().invoke(app, ["consolidate", str(root)])
         return [*wanted, str(root)]
 
     return command
+
+
+def _imported(path: Path) -> list[str]:
+    """An import, which is also simulated one time in eight."""
+    answer = "--no-answer" if zlib.crc32(path.read_bytes()) % 8 else "--answer"
+    return ["import", str(path), "-o", str(path.parent / "imported.toml"), answer]
 
 
 def _result_kinds() -> Iterator[Kind]:
@@ -153,7 +160,7 @@ KINDS = (
         "metadata.json",
         "metadata.json",
         (_METADATA,),
-        lambda path: ["import", str(path), "-o", str(path.parent / "imported.toml")],
+        _imported,
     ),
     Kind("trace", "csv", (_TRACE,), _beside(_TRACED, "traced.toml")),
     Kind(
