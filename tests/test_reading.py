@@ -5,11 +5,13 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endive.reading import DEEPEST, UnreadableError, parse_json, parse_toml, read_json, read_text, read_toml, unpacked
+from endive.reading import DEEPEST, UnreadableError, check_rows, parse_json, parse_toml, read_json, read_text, read_toml, unpacked
 
 
 def test_files_are_read(tmp_path: Path) -> None:
@@ -97,3 +99,40 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UnreadableError, match="is not a file"):
         read_text(tmp_path / "pipe")
+
+
+def _parquet_of(path: Path, rows: int) -> Path:
+    values = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([0.0]))
+    pq.write_table(pa.table({"time_ms": values}), path)
+    return path
+
+
+def test_small_files_of_more_rows_than_memory_holds_are_refused_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of some kilobytes can hold any number of equal rows."""
+    monkeypatch.setattr("endive.reading.available_bytes", lambda: 2**20)
+    files = [_parquet_of(tmp_path / "a.parquet", 10_000), tmp_path / "a.csv", tmp_path / "a.csv.gz"]
+    files[1].write_bytes(b"time_ms\n" + b"0\n" * 10_000)
+    files[2].write_bytes(gzip.compress(b"time_ms\n" + b"0\n" * 10_000_000, 1))
+    for file in files:
+        with pytest.raises(UnreadableError, match=r"rows or more, which need about .* GiB of memory, more than half"):
+            check_rows(file, 100)
+    check_rows(_parquet_of(tmp_path / "b.parquet", 100), 100)
+    pq.write_table(pa.table({"partitions": [list(range(10_000))]}), tmp_path / "c.parquet")
+    with pytest.raises(UnreadableError, match="rows or more"):
+        check_rows(tmp_path / "c.parquet", 100)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.csv.gz"])
+def test_rows_of_what_is_no_file(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UnreadableError, match="is not a file"):
+        check_rows(tmp_path / name, 100)
+    (tmp_path / name).unlink()
+    with pytest.raises(UnreadableError):
+        check_rows(tmp_path / name, 100)
+    if name != "x.csv":
+        (tmp_path / name).write_bytes(b"\x1f\x8b" + b"x" * 100)
+        with pytest.raises(UnreadableError, match="cannot be read"):
+            check_rows(tmp_path / name, 100)

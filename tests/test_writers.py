@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from endive.files import check_inside, whole_file
+from endive.files import check_inside, whole_file, write_text
 from endive.writers import FOREIGN_SECONDS, find_leftovers, remove_leftovers, temporary_beside
 
 KILLED = """
@@ -29,6 +29,19 @@ def test_what_a_killed_process_leaves_is_found_and_removed(tmp_path: Path) -> No
     assert left.name.startswith(".results.parquet.")
     assert remove_leftovers(tmp_path) == [left]
     assert list(target.parent.iterdir()) == []
+
+
+def test_who_writes_a_file_again_clears_what_killed_writers_of_it_left(tmp_path: Path) -> None:
+    """Reports that were killed left eight tables half-written beside the whole ones, for ever."""
+    target = tmp_path / "by_run.csv"
+    subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
+    other = tmp_path / "by_run.csv.gz"
+    subprocess.run([sys.executable, "-c", KILLED, str(other)], check=False)
+    living = temporary_beside(target)
+    living.touch()
+    write_text(target, "whole")
+    left = set(tmp_path.iterdir()) - {target, living}
+    assert [path.name.startswith(".by_run.csv.gz.") for path in left] == [True]
 
 
 def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:

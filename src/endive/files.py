@@ -15,18 +15,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from endive.writers import temporary_beside
+from endive.writers import remove_leftovers_of, temporary_beside
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; what is written there takes its place when the block ends well, or else vanishes.
 
+    What killed writers of ``path`` have left is removed first.
+
     Raises OSError, which names ``path``, if it cannot be written.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers_of(path)
     temporary = temporary_beside(path)
     try:
         yield temporary

@@ -1,4 +1,4 @@
-"""The one door for text files of users and of results: TOML and JSON, limited in size and depth.
+"""The one door for files of users and of results: TOML and JSON, limited in size and depth, and rows, limited by memory.
 
 Whatever is wrong with a file (it is not there, too large, no text, nested without end, numbers of thousands of digits) is an
 ``UnreadableError`` that says so in one sentence; nothing else is raised.
@@ -12,9 +12,12 @@ import json
 import stat
 import tomllib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+
+from endive.utils import available_bytes
 
 MOST_BYTES = 16 * 2**20
 """Larger files are no configurations and no records of runs."""
@@ -64,7 +67,15 @@ def unpacked(content: bytes, most_bytes: int) -> bytes:
 
 
 def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
-    """Read a text file (UTF-8). Raises UnreadableError.
+    """Read a text file (UTF-8). Raises UnreadableError."""
+    try:
+        return read_content(path, most_bytes).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UnreadableError("is no text (UTF-8)") from None
+
+
+def read_content(path: Path, most_bytes: int) -> bytes:
+    """Read a file. Raises UnreadableError.
 
     What a shell hands over in ``/dev`` may be a pipe; elsewhere a pipe, which may wait for ever, is no file.
     """
@@ -81,16 +92,58 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
         raise UnreadableError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(content) > most_bytes:
         raise UnreadableError(f"is larger than {most_bytes / 2**20:g} MiB")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise UnreadableError("is no text (UTF-8)") from None
+    return content
 
 
 def _is_readable(path: Path) -> bool:
     """Tell whether reading will come to an end; a directory is left to the error that opening it raises."""
     mode = path.stat().st_mode
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path.absolute().is_relative_to("/dev")
+
+
+def check_rows(path: Path, bytes_per_row: int) -> None:
+    """See whether a file of rows (Parquet, or text with a row in each line, gzip or not) can be held in memory, before it is read.
+
+    Raises UnreadableError if not, with the estimate, or if it is no file: small files may unpack to more than there is.
+    """
+    try:
+        if not _is_readable(path):
+            raise UnreadableError("is not a file")
+        counted = _rows_of_parquet(path) if path.suffix in (".parquet", ".pq") else _rows_of_text(path)
+        most = available_bytes() // 2
+        for rows, size in counted:
+            if rows * bytes_per_row + size > most:
+                needed = f"{(rows * bytes_per_row + size) / 2**30:,.1f} GiB of memory"
+                raise UnreadableError(f"has {rows:,} rows or more, which need about {needed}, more than half of what is free")
+    except UnreadableError:
+        raise
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise UnreadableError(f"cannot be read: {getattr(error, 'strerror', None) or _in_short(error)}") from None
+
+
+def _rows_of_text(path: Path) -> Iterator[tuple[int, int]]:
+    """How many lines and bytes there are, so far."""
+    rows = size = 0
+    with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else nullcontext(raw) as file:
+        while chunk := file.read(1 << 20):
+            rows, size = rows + chunk.count(b"\n"), size + len(chunk)
+            yield rows, size
+
+
+def _rows_of_parquet(path: Path) -> Iterator[tuple[int, int]]:
+    """How many values its longest column has, and how large it says that all are, so far."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        told = pyarrow.parquet.read_metadata(path)
+    except pa.ArrowException as error:
+        raise UnreadableError(f"cannot be read: {_in_short(error)}") from None
+    rows = size = 0
+    for group in map(told.row_group, range(told.num_row_groups)):
+        longest = max((group.column(number).num_values for number in range(group.num_columns)), default=0)
+        rows, size = rows + max(group.num_rows, longest), size + max(group.total_byte_size, 0)
+        yield rows, size
 
 
 def leading_comment(path: Path) -> str:
@@ -121,7 +174,7 @@ def _parsed(parse: Callable[[str], Any], text: str, kind: str) -> Any:
     return found
 
 
-def _in_short(error: ValueError) -> str:
+def _in_short(error: Exception) -> str:
     """What a parser says, in a line; Python's own words for a number of thousands of digits are about Python."""
     if "integer string conversion" in str(error):
         return "a whole number has more digits than any key takes"

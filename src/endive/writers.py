@@ -14,6 +14,7 @@ import socket
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -50,6 +51,20 @@ def find_leftovers(root: Path) -> Iterator[Path]:
             path = Path(folder, name)
             if match is not None and not _is_alive(match, path):
                 yield path
+
+
+def remove_leftovers_of(path: Path) -> None:
+    """Remove the temporary files for ``path`` whose writers are dead, where the directory tells what it has."""
+    with suppress(PermissionError):
+        for other in list(path.parent.iterdir()):
+            match = _NAME.fullmatch(other.name)
+            if match is not None and _beginning(match) == f".{path.name}" and not _is_alive(match, other):
+                other.unlink(missing_ok=True)
+
+
+def _beginning(match: re.Match[str]) -> str:
+    """What stands before the writer in the name of a temporary file."""
+    return match[0][: match.start(1) - 1]
 
 
 def remove_leftovers(root: Path) -> list[Path]:

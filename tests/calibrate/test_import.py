@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from endive.calibrate.arrivals import _ROUND_MS as ROUND_MS
+from endive.calibrate.arrivals import _multiples as multiples
 from endive.calibrate.errors import InputError
 from endive.calibrate.history import History
 from endive.calibrate.imported import Imported, import_history
@@ -264,6 +266,12 @@ class TestWhatIsFound:
         assert made.tree["table"]["commit.manifest.min-count-to-merge"] == 50
         assert made.tree["table"]["commit.manifest-merge.enabled"] is False
         assert "commit.retry.min-wait-ms" not in made.tree["transaction"]
+
+    def test_intervals_that_are_tried_do_not_grow_with_the_gaps(self) -> None:
+        """One snapshot of another decade made a thousand million multiples of a second."""
+        assert len(multiples(1e7, 3e8)) <= 1_000 * len(ROUND_MS)
+        times = [START_MS + 1_000 * n for n in range(11)]
+        assert import_history(parse_metadata(json.dumps(metadata_document([1_780_023_000, *times])).encode(), "t.json")).classes
 
     def test_an_interval_is_not_taken_for_its_third(self) -> None:
         made = imported(metadata_document([START_MS + 7_000 + 45_000 * n for n in range(40)]))

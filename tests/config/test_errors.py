@@ -206,3 +206,18 @@ def test_an_empty_file_lacks_its_sections(tmp_path: Path) -> None:
 )
 def test_nearest(word: str, known: list[str], hint: str) -> None:
     assert nearest(word, known) == hint
+
+
+def test_a_huge_value_is_shown_by_its_beginning() -> None:
+    (message,) = problems(overrides={"catalog.type": "x" * 1_000_000}).values()
+    assert len(message) < 600
+    assert "(1,000,002 characters)" in message
+    (message,) = problems(overrides={"k" * 1_000_000: 1}).values()
+    assert len(message) < 1_500
+
+
+def test_of_thousands_of_errors_some_are_told_and_the_others_counted() -> None:
+    """Each was compared with all the others: ten thousand took minutes."""
+    found = problems(overrides={f"transaction.key{number}": 1 for number in range(3_000)})
+    assert len(found) < 250
+    assert found[""].endswith("and 2,800 more")

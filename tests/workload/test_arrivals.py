@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,18 @@ class TestTrace:
         path = tmp_path / "trace.csv"
         path.write_text(text)
         assert message in problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]
+
+    @pytest.mark.parametrize(
+        "text", ["time_ms,operation\n5," + "x" * 900_000, "x" * 900_000 + "\n5\n", "time_ms,operation\n5," + "x" * 2_000_000]
+    )
+    def test_a_huge_field_is_told_in_a_line(self, tmp_path: Path, text: str) -> None:
+        path = tmp_path / "trace.csv"
+        path.write_text(text)
+        assert len(problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]) < 1_500
+
+    def test_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "trace.csv")
+        assert "is not a file" in problems(f"[workload.w]\ntrace = '{tmp_path / 'trace.csv'}'", over=_RUN)["workload.w.trace"]
 
     def test_a_file_that_is_missing_or_of_another_kind(self, tmp_path: Path) -> None:
         assert "no such file" in problems("[workload.w]\ntrace = 'none.csv'", over=_RUN)["workload.w.trace"]

@@ -23,6 +23,8 @@ _STEPS = 400
 _DRIFT = 1e-4
 _ENOUGH = 1_000
 """So many commits tell an interval."""
+_MOST_TIMES = 1_000
+"""Nobody chooses more than so many times a round interval; and a gap of decades has no end of them."""
 _TWICE = 0.02
 """How likely a slot has a second commit: one that began in the slot before and was held up."""
 _TOGETHER, _STEADY = 0.8, 0.15
@@ -131,7 +133,7 @@ def _multiples(shortest: float, longest: float) -> dict[float, int]:
     """Round intervals and their multiples within bounds; for each the smallest number of times that it is one of them."""
     found: dict[float, int] = {}
     for each in reversed(_ROUND_MS):
-        for times in range(max(1, math.ceil(shortest / each)), math.floor(longest / each) + 1):
+        for times in range(max(1, math.ceil(shortest / each)), min(math.floor(longest / each), _MOST_TIMES) + 1):
             found[times * each] = min(times, found.get(times * each, times))
     return found
 

@@ -14,6 +14,8 @@ import pyarrow.json
 import pyarrow.parquet
 
 from endive.calibrate.errors import InputError
+from endive.config.errors import in_short
+from endive.reading import UnreadableError, check_rows
 
 UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
 """Units of latencies, in milliseconds."""
@@ -23,6 +25,9 @@ _UNIT_NAMES = {
     **dict.fromkeys(("ms", "millis", "milliseconds"), "ms"),
     **dict.fromkeys(("s", "sec", "secs", "seconds"), "s"),
 }
+_PARQUET, _JSON, _TEXT = (".parquet", ".pq"), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv", ".txt")
+_ENDINGS = (*_PARQUET, *_JSON, *_TEXT)
+_BYTES_PER_ROW = 300
 _OPERATION = ("operation", "op", "request", "method", "verb", "action", "kind", "type")
 _LATENCY = ("latency", "duration", "elapsed", "response_time", "rtt", "time", "took")
 _BYTES = ("bytes", "size_bytes", "size", "object_size", "content_length", "length")
@@ -54,17 +59,22 @@ def read_rows(path: Path) -> pa.Table:
 def _read_rows(path: Path) -> pa.Table:
     name = path.name.lower().removesuffix(".gz")
     try:
-        if name.endswith((".parquet", ".pq")):
+        if name.endswith(_ENDINGS):
+            check_rows(path, _BYTES_PER_ROW)
+    except UnreadableError as error:
+        raise InputError(f"{path}: {error}") from None
+    try:
+        if name.endswith(_PARQUET):
             return pa.parquet.read_table(path)
-        if name.endswith((".jsonl", ".ndjson", ".json")):
+        if name.endswith(_JSON):
             with pa.input_stream(str(path), compression="detect") as stream:
                 return pa.json.read_json(stream)
-        if name.endswith((".csv", ".tsv", ".txt")):
+        if name.endswith(_TEXT):
             delimiter = "\t" if name.endswith(".tsv") else ","
             with pa.input_stream(str(path), compression="detect") as stream:
                 return pa.csv.read_csv(stream, parse_options=pa.csv.ParseOptions(delimiter=delimiter))
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise InputError(f"{path}: cannot be read: {reason}") from error
     raise InputError(f"{path}: is not a file of measurements by its name: .csv, .tsv, .parquet, .jsonl, and .gz of text, are read")
 
@@ -82,16 +92,18 @@ def find_columns(
     """Find the columns of a measurement among ``names``; what is given is taken. Raises InputError where nothing fits."""
     for given in (operation, latency, size, status):
         if given is not None and given not in names:
-            raise InputError(f"{where}: there is no column {given!r}; there are {', '.join(names)}")
+            raise InputError(f"{where}: there is no column {given!r}; there are {in_short(', '.join(names))}")
     if unit is not None and unit not in UNITS:
         raise InputError(f"{where}: the unit is {unit!r}, but must be one of {', '.join(UNITS)}")
     guessed = []
     found_latency = latency or _latency_column(names)
     if found_latency is None:
-        raise InputError(f"{where}: no column looks like a latency; name it with --latency; there are {', '.join(names)}")
+        raise InputError(f"{where}: no column looks like a latency; name it with --latency; there are {in_short(', '.join(names))}")
     found_unit = unit or unit_of(found_latency)
     if found_unit is None:
-        raise InputError(f"{where}: column {found_latency!r} does not say its unit; give it with --unit ({', '.join(UNITS)})")
+        raise InputError(
+            f"{where}: column {in_short(repr(found_latency))} does not say its unit; give it with --unit ({', '.join(UNITS)})"
+        )
     if latency is None or unit is None:
         guessed.append(f"latency from column {found_latency!r} in {found_unit}")
     found: dict[str, str | None] = {}
@@ -135,5 +147,5 @@ def numbers(table: pa.Table, column: str, where: str) -> list[float | None]:
         try:
             made.append(None if value is None or value == "" else float(value))
         except (TypeError, ValueError):
-            raise InputError(f"{where}: row {row}: {column} is {value!r}, but must be a number") from None
+            raise InputError(f"{where}: row {row}: {column} is {in_short(repr(value))}, but must be a number") from None
     return made

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from endive.calibrate.errors import InputError
-from endive.reading import UnreadableError, unpacked
+from endive.reading import UnreadableError, read_content, unpacked
 
 _MOST_BYTES = 512 * 2**20
 
@@ -28,7 +28,7 @@ class CommitReport:
 def read_reports(path: Path) -> tuple[CommitReport, ...]:
     """Read commit reports; other reports among them are passed over. Raises InputError."""
     try:
-        content = path.read_bytes()
+        content = read_content(path, _MOST_BYTES)
         text = (unpacked(content, _MOST_BYTES) if content[:2] == b"\x1f\x8b" else content).decode()
     except (OSError, UnicodeDecodeError, UnreadableError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None

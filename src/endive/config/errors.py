@@ -7,6 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+_LONGEST = 200
+
+
+def in_short(text: str) -> str:
+    """A text of a file as an error shows it: what is longer than a line or two is cut."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -17,8 +24,8 @@ class Problem:
     value: Any = None
 
     def __str__(self) -> str:
-        shown = "" if self.value is None else f" (is {self.value!r})"
-        return f"{self.key}: {self.message}{shown}" if self.key else self.message
+        shown = "" if self.value is None else f" (is {in_short(repr(self.value))})"
+        return f"{in_short(self.key)}: {self.message}{shown}" if self.key else self.message
 
 
 class ConfigError(ValueError):

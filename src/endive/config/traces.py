@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from endive.config.durations import duration_ms
-from endive.config.errors import closest, nearest
+from endive.config.errors import closest, in_short, nearest
+from endive.reading import UnreadableError, check_rows
 from endive.transaction import OPERATIONS, Transaction
 from endive.workload import Submission
 
@@ -45,12 +46,17 @@ def trace_hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+_BYTES_PER_SUBMISSION = 600
 _MOST = 10**6
 """Tables and partitions have numbers below this."""
 
 
 @lru_cache(maxsize=8)
 def _read(path: Path, modified_ns: int, size: int) -> tuple[Submission, ...]:
+    try:
+        check_rows(path, _BYTES_PER_SUBMISSION)
+    except UnreadableError as error:
+        raise TraceError(str(error)) from None
     columns = _columns(path)
     if not columns["time_ms"]:
         raise TraceError("has no rows: a trace needs at least one submission")
@@ -83,17 +89,17 @@ def _columns(path: Path) -> dict[str, list[Any]]:
             raise TraceError("should end in .parquet or .csv")
         names = table.column_names
     except (pa.ArrowException, OSError) as error:
-        raise TraceError(f"cannot be read: {error}") from error
+        raise TraceError(f"cannot be read: {in_short(str(error))}") from error
     except UnicodeDecodeError:
         raise TraceError("is no text (UTF-8)") from None
     found: dict[str, list[Any]] = {}
     for name in names:
         if name not in COLUMNS:
-            raise TraceError(f"column {name!r}: no such column; {nearest(name, COLUMNS)}")
+            raise TraceError(f"column {in_short(repr(name))}: no such column; {nearest(name, COLUMNS)}")
         if names.count(name) > 1:
-            raise TraceError(f"column {name!r} is given twice")
+            raise TraceError(f"column {in_short(repr(name))} is given twice")
         if COLUMNS[name] in found:
-            raise TraceError(f"column {name!r} is another spelling of {COLUMNS[name]!r}, which is given too")
+            raise TraceError(f"column {in_short(repr(name))} is another spelling of {COLUMNS[name]!r}, which is given too")
         found[COLUMNS[name]] = table.column(name).to_pylist()
     if "time_ms" not in found:
         raise TraceError("has no column 'time_ms'")
@@ -117,7 +123,7 @@ def _operation(name: Any, number: int) -> type[Transaction] | None:
         return None
     if name not in OPERATIONS:
         allowed = closest(str(name), OPERATIONS) or f"; there are {', '.join(sorted(OPERATIONS))}"
-        raise TraceError(f"row {number}: there is no operation {name!r}{allowed}")
+        raise TraceError(f"row {number}: there is no operation {in_short(repr(name))}{allowed}")
     return OPERATIONS[name]
 
 
@@ -127,9 +133,9 @@ def _time(value: Any, where: str) -> float | None:
     try:
         number = float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else duration_ms(value)
     except ValueError as error:
-        raise TraceError(f"{where} {error} (is {value!r})") from None
+        raise TraceError(f"{where} {error} (is {in_short(repr(value))})") from None
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
-        raise TraceError(f"{where} should be a finite number of milliseconds, at least 0 (is {value!r})")
+        raise TraceError(f"{where} should be a finite number of milliseconds, at least 0 (is {in_short(repr(value))})")
     return float(number)
 
 
@@ -137,7 +143,7 @@ def _whole(value: Any, where: str) -> int | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST or value != int(value):
-        raise TraceError(f"{where} should be a whole number, from 0 to {_MOST - 1:,} (is {value!r})")
+        raise TraceError(f"{where} should be a whole number, from 0 to {_MOST - 1:,} (is {in_short(repr(value))})")
     return int(value)
 
 
@@ -148,7 +154,7 @@ def _partitions(value: Any, where: str) -> frozenset[int] | None:
     if isinstance(value, str):
         parts = re.split(r"[;\s]+", value.strip())
         if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-            raise TraceError(f"{where} should be numbers such as '0;3' (is {value!r})")
+            raise TraceError(f"{where} should be numbers such as '0;3' (is {in_short(repr(value))})")
         value = [int(part) for part in parts]
     items = [_whole(item, where) for item in (value if isinstance(value, list) else [value])]
     if not items:

@@ -14,6 +14,8 @@ from endive.config.errors import Problem, closest, nearest
 Tree = dict[str, Any]
 _PLAIN = {"int_type", "float_type", "string_type", "list_type", "bool_type"}
 """Errors of branches of a union that take no table."""
+_MOST_TOLD = 200
+"""Nobody reads more errors than these, and each is compared with the others and with all that is allowed."""
 
 
 def problems_of(error: ValidationError, tree: Tree, model: type[BaseModel], aliases: Sequence[str] = ()) -> list[Problem]:
@@ -21,8 +23,11 @@ def problems_of(error: ValidationError, tree: Tree, model: type[BaseModel], alia
 
     ``aliases`` are dotted keys that are accepted beside those of the model, to be named where a key is misspelled.
     """
-    items = error.errors()
-    return _each_key_once([_problem(item, tree, model, aliases) for item in items if not _of_other_branch(item, items)])
+    found = error.errors()
+    items = found[:_MOST_TOLD]
+    problems = _each_key_once([_problem(item, tree, model, aliases) for item in items if not _of_other_branch(item, items)])
+    more = len(found) - len(items)
+    return [*problems, Problem("", f"and {more:,} more")] if more else problems
 
 
 def _problem(item: Any, tree: Tree, model: type[BaseModel], aliases: Sequence[str]) -> Problem:
