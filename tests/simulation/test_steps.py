@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import simpy
 
+from endive.catalog import CommitResult, InstantCatalog
 from endive.randomness import RandomSource, Stream
 from endive.simulation.reference import _drive_generator
 from endive.steps import FailedAnswer, RequestFailedError, Signal, Step, WaitFor
 from endive.storage import StorageProvider, StorageResult
-from endive.transaction import CommitPolicy, FastAppendTransaction, TransactionStatus
+from endive.transaction import CommitPolicy, FastAppendTransaction, TraceEvent, TransactionResult, TransactionStatus
 from endive.transaction.policy import CommitPath
-from tests.interleave import run_transaction
+from tests.interleave import NEVER_REAL, fixed_provider, run_transaction
 from tests.transaction.test_lifecycle import Flaky
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "extending.md"
@@ -107,6 +108,64 @@ def test_a_store_that_says_no_ends_the_transaction_when_the_answer_is_there(refu
     assert store.requests == refused
     assert result.per_attempt_io_ms == 3.0 * refused
     assert result.total_latency_ms == result.catalog_read_ms + result.runtime_ms + result.per_attempt_io_ms
+
+
+def test_the_trace_tells_which_request_failed_and_how_long_it_took() -> None:
+    events: list[TraceEvent] = []
+    run_transaction(
+        FastAppendTransaction(1, 7.0, 10.0, frozenset({0})), Flaky(0), storage=Refusing(Stream(0), 2), trace=events.append
+    )
+    [failed] = [event for event in events if event.event == "io_failed"]
+    assert failed.duration_ms == 3.0
+    assert (events[-1].event, events[-1].kind, events[-1].time_ms) == ("abort", "request_failed", failed.time_ms)
+
+
+class Refused(InstantCatalog):
+    """A catalog that answers each commit with failures: those that it copes with, and then one that it does not."""
+
+    def __init__(self, coped_with: int, reason: str | None) -> None:
+        super().__init__(1, (1,), 2.0)
+        self.coped_with, self.reason = coped_with, reason
+        self.told: list[str] = []
+
+    def commit(self, *arguments: Any, **keys: Any) -> Generator[Any, None, CommitResult]:
+        for _ in range(self.coped_with):
+            try:
+                yield FailedAnswer(5.0, "503")
+            except RequestFailedError as error:
+                self.told.append(error.reason)
+        if self.reason is not None:
+            yield 3.0
+            raise RequestFailedError(self.reason, 4.0)
+        return (yield from super().commit(*arguments, **keys))
+
+
+def of(catalog: Refused) -> tuple[TransactionResult, list[TraceEvent]]:
+    """An append that is submitted at 7 ms, as the reference engine drives it."""
+    events: list[TraceEvent] = []
+    txn = FastAppendTransaction(1, 7.0, 10.0, frozenset({0}))
+    [(end_ms, result)] = drive(txn.execute(catalog, fixed_provider(), NEVER_REAL, trace=events.append))
+    assert end_ms == result.total_latency_ms
+    return result, events
+
+
+def test_a_catalog_may_cope_with_failed_answers_and_their_time_is_part_of_the_commit() -> None:
+    catalog = Refused(2, None)
+    result, _ = of(catalog)
+    assert result.status is TransactionStatus.COMMITTED
+    assert catalog.told == ["503", "503"]
+    assert result.catalog_commit_ms == 2 * 5.0 + 2.0
+    assert result.commit_time_ms == 7.0 + result.total_latency_ms
+
+
+def test_a_catalog_that_gives_up_ends_the_transaction_when_its_answer_is_there() -> None:
+    result, events = of(Refused(1, "gone"))
+    assert (result.status, result.abort_reason) == (TransactionStatus.ABORTED, "gone")
+    assert result.catalog_commit_ms == 5.0 + 3.0 + 4.0
+    assert result.abort_time_ms == 7.0 + result.total_latency_ms
+    failed, abort = events[-2:]
+    assert (failed.event, failed.kind, failed.duration_ms) == ("request_failed", "gone", 12.0)
+    assert (abort.event, abort.kind, abort.time_ms) == ("abort", "gone", result.abort_time_ms)
 
 
 def test_a_store_that_says_yes_is_not_disturbed() -> None:
