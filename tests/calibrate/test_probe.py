@@ -26,6 +26,7 @@ from endive.storage import load_profile
 from tests.calibrate.clock import CLOCK, Clock
 from tests.calibrate.proxy import proxy
 from tests.calibrate.slow_catalog import COMMIT_S, LOAD_S
+from tests.cli import assert_fits, narrow_invoke
 
 RUN = CliRunner()
 SECRET = "wJalrXUtnFEMI-not-a-real-secret"
@@ -89,8 +90,9 @@ class TestS3:
 
     def test_a_profile_is_written_without_credentials(self, s3: int, tmp_path: Path) -> None:
         out = tmp_path / "mine.toml"
-        done = RUN.invoke(app, ["probe", "s3://mine/x", "-o", str(out), "--count", "6", "--yes"])
+        done = narrow_invoke("probe", "s3://mine/x", "-o", str(out), "--count", "6", "--yes")
         assert done.exit_code == 0, done.output
+        assert_fits(done.output.splitlines())
         assert load_profile(out).cas is not None
         assert len((tmp_path / "mine.measurements.csv").read_text().splitlines()) == 1 + 6 * 8
         everything = done.output + "".join(path.read_text() for path in tmp_path.iterdir())

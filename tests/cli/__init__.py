@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +15,11 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from endive.main import app
+from endive.report.pieces import pieces_of
 
+_CUT = re.compile(r"(?:^|\s)[><±]?\s?\d[\d.,]*$")
+_UNIT = re.compile(r"^(?:%|ms|s|min|h|/s)(?:[\s.,;:)]|$)")
+_POWER = re.compile(r"\de[+-]\d\d")
 ENDIVE = [sys.executable, "-m", "endive"]
 
 
@@ -23,6 +29,21 @@ def invoke(*arguments: str) -> Result:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
+
+
+def narrow_invoke(*arguments: str) -> Result:
+    """Call a command as in a terminal of 80 columns."""
+    return CliRunner().invoke(app, list(arguments), prog_name="endive", env={"COLUMNS": "80"})
+
+
+def assert_fits(lines: list[str]) -> None:
+    """What people read is folded at 80 columns between words, no number is parted from its unit, and none is a power of ten."""
+    for line in lines:
+        assert len(line) <= 80 or len(pieces_of(line)) == 1, line
+        assert line == line.rstrip(), line
+        assert not _POWER.search(line), line
+    for line, following in itertools.pairwise(lines):
+        assert not (_CUT.search(line) and _UNIT.match(following.strip())), (line, following)
 
 
 def call(*arguments: str, cwd: Path, file_limit_bytes: int | None = None) -> subprocess.CompletedProcess[str]:

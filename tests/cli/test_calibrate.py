@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from endive.main import app
 from endive.storage import load_profile
+from tests.cli import assert_fits, narrow_invoke
 
 RUN = CliRunner()
 
@@ -36,8 +37,9 @@ def test_a_profile_and_its_figure_are_written(tmp_path: Path) -> None:
 
 
 def test_it_says_what_it_found(tmp_path: Path) -> None:
-    done = RUN.invoke(app, ["calibrate", str(measured(tmp_path)), "-o", str(tmp_path / "s.toml"), "--no-figure"])
+    done = narrow_invoke("calibrate", str(measured(tmp_path)), "-o", str(tmp_path / "s.toml"), "--no-figure")
     assert done.exit_code == 0
+    assert_fits(done.output.splitlines())
     assert "assumed: failed_cas" in done.output
     assert not (tmp_path / "s.svg").exists()
 

@@ -13,6 +13,7 @@ from endive.calibrate.answers import simulate
 from endive.main import app
 from tests.calibrate.tables import START_MS, WrittenTable, metadata_document, write_table
 from tests.calibrate.test_fidelity import TREE
+from tests.cli import assert_fits, narrow_invoke
 
 RUN = CliRunner()
 
@@ -36,6 +37,9 @@ def test_a_replay_submits_each_commit_once(tmp_path: Path, table: WrittenTable) 
     commits = {str(path.stem).rpartition(".")[2]: len(path.read_text().splitlines()) - 1 for path in tmp_path.glob("week.*.csv")}
     assert set(commits) == set(was)
     assert sum(commits.values()) == len(json.loads(table.metadata.read_text())["snapshots"])
+    shown = narrow_invoke(*command)
+    assert shown.exit_code == 0
+    assert_fits(shown.output.splitlines())
     for name in was:
         assert other[name]["p50_ms"] < was[name]["p50_ms"] / 2
         assert was[name]["success"] > 0.95
@@ -50,15 +54,18 @@ def test_a_replay_of_what_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 def test_fidelity_of_an_import_with_reports(tmp_path: Path, table: WrittenTable) -> None:
     out = tmp_path / "mine.toml"
     command = ["import", str(table.metadata), "--reports", str(table.reports), "--provider", "s3", "-o", str(out), "--no-answer"]
-    assert RUN.invoke(app, command).exit_code == 0
+    imported = narrow_invoke(*command)
+    assert imported.exit_code == 0
+    assert_fits(imported.output.splitlines())
     against = ["--against", str(table.reports), "--against", str(table.metadata)]
     done = RUN.invoke(app, ["fidelity", str(out), *against, "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["verdict"] == "close", told
-    shown = RUN.invoke(app, ["fidelity", str(out), *against, "--set", "storage.provider=gcp"])
+    shown = narrow_invoke("fidelity", str(out), *against, "--set", "storage.provider=gcp")
+    assert_fits(shown.output.splitlines())
     assert "the model is not close" in shown.output
-    assert "faster than the profile" in shown.output
+    assert "faster than the profile" in " ".join(shown.output.split())
 
 
 def test_too_little_to_compare_is_one_sentence(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from endive.config.load import load_document
 from endive.runs.identity import compute_experiment_hash
-from tests.cli import files, invoke, strict
+from tests.cli import assert_fits, files, invoke, narrow_invoke, strict
 
 CONFIG = """
 [simulation]
@@ -114,6 +114,9 @@ def test_people_read_sentences_and_a_table(asked: tuple[Path, Any, str]) -> None
     folder, told, _ = asked
     text = invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out")).stdout
     assert text.startswith("\n".join(told["answer"]))
+    narrow = narrow_invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"))
+    assert_fits([*narrow.stdout.splitlines(), *narrow.stderr.splitlines()])
+    assert set(text.split()) <= set(narrow.stdout.split()), "no word is broken"
     assert "\ntoday " in text
     assert "\nIceberg's defaults " in text
     assert " percentage points more (95 % interval: " in text

@@ -29,7 +29,7 @@ from endive.runs.parameters import Value
 from endive.studies.tables import Metrics
 from endive.studies.windows import MetricsOptions
 from tests.analysis.test_warmup import naive as naive_mser5
-from tests.cli import invoke, strict
+from tests.cli import assert_fits, invoke, narrow_invoke, strict
 from tests.pipeline.conftest import Sessions
 from tests.pipeline.runs import DURATION_MS, document, run_all
 
@@ -413,7 +413,8 @@ def test_the_command_writes_tables_and_tells(dataset: Path) -> None:
     told = strict(result.stdout)
     assert (told["runs"], len(told["experiments"]), len(told["saturation"])) == (12, 4, 2)
     assert all(row["warmup_ms"] == 1000.0 for row in told["experiments"])
-    shown = invoke("metrics", str(dataset), "--warmup", "1000")
+    shown = narrow_invoke("metrics", str(dataset), "--warmup", "1000")
+    assert_fits(shown.output.splitlines())
     assert "Saturation over ingest rate (transactions/s)" in shown.stdout
 
 

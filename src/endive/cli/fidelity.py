@@ -52,7 +52,7 @@ def fidelity(
         verdict, reasons = overall(comparisons), explain(comparisons)
         output.table(
             f"{config} against {', '.join(against)}",
-            ("measure", "operation", "observed", "simulated", "simulated / observed", "verdict"),
+            ("measure", "observed", "simulated", "ratio", "verdict"),
             [_row(each) for each in comparisons],
         )
         output.text(f"\nthe model is {verdict}" if verdict != "cannot tell" else "\nwhether the model is close cannot be told")
@@ -92,15 +92,16 @@ def _compare(source: Source, rows: pd.DataFrame) -> list[Comparison]:
 
 
 def _row(each: Comparison) -> tuple[str, ...]:
+    from endive.report.phrases import duration, short
+
     def told(estimate: Estimate) -> str:
         if "share" in each.measure:
             return f"{100 * estimate.mean:.1f} % ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
-        unit = "" if "attempts" in each.measure or "variation" in each.measure else " ms"
-        return f"{estimate.mean:.4g}{unit} ({estimate.low:.4g} to {estimate.high:.4g})"
+        word = short if "attempts" in each.measure or "variation" in each.measure else duration
+        return f"{word(estimate.mean)} ({word(estimate.low)} to {word(estimate.high)})"
 
     return (
-        each.measure,
-        each.operation,
+        f"{each.operation}: {each.measure}",
         told(each.observed),
         told(each.simulated),
         "-" if each.ratio != each.ratio else f"{each.ratio:.2f}",

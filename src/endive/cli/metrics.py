@@ -89,6 +89,8 @@ def metrics(
 def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, prices: Prices, problems: Sequence[Damage]) -> None:
     every = measured.experiments.to_pylist()
     totals = [row for row in every if row["workload_class"] == row["operation_type"] == "all"]
+    from endive.report.configurations import varying_parameters
+
     costs = _costs(every, manifest, prices)
     curves = measured.saturation.to_pylist()
     output.result(
@@ -101,13 +103,15 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, p
             "problems": [asdict(problem) for problem in problems],
         }
     )
-    changing = _varying(measured, totals)
+    changing = varying_parameters(manifest)
     ordered = _in_order(totals, changing)
     priced = any(cost is not None and cost.money is not None for cost in costs.values())
+    left = any(cost is not None and cost.orphaned_files > 0.0 for cost in costs.values())
     money = [f"{prices.currency} per 1,000 commits"] if priced else []
-    header = ["configuration", *_SUMMARY.values(), "requests per 1,000 commits", *money, "experiment"]
+    files = ["files left behind per 1,000 commits"] if left else []
+    header = ["configuration", *_SUMMARY.values(), "requests per 1,000 commits", *money, *files, "experiment"]
     shown = ordered[:_SHOWN]
-    output.table("", header, [_summary(row, changing, _cost_cells(costs[row["experiment"]], priced)) for row in shown])
+    output.table("", header, [_summary(row, changing, _cost_cells(costs[row["experiment"]], priced, left)) for row in shown])
     if len(totals) > _SHOWN:
         every = metrics_table(root, METRICS_TABLES["experiments"], "csv")
         output.text(f"... and {len(totals) - _SHOWN} more of {len(totals)} in {every}")
@@ -151,13 +155,15 @@ def _costs(rows: Sequence[dict[str, Any]], manifest: Manifest, prices: Prices) -
     return found
 
 
-def _cost_cells(cost: Cost | None, priced: bool) -> list[str]:
+def _cost_cells(cost: Cost | None, priced: bool, left: bool) -> list[str]:
+    """Requests, money if anything is priced, and files left behind if any experiment leaves some."""
     from endive.report.phrases import money, short
 
     if cost is None:
-        return ["-"] * (1 + priced)
+        return ["-"] * (1 + priced + left)
     total = cost.total_money
-    return [short(cost.total_requests), *(["-" if total is None else money(total)] if priced else [])]
+    paid = ["-" if total is None else money(total)] if priced else []
+    return [short(cost.total_requests), *paid, *([short(cost.orphaned_files)] if left else [])]
 
 
 def _summary(row: dict[str, Any], changing: Sequence[str], cost: Sequence[str]) -> list[str]:
@@ -204,11 +210,6 @@ def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
 
 def _keys(runs: Table) -> Any:
     return runs.select(["experiment", "seed"]).to_pylist()
-
-
-def _varying(measured: Metrics, totals: Sequence[dict[str, Any]]) -> list[str]:
-    names = [name for name in measured.experiments.column_names if name.startswith("param_")]
-    return [name for name in names if len({row[name] for row in totals}) > 1]
 
 
 def _query(output: Output, spark: Any, root: Path, manifest: Manifest, sql: str, limit: int) -> None:

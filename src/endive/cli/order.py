@@ -43,6 +43,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 """What to type, by command; groups of commands show those of their own."""
 
 
+_WHOLE = 400
+"""Letters of a first sentence: none is cut."""
+
+
 class OrderOfWork(TyperGroup):
     """Lists commands under what they are for; one that is in no group comes last."""
 
@@ -52,7 +56,9 @@ class OrderOfWork(TyperGroup):
         others = tuple(name for name in self.list_commands(ctx) if name not in listed)
         for title, names in (*GROUPS.items(), ("Others", others)):
             found = [(name, self.get_command(ctx, name)) for name in names]
-            rows = [(name, command.get_short_help_str(60)) for name, command in found if command is not None and not command.hidden]
+            rows = [
+                (name, command.get_short_help_str(_WHOLE)) for name, command in found if command is not None and not command.hidden
+            ]
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)

@@ -13,7 +13,7 @@ _UNITS = frozenset(
 
 
 def pieces_of(text: str) -> list[str]:
-    """Return the parts of a line that stay whole: words, paths, and numbers with their signs and units."""
+    """Return the parts of a line that stay whole: words, paths, names with values (``a = 1``), numbers with signs and units."""
     pieces: list[str] = []
     for word in text.split():
         if pieces and _belongs(pieces[-1].rsplit(" ", 1)[-1], word):
@@ -25,6 +25,8 @@ def pieces_of(text: str) -> list[str]:
 
 def _belongs(before: str, word: str) -> bool:
     """Tell whether a word stays in the line of the one before it."""
+    if "=" in (before, word):
+        return True
     if _NUMBER.match(before):
         return word.rstrip(".,;:)") in _UNITS or word in ("±", "+-")
     return before in _SIGNS - {"-", "to", "/"} and bool(_NUMBER.match(word.rstrip(".,;:)")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,7 @@ from endive.analysis.estimates import mean_estimate
 from endive.report.figure import Axis, Figure
 from endive.report.figures.common import has_axis, in_order, of_configurations, place_label, study_axis, tidy
 from endive.report.figures.missing import NotInStudyError
-from endive.report.phrases import money, short
+from endive.report.phrases import listed, money, short
 from endive.report.study import Study
 from endive.report.style import PALETTE
 from endive.storage.prices import list_prices
@@ -39,6 +40,7 @@ def cost(study: Study) -> Figure:
         study,
         rows,
         tidy(data, ["where", "part", "y", "low", "high", "total", "text"]),
+        further=_left_behind(study, rows, by_experiment),
         name="cost",
         title="What requests cost" if priced else "Requests of commits",
         definition=f"Requests to the store and the catalog for a thousand commits{at if priced else ''}; what did "
@@ -54,6 +56,19 @@ def cost(study: Study) -> Figure:
         text="text",
         colours={word: PALETTE[place] for place, word in enumerate(KINDS.values())},
     )
+
+
+def _left_behind(study: Study, rows: pd.DataFrame, by_experiment: dict[str, list[Cost]]) -> Iterator[str]:
+    """How many files nobody deletes, where crashes or answers that were lost leave some: of the configurations with most."""
+    means = [mean_estimate([each.orphaned_files for each in by_experiment[name]]).mean for name in rows["experiment"]]
+    if not any(means):
+        return
+    most: dict[str, tuple[float, float]] = {}
+    for series, x, mean in zip(rows["series"], rows["x"], means, strict=True):
+        most[series] = max(most.get(series, (0.0, 0.0)), (mean, float(x)))
+    at = {series: f" at {place_label(study, x, named=True)}" if has_axis(study) else "" for series, (_, x) in most.items()}
+    told = [f"{short(left)} with {series}{at[series]}" for series, (left, _) in most.items()]
+    yield f"Files that are left behind for a thousand commits, at most: {listed(told)}."
 
 
 def _costs(study: Study) -> dict[str, list[Cost]]:
