@@ -386,6 +386,15 @@ def test_the_frontier_has_its_interval() -> None:
     assert "below 95 % from ingest rate = 2.449/s (95 % interval 2 to 3)" in figure.notes[-1]
 
 
+def test_files_that_are_left_behind_are_said_beside_what_requests_cost(mixed: Study) -> None:
+    assert not any("left behind" in note for note in figure_of(mixed, "cost").notes)
+    runs = mixed.runs.assign(orphaned_files=0)
+    left = (runs["series"] == "S3") & (runs["x"] == 6.0) & (runs["workload_class"] == "ingest") & (runs["operation_type"] == ALL)
+    runs.loc[left, "orphaned_files"] = 7
+    note = next(note for note in figure_of(replace(mixed, runs=runs), "cost").notes if "left behind" in note)
+    assert re.search(r"at most: [\d,.]+ with S3 at ingest rate = 6/s and 0 with S3 Express at ", note), note
+
+
 def falling(store: str, *shares: float) -> list[Point]:
     """Success of two classes of a store at the loads 1, 2, ...; that of ingest is whole."""
     return [
