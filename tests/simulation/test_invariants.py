@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,78 +12,71 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from endive.catalog import StoredCatalog
 from endive.simulation import SimulationConfig
 from endive.simulation.columns import TIME_COLUMNS
 from endive.transaction import OPERATIONS
 from tests.configurations import documents
 from tests.simulation.runs import config_of, watched
 
-whole_runs = settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 CAN_CONFLICT = {"validated_overwrite", "overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has ended: what was asked for, and what came of it."""
+
+    drained: bool
+    catalog_type: str
+    config: SimulationConfig
+    rows: pd.DataFrame
+    counts: Mapping[str, float]
+    catalog: StoredCatalog
 
 
 def written_by(rows: pd.DataFrame) -> Counter[int]:
     return Counter(int(table) for tables in rows["tables_written"] for table in tables)
 
 
-@whole_runs
-@given(documents())
-def test_every_transaction_ends_in_exactly_one_row(tree: dict[str, Any]) -> None:
-    rows, _, _ = watched(config_of(tree))
+def every_transaction_ends_in_exactly_one_row(run: Run) -> None:
+    rows = run.rows
     assert sorted(rows["txn_id"]) == list(range(len(rows)))
     assert set(rows["status"]) <= {"committed", "aborted", "in_flight"}
-    assert (rows["t_submit"] < tree["simulation"]["duration_ms"]).all()
+    assert (rows["t_submit"] < run.config.duration_ms).all()
     assert rows.sort_values("txn_id")["t_submit"].is_monotonic_increasing
-    if tree["simulation"]["drain"]:
+    if run.drained:
         assert not (rows["status"] == "in_flight").any()
 
 
-@whole_runs
-@given(documents())
-def test_no_update_is_lost_and_none_is_made_up(tree: dict[str, Any]) -> None:
-    """A table's version is the number of its commits, a group's sequence number that of the group's."""
-    tree["simulation"]["drain"] = True
-    config = config_of(tree)
-    rows, counters, catalog = watched(config)
+def no_update_is_lost_and_none_is_made_up(run: Run) -> None:
+    """A table's version is the number of its commits, a group's sequence number that of the group's; once all have ended."""
+    if not run.drained:
+        return
+    rows, catalog = run.rows, run.catalog
     writers = rows[(rows["status"] == "committed") & (rows["tables_written"].map(len) > 0)]
     commits = written_by(writers)
     assert [table.version for table in catalog.tables] == [commits[table.table_id] for table in catalog.tables]
-    groups = config.workload.config.groups
+    groups = run.config.workload.config.groups
     by_group = Counter(groups[tables[0]] for tables in writers["tables_written"])
     assert [catalog.group_seq(group) for group in range(max(groups) + 1)] == [by_group[g] for g in range(max(groups) + 1)]
-    assert counters.counts["commit_success"] == len(writers) == catalog.seq
+    assert run.counts["commit_success"] == len(writers) == catalog.seq
 
 
-@whole_runs
-@given(documents())
-def test_commits_seen_at_the_end_of_a_run_cut_short_are_in_the_catalog(tree: dict[str, Any]) -> None:
+def commits_seen_at_the_end_of_a_run_cut_short_are_in_the_catalog(run: Run) -> None:
     """Without draining, a commit may be installed whose answer has not come: versions are at least the commits."""
-    tree["simulation"]["drain"] = False
-    rows, _, catalog = watched(config_of(tree))
-    commits = written_by(rows[rows["status"] == "committed"])
-    unanswered = written_by(rows[rows["status"] == "in_flight"])
-    for table in catalog.tables:
+    commits = written_by(run.rows[run.rows["status"] == "committed"])
+    unanswered = written_by(run.rows[run.rows["status"] == "in_flight"])
+    for table in run.catalog.tables:
         assert commits[table.table_id] <= table.version <= commits[table.table_id] + unanswered[table.table_id]
 
 
-@whole_runs
-@given(documents())
-def test_transactions_never_leave_their_group(tree: dict[str, Any]) -> None:
-    config = config_of(tree)
-    groups = config.workload.config.groups
-    rows, _, _ = watched(config)
-    assert all(len({groups[table] for table in tables}) <= 1 for tables in rows["tables_written"])
+def transactions_never_leave_their_group(run: Run) -> None:
+    groups = run.config.workload.config.groups
+    assert all(len({groups[table] for table in tables}) <= 1 for tables in run.rows["tables_written"])
 
 
-@whole_runs
-@given(documents())
-def test_the_parts_of_the_time_add_up(tree: dict[str, Any]) -> None:
-    rows, _, _ = watched(config_of(tree))
+def the_parts_of_the_time_add_up(run: Run) -> None:
+    rows = run.rows
     parts = rows[list(TIME_COLUMNS)].sum(axis=1)
     finished = rows["status"] != "in_flight"
     np.testing.assert_allclose(parts[finished], rows["total_latency"][finished], rtol=1e-9, atol=1e-6)
@@ -92,10 +87,8 @@ def test_the_parts_of_the_time_add_up(tree: dict[str, Any]) -> None:
     assert (rows.loc[rows["status"] != "committed", "t_commit"] == -1.0).all()
 
 
-@whole_runs
-@given(documents())
-def test_only_operations_whose_data_can_conflict_meet_real_conflicts(tree: dict[str, Any]) -> None:
-    rows, _, _ = watched(config_of(tree))
+def only_operations_whose_data_can_conflict_meet_real_conflicts(run: Run) -> None:
+    rows = run.rows
     others = rows[~rows["operation_type"].isin(CAN_CONFLICT)]
     assert (others["real_conflicts"] == 0).all()
     assert (others["n_restarts"] == 0).all()
@@ -103,11 +96,8 @@ def test_only_operations_whose_data_can_conflict_meet_real_conflicts(tree: dict[
     assert set(rows["operation_type"]) <= set(OPERATIONS)
 
 
-@whole_runs
-@given(documents())
-def test_reasons_retries_and_budgets_agree(tree: dict[str, Any]) -> None:
-    config = config_of(tree)
-    rows, _, _ = watched(config)
+def reasons_retries_and_budgets_agree(run: Run) -> None:
+    config, rows = run.config, run.rows
     assert (rows["abort_reason"].notna() == (rows["status"] == "aborted")).all()
     for cls in config.workload.config.workload_classes:
         mine = rows[rows["workload_class"] == cls.name]
@@ -122,11 +112,8 @@ def test_reasons_retries_and_budgets_agree(tree: dict[str, Any]) -> None:
             assert (mine["t_backoff"] == 0.0).all()
 
 
-@whole_runs
-@given(documents())
-def test_a_conflict_is_told_for_each_retry_that_overlaps_and_no_more(tree: dict[str, Any]) -> None:
-    config = config_of(tree)
-    rows, _, _ = watched(config)
+def a_conflict_is_told_for_each_retry_that_overlaps_and_no_more(run: Run) -> None:
+    config, rows = run.config, run.rows
     conflicts = rows["false_conflicts"] + rows["real_conflicts"]
     paths = {cls.name: config.policy_of(cls).commit_path for cls in config.workload.config.workload_classes}
     path = rows["workload_class"].map(paths)
@@ -138,17 +125,42 @@ def test_a_conflict_is_told_for_each_retry_that_overlaps_and_no_more(tree: dict[
     assert (appends["conflict_io_ms"] == 0.0).all()
 
 
-@whole_runs
-@given(documents())
-def test_counters_of_the_log_agree_with_each_other(tree: dict[str, Any]) -> None:
-    _, counters, _ = watched(config_of(tree))
-    counts = counters.counts
+def counters_of_the_log_agree_with_each_other(run: Run) -> None:
+    counts = run.counts
     assert counts["append_physical_success"] == counts["append_logical_success"] + counts["append_logical_conflict"]
     assert counts["append_compactions_completed"] <= counts["append_compactions_triggered"]
-    if tree["catalog"]["type"] == "append":
+    if run.catalog_type == "append":
         assert counts["commit_success"] == counts["append_logical_success"]
     else:
         assert counts["append_physical_success"] == 0
+
+
+INVARIANTS: tuple[Callable[[Run], None], ...] = (
+    every_transaction_ends_in_exactly_one_row,
+    no_update_is_lost_and_none_is_made_up,
+    commits_seen_at_the_end_of_a_run_cut_short_are_in_the_catalog,
+    transactions_never_leave_their_group,
+    the_parts_of_the_time_add_up,
+    only_operations_whose_data_can_conflict_meet_real_conflicts,
+    reasons_retries_and_budgets_agree,
+    a_conflict_is_told_for_each_retry_that_overlaps_and_no_more,
+    counters_of_the_log_agree_with_each_other,
+)
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(documents())
+def test_all_invariants_hold_in_every_run(tree: dict[str, Any]) -> None:
+    config = config_of(tree)
+    rows, counters, catalog = watched(config)
+    run = Run(tree["simulation"]["drain"], tree["catalog"]["type"], config, rows, counters.counts, catalog)
+    for holds in INVARIANTS:
+        holds(run)
 
 
 def overwrites(rate: float = 20.0, **transaction: Any) -> dict[str, Any]:
