@@ -36,19 +36,17 @@ def test_a_configuration_is_written_that_runs(tmp_path: Path, metadata: Path) ->
     assert (tmp_path / "mine.assumptions.json").exists()
 
 
-def test_what_would_take_too_much_is_not_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_take_too_much_is_not_simulated(tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One snapshot of 1970 and others of a busy second made some hundred runs of a week, ten commits each second of it."""
-    document = metadata_document([START_MS + 100 * n for n in range(12)])
-    document["snapshots"][3]["timestamp-ms"] = 0
-    (tmp_path / "v3.metadata.json").write_text(json.dumps(document))
     monkeypatch.setattr("endive.calibrate.answers.Simulation", None)
+    monkeypatch.setattr("endive.calibrate.answers.MOST_TRANSACTIONS", 20)
     out = tmp_path / "mine.toml"
-    done = RUN.invoke(app, ["import", str(tmp_path / "v3.metadata.json"), "-o", str(out), "--json"])
+    done = RUN.invoke(app, ["import", str(metadata), "-o", str(out), "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert "answers" not in told
-    assert any("it was not simulated: " in note and "transactions, and at most" in note for note in told["notes"])
-    assert load_document(out).simulation.duration_ms == 7 * 86_400_000.0
+    assert any("it was not simulated: " in note and "transactions, and at most 20 are" in note for note in told["notes"])
+    assert load_document(out).workload
 
 
 def test_people_are_told_what_is_assumed(tmp_path: Path, metadata: Path) -> None:

@@ -80,7 +80,7 @@ def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SE
         for seed in seeds:
             document = _load(path, {**changed, "simulation.seed": seed})
             batches: list[pa.RecordBatch] = []
-            Simulation(build_simulation_config(document)).stream(batches.append)
+            Simulation(build_simulation_config(document), among_many=True).stream(batches.append)
             rows: pd.DataFrame = pa.Table.from_batches(batches, schema=RESULT_SCHEMA).to_pandas()
             frames.append(rows.assign(seed=seed))
     return pd.concat(frames, ignore_index=True)
