@@ -11,16 +11,16 @@ from threading import Lock
 
 MASK = 0xFFFFFFFFFFFFFFFF
 GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: the increment of SplitMix64
-_MIX_1 = 0xBF58476D1CE4E5B9  # Stafford's variant 13, the finalizer of SplitMix64
-_MIX_2 = 0x94D049BB133111EB
+MIX_1 = 0xBF58476D1CE4E5B9  # Stafford's variant 13, the finalizer of SplitMix64
+MIX_2 = 0x94D049BB133111EB
 _WORD = 0xD6E8FEB86659FD93  # an odd multiplier that spreads small words (ordinals, purposes) over 64 bits
-_TO_UNIT = 2.0**-52
+TO_UNIT = 2.0**-52
 
 
 def mix64(z: int) -> int:
     """Scramble 64 bits into 64 bits (a bijection)."""
-    z = ((z ^ (z >> 30)) * _MIX_1) & MASK
-    z = ((z ^ (z >> 27)) * _MIX_2) & MASK
+    z = ((z ^ (z >> 30)) * MIX_1) & MASK
+    z = ((z ^ (z >> 27)) * MIX_2) & MASK
     return z ^ (z >> 31)
 
 
@@ -32,9 +32,9 @@ def derive(key: int, word: int) -> int:
 def keyed_uniform(key: int, index: int) -> float:
     """Draw number ``index`` of the stream ``key``: a uniform in the open interval (0, 1)."""
     z = (key + index * GOLDEN) & MASK  # mix64, written out because this is where a run spends its time
-    z = ((z ^ (z >> 30)) * _MIX_1) & MASK
-    z = ((z ^ (z >> 27)) * _MIX_2) & MASK
-    return (((z ^ (z >> 31)) >> 12) + 0.5) * _TO_UNIT
+    z = ((z ^ (z >> 30)) * MIX_1) & MASK
+    z = ((z ^ (z >> 27)) * MIX_2) & MASK
+    return (((z ^ (z >> 31)) >> 12) + 0.5) * TO_UNIT
 
 
 def largest_uniform(key: int, index: int, count: int) -> float:
@@ -96,7 +96,7 @@ CELL_BITS = 7
 _CELLS = 2**CELL_BITS
 """Cells of the quantile table for each power of two."""
 _POWERS = 53
-_SMALLEST = 2.0**-53
+SMALLEST = 2.0**-53
 
 
 def _quantile_table() -> list[float]:
@@ -139,7 +139,7 @@ def quantile_cell(p: float) -> tuple[int, float]:
 def normal_quantile(u: float, table: Sequence[float]) -> float:
     """The standard normal quantile of ``u``, right to 1e-9, from ``QUANTILES``."""
     p = u if u < 0.5 else 1.0 - u
-    cell, x = quantile_cell(p if p > _SMALLEST else _SMALLEST)
+    cell, x = quantile_cell(p if p > SMALLEST else SMALLEST)
     if cell < 0:
         return 0.0
     i = 4 * cell

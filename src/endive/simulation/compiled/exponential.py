@@ -24,8 +24,9 @@ from typing import Any
 from llvmlite import binding as llvm
 from llvmlite import ir
 
+from endive.simulation.compiled.lanes import REAL, WORD, constant, fused, looked_up, words_like
+
 _CELLS = 128
-_REAL, _WORD = ir.DoubleType(), ir.IntType(64)
 _CELLS_PER_E = float.fromhex("0x1.71547652b82fep0") * _CELLS
 """128 / ln 2."""
 _MINUS_LN2_HIGH = float.fromhex("-0x1.62e42fefa0000p-8")
@@ -61,50 +62,57 @@ def _bits(value: float) -> int:
 
 def emit_exp(builder: Any, x: Any) -> Any:
     """Add the code of e^x to a function and return its outcome."""
-    library = builder.module.globals.get("exp") or ir.Function(builder.module, ir.FunctionType(_REAL, [_REAL]), "exp")
-    exponent = builder.and_(builder.lshr(builder.bitcast(x, _WORD), ir.Constant(_WORD, 52)), ir.Constant(_WORD, 0x7FF))
-    beyond = builder.sub(exponent, ir.Constant(_WORD, _SMALLEST_EXPONENT))
-    usual = builder.icmp_unsigned("<=", beyond, ir.Constant(_WORD, _EXPONENTS))
-    with builder.if_else(usual, likely=True) as (then, otherwise):
+    library = builder.module.globals.get("exp") or ir.Function(builder.module, ir.FunctionType(REAL, [REAL]), "exp")
+    with builder.if_else(_is_usual(builder, x), likely=True) as (then, otherwise):
         with then:
             near = _by_polynomial(builder, x)
             after_near = builder.block
         with otherwise:
             far = builder.call(library, [x])
             after_far = builder.block
-    outcome = builder.phi(_REAL)
+    outcome = builder.phi(REAL)
     outcome.add_incoming(near, after_near)
     outcome.add_incoming(far, after_far)
     return outcome
 
 
+def emit_exps(builder: Any, x: Any) -> tuple[Any, Any]:
+    """Add the code of e^x for the lanes of a vector; returns the outcomes, and which of them are right: extreme ones are not."""
+    return _by_polynomial(builder, x), _is_usual(builder, x)
+
+
+def _is_usual(builder: Any, x: Any) -> Any:
+    """Whether the polynomial serves for x."""
+    words = words_like(x.type)
+    exponent = builder.and_(builder.lshr(builder.bitcast(x, words), constant(words, 52)), constant(words, 0x7FF))
+    beyond = builder.sub(exponent, constant(words, _SMALLEST_EXPONENT))
+    return builder.icmp_unsigned("<=", beyond, constant(words, _EXPONENTS))
+
+
 def _by_polynomial(builder: Any, x: Any) -> Any:
-    """e^x where neither is extreme. Each ``fma`` rounds once, as compilers contract the expressions of the original."""
-
-    def fma(a: Any, b: Any, c: Any) -> Any:
-        return builder.fma(*(each if not isinstance(each, float) else ir.Constant(_REAL, each) for each in (a, b, c)))
-
-    shifted = fma(x, _CELLS_PER_E, _TO_WHOLE)
-    k = builder.bitcast(shifted, _WORD)
-    whole = builder.fsub(shifted, ir.Constant(_REAL, _TO_WHOLE))
-    r = fma(whole, _MINUS_LN2_LOW, fma(whole, _MINUS_LN2_HIGH, x))
-    place = builder.shl(builder.and_(k, ir.Constant(_WORD, _CELLS - 1)), ir.Constant(_WORD, 1))
-    table, zero = _table(builder.module), ir.Constant(_WORD, 0)
-    tail = builder.bitcast(builder.load(builder.gep(table, [zero, place], inbounds=True)), _REAL)
-    power = builder.load(builder.gep(table, [zero, builder.or_(place, ir.Constant(_WORD, 1))], inbounds=True))
-    scale = builder.bitcast(builder.add(power, builder.shl(k, ir.Constant(_WORD, 45))), _REAL)
+    """e^x where neither is extreme. Each ``fused`` rounds once, as compilers contract the expressions of the original."""
+    words, table = words_like(x.type), _table(builder.module)
+    shifted = fused(builder, x, _CELLS_PER_E, constant(x.type, _TO_WHOLE))
+    k = builder.bitcast(shifted, words)
+    whole = builder.fsub(shifted, constant(x.type, _TO_WHOLE))
+    r = fused(builder, whole, _MINUS_LN2_LOW, fused(builder, whole, _MINUS_LN2_HIGH, x))
+    place = builder.shl(builder.and_(k, constant(words, _CELLS - 1)), constant(words, 1))
+    tail = builder.bitcast(looked_up(builder, table, place), x.type)
+    power = looked_up(builder, table, builder.or_(place, constant(words, 1)))
+    scale = builder.bitcast(builder.add(power, builder.shl(k, constant(words, 45))), x.type)
     square = builder.fmul(r, r)
-    low = fma(fma(r, _C3, _C2), square, builder.fadd(r, tail))
-    return fma(scale, fma(builder.fmul(square, square), fma(r, _C5, _C4), low), scale)
+    low = fused(builder, fused(builder, r, _C3, constant(x.type, _C2)), square, builder.fadd(r, tail))
+    high = fused(builder, r, _C5, constant(x.type, _C4))
+    return fused(builder, scale, fused(builder, builder.fmul(square, square), high, low), scale)
 
 
 def _table(module: Any) -> Any:
     """The table of powers, once in a module."""
     found = module.globals.get(_TABLE)
     if found is None:
-        kind = ir.ArrayType(_WORD, 2 * _CELLS)
+        kind = ir.ArrayType(WORD, 2 * _CELLS)
         found = ir.GlobalVariable(module, kind, _TABLE)
-        found.initializer = ir.Constant(kind, [ir.Constant(_WORD, word) for word in _powers()])
+        found.initializer = ir.Constant(kind, [ir.Constant(WORD, word) for word in _powers()])
         found.global_constant, found.linkage, found.align = True, "linkonce_odr", 64
     return found
 
@@ -113,7 +121,7 @@ def _table(module: Any) -> Any:
 def compiled_exp() -> Callable[[float], float]:
     """The code here as a function by itself."""
     module = ir.Module("exp")
-    function = ir.Function(module, ir.FunctionType(_REAL, [_REAL]), "exponential")
+    function = ir.Function(module, ir.FunctionType(REAL, [REAL]), "exponential")
     builder = ir.IRBuilder(function.append_basic_block())
     builder.ret(emit_exp(builder, function.args[0]))
     llvm.initialize_native_target()

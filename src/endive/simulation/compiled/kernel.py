@@ -26,7 +26,7 @@ from endive.simulation.compiled.features import (
     HAS_PYICEBERG,
     HAS_SERVICE,
 )
-from endive.simulation.compiled.heap import arrival, close_hole, take_first
+from endive.simulation.compiled.heap import arrival, close_hole, fetch_next, take_first
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.layout import (
     AFTER_COMMIT,
@@ -72,6 +72,7 @@ def advance(run: Any, max_events: int) -> int:
         if now >= run.end_ms:
             return FINISHED
         take_first(run)
+        fetch_next(run)
         run.now_ms = now
         if slot < 0:
             _arrive(run, arrival(slot))

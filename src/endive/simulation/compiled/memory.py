@@ -93,6 +93,32 @@ def _array_at(item: Any) -> Any:
     return array_at
 
 
+_LINE = 64
+"""Bytes that come from memory at once."""
+
+
+def _fetcher(dtype: np.dtype[np.void], *names: str) -> Any:
+    """A function that asks for the lines of a record with these fields, and does not wait for them. Any address will do."""
+    offsets = sorted({dtype.fields[name][1] // _LINE * _LINE for name in names})  # type: ignore[index]
+
+    @intrinsic
+    def fetch(typing_context: Any, record: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            number = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [_BYTES, number, number, number])
+            name = "llvm.prefetch.p0i8"
+            prefetch = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+            first = builder.bitcast(arguments[0], _BYTES)
+            to_write, nearest, data = (ir.Constant(number, value) for value in (0, 3, 1))
+            for offset in offsets:
+                builder.call(prefetch, [builder.gep(first, [ir.Constant(_WORD, offset)]), to_write, nearest, data])
+            return context.get_dummy_value()
+
+        return types.none(record), generate
+
+    return fetch
+
+
 _ROW_WORDS = ROW.itemsize // 8
 
 
@@ -125,6 +151,9 @@ def _write_batch(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:
 write_row: Any = intrinsic(_write_row)
 """Write a transaction's row, but for what only commits of committers have: that is for ``write_batch``."""
 write_batch: Any = intrinsic(_write_batch)
+fetch_txn = _fetcher(TXN, "now_ms", "times", "status", "event", "storage_key", "effect_ms")
+"""Ask for those lines of a transaction that most events work on."""
+fetch_touched = _fetcher(TOUCHED, "table")
 committer_at = _finder("committers", COMMITTER)
 handover_at = _finder("handovers", HANDOVER)
 class_at = _finder("classes", CLASS)
