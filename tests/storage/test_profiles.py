@@ -218,6 +218,9 @@ class TestErrors:
             (READ + WRITE + "[cas]\nfixed_ms = true\n", "cas: fixed_ms", "True"),
             ("min_latency_ms = -1\n" + MINIMAL_PROFILE, "min_latency_ms", "-1"),
             ("min_latency_ms = nan\n" + MINIMAL_PROFILE, "min_latency_ms", "nan"),
+            ("min_latency_ms = 1e308\n" + MINIMAL_PROFILE, "min_latency_ms", "from 0 to 1e+15"),
+            (f"min_latency_ms = {10**400}\n" + MINIMAL_PROFILE, "min_latency_ms", "from 0 to 1e+15"),
+            ("object_writes_per_s = 1e-300\n" + MINIMAL_PROFILE, "object_writes_per_s", "at least 1e-09"),
         ],
     )
     def test_a_wrong_value_is_refused_by_name(self, tmp_path: Path, text: str, key: str, hint: str) -> None:
