@@ -21,6 +21,21 @@ LOG: dict[str, Any] = {"catalog": {"type": "append"}}
 LISTS: dict[str, Any] = {"transaction": {"manifest_list_mode": "append"}}
 MERGES: dict[str, Any] = {"workload": {"a": {"operation": "merge_append"}}}
 
+SERVICE: dict[str, Any] = {"catalog": {"type": "service", "workers": 1}}
+REFUSING: dict[str, Any] = {"catalog": {"type": "service", "workers": 1, "queue_limit": 1}}
+BATCHES: dict[str, Any] = {"catalog": {"type": "service", "workers": 1, "coalesce": {"linger_ms": 1.0, "max_batch": 2}}}
+APART: dict[str, Any] = {**SERVICE, "catalog": {**SERVICE["catalog"], "table_metadata_inlined": False}}
+KEPT: dict[str, Any] = {"catalog": {"table_metadata_inlined": False}, "workload": {"a": {"table_handle": "kept"}}}
+LOST: dict[str, Any] = {"failures": {"lost_answer": 0.3}}
+ERRORS: dict[str, Any] = {"failures": {"request_error": 0.1, "client_crash": 0.05}}
+COMMITTER: dict[str, Any] = {"workload": {"a": {"committer": {"interval_ms": 20.0, "max_batch": 3}}}}
+CLIENTS: dict[str, Any] = {"workload": {"c": {"closed": {"clients": 3, "think_time": {"scale": 5.0}}}}}
+
+
+def waiting(catalog: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
+    return {"catalog": catalog or {}, "transaction": {"retry_backoff": {"enabled": True, **keys}}}
+
+
 CASES: tuple[tuple[dict[str, Any], str, tuple[float, ...]], ...] = (
     ({}, "transaction.retry", (0, 10**6)),
     ({}, "transaction.max_restarts", (0, 10**6)),
@@ -56,6 +71,54 @@ CASES: tuple[tuple[dict[str, Any], str, tuple[float, ...]], ...] = (
     ),
     (ICEBERG, "transaction.manifests_hit", (0, 10**6)),
     (ICEBERG, "transaction.manifests_missed", (0, 10**6)),
+    *(
+        (extra, f"catalog.{key}", bounds)
+        for extra, key, bounds in (
+            (SERVICE, "workers", (0, 10**6)),
+            (SERVICE, "server_retries", (0, 10**6)),
+            (SERVICE, "queue_limit", (0, 10**15)),
+            (REFUSING, "retry_after_ms", (0.0, 1e15)),
+            (REFUSING, "max_resends", (0, 10**6)),
+            (BATCHES, "coalesce.linger_ms", (0.0, 1e15)),
+            (BATCHES, "coalesce.max_batch", (0, 1, 10**9)),
+            (merged(SERVICE, ICEBERG), "transfer_ms_per_mib", (0.0, 1e15)),
+            (merged(SERVICE, ICEBERG), "metadata_limit_bytes", (1, 10**15)),
+            *((SERVICE, f"{key}.median", (1e-9, 1e15)) for key in ("network", "load", "commit", "check")),
+            (KEPT, "size_bytes", (0, 10**9)),
+            (merged(KEPT, APART), "workers", (0, 10**6)),
+        )
+    ),
+    *(
+        (extra, f"failures.{key}", bounds)
+        for extra, key, bounds in (
+            (ERRORS, "request_error", (0.0, 1.0 - 1e-12)),
+            (ERRORS, "client_crash", (0.0, 1.0)),
+            (LOST, "lost_answer", (0.0, 1.0)),
+            (LOST, "status_checks", (0, 10**9)),
+            (LOST, "min_wait_ms", (0.0, 1e15)),
+            (LOST, "max_wait_ms", (0.0, 1e15)),
+        )
+    ),
+    *(
+        (extra, f"transaction.retry_backoff.{key}", bounds)
+        for extra, key, bounds in (
+            (waiting(), "base_ms", (0.0, 1e15)),
+            (waiting(), "multiplier", (1.0, 1e6)),
+            (waiting(), "max_ms", (0.0, 1e15)),
+            (waiting(), "jitter", (0.0, 1.0)),
+            *((waiting(jitter=jitter), "base_ms", (0.0, 1e15)) for jitter in ("full", "equal", "decorrelated")),
+            (waiting(kind="slots"), "max_ms", (0.0, 1e15)),
+            (waiting(kind="aimd"), "base_ms", (0.0, 1e15)),
+            (waiting(kind="aimd"), "multiplier", (1.0, 1e6)),
+            (waiting(SERVICE["catalog"], kind="retry_after"), "jitter", (0.0, 1.0)),
+        )
+    ),
+    (waiting(SERVICE["catalog"], kind="retry_after"), "catalog.retry_after_ms", (0.0, 1e15)),
+    (COMMITTER, "workload.a.committer.interval_ms", (0.0, 1e15)),
+    (COMMITTER, "workload.a.committer.max_batch", (0, 1, 10**9)),
+    (CLIENTS, "workload.c.committer.max_in_flight", (1, 10**9)),
+    (CLIENTS, "workload.c.closed.clients", (1, 10**3)),
+    (CLIENTS, "workload.c.closed.think_time.scale", (1e-9, 1e15)),
 )
 
 
