@@ -167,3 +167,25 @@ def test_long_messages_are_not_broken(here: Path) -> None:
     done = call("validate", "run.toml", "--set", "transaction.qqqqq=1", cwd=here)
     (line,) = done.stderr.splitlines()
     assert len(line) > 200
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["frontier", "run.toml", "--vary", "transaction.inter_arrival.scale", "--until", "success < 50%"],
+        ["tune", "run.toml", "--for", "success"],
+        ["compare", "run.toml", "run.toml", "--set-b", "transaction.retry=1"],
+        ["import", "nowhere.metadata.json"],
+        ["replay", "nowhere.metadata.json"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_run(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("endive.simulation.Simulation.run", None)
+    result = invoke(*command, "--out", "afile/below/x.toml")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert "afile: a file is where a directory should be" in result.stderr

@@ -118,10 +118,13 @@ def make_sides(
     from endive.analysis.windows import common_window
     from endive.cli.run import announce_compilation
     from endive.config import ConfigError, Problem
+    from endive.files import check_writable
     from endive.report.comparison import Side, stored_side
     from endive.runs.identity import code_version
     from endive.studies.replications import Replications
 
+    if any(document is not None for document in documents):
+        check_writable(out)
     stored = {place: stored_side(sources[place], options) for place, each in enumerate(documents) if each is None}
     wanted: Sequence[int] = range(_SEEDS)
     if seeds is not None:

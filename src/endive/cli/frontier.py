@@ -79,11 +79,13 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
     """Search, tell and write."""
     from endive.analysis.frontier import find_frontier
     from endive.cli.run import announce_compilation
+    from endive.files import check_writable
     from endive.studies.frontier import Evaluator
     from endive.studies.replications import Replications
     from endive.studies.windows import MetricsOptions
 
     started = time.perf_counter()
+    check_writable(folder)
     options = MetricsOptions(warmup, cooldown)
     replications = Replications(folder / REPLICATIONS_FOLDER, options)
     announce_compilation(output, question.document(question.search.start))

@@ -47,7 +47,9 @@ def import_(
         from endive.calibrate.imported import import_history
         from endive.calibrate.reports import read_reports
         from endive.calibrate.sources import open_history
+        from endive.files import check_writable
 
+        check_writable(out.parent)
         found = () if reports is None else read_reports(reports)
         imported = import_history(open_history(table, catalog), reports=found, provider=provider, client=client)
         written, not_fitted = write_imported(imported, out, [report.duration_ms for report in found if report.attempts == 1])

@@ -36,9 +36,10 @@ def replay(
         from endive.calibrate.reports import read_reports
         from endive.calibrate.sources import open_history
         from endive.config.load import load_document
-        from endive.files import write_text
+        from endive.files import check_writable, write_text
 
         changes = overrides_of(set_)
+        check_writable(out.parent)
         found = () if reports is None else read_reports(reports)
         imported = import_history(open_history(table, catalog), reports=found, provider=provider, client=client)
         made, traces = as_trace(imported, out, found)

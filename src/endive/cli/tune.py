@@ -82,13 +82,14 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
 
     from endive.analysis.tuning import tune as search
     from endive.cli.run import announce_compilation
-    from endive.files import write_text
+    from endive.files import check_writable, write_text
     from endive.report.tuning import outcome_in_words
     from endive.report.windows import window_in_words, window_warning
     from endive.studies.replications import WINDOW_SEEDS, Replications, check_window
     from endive.studies.tuning import ICEBERG, TODAY, CostEvaluator
 
     started = time.perf_counter()
+    check_writable(folder)
     for candidate in question.candidates:
         check_window(candidate.document, options)
     references = [TODAY, ICEBERG]
