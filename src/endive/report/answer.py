@@ -228,6 +228,10 @@ def _time(study: Study, rows: list[Row]) -> Iterator[str]:
     for part, shares in found.items():
         if len(_totals(study)) == 1:
             yield f"{percent(shares[0][1])} of the time of a commit goes into {part}."
+        elif (
+            len(rows) > 2 and len({percent(share) for _, share in shares}) == 1 and len(shares) == len(rows) == len(_totals(study))
+        ):
+            yield f"Of the time of a commit, most goes into {part}: {percent(shares[0][1])} in all configurations."
         else:
             told = listed([f"{percent(share)} with {_point(study, row)}" for row, share in shares])
             yield f"Of the time of a commit, most goes into {part}: {told}."
