@@ -91,7 +91,7 @@ CASES: tuple[tuple[dict[str, Any], str, tuple[float, ...]], ...] = (
     *(
         (extra, f"failures.{key}", bounds)
         for extra, key, bounds in (
-            (ERRORS, "request_error", (0.0, 1.0 - 1e-12)),
+            (ERRORS, "request_error", (0.0, 0.99)),
             (ERRORS, "client_crash", (0.0, 1.0)),
             (LOST, "lost_answer", (0.0, 1.0)),
             (LOST, "status_checks", (0, 10**9)),

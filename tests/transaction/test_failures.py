@@ -124,7 +124,9 @@ def test_metadata_beyond_the_limit_fails_for_good_and_the_run_says_when(engine: 
     [
         ({"lost_answer": 1.5}, "failures.lost_answer"),
         ({"client_crash": -0.1}, "failures.client_crash"),
-        ({"request_error": 1.0}, "request_error is 1"),
+        ({"request_error": 1.0}, "request_error should be at most 0.99"),
+        ({"request_error": 1.0 - 1e-12}, "request_error should be at most 0.99"),
+        ({"lost_answer": 1.0 - 1e-12, "on_unknown": "idempotency_key"}, "lost_answer should be at most 0.99"),
         ({"lost_answer": 0.1, "on_unknown": "idempotency_key"}, 'catalog.type = "service"'),
         ({"on_unknown": "retry"}, "has an effect only with failures.lost_answer"),
         ({"lost_answer": 0.1, "on_unknown": "chek"}, "did you mean 'check'"),

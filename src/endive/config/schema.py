@@ -449,6 +449,10 @@ class Experiment(Section):
     )
 
 
+_MOST_FAILING = 0.99
+"""What is sent again until it gets through is sent a hundred times then; a run would not end much beyond."""
+
+
 class FailuresSection(Section):
     """``[failures]``: what fails, and what clients do about an outcome that they do not learn."""
 
@@ -466,10 +470,12 @@ class FailuresSection(Section):
 
     @model_validator(mode="after")
     def _check(self) -> FailuresSection:
-        if self.lost_answer == 1.0 and self.on_unknown == "idempotency_key":
-            raise ValueError("lost_answer is 1, so that no answer would ever come; give less than 1 with idempotency_key")
-        if self.request_error == 1.0:
-            raise ValueError("request_error is 1, so that no request would ever get through; give less than 1")
+        if self.lost_answer > _MOST_FAILING and self.on_unknown == "idempotency_key":
+            raise ValueError(
+                f"lost_answer should be at most {_MOST_FAILING:g} with idempotency_key: hardly an answer would ever come"
+            )
+        if self.request_error > _MOST_FAILING:
+            raise ValueError(f"request_error should be at most {_MOST_FAILING:g}: hardly a request would ever get through")
         return self
 
 
