@@ -22,6 +22,7 @@ _REMOVALS = 6
 def read_tree(path: Path) -> Tree:
     """Read a configuration for the page: canonical keys, files that it names by their whole paths. Raises ConfigError."""
     tree = read_toml(path)
+    _refuse_code(tree, str(path))
     check_document(tree, str(path), path.parent)
     policies = _take_policies(tree)
     tree, _, problems = canonical(tree)
@@ -34,6 +35,13 @@ def read_tree(path: Path) -> Tree:
     for name in ("output_path",):
         tree.get("simulation", {}).pop(name, None)
     return tree
+
+
+def _refuse_code(tree: Tree, source: str) -> None:
+    """Raise ConfigError if a configuration names code: what a page sends must not become something that is run."""
+    if tree.get("parts"):
+        told = f"is code, which the live page does not run; `endive run {source} --allow-code` does, and so do sweep and compare"
+        raise ConfigError(source, [Problem("parts", told)])
 
 
 def _take_policies(tree: Tree) -> list[tuple[str, Any]]:
@@ -75,6 +83,7 @@ def settle(tree: Tree, changed: str | None) -> tuple[Tree, Document, list[str]]:
 
     Raises ConfigError with what is wrong apart from them.
     """
+    _refuse_code(tree, "FILE")
     left_out: list[str] = []
     current = tree
     for _ in range(_REMOVALS):
