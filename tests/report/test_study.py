@@ -15,11 +15,12 @@ from endive.pipeline.metrics import load_tables
 from endive.report import words
 from endive.report.configurations import choose_axis, make_series, varying_parameters
 from endive.report.errors import ReportError
-from endive.report.study import Study
+from endive.report.study import Study, load_study
 from endive.report.style import MOST_SERIES
 from endive.runs.dataset import Experiment, Manifest
 from endive.runs.execute import run_experiment
 from endive.runs.parameters import Value
+from tests.cli import invoke
 from tests.pipeline.runs import document, run_all
 from tests.report.studies import measured, one_experiment
 
@@ -122,6 +123,22 @@ def test_a_damaged_run_is_said(tmp_path: Path) -> None:
         file.write(b"more")
     with pytest.raises(ReportError, match="corrupt"):
         measured(directory / "0")
+
+
+def test_of_an_experiment_a_damaged_seed_is_named_and_the_others_are_reported(tmp_path: Path) -> None:
+    run_all([document(simulation__duration_ms=3_000.0)], tmp_path, range(3))
+    (experiment,) = [path for path in tmp_path.iterdir() if path.is_dir()]
+    (experiment / "1" / "results.parquet").write_bytes(b"PAR1")
+    told = invoke("report", str(experiment), "--json")
+    assert told.exit_code == 1, told.stderr
+    assert [problem["where"] for problem in json.loads(told.stdout)["problems"]] == [f"{experiment.name} seed 1"]
+    assert "seed 1: corrupt" in told.stderr
+    assert (experiment / "report.html").is_file()
+    assert set(load_study(experiment).runs["seed"]) == {0, 2}
+    assert invoke("compare", str(experiment), str(experiment)).exit_code == 2
+    for seed in (0, 2):
+        (experiment / str(seed) / "results.parquet").write_bytes(b"PAR1")
+    assert invoke("report", str(experiment)).exit_code == 2
 
 
 def test_a_sweep_of_which_no_run_can_be_used(tmp_path: Path) -> None:

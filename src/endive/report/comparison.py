@@ -89,6 +89,8 @@ def stored_side(source: str, options: MetricsOptions, window: Window | None = No
         raise ConfigError(source, [Problem("", f"{root} is no directory of experiments, so there is no {name!r} in it")])
     if place.kind == "sweep":
         place = find_place(_experiment(source, Path(root), name))
+    if place.damaged:
+        raise ConfigError(source, [Problem("", f"{where}: {message}") for where, message in place.damaged])
     told = place.runs[0].provenance
     label = place.name.replace(", ", "-").replace(" ", "-")
     measured, _ = measure_here(label, label, [_local(run) for run in place.runs], options, window)

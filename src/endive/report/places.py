@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 from endive.report.errors import ReportError
 from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, RunFiles, is_experiment, is_seed, label_of
+from endive.runs.parts import unfitness
 from endive.runs.records import RecordError, read_provenance
-from endive.runs.stored import find_experiments
+from endive.runs.stored import StoredRun, find_experiments
 
 PlaceKind = Literal["sweep", "experiment", "run"]
 _RUN_THIS = "`endive run CONFIG` or `endive sweep SWEEP` makes some"
@@ -33,12 +34,16 @@ class RunPlace:
 
 @dataclass(frozen=True)
 class Place:
-    """What was found. The runs of a sweep are for the pipeline to find."""
+    """What was found. The runs of a sweep are for the pipeline to find.
+
+    ``damaged`` are the runs of an experiment that were left out, and what is wrong with each.
+    """
 
     kind: PlaceKind
     path: Path
     name: str
     runs: tuple[RunPlace, ...] = ()
+    damaged: tuple[tuple[str, str], ...] = ()
 
 
 def find_place(path: Path) -> Place:
@@ -70,8 +75,17 @@ def _of_experiment(path: Path) -> Place:
     seeds = [entry for entry in path.iterdir() if is_seed(entry.name) and (entry / RESULTS).is_file()]
     if not seeds:
         raise ReportError(f"{path}: this experiment has no finished run; `endive run {path / CONFIG} --seed 0` makes one")
-    runs = tuple(_labelled(entry / RESULTS) for entry in sorted(seeds, key=lambda entry: int(entry.name)))
-    return Place("experiment", path, path.resolve().name, runs)
+    runs: list[RunPlace] = []
+    damaged: list[tuple[str, str]] = []
+    for entry in sorted(seeds, key=lambda entry: int(entry.name)):
+        problem = unfitness(StoredRun(entry)) if len(seeds) > 1 else None  # of the only one, who measures it says what is wrong
+        if problem is None:
+            runs.append(_labelled(entry / RESULTS))
+        else:
+            damaged.append((f"{path.resolve().name} seed {entry.name}", problem))
+    if not runs:
+        raise ReportError(f"{path}: none of its runs can be used ({damaged[0][0]}: {damaged[0][1]}); `endive sweep` runs them anew")
+    return Place("experiment", path, path.resolve().name, tuple(runs), tuple(damaged))
 
 
 def _labelled(results: Path) -> RunPlace:

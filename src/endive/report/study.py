@@ -154,7 +154,7 @@ def load_study(
     by a part of its name, among results of several versions. Raises ReportError if there is nothing to show.
     """
     place = find_place(Path(path))
-    problems: tuple[Damage, ...] = ()
+    problems = tuple(Damage(*each) for each in place.damaged)
     try:
         if place.kind == "sweep":
             asked = None if warmup_ms is cooldown_ms is None else MetricsOptions(warmup_ms, cooldown_ms or 0.0)
