@@ -89,13 +89,12 @@ def test_the_answer_lies_in_its_interval_where_a_point_that_tells_little_is_sure
     assert found.low < 2.0 < 8.0 < found.load <= found.high
 
 
-def test_a_point_of_which_only_a_lower_bound_is_known_leaves_the_interval_open_on_its_side() -> None:
-    bound = (2.0, Estimate(150.0, 150.0, math.inf, 5, "bound"))
-    found = crossing([*points((1.0, 100.0), (4.0, 300.0), width=10.0), bound], 200.0, falling=False)
+def test_a_point_of_which_only_a_lower_bound_is_known_counts_next_to_nothing_where_points_are_put_together() -> None:
+    bound = (2.0, Estimate(250.0, 250.0, math.inf, 5, "bound"))
+    found = crossing([*points((1.0, 100.0), (4.0, 240.0), (8.0, 300.0), width=10.0), bound], 270.0, falling=False)
     assert found is not None
-    assert found.load == pytest.approx(2.0 * 2.0 ** (50.0 / 150.0))
-    assert found.low is not None
-    assert found.low < 2.0
+    assert (found.before, found.after) == (4.0, 8.0)
+    assert found.load == pytest.approx(4.0 * 2.0**0.5)
 
 
 def test_a_single_seed_tells_where_but_not_how_surely() -> None:

@@ -209,7 +209,6 @@ class Lifecycle:
         while True:
             if tables:
                 yield from self._make_manifests(tables, append)
-                append = False
             result = yield from self._attempt(snapshot)
             if result.success:
                 return
