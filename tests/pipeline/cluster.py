@@ -2,10 +2,10 @@
 
 As a program it is the driver of a sweep, in a process of its own, because a process has one Spark at a time:
 
-    python -m tests.pipeline.cluster MASTER SWEEP ROOT TASKS [ship] [measure]
+    python -m tests.pipeline.cluster MASTER SWEEP ROOT TASKS [ship] [measure] [allow-code]
 
 prints, as JSON, the states of the runs and the cache directory that the executors see; if it is asked to measure, the tables of
-metrics are made as well.
+metrics are made as well. Code of one's own is run if that is allowed.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from endive.cache import CACHE_VARIABLE
+from endive.config.parts import allow_code
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.java import java_home
 from endive.pipeline.metrics import measure
@@ -164,6 +165,7 @@ def _cache_directories(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
 def main(master: str, sweep: str, root: str, tasks: str, *also: str) -> None:
     """Run a sweep and tell what came of it."""
     warnings.simplefilter("ignore", FutureWarning)  # pyspark speaks of pandas 3
+    allow_code("allow-code" in also)
     settings = (
         ("spark.executor.memory", "512m"),
         ("spark.executor.extraJavaOptions", _QUICK_START),

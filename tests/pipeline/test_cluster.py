@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
 import pytest
 
 from endive.cache import CACHE_VARIABLE, cache_root
 from endive.pipeline.sweep import run_sweep
 from endive.runs.plan import remaining_work
+from tests.config.test_parts import of_guide
 from tests.pipeline.cluster import Cluster, driver, measured_tables, report_of, standalone_cluster, tables_of, wait_until
-from tests.pipeline.sweeps import digests, plan_of, problems, sweep_file
+from tests.pipeline.sweeps import POINTS, digests, plan_of, problems, sweep_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,10 +79,16 @@ def test_executors_without_the_package_run_the_code_that_is_shipped(cluster: Clu
     without = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={}, check=False)
     assert "No module named 'endive'" in without.stderr
     sweep, root = sweep_file(tmp_path, seeds=1), tmp_path / "out"
-    with driver(cluster.master, sweep, root, 2, "ship", environment={"PYSPARK_PYTHON": str(bare_python)}) as process:
+    with sweep.open("a") as file:  # and a part of the user's own, which the executors have no file of
+        file.write('[base.parts.catalog]\ncode = "queue_catalog.py:QueueCatalog"\noptions = { service_ms = 50.0 }\n')
+    (tmp_path / "queue_catalog.py").write_text(of_guide("A catalog"))
+    also = ("ship", "allow-code")
+    with driver(cluster.master, sweep, root, 2, *also, environment={"PYSPARK_PYTHON": str(bare_python)}) as process:
         report = report_of(process)
-    assert report["states"] == ["done"] * plan_of(sweep).runs
+    assert report["states"] == ["done"] * POINTS
     assert not problems(root)
+    rows = pd.concat(pd.read_parquet(path) for path in root.rglob("results.parquet"))
+    assert rows[rows["status"] == "committed"]["commit_latency"].min() >= 50.0  # a queue that serves one in 50 ms
 
 
 def test_a_worker_that_is_killed_costs_no_run(cluster: Cluster, tmp_path: Path) -> None:
