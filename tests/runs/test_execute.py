@@ -277,3 +277,22 @@ def test_times_are_double_precision() -> None:
     times = [field for field in RESULT_SCHEMA if field.name.startswith("t_") or field.name.endswith(("_ms", "latency"))]
     assert len(times) >= 10
     assert all(field.type == pa.float64() for field in times)
+
+
+@pytest.mark.parametrize("link", ["{name}", "{name}/7"])
+def test_a_link_in_a_directory_of_experiments_is_not_written_through(link: str, tmp_path: Path) -> None:
+    document, root, outside = labelled(), tmp_path / "root", tmp_path / "outside"
+    outside.mkdir()
+    place = root / link.format(name=f"exp-{compute_experiment_hash(document)}")
+    place.parent.mkdir(parents=True)
+    place.symlink_to(outside)
+    with pytest.raises(PermissionError, match="leads out of"):
+        run_experiment(document, root=root, seed=7)
+    assert names(outside) == set()
+
+
+def test_a_directory_of_experiments_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "root").symlink_to(tmp_path / "real")
+    run_experiment(labelled(), root=tmp_path / "root", seed=7)
+    assert len(names(tmp_path / "real")) == 5

@@ -17,7 +17,7 @@ import tomli_w
 
 from endive.config import Document, build_simulation_config
 from endive.config.parts import own_parts
-from endive.files import write_text
+from endive.files import check_inside, write_text
 from endive.runs.identity import code_version
 from endive.runs.layout import RunFiles
 from endive.runs.provenance import describe_run
@@ -45,10 +45,12 @@ def run_experiment(
     progress: Progress | None = None,
     among_many: bool = False,
 ) -> FinishedRun:
-    """Run a document and write what comes of it under ``root``."""
+    """Run a document and write what comes of it under ``root``. Raises PermissionError if a link there leads out of it."""
     config = build_simulation_config(document, seed_override=seed)
     simulation = Simulation(config, among_many=among_many)
     files = RunFiles.of(document, config.run_seed, root)
+    if document.experiment.label is not None:
+        check_inside(files.results.parent, root)
     summary = Summary(config.duration_ms)
     started, clock = datetime.now(UTC), time.perf_counter()
     with ExitStack() as stack:

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
@@ -25,10 +26,19 @@ def write_tables(root: Path, tables: Mapping[str, pa.Table], state: str) -> None
         (root / METRICS_FOLDER / METRICS_STATE).unlink(missing_ok=True)  # until all are of one measurement
         with ExitStack() as written:  # when it closes, all of them take their places
             for view, name in METRICS_TABLES.items():
-                csv.write_csv(tables[view], written.enter_context(whole_file(metrics_table(root, name, "csv"))))
+                csv.write_csv(for_spreadsheets(tables[view]), written.enter_context(whole_file(metrics_table(root, name, "csv"))))
                 parquet = written.enter_context(whole_file(metrics_table(root, name, "parquet")))
                 pq.write_table(tables[view], parquet, compression="zstd", write_page_checksum=True)
         write_text(root / METRICS_FOLDER / METRICS_STATE, state)
+
+
+def for_spreadsheets(table: pa.Table) -> pa.Table:
+    """A table as it is written as CSV: a text that a spreadsheet would compute (it begins with =, +, - or @) has a ' before it."""
+    for number, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            column = pc.replace_substring_regex(table.column(number), r"\A([=+@\t\r-])", r"'\1")
+            table = table.set_column(number, field, column)
+    return table
 
 
 def read_tables(root: Path) -> dict[str, pa.Table] | None:
