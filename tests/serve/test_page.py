@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from playwright.sync_api import Browser, sync_playwright
 from endive.cli.examples import examples_folder
 from endive.serve.server import serving_in_background
 from endive.serve.starts import Starts
+from tests.cli import start
 from tests.report.test_browser import CHROMIUM, FLAGS
 from tests.serve.conftest import Client, shorter
 from tests.serve.random_settings import PATIENCE_MS, Visit, change_something, check
@@ -184,3 +188,50 @@ def test_a_server_that_ends_is_told_and_waited_for(browser: Browser, tmp_path: P
         assert page.input_value(WRITERS) == "20"
         assert page.get_attribute("body", "data-stale") == "false"
     page.close()
+
+
+def test_a_server_that_is_killed_is_told_what_was_shown_is_marked_and_its_workers_end(browser: Browser, tmp_path: Path) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    process = start("serve", str(shorter(tmp_path)), "--no-open", "--workers", "1", cwd=tmp_path)
+    try:
+        assert process.stdout is not None
+        page.goto(process.stdout.readline().split()[-1])
+        page.wait_for_selector("body[data-state=answered]")
+        workers = descendants(process.pid)
+        page.fill(WRITERS, "20")
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    page.fill(WRITERS, "21")
+    page.wait_for_selector("#gone:not([hidden])")
+    assert "does not answer" in page.inner_text("#gone")
+    assert page.get_attribute("body", "data-stale") == "true"
+    assert workers
+    deadline = time.monotonic() + PATIENCE_MS / 1000.0
+    while any(map(runs, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(runs, workers))
+    page.close()
+
+
+def descendants(process: int) -> set[int]:
+    """The processes that a process has started, and those that they have."""
+    found: set[int] = set()
+    new = {process}
+    while new:
+        new = {int(each) for one in new for each in _children(one)} - found
+        found |= new
+    return found
+
+
+def _children(process: int) -> list[str]:
+    return [child for file in Path(f"/proc/{process}/task").glob("*/children") for child in file.read_text().split()]
+
+
+def runs(process: int) -> bool:
+    """Tell whether a process is there and has not ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -53,6 +53,7 @@ def serving(
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((LOOPBACK, port))
+    listener.listen()  # who is told the address may come before the server runs, and waits
     with tempfile.TemporaryDirectory(prefix="endive-live-") as folder, listener:
         address = Address(listener.getsockname()[1], token or new_token())
         threading.Thread(target=drawing_libraries, daemon=True).start()

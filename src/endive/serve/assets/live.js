@@ -35,7 +35,7 @@ async function request(path, body, signal) {
     const options = body === undefined ? {} : { method: "POST", body: JSON.stringify({ tab, ...body }), headers: { "Content-Type": "application/json" } };
     response = await fetch(path, { ...options, signal });
   } catch (error) {
-    if (error.name !== "AbortError") gone("The server does not answer: it may have been stopped. What you see is the last it said.");
+    if (error.name !== "AbortError") gone("The server does not answer: it may have been stopped. What you see is the last it said. `endive serve` starts one anew, at an address that it prints.");
     throw error;
   }
   if (response.status === 401) gone("The server was started anew: open the address that it printed. What you have set here stays in this address.");
