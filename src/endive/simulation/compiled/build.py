@@ -29,6 +29,8 @@ _OPTIONS: dict[str, Any] = {
     "no_cfunc_wrapper": True,
 }
 _SPEED = 2
+_FLAGS = '!llvm.module.flags = !{!0}\n!0 = !{i32 7, !"RtLibUseGOT", i32 1}\n'
+"""Functions of the mathematical library are called by a table of their addresses, whose size is known before a kernel is loaded."""
 
 
 _parts: dict[tuple[FunctionType, frozenset[tuple[str, bool]]], Part] = {}
@@ -112,7 +114,7 @@ def _lowered(parts: Mapping[str, tuple[Part, tuple[Any, ...]]]) -> Any:
         compiled: Any = part.overloads[argument_types]
         libraries |= compiled.library.linked()
         symbols[compiled.fndesc.llvm_func_name] = name
-    module = llvm.parse_assembly(str(codegen()._create_empty_module("endive")))
+    module = llvm.parse_assembly(f"{codegen()._create_empty_module('endive')}\n{_FLAGS}")
     for library in libraries.values():
         module.link_in(library._final_module, preserve=True)
     for variable in module.global_variables:
@@ -121,7 +123,9 @@ def _lowered(parts: Mapping[str, tuple[Part, tuple[Any, ...]]]) -> Any:
     for function in module.functions:
         if function.name in symbols:
             function.name = symbols[function.name]
-        elif not function.is_declaration:
+        elif function.is_declaration:
+            function.add_function_attribute("nonlazybind")  # as the flag above, where they are declared
+        else:
             function.linkage = "internal"
     return module
 
