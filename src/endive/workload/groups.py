@@ -35,7 +35,8 @@ def group_sizes(num_tables: int, num_groups: int, sizes: GroupSizes) -> list[int
     """How many tables each group has, the largest first."""
     weights = [1.0 if sizes == "uniform" else 1.0 / rank**_LONG_TAIL_ALPHA for rank in range(1, num_groups + 1)]
     spare = num_tables - num_groups
-    exact = [spare * weight / sum(weights) for weight in weights]
+    total = sum(weights)
+    exact = [spare * weight / total for weight in weights]
     result = [1 + int(share) for share in exact]
     by_remainder = sorted(range(num_groups), key=lambda g: (int(exact[g]) - exact[g], g))
     for group in by_remainder[: num_tables - sum(result)]:
