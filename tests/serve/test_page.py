@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Route, sync_playwright
 
 from endive.cli.examples import examples_folder
 from endive.serve.server import serving_in_background
@@ -138,6 +138,23 @@ def test_an_answer_that_comes_late_is_not_shown(visit: Visit) -> None:
     visit.page.reload()
     visit.answered()
     assert (success(visit), visit.text("#classes")) == quick
+    assert visit.page.input_value(WRITERS) == "3"
+
+
+def test_a_start_that_comes_late_overwrites_nothing(visit: Visit) -> None:
+    """A recipe is on its way when a field is changed: what is shown is no answer to either, and the field stays."""
+    held: list[Route] = []
+    visit.page.route("**/api/starts/*", lambda route: held.append(route))
+    names = visit.page.locator("#start option:not([hidden])").evaluate_all("options => options.map(option => option.value)")
+    with visit.page.expect_request("**/api/starts/*"):
+        visit.page.select_option("#start", names[-1])
+    assert visit.page.get_attribute("body", "data-state") == "asking"
+    assert visit.page.get_attribute("body", "data-stale") == "true"
+    visit.page.fill(WRITERS, "3")
+    visit.answered()
+    with visit.page.expect_response("**/api/starts/*"):
+        held[0].continue_()
+    check(visit.answered())
     assert visit.page.input_value(WRITERS) == "3"
 
 

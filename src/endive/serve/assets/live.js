@@ -374,7 +374,22 @@ async function copy() {
 
 let started = null; // what was started from, as it was
 async function startFrom(chosen) {
-  const { tree } = await (await request(`/api/starts/${encodeURIComponent(chosen)}`)).json();
+  asked += 1; // whatever is on its way is of the past
+  const mine = asked;
+  asking?.abort();
+  clearTimeout(timer);
+  stale();
+  document.body.dataset.stale = "true";
+  let tree;
+  try {
+    ({ tree } = await (await request(`/api/starts/${encodeURIComponent(chosen)}`)).json());
+  } catch (error) {
+    if (mine !== asked) return;
+    busy(false, error.message);
+    document.body.dataset.state = "answered";
+    return;
+  }
+  if (mine !== asked) return; // something else was changed meanwhile
   started = tree;
   form.written = {};
   form.removed = {};
