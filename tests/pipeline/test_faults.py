@@ -89,7 +89,7 @@ def test_two_sweeps_at_once_over_one_directory_do_no_harm(tmp_path: Path) -> Non
 
 def test_the_command_itself_killed_and_run_again_completes_the_set(tmp_path: Path) -> None:
     """With Spark and all: killed while it simulates, then run to the end."""
-    path = sweep_file(tmp_path, seeds=4, duration_ms=20_000.0)
+    path = sweep_file(tmp_path, seeds=12, duration_ms=20_000.0)
     root = tmp_path / "out"
     command = [sys.executable, "-m", "endive", "sweep", str(path), "--out", str(root), "--master", "local[2,4]", "--json"]
     with start(command) as process:
@@ -107,7 +107,7 @@ def test_the_command_itself_killed_and_run_again_completes_the_set(tmp_path: Pat
 
 
 def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
-    path = sweep_file(tmp_path, seeds=4, duration_ms=20_000.0)
+    path = sweep_file(tmp_path, seeds=200, duration_ms=20_000.0)  # far more than is done when the first result is there
     root = tmp_path / "out"
     with start([sys.executable, "-m", "endive", "sweep", str(path), "--out", str(root), "--master", "local[2,4]"]) as process:
         await_results(process, root)
