@@ -21,6 +21,8 @@ from endive.utils import available_bytes
 
 MOST_BYTES = 16 * 2**20
 """Larger files are no configurations and no records of runs."""
+_LONGEST = 200
+"""Characters of a file that an error shows."""
 DEEPEST = 64
 """Tables and lists within each other."""
 
@@ -52,6 +54,11 @@ def read_json(path: Path) -> Any:
 def parse_json(text: str) -> Any:
     """Parse JSON. Raises UnreadableError."""
     return _parsed(json.loads, text, "JSON")
+
+
+def in_short(text: str) -> str:
+    """A text of a file as an error shows it: what is longer than a line or two is cut."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
 
 
 def unpacked(content: bytes, most_bytes: int) -> bytes:
@@ -118,7 +125,7 @@ def check_rows(path: Path, bytes_per_row: int) -> None:
     except UnreadableError:
         raise
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise UnreadableError(f"cannot be read: {getattr(error, 'strerror', None) or _in_short(error)}") from None
+        raise UnreadableError(f"cannot be read: {getattr(error, 'strerror', None) or _first_line(error)}") from None
 
 
 def _rows_of_text(path: Path) -> Iterator[tuple[int, int]]:
@@ -138,7 +145,7 @@ def _rows_of_parquet(path: Path) -> Iterator[tuple[int, int]]:
     try:
         told = pyarrow.parquet.read_metadata(path)
     except pa.ArrowException as error:
-        raise UnreadableError(f"cannot be read: {_in_short(error)}") from None
+        raise UnreadableError(f"cannot be read: {_first_line(error)}") from None
     rows = size = 0
     for group in map(told.row_group, range(told.num_row_groups)):
         longest = max((group.column(number).num_values for number in range(group.num_columns)), default=0)
@@ -168,13 +175,13 @@ def _parsed(parse: Callable[[str], Any], text: str, kind: str) -> Any:
     except RecursionError:
         raise UnreadableError(f"is nested more than {DEEPEST} deep") from None
     except ValueError as error:
-        raise UnreadableError(f"is not {kind}: {_in_short(error)}") from None
+        raise UnreadableError(f"is not {kind}: {_first_line(error)}") from None
     if _depth_exceeds(found, DEEPEST):
         raise UnreadableError(f"is nested more than {DEEPEST} deep")
     return found
 
 
-def _in_short(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """What a parser says, in a line; Python's own words for a number of thousands of digits are about Python."""
     if "integer string conversion" in str(error):
         return "a whole number has more digits than any key takes"

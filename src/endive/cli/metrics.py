@@ -87,10 +87,10 @@ def metrics(
 
 
 def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, prices: Prices, problems: Sequence[Damage]) -> None:
-    every = measured.experiments.to_pylist()
-    totals = [row for row in every if row["workload_class"] == row["operation_type"] == "all"]
     from endive.report.configurations import varying_parameters
 
+    every = measured.experiments.to_pylist()
+    totals = [row for row in every if row["workload_class"] == row["operation_type"] == "all"]
     costs = _costs(every, manifest, prices)
     curves = measured.saturation.to_pylist()
     output.result(

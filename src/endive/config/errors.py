@@ -7,12 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-_LONGEST = 200
-
-
-def in_short(text: str) -> str:
-    """A text of a file as an error shows it: what is longer than a line or two is cut."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
+from endive.reading import in_short
 
 
 @dataclass(frozen=True)

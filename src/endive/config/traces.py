@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from endive.config.durations import duration_ms
-from endive.config.errors import closest, in_short, nearest
-from endive.reading import UnreadableError, check_rows
+from endive.config.errors import closest, nearest
+from endive.reading import UnreadableError, check_rows, in_short
 from endive.transaction import OPERATIONS, Transaction
 from endive.workload import Submission
 

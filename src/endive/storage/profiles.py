@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from endive.randomness import RandomSource
-from endive.reading import UnreadableError, parse_toml, read_toml
+from endive.reading import UnreadableError, in_short, parse_toml, read_toml
 from endive.storage.distributions import (
     FixedLatency,
     LognormalLatency,
@@ -93,14 +93,16 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
         raise ProfileError(f"{where}: cas: missing; a profile has cas, append, or both")
     tail_append = document.get("tail_append", False)
     if not isinstance(tail_append, bool) or (tail_append and "append" not in conditionals):
-        raise ProfileError(f"{where}: tail_append is {_shown(tail_append)}, but must be false, or true with an append latency")
+        raise ProfileError(
+            f"{where}: tail_append is {in_short(repr(tail_append))}, but must be false, or true with an append latency"
+        )
     limit = _number(document, "object_writes_per_s", where) if "object_writes_per_s" in document else None
     if limit is not None and limit < _FEWEST_PER_S:
         raise ProfileError(
             f"{where}: object_writes_per_s is {limit:g}, but must be at least {_FEWEST_PER_S:g}; leave it out if there is no limit"
         )
     if not isinstance(document["name"], str):
-        raise ProfileError(f"{where}: name is {_shown(document['name'])}, but must be a string")
+        raise ProfileError(f"{where}: name is {in_short(repr(document['name']))}, but must be a string")
     return StorageProfile(
         name=document["name"],
         min_latency_ms=floor,
@@ -121,7 +123,7 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
 
 def _by_kind(table: Any, floor: float, where: str) -> dict[str, QuantileDistribution]:
     if not isinstance(table, dict):
-        raise ProfileError(f"{where}: is {_shown(table)}, but must be a table")
+        raise ProfileError(f"{where}: is {in_short(repr(table))}, but must be a table")
     own = {key: value for key, value in table.items() if key not in OBJECT_KINDS}
     by_kind = {"*": parse_distribution(own, floor, where)}
     for kind in OBJECT_KINDS:
@@ -152,7 +154,7 @@ def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribu
     shape = _shape_of(table)
     if shape is None:
         allowed = "; or ".join(", ".join(sorted(keys)) for keys in _SHAPES)
-        raise ProfileError(f"{where}: is {_shown(table)}, but must have the keys {allowed}")
+        raise ProfileError(f"{where}: is {in_short(repr(table))}, but must have the keys {allowed}")
     if shape == "empirical":
         return _empirical(table, floor, where)
     value = {key: _number(table, key, where) for key in table}
@@ -204,7 +206,7 @@ def _empirical(table: Mapping[str, Any], floor: float, where: str) -> QuantileDi
     probabilities, quantiles = table["probabilities"], table["quantiles_ms"]
     for key, values in (("probabilities", probabilities), ("quantiles_ms", quantiles)):
         if not isinstance(values, list) or len(values) < 2:
-            raise ProfileError(f"{where}: {key} is {_shown(values)}, but must be a list of at least two numbers")
+            raise ProfileError(f"{where}: {key} is {in_short(repr(values))}, but must be a list of at least two numbers")
         numbers = [_number({key: value}, key, where) for value in values]
         if any(b < a for a, b in pairwise(numbers)) or numbers[0] <= 0.0:
             raise ProfileError(f"{where}: {key} must be greater than 0 and rise from one to the next")
@@ -221,14 +223,8 @@ def _empirical(table: Mapping[str, Any], floor: float, where: str) -> QuantileDi
 def _number(table: Mapping[str, Any], key: str, where: str, default: float | None = None) -> float:
     value = table.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
-        raise ProfileError(f"{where}: {key} is {_shown(value)}, but must be a number from 0 to {_MOST:g}")
+        raise ProfileError(f"{where}: {key} is {in_short(repr(value))}, but must be a number from 0 to {_MOST:g}")
     return float(value)
-
-
-def _shown(value: Any) -> str:
-    """A value as an error shows it: by its beginning, if it is long."""
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _positive(value: Mapping[str, float], key: str, where: str) -> float:
