@@ -1,8 +1,9 @@
 """Broken files of every kind through the command line: ``python -m tests.fuzz_inputs --examples 20000 [--seed N]``.
 
 Each file is a good one with a few mutations; files of results are put into a directory of experiments, half of them with a checksum
-that fits, which is then verified, consolidated or measured. What must hold for all of them: no traceback; exit code 0 or 2 (0 or 1
-of results); no file outside of the directory that was asked for, and none that is half-written; no more than some seconds of CPU.
+or a hash that fits, which is then verified, consolidated or measured. What must hold for all of them: no traceback; exit code 0 or
+2 (0 or 1 of results); no file outside of the directory that was asked for, and none that is half-written; no more than some seconds
+of CPU.
 
 A file follows from the seed that is printed and from its number: ``--only NUMBER`` tries it alone. A file that holds the process up
 without computing (waiting for a network, a pipe) ends the run after some minutes with the place in the code; it lies in the
@@ -39,7 +40,7 @@ from typer.testing import CliRunner
 from endive.main import app
 from tests.calibrate.tables import START_MS, metadata_document
 from tests.mutations import mutated
-from tests.pipeline.damages import change_record, seal
+from tests.pipeline.damages import change_record, name_by_parameters, seal
 from tests.pipeline.runs import document, run_all, run_tasks_here
 
 _ROOT = Path(__file__).parents[1]
@@ -129,6 +130,8 @@ def _in_results(name: str) -> Callable[[Path], list[str]]:
         (run / name).write_bytes(content)
         if name == "results.parquet" and chance % 2:
             seal(run)
+        if name == "provenance.json" and chance % 2:
+            name_by_parameters(run)
         wanted = _COMMANDS[chance // 2 % len(_COMMANDS)]
         if wanted != _COMMANDS[0]:
             shutil.copytree(_made(), root / f"whole-{_made().name.rpartition('-')[2]}")

@@ -14,6 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from endive.runs.identity import hash_parameters
+
 RESULTS, PROVENANCE, SUMMARY = "results.parquet", "provenance.json", "summary.json"
 
 
@@ -49,6 +51,17 @@ def change_parameters(run: Path, section: str, **values: Any) -> None:
 def seal(run: Path) -> None:
     """Make the checksum that of the results as they are."""
     change_record(run, results_sha256=hashlib.sha256((run / RESULTS).read_bytes()).hexdigest())
+
+
+def name_by_parameters(run: Path) -> None:
+    """Make the hash of the experiment that of the run's parameters as they are, in its record and its directory's name."""
+    try:
+        told = json.loads((run / PROVENANCE).read_bytes())
+        name = hash_parameters(told["parameters"], told["code_version"])
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return  # what is no record has no hash
+    change_record(run, experiment_hash=name)
+    run.parent.rename(run.parent.with_name(f"{run.parent.name.rpartition('-')[0]}-{name}"))
 
 
 def rewrite(run: Path, table: pa.Table) -> None:
@@ -186,6 +199,13 @@ DAMAGES: dict[str, Damage] = {
     ),
     "provenance with half a character": Damage(
         of_run(lambda run: change_parameters(run, "catalog", type="\ud800")), "provenance.json: parameters.catalog.type"
+    ),
+    "provenance with another parameter": Damage(
+        of_run(lambda run: change_parameters(run, "catalog", num_tables=7)), "experiment_hash: is"
+    ),
+    "provenance with a commit path of its own": Damage(
+        of_run(lambda run: change_parameters(run, "transaction", commit_path=True)),
+        "provenance.json: parameters.transaction.commit_path",
     ),
     "provenance of another seed": Damage(of_run(lambda run: change_record(run, seed=1)), "provenance.json: seed"),
     "provenance of another experiment": Damage(

@@ -137,7 +137,8 @@ def test_a_run_that_changed_takes_the_place_of_the_old_one(experiments: Path, se
     consolidate(experiments, sessions)
     first, second = sorted(experiments.glob("mixed-*"))[:2]
     shutil.copytree(first / "1", second / "1", dirs_exist_ok=True)
-    change_record(second / "1", experiment_hash=second.name.rpartition("-")[2])
+    told = json.loads((second / "0" / "provenance.json").read_text())
+    change_record(second / "1", parameters=told["parameters"], experiment_hash=told["experiment_hash"])
     consolidate(experiments, sessions)
     assert_same_rows(experiments)
 

@@ -19,6 +19,7 @@ from endive.report.study import Study, load_study
 from endive.report.style import MOST_SERIES
 from endive.runs.dataset import Experiment, Manifest
 from endive.runs.execute import run_experiment
+from endive.runs.identity import hash_parameters
 from endive.runs.parameters import Value
 from tests.cli import invoke
 from tests.pipeline.runs import document, run_all
@@ -155,11 +156,11 @@ def test_a_sweep_of_which_no_run_can_be_used(tmp_path: Path) -> None:
 def test_versions_are_not_mixed(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, simulation__duration_ms=2_000.0)
     (directory,) = tmp_path.glob("mixed-*")
-    other = tmp_path / "mixed-000000000000"
+    told = json.loads((directory / "0" / "provenance.json").read_text())
+    name = hash_parameters(told["parameters"], "0.0.1+older")
+    other = tmp_path / f"mixed-{name}"
     shutil.copytree(directory, other)
-    provenance = other / "0" / "provenance.json"
-    told = json.loads(provenance.read_text())
-    provenance.write_text(json.dumps({**told, "code_version": "0.0.1+older", "experiment_hash": "000000000000"}))
+    (other / "0" / "provenance.json").write_text(json.dumps({**told, "code_version": "0.0.1+older", "experiment_hash": name}))
     with pytest.raises(ReportError, match=r"0\.0\.1\+older \(1 experiments\).*--code-version"):
         measured(tmp_path)
     assert measured(tmp_path, code_version="older").code_version == "0.0.1+older"

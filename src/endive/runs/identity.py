@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,5 +66,10 @@ def _described(profile: StorageProfile) -> dict[str, Any]:
 
 def compute_experiment_hash(document: Document) -> str:
     """The name of the experiment: the same for the same parameters and code, whatever the seed."""
-    payload = json.dumps({"parameters": parameters(document), "code": code_version()}, sort_keys=True)
+    return hash_parameters(parameters(document), code_version())
+
+
+def hash_parameters(tree: Mapping[str, Any], code: str) -> str:
+    """The name of the experiment with these parameters, run by the code of that version."""
+    payload = json.dumps({"parameters": tree, "code": code}, sort_keys=True)
     return hashlib.sha256(payload.encode()).hexdigest()[:HASH_LENGTH]

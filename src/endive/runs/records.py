@@ -11,8 +11,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from endive.config.durations import MOST_MS
 from endive.config.translate import problems_of
-from endive.reading import UnreadableError, read_json
+from endive.reading import UnreadableError, in_short, read_json
+from endive.runs.identity import hash_parameters
 from endive.transaction import OPERATIONS
+from endive.transaction.policy import CommitPath
 
 
 class RecordError(ValueError):
@@ -38,10 +40,39 @@ class SimulationParameters(Record):
     duration_ms: Annotated[float, Field(gt=0, le=MOST_MS)]
 
 
+Time = Annotated[float, Field(ge=0, le=MOST_MS)]
+Weight = Annotated[float, Field(ge=0)]
+
+
+class PolicyParameters(Record):
+    """The part of the parameters of transactions that is relied on."""
+
+    commit_path: CommitPath | None = None
+    operation_types: dict[str, Weight] | None = None
+
+
+class StepParameters(Record):
+    """A step of a schedule."""
+
+    from_ms: Time
+    rate: Weight
+
+
+class ClassParameters(PolicyParameters):
+    """The part of the parameters of a class that is relied on."""
+
+    operation: str | None = None
+    schedule: list[StepParameters] | None = None
+    start_ms: Time | None = None
+    end_ms: Time | None = None
+
+
 class Parameters(Record):
     """The parameters of a run, by section."""
 
     simulation: SimulationParameters
+    transaction: PolicyParameters = PolicyParameters()
+    workload: dict[str, ClassParameters] = {}
 
 
 class Provenance(Record):
@@ -89,13 +120,20 @@ def read_record(path: Path, model: type[Model]) -> dict[str, Any]:
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
-    """Read what a run records of itself. Raises RecordError, also for parameters that no column of a table could hold."""
+    """Read what a run records of itself.
+
+    Raises RecordError, also for parameters that no column of a table could hold, and for those of another experiment than the
+    record says: the hash of an experiment is a checksum of its parameters.
+    """
     tree = read_record(path, Provenance)
     for number, problem in enumerate(_leaf_problems(tree["parameters"], "parameters")):
         if problem is not None:
             raise RecordError(path, problem)
         if number >= _MOST_PARAMETERS:
             raise RecordError(path, f"parameters: has more than {_MOST_PARAMETERS:,} values")
+    said, code = tree.get("experiment_hash"), tree.get("code_version")
+    if said and code and said != hash_parameters(tree["parameters"], code):
+        raise RecordError(path, f"experiment_hash: is {in_short(said)}, which is not that of its parameters")
     return tree
 
 

@@ -1,0 +1,62 @@
+"""Records of runs: what they must say, and that parameters are those of the experiment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endive.runs.identity import hash_parameters
+from endive.runs.records import RecordError, read_provenance
+from tests.pipeline.damages import change_parameters, change_record, name_by_parameters
+from tests.pipeline.runs import document, run_all
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The directory of a run."""
+    run_all([document(simulation__duration_ms=1_000.0)], tmp_path, [0])
+    return next(tmp_path.iterdir()) / "0"
+
+
+def test_a_record_as_it_was_written_is_read(run: Path) -> None:
+    told = read_provenance(run / "provenance.json")
+    assert (
+        told["experiment_hash"] == hash_parameters(told["parameters"], told["code_version"]) == run.parent.name.rpartition("-")[2]
+    )
+
+
+def test_parameters_of_another_experiment_are_damage(run: Path) -> None:
+    change_parameters(run, "catalog", num_tables=7)
+    with pytest.raises(RecordError, match=r"experiment_hash: is .* not that of its parameters"):
+        read_provenance(run / "provenance.json")
+
+
+def test_a_record_that_names_no_experiment_is_read_as_it_is(run: Path) -> None:
+    change_record(run, experiment_hash="")
+    change_parameters(run, "catalog", num_tables=7)
+    assert read_provenance(run / "provenance.json")["parameters"]["catalog"]["num_tables"] == 7
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"commit_path": True}, "commit_path"),
+        ({"commit_path": "own"}, "commit_path"),
+        ({"operation": 3}, "operation"),
+        ({"operation_types": {"fast_append": "most"}}, "operation_types.fast_append"),
+        ({"schedule": [{"rate": 1.0}]}, "schedule.0.from_ms"),
+        ({"schedule": [{"from_ms": "noon", "rate": 1.0}]}, "schedule.0.from_ms"),
+        ({"start_ms": "noon"}, "start_ms"),
+    ],
+)
+def test_parameters_that_are_relied_on_are_checked_whatever_hash_they_have(run: Path, values: dict[str, Any], key: str) -> None:
+    workload = json.loads((run / "provenance.json").read_text())["parameters"]["workload"]
+    name = next(iter(workload))
+    change_parameters(run, "workload", **{name: {**workload[name], **values}})
+    experiment = run.parent.parent
+    name_by_parameters(run)
+    with pytest.raises(RecordError, match=rf"parameters\.workload\.{name}\.{key}: "):
+        read_provenance(next(experiment.iterdir()) / "0" / "provenance.json")
