@@ -80,7 +80,7 @@ ICEBERG = Case(
     operations={"fast_append": 0.7, "merge_append": 0.2, "overwrite": 0.1},
     catalog={"num_tables": 1, "table_metadata_inlined": False},
     transaction={"commit_path": "iceberg", "retry_policy": "iceberg"},
-    compared_ms=25.0 * MINUTE_MS,
+    compared_ms=9.0 * MINUTE_MS,
 )
 ICEBERG_PARTITIONED = Case(
     "iceberg-partitioned",
@@ -95,14 +95,15 @@ PYICEBERG = dataclasses.replace(
     name="pyiceberg",
     what="70/20/10 fast/merge/serializable overwrite, 1 table, every 100 ms, path pyiceberg",
     transaction={"commit_path": "pyiceberg", "retry_policy": "iceberg"},
+    compared_ms=12.0 * MINUTE_MS,
 )
+# Every 100 ms is beyond what a log carries: what waits appends again without a pause, and an hour has 10^9 events.
 LOG = Case(
     "log",
-    "appends to a catalog log, 1 table, every 100 ms, S3 Express",
-    100.0,
+    "appends to a catalog log, 1 table, every 250 ms, S3 Express",
+    250.0,
     catalog={"type": "append", "num_tables": 1},
     provider="s3x",
-    compared_ms=25.0 * MINUTE_MS,
 )
 SERVICE = Case(
     "service",
