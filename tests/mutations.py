@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Sequence
+from typing import Any
 
 _NUMBER = re.compile(rb"[0-9]{1,15}(?:\.[0-9]{1,6})?")
 _NUMBERS = (
@@ -92,3 +94,61 @@ def _spliced(content: bytes, good: Sequence[bytes], rng: random.Random) -> bytes
 
 
 _MUTATIONS = (_another_number, _another_number, _scaled, _scaled, _scaled, _another_cell, _inserted, _removed, _flipped, _spliced)
+
+
+_VALUES: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 2**40, 2**62, 2**70, 10**400, 0.5, -0.5, 1e-308, 1e308, "", "x", "ingest", "all", "\x00", "\ud800",
+    "²",
+    "../../x", "=1+1", "<script>alert(1)</script>", "a\nb", "x" * 3_000, "1e5", "nan", [], {}, [[]], [{}], [1, "a", None], {"": 1},
+    {"a": {"b": {}}}, {"\ud800": []}, {"x": [1e308, 1e308]}, [{"from_ms": 0, "rate": 1e308}], "success < 5%", "2026-13-45",
+)  # fmt: skip
+_KEYS = (
+    "",
+    " ",
+    ".",
+    "a.b",
+    "a-b",
+    "a_b",
+    "\x00",
+    "\ud800",
+    "=x",
+    "param_x",
+    "rate",
+    "scenario",
+    "provider",
+    "x" * 500,
+    "Ingest",
+    "experiment",
+)
+
+
+def mutated_tree(good: Sequence[bytes], rng: random.Random) -> bytes:
+    """A good JSON file with one to four changes of its tree: other values, other keys, more or fewer; some are changed blindly."""
+    if rng.random() < 0.1:
+        return mutated(good, rng)
+    tree = json.loads(rng.choice(good))
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
+        _change(rng.choice(_tables(tree)), rng)
+    return json.dumps(tree).encode()
+
+
+def _tables(node: Any) -> list[Any]:
+    """All tables and lists of a tree that have something in them, itself first."""
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return [*([node] if children else []), *(found for child in children for found in _tables(child))] or [{}]
+
+
+def _change(table: Any, rng: random.Random) -> None:
+    key = rng.choice(list(table)) if isinstance(table, dict) and table else rng.randrange(len(table)) if table else ""
+    kind = rng.randrange(6)
+    if kind <= 2 and table:
+        old = table[key]
+        scaled = isinstance(old, int | float) and not isinstance(old, bool) and rng.random() < 0.5
+        table[key] = old * rng.choice((0, -1, 0.5, 2, 1e3, 1e9, 1e15)) if scaled else rng.choice(_VALUES)
+    elif kind == 3 and table:
+        del table[key]
+    elif isinstance(table, list):
+        table.insert(key if isinstance(key, int) else 0, rng.choice(_VALUES))
+    else:
+        other = rng.choice((*_KEYS, f"{key}_", f"{key}".upper(), f"{key}".replace("_", "-"), f"{key}.x"))
+        table[other] = table.pop(key) if kind == 4 and key in table else rng.choice(_VALUES)

@@ -136,3 +136,20 @@ def test_rows_of_what_is_no_file(name: str, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"\x1f\x8b" + b"x" * 100)
         with pytest.raises(UnreadableError, match="cannot be read"):
             check_rows(tmp_path / name, 100)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (r'{"a": {"b": [1, "\ud800"]}}', "a.b"),
+        (r'{"a": {"\uDfff": []}}', r"a.\udfff"),
+        (r'{"x\ud800": {}}', r"x\ud800"),
+        (r'["\udead"]', ""),
+        (r'[{"\ud800": [{}]}]', r"\ud800"),
+    ],
+)
+def test_half_a_character_of_json_is_no_text(text: str, place: str) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        parse_json(text)
+    assert str(caught.value) == f"{place}{': ' if place else ''}is no text (it has half a character)"
+    assert parse_json(r'{"a": "\ud83e\udd6c"}') == {"a": "🥬"}

@@ -52,8 +52,37 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON. Raises UnreadableError."""
-    return _parsed(json.loads, text, "JSON")
+    """Parse JSON. Raises UnreadableError, also for half a character, which JSON can write and nothing else can."""
+    found = _parsed(json.loads, text, "JSON")
+    place = next(_half_characters(found, ""), None) if "\\ud" in text.lower() else None
+    if place is not None:
+        raise UnreadableError(f"{place}{': ' if place else ''}is no text (it has half a character)")
+    return found
+
+
+def _half_characters(node: Any, key: str) -> Iterator[str]:
+    """Yield the keys of texts that cannot be written as text."""
+    if isinstance(node, dict):
+        for name, child in node.items():
+            here = f"{key}.{name}" if key else name
+            if is_text(name):
+                yield from _half_characters(child, here)
+            else:
+                yield ascii(here)[1:-1]
+    elif isinstance(node, list):
+        for child in node:
+            yield from _half_characters(child, key)
+    elif isinstance(node, str) and not is_text(node):
+        yield key
+
+
+def is_text(value: str) -> bool:
+    """Tell whether a string can be written as text: half a character of JSON or of a command line cannot."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def in_short(text: str) -> str:

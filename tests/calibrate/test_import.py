@@ -384,6 +384,24 @@ def test_what_is_no_metadata_is_refused_in_a_sentence(content: bytes, hint: str)
         parse_metadata(content, "t.json")
 
 
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (('"total-duration": 5', '"total-duration": 1' + "0" * 400), "is not a commit report"),
+        (('"value": 1', '"value": 1e400'), "is not a commit report"),
+        (('"value": 1', '"value": 1' + "0" * 30), "attempts in .* cannot be"),
+        (('"snapshot-id": 1', '"snapshot-id": 1e400'), "is not a commit report"),
+        (('"snapshot-id": 1', '"snapshot-id": 1' + "0" * 30), "is not a commit report"),
+    ],
+)
+def test_numbers_that_no_report_has_are_refused_in_a_sentence(tmp_path: Path, change: tuple[str, str], hint: str) -> None:
+    metrics = {"total-duration": {"total-duration": 5}, "attempts": {"value": 1}}
+    file = tmp_path / "reports.jsonl"
+    file.write_text(json.dumps({"snapshot-id": 1, "operation": "append", "metrics": metrics}).replace(*change))
+    with pytest.raises(InputError, match=rf"reports\.jsonl: line 1: .*{hint}"):
+        read_reports(file)
+
+
 @pytest.mark.parametrize("name", ["nowhere/x.metadata.json", "file:///nowhere/x.json", "what://is/this.json", "noname"])
 def test_what_is_not_there_is_refused_in_a_sentence(name: str) -> None:
     with pytest.raises(InputError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,6 +53,20 @@ def test_a_trace_that_was_tampered_with_is_found(folder: Path) -> None:
     done = CliRunner().invoke(app, ["experiments", "check"])
     assert done.exit_code == 1
     assert "an update is lost" in done.output
+
+
+@pytest.mark.parametrize("name", ["trace.parquet", "results.parquet", "cfg.toml"])
+@pytest.mark.parametrize("content", [b"", b"PAR1xxxxPAR1", b"\xff", "other columns"])
+def test_damaged_files_are_named_and_the_others_are_checked(folder: Path, name: str, content: bytes | str) -> None:
+    (path,) = folder.rglob(name)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        pq.write_table(pa.table({"x": [1]}), path)
+    shutil.copytree(path.parents[1] if name != "cfg.toml" else path.parent, folder / "experiments" / "whole-00000000")
+    done = CliRunner().invoke(app, ["experiments", "check"])
+    assert (done.exit_code, done.exception.__class__) == (1, SystemExit)
+    assert f"{path.name}" in done.output
 
 
 def test_runs_without_a_trace_are_counted(folder: Path) -> None:

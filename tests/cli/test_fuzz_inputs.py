@@ -7,23 +7,25 @@ from pathlib import Path
 import pytest
 import typer
 
-from tests import fuzz_inputs
-from tests.fuzz_inputs import KINDS, commands_here, fuzz, try_one
+from endive import main
+from tests.fuzz_inputs import KINDS, fuzz, try_one
+from tests.fuzz_inputs.attempts import Kind, command
+from tests.fuzz_inputs.here import commands_here
 
 
 def test_broken_files_do_no_harm() -> None:
-    assert fuzz(range(8 * len(KINDS)), seed=7) == []
+    assert fuzz(range(3 * len(KINDS)), seed=7) == []
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_good_files_are_accepted(kind: fuzz_inputs.Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_good_files_are_accepted(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
     with commands_here():
         code, fault = try_one(kind, kind.good[0], folder)
     assert fault is None
-    assert code == 0 or kind.name in ("configuration", "sweep")
+    assert code == 0 or kind.name in ("configuration", "sweep", "code of a part")
 
 
 def test_a_traceback_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,8 +35,8 @@ def test_a_traceback_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def validate(path: str) -> None:
         raise RecursionError(path)
 
-    monkeypatch.setattr(fuzz_inputs, "app", broken)
-    _, fault = try_one(fuzz_inputs.Kind("x", "toml", (b"",), lambda path: [str(path)]), b"", tmp_path)
+    monkeypatch.setattr(main, "app", broken)
+    _, fault = try_one(Kind("x", "toml", (b"",), command(lambda path: [str(path)])), b"x", tmp_path)
     assert fault is not None
     assert "RecursionError" in fault.what
 
@@ -48,7 +50,7 @@ def test_a_file_outside_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def validate(path: str) -> None:
         (Path(path).parents[1] / "outside").write_text("")
 
-    monkeypatch.setattr(fuzz_inputs, "app", broken)
-    _, fault = try_one(fuzz_inputs.Kind("x", "toml", (b"",), lambda path: [str(path)]), b"", folder)
+    monkeypatch.setattr(main, "app", broken)
+    _, fault = try_one(Kind("x", "toml", (b"",), command(lambda path: [str(path)])), b"x", folder)
     assert fault is not None
     assert "outside" in fault.what

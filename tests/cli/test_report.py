@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 from endive.pipeline.jobs import TaskFunction
+from endive.runs.identity import hash_parameters
 from endive.runs.parts import Spec
 from tests.cli import invoke
+from tests.pipeline.damages import change_record
 from tests.pipeline.runs import document, run_all
 
 
@@ -97,11 +99,12 @@ def test_a_directory_of_experiments_is_measured_first_and_versions_are_not_mixed
     told = json.loads(invoke("report", str(root), "--json").stdout)
     assert told["report"] == str(root / "report.html")
     assert (root / "metrics" / "by_experiment.parquet").is_file()
-    other = root / "mixed-000000000000"
+    provenance = next(experiment.glob("*/provenance.json"))
+    older = hash_parameters(json.loads(provenance.read_text())["parameters"], "0.0.1+older")
+    other = root / f"mixed-{older}"
     shutil.copytree(experiment, other)
-    for provenance in other.glob("*/provenance.json"):
-        told = {**json.loads(provenance.read_text()), "code_version": "0.0.1+older", "experiment_hash": "000000000000"}
-        provenance.write_text(json.dumps(told))
+    for run in other.glob("*/provenance.json"):
+        change_record(run.parent, code_version="0.0.1+older", experiment_hash=older)
     result = invoke("report", str(root), "--json")
     assert result.exit_code == 2
     assert "several versions" in json.loads(result.stdout)["errors"][0]["message"]

@@ -16,6 +16,7 @@ from endive.pipeline.session import SessionError
 from endive.pipeline.sweep import Progress
 from endive.runs.outcome import run_planned
 from endive.runs.plan import remaining_work
+from tests.pipeline.damages import change_record, name_by_parameters
 from tests.pipeline.sweeps import POINTS, digests, plan_of, sweep_file
 
 
@@ -132,11 +133,9 @@ def test_remove_takes_what_is_incomplete_and_asks_first(finished: Path) -> None:
 
 
 def test_remove_takes_experiments_of_another_version(finished: Path) -> None:
-    provenance = sorted(finished.rglob("provenance.json"))[0]
-    content = json.loads(provenance.read_text())
-    content["code_version"] = "0.0.1+older"
-    provenance.write_text(json.dumps(content))
-    old = provenance.parent.parent
+    run = sorted(finished.rglob("provenance.json"))[0].parent
+    change_record(run, code_version="0.0.1+older")
+    old = name_by_parameters(run)
     assert [each["experiment"] for each in told("experiments", "list", finished) if not each["of_this_version"]] == [old.name]
     assert told("experiments", "remove", finished, "--old", "--yes")["directories"] == [str(old)]
     assert not old.exists()

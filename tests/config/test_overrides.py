@@ -73,3 +73,10 @@ rate = 1.0
     )
     with pytest.raises(ConfigError, match="did you mean 'ingest'"):
         plan_sweep(Sweep(path))
+
+
+@pytest.mark.parametrize("broken", [{}, {"storage": 3}])
+def test_a_key_with_bytes_that_are_no_text_is_named(broken: dict[str, Any]) -> None:
+    """As a shell hands over what is not UTF-8."""
+    found = complaint({"stora\udce7e.provider": "s3"}, {**CLASSES, **broken})
+    assert found == r"file.toml: stora\udce7e: is no text (it has half a character)"

@@ -53,15 +53,18 @@ def seal(run: Path) -> None:
     change_record(run, results_sha256=hashlib.sha256((run / RESULTS).read_bytes()).hexdigest())
 
 
-def name_by_parameters(run: Path) -> None:
-    """Make the hash of the experiment that of the run's parameters as they are, in its record and its directory's name."""
+def name_by_parameters(run: Path) -> Path:
+    """Make the hash of the experiment that of the run's parameters as they are, in its record and its directory's name.
+
+    Returns the directory of the experiment.
+    """
     try:
         told = json.loads((run / PROVENANCE).read_bytes())
         name = hash_parameters(told["parameters"], told["code_version"])
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-        return  # what is no record has no hash
+        return run.parent  # what is no record has no hash
     change_record(run, experiment_hash=name)
-    run.parent.rename(run.parent.with_name(f"{run.parent.name.rpartition('-')[0]}-{name}"))
+    return run.parent.rename(run.parent.with_name(f"{run.parent.name.rpartition('-')[0]}-{name}"))
 
 
 def rewrite(run: Path, table: pa.Table) -> None:

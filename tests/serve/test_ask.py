@@ -113,12 +113,34 @@ def test_what_is_written_as_toml_is_read(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{", b'{"tree": 3}', b'{"tree": {}}', b"\xff", b'{"tree": {"storage": []}}', b'{"tree":{"a":' * 200]
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"tree": 3}',
+        b'{"tree": {}}',
+        b"\xff",
+        b'{"tree": {"storage": []}}',
+        b'{"tree":{"a":' * 200,
+        b'{"tree": {}, "written": [1]}',
+        b'{"tree": {"\\ud800": 1}}',
+        b'{"tree": {"a": "\\ud800"}}',
+        b'{"tree": {}, "written": {"a..b.": "1"}}',
+    ],
 )
 def test_requests_that_are_none_are_refused_in_a_sentence(client: Client, body: bytes) -> None:
     answer = client.send("POST", "/api/ask", body)
     assert answer.status == 422
     assert answer.events[0]["error"]
+    assert "could not be" not in answer.events[0]["error"]
+
+
+@pytest.mark.parametrize("metric", [[], {}, 3, "no_such_metric"])
+def test_a_goal_that_is_none_is_refused_in_a_sentence(client: Client, metric: Any) -> None:
+    status, events = client.post("/api/help", tree=small(), metric=metric)
+    assert status == 422
+    assert "There is no such goal" in events[0]["error"]
 
 
 def test_files_that_no_configuration_of_the_user_names_are_not_read(client: Client) -> None:

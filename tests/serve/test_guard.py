@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from starlette.datastructures import Headers
 
+from endive.serve.guard import _too_large
 from tests.serve.conftest import Client
 
 
@@ -70,6 +72,13 @@ def test_ten_megabytes_are_refused(client: Client, said: bool) -> None:
         return  # refused before all of it was sent
     assert status == 413
     assert "256 KiB" in told
+
+
+@pytest.mark.parametrize("length", ["²", "-1", "", "9" * 5_000, "1e3"])
+def test_a_length_that_is_no_number_is_refused(length: str) -> None:
+    answer = _too_large(Headers({"content-length": length}))
+    assert answer is not None
+    assert answer.status_code == 413
 
 
 def test_every_answer_says_what_the_page_may_do(client: Client) -> None:

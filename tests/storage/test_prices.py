@@ -38,6 +38,8 @@ def test_another_currency_stands_alone(tmp_path: Path) -> None:
         (f"[stores.s3]\n{STORE}post_per_1000 = 1\n", "stores.s3: post_per_1000: no such key"),
         (f"[stores.s3]\n{STORE.replace('= 1', '= -1')}", "get_per_1000 is -1, but must be a number from 0"),
         (f"[stores.s3]\n{STORE.replace('= 1', '= nan')}", "get_per_1000 is nan"),
+        ("[stores.s3]\n" + STORE.replace("= 1", "= 1" + "0" * 400), "get_per_1000 is 1000000000"),
+        ("[stores]\ns3 = " + "9" * 4_000, "... (4,000 characters), but must be a table"),
         ("stores = 3\n", "stores is 3, but must be a table"),
         ("[shops]\n", "shops: no such key; allowed are currency, stores, service"),
         ("currency = 3\n", "currency is 3"),

@@ -132,6 +132,12 @@ def test_what_is_wrong_is_said(config: Path, asked: dict[str, Any], message: str
     assert message in str(error.value)
 
 
+def test_a_load_beyond_all_numbers_is_refused(config: Path) -> None:
+    config.write_text(CONFIG.replace("rate = 4", f"rate = 1{'0' * 400}"))
+    with pytest.raises(ConfigError, match=r"has no workload\.ingest\.rate above 0, and no more than"):
+        ask(config)
+
+
 def test_a_study_holds_its_question(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(STUDY)

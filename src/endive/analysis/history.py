@@ -228,7 +228,9 @@ def _reads(stories: Mapping[int, _Story]) -> list[str]:
         for time_ms, based in story.installs:
             for table, version in based.items():
                 answered[table].append((time_ms, version + 1, txn_id))
-    reads = sorted((sent, txn_id, seen) for txn_id, story in stories.items() for sent, _, seen in story.reads)
+    reads = sorted(
+        ((sent, txn_id, seen) for txn_id, story in stories.items() for sent, _, seen in story.reads), key=lambda read: read[:2]
+    )
     problems = []
     for table, commits in sorted(answered.items()):
         commits.sort()

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from endive.calibrate.errors import InputError
-from endive.reading import UnreadableError, read_content, unpacked
+from endive.reading import UnreadableError, in_short, read_content, unpacked
 
 _MOST_BYTES = 512 * 2**20
 
+_MOST_ATTEMPTS = 10**6
 _UNITS_MS = {"nanoseconds": 1e-6, "microseconds": 1e-3, "milliseconds": 1.0, "seconds": 1e3}
 
 
@@ -58,9 +59,11 @@ def _report(report: Any, where: str) -> CommitReport | None:
         duration = float(timer["total-duration"]) * _UNITS_MS[timer.get("time-unit", "nanoseconds")]
         attempts = int((metrics.get("attempts") or {"value": 1})["value"])
         identity = report.get("snapshot-id")
+        if identity is not None and not -(2**63) <= int(identity) < 2**63:
+            raise ValueError("a snapshot-id has 64 bits")
         found = CommitReport(None if identity is None else int(identity), str(report.get("operation", "")), attempts, duration)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{where}: is not a commit report: {type(error).__name__} {error}") from None
-    if found.attempts < 1 or not 0.0 <= found.duration_ms < 1e12:
-        raise InputError(f"{where}: {found.attempts} attempts in {found.duration_ms} ms cannot be")
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(f"{where}: is not a commit report: {type(error).__name__} {in_short(str(error))}") from None
+    if not 1 <= found.attempts <= _MOST_ATTEMPTS or not 0.0 <= found.duration_ms < 1e12:
+        raise InputError(f"{where}: {in_short(str(found.attempts))} attempts in {found.duration_ms} ms cannot be")
     return found

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes
+from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, fail
 from endive.cli.output import output_for
-from endive.runs.layout import CONFIG, TRACE
+from endive.runs.layout import CONFIG, RESULTS, TRACE
+
+if TYPE_CHECKING:
+    from endive.runs.stored import StoredRun
 
 commands = typer.Typer(help="List, show, watch, verify and remove experiments.", no_args_is_help=True)
 app.add_typer(commands, name="experiments")
@@ -17,6 +20,8 @@ app.add_typer(commands, name="experiments")
 RootArgument = Annotated[Path, typer.Argument(help="Directory of experiments.")]
 ROOT = Path("experiments")
 _SHOWN = 20
+_BYTES_PER_ROW = 8_000
+"""Of a row as Python has it, for the checker of histories."""
 
 
 @commands.command("list")
@@ -61,6 +66,7 @@ def show(
     """Show the configuration and the runs of an experiment."""
     output = output_for(json)
     with exit_codes(output):
+        from endive.reading import UnreadableError, read_text
         from endive.runs.stored import find_experiments
 
         found = [each for each in find_experiments(root) if each.name.startswith(name)]
@@ -69,7 +75,10 @@ def show(
             output.error(f"{root}: no experiment begins with {name!r}" if not found else f"{name!r} may be {names}")
             raise typer.Exit(EXIT_USAGE)
         (experiment,) = found
-        text = (experiment.directory / CONFIG).read_text(encoding="utf-8")
+        try:
+            text = read_text(experiment.directory / CONFIG)
+        except UnreadableError as error:
+            fail(output, f"{experiment.directory / CONFIG}: {error}", EXIT_FAILED)
         output.result({"experiment": experiment.name, "configuration": text, "runs": [run.provenance for run in experiment.runs]})
         output.verbatim(text)
         rows = [
@@ -111,6 +120,27 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
             raise typer.Exit(EXIT_FAILED)
 
 
+def _history(run: StoredRun) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows and the events of a run. Raises UnsoundError, which names the file, if the model cannot have written them."""
+    import pyarrow.parquet
+
+    from endive.reading import UnreadableError, check_rows
+    from endive.runs.contents import UnsoundError, sound_events
+    from endive.runs.parts import unfitness
+
+    problem = unfitness(run)
+    if problem is not None:
+        raise UnsoundError(f"{RESULTS}: {problem}")
+    try:
+        check_rows(run.results, _BYTES_PER_ROW)
+        events = sound_events(run.directory / TRACE)
+    except UnreadableError as error:
+        raise UnsoundError(f"{RESULTS}: {error}") from None
+    except UnsoundError as error:
+        raise UnsoundError(f"{TRACE}: {error}") from None
+    return pyarrow.parquet.read_table(run.results).to_pylist(), events.to_pylist()
+
+
 @commands.command()
 def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """Check the histories of runs with a trace: no update lost, none applied twice, nothing committed that should be refused.
@@ -119,10 +149,9 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """
     output = output_for(json)
     with exit_codes(output):
-        import pyarrow.parquet
-
         from endive.analysis.history import check_history, rules_of, wrong_outcomes
-        from endive.config import load_document
+        from endive.config import ConfigError, load_document
+        from endive.runs.contents import UnsoundError
         from endive.runs.stored import find_experiments
 
         problems, wrong, checked, untraced = [], [], 0, 0
@@ -132,10 +161,16 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
                     untraced += 1
                     continue
                 checked += 1
-                rows = pyarrow.parquet.read_table(run.results).to_pylist()
-                events = pyarrow.parquet.read_table(run.directory / TRACE).to_pylist()
-                found = check_history(rows, events, rules_of(load_document(experiment.directory / CONFIG)))
                 where = {"experiment": experiment.name, "seed": run.seed}
+                try:
+                    rows, events = _history(run)
+                    found = check_history(rows, events, rules_of(load_document(experiment.directory / CONFIG)))
+                except UnsoundError as error:
+                    problems.append({**where, "problem": str(error)})
+                    continue
+                except ConfigError as error:
+                    problems.append({**where, "problem": f"{CONFIG}: {error.problems[0]}"})
+                    continue
                 problems += [{**where, "problem": problem} for problem in found]
                 wrong += [{**where, "outcome": outcome} for outcome in wrong_outcomes(rows)]
         output.result({"checked": checked, "without_trace": untraced, "problems": problems, "reported_wrongly": wrong})

@@ -41,6 +41,9 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
         raise ConfigError(source, [Problem("", f"is a study ([{studies[0]}]), not a configuration; `endive {command}` takes it")])
     for key, value in (overrides or {}).items():
         tree = with_override(tree, source, key, value)
+    for key in tree:
+        if not reading.is_text(key):
+            raise ConfigError(source, [Problem(ascii(key)[1:-1], "is no text (it has half a character)")])
     tree, spelling, problems = canonical(tree)
     for section in ("storage", "catalog"):
         table = tree.get(section)

@@ -71,6 +71,8 @@ def with_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
         try:
             part["source"] = read_text(path, MOST_BYTES)
             meaning(part["source"].encode())
+        except (RecursionError, MemoryError):  # by which Python refuses what is nested without end
+            problems.append(Problem(f"parts.{kind}.code", f"{path}: is nested too deeply", code))
         except (UnreadableError, SyntaxError, ValueError) as error:
             problems.append(Problem(f"parts.{kind}.code", f"{path}: {error}", code))
     return problems

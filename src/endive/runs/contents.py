@@ -1,4 +1,4 @@
-"""Whether the rows of a run are rows that the model can have written.
+"""Whether the rows and the events of a run are such that the model can have written them.
 
 A results file has the checksum that its provenance records, but both may come from elsewhere. What is relied on later (columns,
 types, numbers that can be added up, names that become folders and labels) is checked here, batch by batch, before anything is
@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from endive.reading import UnreadableError, check_rows
 from endive.simulation.columns import COLUMNS
-from endive.simulation.rows import RESULT_SCHEMA
+from endive.simulation.rows import RESULT_SCHEMA, TRACE_SCHEMA
 from endive.transaction import OPERATIONS, TransactionStatus
 
 MOST_IN_A_ROW_MS = 1e100
@@ -48,10 +49,35 @@ def sound_batches(path: Path, rows: int, batch_rows: int) -> Iterator[pa.RecordB
         raise UnsoundError(f"results cannot be read: {str(error).splitlines()[0][:200]}") from None
 
 
-def _check_schema(found: pa.Schema) -> None:
-    if found.names != RESULT_SCHEMA.names:
+def sound_events(path: Path) -> pa.Table:
+    """Return the events of a trace. Raises UnsoundError where they are not those of the model, or need more memory than is free."""
+    try:
+        check_rows(path, _BYTES_PER_EVENT)
+        with pq.ParquetFile(path) as file:
+            _check_schema(file.schema_arrow, TRACE_SCHEMA)
+            events = file.read()
+    except UnreadableError as error:
+        raise UnsoundError(str(error)) from None
+    except (pa.ArrowException, OSError) as error:
+        raise UnsoundError(f"cannot be read: {str(error).splitlines()[0][:200]}") from None
+    for name in TRACE_SCHEMA.names:
+        if events.column(name).null_count:
+            raise UnsoundError(f"its column {name} has no value in some rows")
+    versions = events.filter(pc.is_in(events.column("event"), pa.array(_WITH_VERSIONS))).column("kind")
+    if not pc.all(pc.match_substring_regex(versions, _VERSIONS)).as_py() and len(versions):
+        raise UnsoundError("its column kind has something else than versions of tables where a catalog was read or written")
+    return events
+
+
+_BYTES_PER_EVENT = 2_000
+_WITH_VERSIONS = ("catalog_read", "commit", "answer_lost")
+_VERSIONS = r"\A(?:[0-9]{1,15}:[0-9]{1,15}(?: |\z))*\z"
+
+
+def _check_schema(found: pa.Schema, wanted: pa.Schema = RESULT_SCHEMA) -> None:
+    if found.names != wanted.names:
         raise UnsoundError("its columns are not those of this version")
-    for field in RESULT_SCHEMA:
+    for field in wanted:
         other = found.field(field.name).type
         if not (other.equals(field.type) or _same_list(other, field.type)):
             raise UnsoundError(f"its column {field.name} is of type {other}, not {field.type}")

@@ -148,8 +148,6 @@ def _leaf_problems(node: Any, key: str) -> Iterator[str | None]:
     elif isinstance(node, list):
         for child in node:
             yield from _leaf_problems(child, key) if child is not None else (f"{key}: a list should have no null",)
-    elif not _is_text(key):
-        yield f"{ascii(key)[1:-1]}: is no text (it has half a character)"
     else:
         wrong = _wrong_value(node)
         yield None if wrong is None else f"{key}: {wrong}"
@@ -160,17 +158,7 @@ def _wrong_value(value: Any) -> str | None:
         return "should be a whole number of 64 bits"
     if isinstance(value, float) and not math.isfinite(value):
         return f"should be a finite number (is {value})"
-    if isinstance(value, str) and not _is_text(value):
-        return "is no text (it has half a character)"
     return None
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def known_operation(name: str) -> str:

@@ -140,7 +140,7 @@ class Live:
         present = await prepare(self.pool, owner, self._tree(body, "tree"))
         goal = None
         if body.get("metric") is not None:
-            if body["metric"] not in GOALS:
+            if body["metric"] not in list(GOALS):
                 raise SaveError(f"There is no such goal; there are {', '.join(GOALS)}.")
             goal = Goal(body["metric"], str(body.get("workload_class", "all")))
         return self._stream(request, {"kind": "accepted"}, help_most(self.pool, owner, present, goal), owner)
@@ -180,7 +180,10 @@ class Live:
         tree = body.get(name)
         if not isinstance(tree, dict):
             raise ConfigError("configuration", [Problem("", f"{name} should be a configuration, a table of tables")])
-        for key, text in (body.get("written") or {}).items() if name == "tree" else ():
+        written = body.get("written") or {}
+        if not isinstance(written, dict):
+            raise ConfigError("configuration", [Problem("", "written should be a table of keys and what was written for them")])
+        for key, text in written.items() if name == "tree" else ():
             tree = put(tree, key, _value(key, text))
         foreign = self.starts.foreign_file(tree)
         if foreign is not None:

@@ -8,6 +8,7 @@ token that was printed when the server started (in the address at first, in a co
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
@@ -30,6 +31,7 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+_LENGTH = re.compile("[0-9]{1,18}")
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -109,7 +111,7 @@ def _cookie(headers: Headers, name: str) -> str | None:
 
 def _too_large(headers: Headers) -> Response | None:
     length = headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > MOST_BYTES:
+    if not _LENGTH.fullmatch(length) or int(length) > MOST_BYTES:
         return refusal(413, f"The request is larger than {MOST_BYTES // 1024} KiB, which no configuration of this page is.")
     return None
 

@@ -13,7 +13,6 @@ A file of the user's own replaces what it names. What has no price is not guesse
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,7 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from endive.reading import UnreadableError, parse_toml, read_toml
+from endive.reading import UnreadableError, in_short, parse_toml, read_toml
 
 _REQUESTS = ("get", "put", "list", "delete")
 _ABOUT = ("region", "source", "date")
@@ -82,7 +81,7 @@ def _parsed(tree: Mapping[str, Any], where: str, base: Prices) -> Prices:
     _only(tree, ("currency", "stores", "service"), where)
     currency = tree.get("currency", base.currency)
     if not isinstance(currency, str) or not 1 <= len(currency) <= 10:
-        raise PriceError(f"{where}: currency is {currency!r}, but must be a short text such as USD")
+        raise PriceError(f"{where}: currency is {in_short(repr(currency))}, but must be a short text such as USD")
     if currency != base.currency and base.stores:
         base = Prices(currency)  # prices in another currency do not stand beside these
     stores = _table(tree, "stores", where)
@@ -107,20 +106,20 @@ def _store(table: Mapping[str, Any], where: str) -> StorePrices:
 def _table(tree: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
     found = tree.get(key, {})
     if not isinstance(found, Mapping):
-        raise PriceError(f"{where}: {key} is {found!r}, but must be a table")
+        raise PriceError(f"{where}: {key} is {in_short(repr(found))}, but must be a table")
     return found
 
 
 def _only(table: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
     for key in table:
         if key not in allowed:
-            raise PriceError(f"{where}: {key}: no such key; allowed are {', '.join(allowed)}")
+            raise PriceError(f"{where}: {in_short(key)}: no such key; allowed are {', '.join(allowed)}")
 
 
 def _price(table: Mapping[str, Any], key: str, where: str) -> float:
     if key not in table:
         raise PriceError(f"{where}: {key}: missing; it may be 0")
     value = table[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0.0 <= value <= _MOST:
-        raise PriceError(f"{where}: {key} is {value!r}, but must be a number from 0 to {_MOST:,.0f}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= _MOST:
+        raise PriceError(f"{where}: {key} is {in_short(repr(value))}, but must be a number from 0 to {_MOST:,.0f}")
     return float(value)

@@ -15,6 +15,7 @@ from endive.analysis.over_seeds import estimate_metric
 from endive.analysis.run_metrics import ALL, RATES
 from endive.analysis.thresholds import Condition, parse_condition
 from endive.config import ConfigError, Document, Problem
+from endive.config.durations import MOST_MS
 from endive.config.errors import closest, nearest
 from endive.config.frontier import FrontierSettings, check_frontier
 from endive.config.load import check_document, read_toml, with_override
@@ -102,13 +103,15 @@ def _value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | None:
         node = tree
         for part in key.split("."):
             node = node.get(part) if isinstance(node, dict) else None
-    return float(node) if isinstance(node, int | float) and not isinstance(node, bool) and node > 0 else None
+    return float(node) if isinstance(node, int | float) and not isinstance(node, bool) and 0 < node <= MOST_MS else None
 
 
 def _search(settings: FrontierSettings, value: float | None, vary: str, path: Path) -> Search:
     start = value if settings.lowest is None else settings.lowest
     if start is None:
-        raise ConfigError("--from", [Problem("", f"is missing: {path} has no {vary} above 0 to begin with")])
+        raise ConfigError(
+            "--from", [Problem("", f"is missing: {path} has no {vary} above 0, and no more than {MOST_MS:g}, to begin with")]
+        )
     lowest = start / FARTHEST if settings.lowest is None else settings.lowest
     highest = start * FARTHEST if settings.highest is None else settings.highest
     if settings.highest is not None and lowest >= highest:

@@ -1,0 +1,157 @@
+"""Broken files of every kind through the command line: ``python -m tests.fuzz_inputs --examples 20000 [--seed N]``.
+
+Each file is a good one with a few mutations: what users write or bring (``own_files``), options among it, and what they send to
+the live page (``requests``). Files of results are put into a directory of experiments, half of them with a checksum or a hash that
+fits, which is then verified, consolidated, measured, compared or reported (``results``). What must hold for all of them: no
+traceback; exit code 0 or 2 (1 of results), and of requests a status that is documented, with a sentence; JSON where it was asked
+for; no code that was not allowed; no file outside of the directory that was asked for, and none that is half-written; no more than
+some seconds of CPU.
+
+A file follows from the seed that is printed and from its number: ``--only NUMBER`` tries it alone. A file that holds the process up
+without computing (waiting for a network, a pipe) ends the run after some minutes with the place in the code; it lies in the
+directory that is printed first. Mutations are drawn blindly: atheris, which is guided by coverage, has no wheel for each Python
+that Endive runs on, and what hypofuzz would guide is not these files but strategies.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.fuzz_inputs.attempts import Ended, Kind
+from tests.fuzz_inputs.here import commands_here
+from tests.fuzz_inputs.own_files import OWN_FILES
+from tests.fuzz_inputs.requests import REQUESTS
+from tests.fuzz_inputs.results import RESULTS
+
+_PROGRESS_EVERY = 1_000
+_MOST_CPU_SECONDS = 4.0
+"""What a file may cost: a second was asked for, on a machine that has nothing else to do."""
+_MOST_SECONDS = 300.0
+
+
+KINDS = (*OWN_FILES, *RESULTS, *REQUESTS)
+_ROUNDS = 16
+TURNS = tuple(kind for number in range(_ROUNDS) for kind in KINDS if number % kind.every == 0)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a file did that it must not do."""
+
+    kind: str
+    what: str
+    content: bytes
+
+
+class _TooLongError(BaseException):
+    """Raised within a command that has computed for too long; no ``except Exception`` of the command catches it."""
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Raise _TooLongError after so much CPU; end the process, with the place in the code, if it does not go on at all."""
+
+    def too_long(*_: object) -> None:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGPROF, too_long)
+    faulthandler.dump_traceback_later(_MOST_SECONDS, exit=True)
+    signal.setitimer(signal.ITIMER_PROF, _MOST_CPU_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGPROF, before)
+
+
+def try_one(kind: Kind, content: bytes, folder: Path) -> tuple[int, Fault | None]:
+    """Give one file to its command; says how it ended and what was wrong, if anything."""
+    path = folder / f"own.{kind.ending}"
+    path.write_bytes(content)
+    before = _outside(folder)
+    try:
+        with _bounded():
+            ended = kind.attempt(path)
+    except _TooLongError as error:
+        return -1, Fault(kind.name, f"took more than {_MOST_CPU_SECONDS:g} s of CPU{_place(error)}", content)
+    what = _wrong(kind, ended, folder, before)
+    return ended.code, None if what is None else Fault(kind.name, what, content)
+
+
+def _wrong(kind: Kind, ended: Ended, folder: Path, before: list[str]) -> str | None:
+    """What an attempt did that it must not do; None if it did nothing of the kind."""
+    if ended.exception is not None:
+        return f"{type(ended.exception).__name__}: {str(ended.exception)[:300]}{_place(ended.exception)}"
+    if ended.code not in (0, *kind.refused) or "Traceback" in ended.said:
+        return f"exit code {ended.code}: {ended.said[-300:]}"
+    if _outside(folder) != before:
+        return "wrote outside of its directory"
+    return "left something half-written" if any(folder.rglob(".*.tmp")) else None
+
+
+def _place(error: BaseException) -> str:
+    """Where in Endive an exception came from."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "endive" in Path(frame.filename).parts]
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+
+
+def _outside(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.parent.iterdir())
+
+
+@contextmanager
+def _sandbox() -> Iterator[Path]:
+    """A directory in a directory of its own, which is the working directory meanwhile."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory(prefix="endive-fuzz-") as outer:
+        folder = Path(outer) / "inner" / "work"
+        folder.mkdir(parents=True)
+        os.chdir(folder)
+        try:
+            yield folder
+        finally:
+            os.chdir(before)
+
+
+def example(seed: int, number: int) -> tuple[Kind, bytes]:
+    """The kind and the content of a file, by the seed of a run and its number in it."""
+    kind = TURNS[number % len(TURNS)]
+    return kind, kind.mutate(kind.good, random.Random(f"{seed}-{number}"))
+
+
+def fuzz(numbers: Sequence[int], seed: int) -> list[Fault]:
+    """Try these files, all kinds in turn; returns what went wrong."""
+    faults: list[Fault] = []
+    ended: Counter[tuple[str, int]] = Counter()
+    costliest: dict[str, tuple[float, int]] = {}
+    with _sandbox() as folder, commands_here():
+        print(f"the file at work is in {folder}", file=sys.stderr, flush=True)
+        for done, number in enumerate(numbers, 1):
+            kind, content = example(seed, number)
+            began = time.process_time()
+            code, fault = try_one(kind, content, folder)
+            costliest[kind.name] = max(costliest.get(kind.name, (0.0, 0)), (time.process_time() - began, number))
+            ended[kind.name, code] += 1
+            if fault is not None:
+                faults.append(fault)
+                print(f"file {number}: {fault.kind}: {fault.what}", file=sys.stderr, flush=True)
+            if done % _PROGRESS_EVERY == 0:
+                print(f"{done} of {len(numbers)}, {len(faults)} faults", file=sys.stderr, flush=True)
+    for (name, code), count in sorted(ended.items()):
+        print(f"{name}: {count} ended with exit code {code}")
+    for name, (seconds, number) in costliest.items():
+        print(f"{name}: file {number} cost the most, {seconds:.2f} s of CPU")
+    return faults

@@ -1,0 +1,65 @@
+"""Commands in this process: without Spark, and searches without simulating."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache
+
+import numpy as np
+import pytest
+from typer.main import get_command
+
+from endive.analysis.run_metrics import ALL, group_metrics, window_columns
+from endive.analysis.windows import SERIES_BINS, Window, find_window
+from endive.config import Document
+from endive.studies.replications import Replications, Row, RunMetrics, check_window
+from endive.studies.windows import document_entry_warmup_ms
+from tests.pipeline.runs import run_tasks_here
+
+_MOST_SEEDS = 20
+
+
+@contextmanager
+def commands_here() -> Iterator[None]:
+    """Let commands consolidate and measure in this process, without Spark, and search by made-up metrics."""
+    with pytest.MonkeyPatch.context() as patched:
+        run_tasks_here(patched)
+        patched.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext(None))
+        patched.setattr("typer.testing._get_command", cache(get_command))  # 60 ms each time
+        yield
+
+
+@contextmanager
+def searches_here() -> Iterator[None]:
+    """Let searches run on made-up metrics, and draw nothing: what is of interest is what is asked, and what is said of it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("endive.studies.replications.Replications", _MadeUp)
+        patched.setattr("endive.cli.run.announce_compilation", lambda *_: None)
+        patched.setattr("endive.report.paper.save", lambda *_: [])
+        yield
+
+
+class _MadeUp(Replications):
+    """Metrics that get worse with the rates of a configuration; nothing is simulated."""
+
+    def window(self, document: Document, seeds: Sequence[int]) -> Window:
+        """The window by what is known before a run."""
+        check_window(document, self._options)
+        duration, cooldown = document.simulation.duration_ms, self._options.cooldown_ms
+        return find_window(duration, cooldown, document_entry_warmup_ms(document), np.zeros(SERIES_BINS))
+
+    def measured(self, document: Document, seeds: Sequence[int], window: Window | None = None) -> tuple[RunMetrics, ...]:
+        """Metrics of no run."""
+        chosen = window or self.window(document, seeds)
+        load = min(sum(each.rate or 1.0 for each in document.workload.values()), 1e9)
+        return tuple(RunMetrics(seed, _rows(load, seed, chosen, list(document.workload))) for seed in seeds[:_MOST_SEEDS])
+
+
+def _rows(load: float, seed: int, window: Window, classes: Sequence[str]) -> tuple[Row, ...]:
+    counted = {"transactions": 1_000, "committed": int(1_000 / (1.0 + load / 100.0)) - seed % 3 * (load > 50.0)}
+    times = {f"time_to_commit_p{p}_ms": 100.0 + load + seed for p in (50, 95, 99)}
+    numbers = {**counted, "aborted": 1_000 - counted["committed"], "throughput_per_s": load / (1.0 + load), **times}
+    about = {**window_columns(window), "operation_type": ALL}
+    made = {**group_metrics([], window), **numbers, **about}
+    return tuple({**made, "workload_class": name} for name in (ALL, *classes))

@@ -1,0 +1,184 @@
+"""Requests to the live page: the application in this process, with workers that are this process, and cheap questions only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+from urllib.parse import unquote
+
+from endive.cli.examples import examples_folder
+from endive.serve import pool
+from endive.serve.app import Live
+from endive.serve.guard import Guard
+from endive.serve.pool import Owner, StoppedError
+from endive.serve.saving import Report, Reports
+from endive.serve.starts import Starts
+from endive.serve.work import CALLS, Bench
+from tests.fuzz_inputs.attempts import Ended, Kind
+from tests.mutations import mutated_tree
+
+_TAKEN, _REFUSED = (200, 303), (401, 403, 404, 405, 409, 413, 422)
+"""Every status that the page answers with; a refusal is JSON with a sentence."""
+_MOST_S = 0.02
+"""Questions whose runs would take longer are checked, but not simulated."""
+_SIMULATED = 32
+"""So is only one question of so many: an answer takes seconds."""
+_FAILED = ("could not be simulated", "could not be answered", "Traceback", "went wrong in the server")
+
+
+class ServerFaultError(AssertionError):
+    """An answer that no request should have."""
+
+
+class _HerePool:
+    """Does in this process what workers do, as long as it is cheap; otherwise it is as if nobody waited any more."""
+
+    size = 1
+
+    def __init__(self, folder: Path, *, cheap: bool) -> None:
+        self._bench = Bench(folder, lambda: False)
+        self._cheap = cheap
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def submit(self, owner: Owner, priority: int, name: str, *arguments: Any) -> asyncio.Future[Any]:
+        """Do it at once."""
+        job = pool._Job(priority, 0, name, arguments, owner, asyncio.get_running_loop().create_future())
+        if self._cheap or name in ("prepare", "levers"):
+            outcome = pool._outcome(CALLS[name], self._bench, arguments)
+            if name == "prepare" and outcome[0] == "done":
+                self._cheap = self._cheap and outcome[1].reference_s < _MOST_S
+            pool._settle(job, outcome)
+        else:
+            pool._fail(job, StoppedError())
+        return job.answer
+
+
+@cache
+def _starts() -> Starts:
+    return Starts(None, Path(tempfile.mkdtemp(prefix="endive-fuzz-starts-")), examples_folder())
+
+
+_TOKEN = "the-token"
+
+
+async def _answered(request: bytes, directory: Path) -> tuple[int, bytes]:
+    """Give a request to a new application; returns the status and the body of its answer."""
+    head, _, body = request.partition(b"\n\n")
+    first, *lines = head.split(b"\n")
+    method, _, target = first.partition(b" ")
+    address, _, query = target.partition(b"?")
+    headers = [(name.strip().lower(), value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
+    with tempfile.TemporaryDirectory(prefix="endive-fuzz-live-") as folder:
+        live = Live(_HerePool(Path(folder), cheap=zlib.crc32(request) % _SIMULATED == 0), _starts(), directory, Path(folder), str)  # type: ignore[arg-type]
+        guarded = Guard(live.app(), _TOKEN, 8000)
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method.decode("latin-1"),
+            "scheme": "http",
+            "path": unquote(address.decode("latin-1")),
+            "raw_path": address,
+            "query_string": query,
+            "root_path": "",
+            "headers": headers,
+            "server": ("127.0.0.1", 8000),
+        }
+        incoming = [{"type": "http.request", "body": body, "more_body": False}]
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            if incoming:
+                return incoming.pop()
+            await asyncio.sleep(3_600.0)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await guarded(scope, receive, send)
+        await live.reports.close()
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
+
+
+async def _nothing(self: Reports, report: Report) -> None:
+    """Make no report: that would be commands of its own."""
+
+
+def _request(path: Path) -> Ended:
+    directory = path.parent / "live"
+    directory.mkdir(exist_ok=True)
+    for left in directory.iterdir():
+        left.unlink()
+    with mock.patch.object(Reports, "_make", _nothing):
+        status, body = asyncio.run(_answered(path.read_bytes(), directory))
+    said = body.decode("utf-8", "replace")
+    wrong = _wrong(status, said)
+    code = 0 if status in _TAKEN else 2 if status in _REFUSED else status
+    return Ended(code, said[:2_000], None if wrong is None else ServerFaultError(f"{status}: {wrong}"))
+
+
+def _wrong(status: int, said: str) -> str | None:
+    """What is wrong with an answer; None if it is as it should be."""
+    failed = next((said[max(0, said.index(text) - 50) : said.index(text) + 250] for text in _FAILED if text in said), None)
+    if failed is not None or status in _TAKEN:
+        return failed
+    try:
+        told = json.loads(said)["error"]
+    except (ValueError, KeyError, TypeError):
+        told = None
+    return None if isinstance(told, str) and len(told) > 10 else f"no sentence: {said[:200]}"
+
+
+_TREE = {
+    "simulation": {"duration_ms": 2_000.0},
+    "storage": {"provider": "s3x"},
+    "transaction": {"retry": 3},
+    "workload": {
+        "ingest": {"rate": 2.0, "operation": "fast_append", "runtime": {"distribution": "fixed", "value": 50.0}},
+        "steps": {"schedule": [{"from_ms": 0, "rate": 1.0}, {"from_ms": "1s", "rate": 2.0}], "operation": "merge_append"},
+        "jobs": {"writers": 2, "every_ms": "1s", "runtime": {"median": "20ms", "sigma": 0.3}},
+    },
+}
+_BODIES: dict[str, dict[str, Any]] = {
+    "/api/ask": {"tab": "t", "tree": _TREE, "changed": "workload.ingest.rate", "written": {"transaction.retry": "4"}},
+    "/api/help": {"tab": "t", "tree": _TREE, "metric": "success_rate", "workload_class": "ingest"},
+    "/api/stop": {"tab": "t"},
+    "/api/study": {"tree": _TREE, "name": "mine"},
+    "/api/report": {"tree": _TREE, "name": "mine.toml"},
+}
+_HEADERS = f"Host: 127.0.0.1:8000\nOrigin: http://localhost:8000\nX-Endive-Token: {_TOKEN}"
+_BARE = (
+    f"GET /?token={_TOKEN}\nHost: localhost:8000",
+    f"GET /\nHost: localhost:8000\nCookie: endive_8000={_TOKEN}\nSec-Fetch-Site: same-origin",
+    *(
+        f"GET {address}\n{_HEADERS}"
+        for address in ("/live.js", "/favicon.svg", "/api/starts/recipes:flink", "/api/starts/default", "/api/form")
+    ),
+)
+_ADDRESSES = tuple(f"{text}\n\n".encode() for text in _BARE)
+
+
+def _posted(address: str, body: bytes, more: str = "") -> bytes:
+    return f"POST {address}\n{_HEADERS}\nContent-Length: {len(body)}{more}\n\n".encode() + body
+
+
+def _kind_of_body(address: str, body: dict[str, Any]) -> Kind:
+    def attempt(path: Path) -> Ended:
+        path.write_bytes(_posted(address, path.read_bytes()))
+        return _request(path)
+
+    return Kind(f"serve: {address}", "http", (json.dumps(body).encode(),), attempt, mutate=mutated_tree)
+
+
+REQUESTS = (
+    *(_kind_of_body(address, body) for address, body in _BODIES.items()),
+    Kind("serve: requests", "http", (*_ADDRESSES, _posted("/api/stop", b'{"tab": 1}')), _request),
+)
