@@ -6,7 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
+import uvicorn
 
+from endive.main import app
 from tests.cli import assert_fits, invoke
 from tests.cli.test_compare import CONFIG
 
@@ -22,7 +25,6 @@ base = "a.toml"
 """
 COMMANDS = (
     ("--help",),
-    ("run", "--help"),
     ("examples",),
     ("providers",),
     ("validate", "a.toml"),
@@ -34,6 +36,7 @@ COMMANDS = (
     ("sweep", "sweep.toml", "--dry-run"),
     ("report", "EXPERIMENT"),
     ("plot", "EXPERIMENT", "--list"),
+    ("serve", "a.toml", "--no-open"),
 )
 
 
@@ -49,6 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_nothing_is_broken_in_80_columns(command: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: None)  # it says where it is, and ends
     if "EXPERIMENT" in command:
         invoke("run", "a.toml", "--seed", "1")
         command = tuple(str(next(Path("experiments").glob("mix-*"))) if part == "EXPERIMENT" else part for part in command)
@@ -60,6 +64,13 @@ def test_nothing_is_broken_in_80_columns(command: tuple[str, ...], folder: Path,
         assert _words(narrow) == _words(wide)
 
 
+@pytest.mark.parametrize("command", sorted(typer.main.get_command(app).commands))  # type: ignore[attr-defined]
+def test_the_help_of_each_command_fits(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = _told((command, "--help"), 80, monkeypatch)
+    assert_fits(told)
+    assert len(told) > 5
+
+
 def _told(command: tuple[str, ...], columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("COLUMNS", str(columns))
     result = invoke(*command)
@@ -68,5 +79,6 @@ def _told(command: tuple[str, ...], columns: int, monkeypatch: pytest.MonkeyPatc
 
 
 def _words(lines: list[str]) -> set[str]:
-    """All words; how long it took is not the same twice."""
-    return {word for line in lines if " run now" not in line for word in re.sub(r"\d+ runs in [\d.]+ s", "", line).split()}
+    """All words; how long it took, and the address of a server, are not the same twice."""
+    kept = [re.sub(r"\d+ runs in [\d.]+ s|http://127\S+", "", line) for line in lines if " run now" not in line]
+    return {word for line in kept for word in line.split()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,26 @@ def test_a_file_replaces_what_it_names(tmp_path: Path) -> None:
     assert prices.of("s3") == mine
     assert prices.of("s3x") == list_prices().of("s3x")
     assert prices.service_request == 0.001
+
+
+def test_each_list_price_says_where_and_when_it_was_read() -> None:
+    stores = list_prices().stores
+    assert set(stores) == {"s3", "s3x", "gcp", "azure"}
+    for name, store in stores.items():
+        assert store.source.startswith("https://"), name
+        assert store.region, name
+        assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", store.date), name
+
+
+def test_the_page_about_cost_has_the_prices_of_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "cost.md").read_text()
+    for name, store in list_prices().stores.items():
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{name}`"))
+        cells = [cell.strip() for cell in row.split("|")]
+        assert (float(cells[2]), float(cells[3])) == (store.get, store.put), name
+        assert (store.list, store.delete) == (store.put, 0.0), name
+        assert store.region == cells[4], name
+        assert store.date in cells[5], name
 
 
 def test_another_currency_stands_alone(tmp_path: Path) -> None:
