@@ -195,8 +195,8 @@ def test_configuration_and_provenance(mixed: Study) -> None:
     assert page.provenance["seeds"] == "0-2"
     assert page.provenance["engine"] == "reference"
     assert "numpy" in page.provenance["libraries"]
-    assert f"endive report {mixed.path}-again" in page.commands
-    assert "for seed in 0 1 2; do endive run $cfg" in page.commands
+    assert f"endive report {mixed.path.name}-again" in page.repeat.commands
+    assert "for seed in 0 1 2; do endive run $cfg" in page.repeat.commands
     assert len(page.runs) == len(mixed.manifest.experiments)
     record = json.loads((mixed.path / page.runs[0]["experiment"] / "0" / "provenance.json").read_text())
     assert page.runs[0]["SHA-256 of results"].split()[0] == record["results_sha256"][:12]
@@ -204,21 +204,50 @@ def test_configuration_and_provenance(mixed: Study) -> None:
         assert text in Outline(html_of(page)).text
 
 
-def test_a_study_is_repeated_by_its_own_file(mixed: Study) -> None:
-    """All of its runs, by the file that lies beside its results and the options that it was called with."""
-    planned = {name: PlannedExperiment(values={}) for name in mixed.manifest.experiments}
+def _planned(study: Study, text: str, root: Path) -> Study:
+    """A study that a file planned, of this text."""
+    (root / "studies").mkdir(parents=True)
+    (root / "studies" / "mixed.toml").write_text(text)
+    planned = {name: PlannedExperiment(values={}) for name in study.manifest.experiments}
     record = StudyRecord(label="mixed", seeds=[0, 1, 2], experiments=planned, arguments=["--quick", "--seeds", "0-2"])
-    told = page_of(replace(mixed, record=record), []).commands.splitlines()
-    root = mixed.path
-    assert told[-2:] == [
-        f"endive sweep {root}/studies/mixed.toml --quick --seeds 0-2 --out {root}-again   # all 18 runs",
-        f"endive report {root}-again",
+    return replace(study, record=record, path=root)
+
+
+def test_a_study_is_repeated_by_the_file_in_the_page(mixed: Study, tmp_path: Path) -> None:
+    """All of its runs, with the options that it was called with, and without the directory of its results."""
+    page = page_of(_planned(mixed, "# a <study>\n[sweep]\n", tmp_path / "of"), [])
+    assert page.repeat.commands.splitlines()[-2:] == [
+        "endive sweep mixed.toml --quick --seeds 0-2 --out of-again   # all 18 runs",
+        "endive report of-again",
     ]
+    assert (page.repeat.file, page.repeat.text) == ("mixed.toml", "# a <study>\n[sweep]\n")
+    assert "# a &lt;study&gt;\n[sweep]" in html_of(page)
+
+
+@pytest.mark.parametrize(
+    ("named", "options"),
+    [
+        ('[base.storage]\nprovider = "/mine/store.toml"\n', ""),
+        ('[axes]\n"catalog.provider" = ["s3", "/mine/store.toml"]\n', ""),
+        ('[base.workload.load]\ntrace = "/mine/load.csv"\n', ""),
+        ('[base.parts.catalog]\ncode = "/mine/parts.py:Catalog"\n', " --allow-code"),
+    ],
+)
+def test_a_study_with_files_of_ones_own_is_repeated_where_they_are(mixed: Study, tmp_path: Path, named: str, options: str) -> None:
+    page = page_of(_planned(mixed, named, tmp_path / "of"), [])
+    file = tmp_path / "of" / "studies" / "mixed.toml"
+    assert f"endive sweep {file} --quick --seeds 0-2{options} --out of-again" in page.repeat.commands
+    assert page.repeat.file == ""
+    assert "which says what was run" not in html_of(page)
 
 
 def test_a_single_run_tells_how_to_repeat_it(single: Study, experiment_root: Path) -> None:
     page = page_of(single, [])
-    assert f"endive run {experiment_root.resolve() / 'cfg.toml'} --seed 0" in page.commands
+    assert page.repeat.commands.splitlines()[-2:] == [
+        "endive run mixed.toml --out mixed-again --seed 0",
+        f"endive report mixed-again/{experiment_root.name}/0",
+    ]
+    assert page.repeat.text == (experiment_root / "cfg.toml").read_text()
     assert page.varied == {}
     assert tomllib.loads(page.configuration)["storage"]["provider"] == "s3x"
 

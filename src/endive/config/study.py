@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -134,6 +134,18 @@ def with_whole_paths(tree: Any, directory: Path, key: str = "") -> Any:
         path, name = code_path(tree, directory)
         return f"{path.resolve()}:{name}" if path.is_file() else tree
     return str((directory / tree).resolve()) if (directory / tree).is_file() else tree
+
+
+def files_named(tree: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the files of the user's own that a tree names, each with the last part of its key."""
+    if isinstance(tree, Mapping):
+        for name, value in tree.items():
+            yield from files_named(value, str(name).rpartition(".")[2])
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from files_named(value, key)
+    elif key in _KEYS_OF_PATHS and tree and (key != "provider" or str(tree).endswith(".toml")):
+        yield key, str(tree)
 
 
 _KEYS_OF_PATHS = ("provider", "trace", "code")

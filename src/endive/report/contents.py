@@ -1,4 +1,4 @@
-"""What a report says about a study beside its figures: its configuration, where it comes from, and how to repeat it.
+"""What a report says about a study beside its figures: its configuration, and where it comes from.
 
 Makes a ``Page`` of a ``Study`` and the records of provenance beside its runs.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import tomli_w
@@ -21,8 +20,9 @@ from endive.report.figure import Figure
 from endive.report.page import Page
 from endive.report.phrases import count, number
 from endive.report.records import Record, records_of
+from endive.report.repeat import repetition_of
 from endive.report.study import Study
-from endive.runs.layout import CONFIG, study_file
+from endive.runs.layout import CONFIG
 from endive.runs.parameters import column_name, varying
 
 _MOST_VALUES = 16
@@ -44,7 +44,7 @@ def page_of(study: Study, figures: Sequence[Figure]) -> Page:
         configuration=common_configuration(study, every),
         varied=varied(study, [of_experiment[0] for of_experiment in records.values() if of_experiment]),
         provenance=provenance(study, every),
-        commands=commands(study, every),
+        repeat=repetition_of(study, every),
         runs=[_experiment(study, name, of_experiment, apart) for name, of_experiment in records.items()],
         dimensions=dimensions(study),
         titles={} if study.axis is None else {"x": study.axis.title},
@@ -181,34 +181,6 @@ def ranges(seeds: Sequence[int]) -> str:
         else:
             parts.append([seed])
     return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
-
-
-def commands(study: Study, records: Sequence[Record]) -> str:
-    """What to type to get the same numbers."""
-    commits = _all(records, "git_commit")
-    lines = [f"git checkout {commits[0]}"] if len(commits) == 1 else []
-    if study.single_runs:
-        config = study.single_runs[0].config
-        lines += [f"endive run {_relative(config)} --seed {run.seed}" for run in study.single_runs]
-        return "\n".join([*lines, f"endive report {study.path}"])
-    again = _relative(study.path.with_name(f"{study.path.resolve().name}-again"))
-    number = count(study.provenance()["runs"], "run")
-    if study.record is not None:
-        arguments = "".join(f" {each}" for each in study.record.arguments)
-        file = _relative(study_file(study.path, study.record.label))
-        lines.append(f"endive sweep {file}{arguments} --out {again}   # all {number}")
-    else:
-        seeds = {seed for each in study.manifest.experiments.values() for part in each.parts for seed in part.seeds}
-        run = f"endive run $cfg --seed $seed --out {again}"
-        every = " ".join(map(str, sorted(seeds)))
-        lines.append(f"for cfg in {study.path}/*/{CONFIG}; do for seed in {every}; do {run}; done; done   # {number}")
-        lines.append(f"endive consolidate {again}")
-    return "\n".join([*lines, f"endive report {again}"])
-
-
-def _relative(path: Path) -> Path:
-    """As seen from here, if it is below."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _experiment(study: Study, name: str, records: Sequence[Record], apart: Sequence[str]) -> dict[str, str]:

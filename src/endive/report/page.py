@@ -60,6 +60,15 @@ _TITLES = {
 
 
 @dataclass(frozen=True)
+class Repetition:
+    """What to type to get the numbers again, and the file to have for it; none where the commands name files that lie elsewhere."""
+
+    commands: str = ""
+    file: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
 class Page:
     """All that a report says. ``answer`` opens it; the colours are those of the study's configurations by their label."""
 
@@ -75,7 +84,7 @@ class Page:
     varied: Mapping[str, str] = field(default_factory=dict)
     """What they differ in: values by key."""
     provenance: Mapping[str, str] = field(default_factory=dict)
-    commands: str = ""
+    repeat: Repetition = Repetition()
     runs: Sequence[Mapping[str, str]] = ()
     made: str = ""
     dimensions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -125,11 +125,11 @@
     return [names, ...state.rows.map((row) => names.map((name) => row[name]))].map((line) => line.map(quoted).join(",")).join("\n") + "\n";
   }
 
-  function addDownload(figure, state) {
-    const link = state.section.querySelector("a.download");
-    link.addEventListener("click", () => {
+  // A link that saves what a function gives when it is clicked.
+  function saves(link, type, text) {
+    link?.addEventListener("click", () => {
       URL.revokeObjectURL(link.href);
-      link.href = URL.createObjectURL(new Blob([csv(figure, state)], { type: "text/csv" }));
+      link.href = URL.createObjectURL(new Blob([text()], { type }));
     });
   }
 
@@ -142,7 +142,7 @@
     const controls = section.querySelector(".controls");
     addFilters(figure, state, controls);
     addLegend(figure, state, controls);
-    addDownload(figure, state);
+    saves(section.querySelector("a.download"), "text/csv", () => csv(figure, state));
     section.querySelector("details.table").addEventListener("toggle", () => fillTable(figure, state, shown(figure, state)));
     const charts = section.querySelector(".charts");
     const number = figure.panels.length;
@@ -184,6 +184,7 @@
     drawLater().then(() => target.scrollIntoView());
   }
 
+  saves(document.querySelector("a.file"), "application/toml", () => document.getElementById("repeat-file").textContent);
   window.addEventListener("load", async () => {
     await drawAll(figures.filter((figure) => !later.includes(figure)));
     document.body.dataset.drawn = "yes";
