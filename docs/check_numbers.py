@@ -8,6 +8,7 @@ a page leaves out; times that a machine took are of no account. Rows of tables w
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import json
 import os
@@ -31,6 +32,8 @@ _BLOCK = re.compile(r"```(?P<kind>\w+)\n(?P<text>.*?)```", re.DOTALL)
 _FILE = re.compile(r"[Ss]ave this as `(?P<name>[\w.]+\.toml)`:\s*\Z")
 _TAKEN = re.compile(r"\b\d[\d,.]* s\b(?=[;,]| of simulating|$)|\b[0-9a-f]{12}\b")
 """Times that a run took, and hashes of experiments."""
+_PROGRESS = re.compile(r"[\d,]+ of [\d,]+ runs after ")
+"""How far a sweep has come, which a slow machine tells more often."""
 _ANSWER = r"(?P<answer>(?P<load>[\d.]+) (?P<unit>\w+/s) \((?P<low>[\d.]+) to (?P<high>[\d.]+)\))"
 _ROW = re.compile(rf"^\|[^|]*\| {_ANSWER} \| `(?P<command>endive frontier [^`]+)` \|$", re.MULTILINE)
 
@@ -66,7 +69,8 @@ def run(command: str, folder: Path, *, errors: bool = True) -> list[str]:
     call = [sys.executable, "-m", "endive", *shlex.split(command)[1:]]
     wide = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run(call, cwd=folder, env=wide, capture_output=True, text=True, check=False)
-    return [line.rstrip() for line in (done.stdout + (done.stderr if errors else "")).splitlines()]
+    printed = (done.stdout + (done.stderr if errors else "")).splitlines()
+    return [line.rstrip() for line in printed if not _PROGRESS.match(line)]
 
 
 def missing(shown: Shown, printed: list[str]) -> list[str]:
@@ -140,14 +144,20 @@ def check_gallery() -> list[str]:
     return problems
 
 
-def main(arguments: list[str]) -> int:
-    """Check the pages that are named, or all and the gallery."""
-    pages = [argument for argument in arguments if argument != "--write"]
-    problems = [problem for page in pages or PAGES for problem in check_page(page, write="--write" in arguments)]
-    problems += [] if pages else check_gallery()
+def main() -> int:
+    """Check the pages that are named, or all and the gallery; 1 if something differs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help="as docs/tutorial.md; all of them and the gallery without one")
+    parser.add_argument("--write", action="store_true", help="put what is printed into the pages")
+    options = parser.parse_args()
+    problems: list[str] = []
+    for page in options.pages or PAGES:
+        print(f"{page} ...", file=sys.stderr, flush=True)
+        problems += check_page(page, write=options.write)
+    problems += [] if options.pages else check_gallery()
     print("\n".join(problems) or "all numbers are what the commands print")
     return 1 if problems else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
