@@ -7,7 +7,7 @@ import math
 import pytest
 
 from endive.analysis.windows import Window
-from endive.report.windows import percentile_in_words, success_in_words, window_in_words, window_warning
+from endive.report.windows import percentile_in_words, ranges_in_words, success_in_words, window_in_words, window_warning
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,11 @@ def test_percentiles(value: float | None, least: float | None, told: str) -> Non
 )
 def test_success(low: float | None, high: float | None, told: str) -> None:
     assert success_in_words(low, high) == told
+
+
+def test_ranges_of_success_are_explained_where_there_is_one() -> None:
+    assert ranges_in_words(["90 %", "> 5 s", "ingest", "1 to 2 s"]) is None
+    told = ranges_in_words(["today", success_in_words(0.9, 0.99)])
+    assert told is not None
+    assert "the unfinished" in told
+    assert "no interval" in told

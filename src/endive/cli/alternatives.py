@@ -169,7 +169,7 @@ def _tell(
     output: Output, found: Alternatives, sides: Sequence[Side], judgements: Mapping[str, Sequence[Judgement]], question: str | None
 ) -> None:
     from endive.report.alternatives import in_short
-    from endive.report.windows import window_in_words, window_warning
+    from endive.report.windows import ranges_in_words, window_in_words, window_warning
 
     answer, window = in_short(found), window_in_words(sides[0].window)
     conditions = [
@@ -204,6 +204,9 @@ def _tell(
         "the interval holds" if found.comparisons == 1 else f"the intervals of all {found.comparisons} comparisons hold together"
     )
     output.text(f"\nAgainst {found.baseline}; with 95 % confidence {together}.")
+    ranges = ranges_in_words(each.value for ranking in found.rankings for each in ranking.standings)
+    if ranges is not None:
+        output.text(ranges)
     for each in conditions:
         output.text(f"{each['alternative']}: {each['verdict']}")
     if any(each["holds"] for each in conditions):

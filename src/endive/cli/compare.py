@@ -159,7 +159,7 @@ def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: 
     from endive.report.comparison import compare as compare_sides
     from endive.report.comparison import in_short, judge, pair, pair_transactions
     from endive.report.differences import pairs_in_words
-    from endive.report.windows import window_in_words, window_warning
+    from endive.report.windows import ranges_in_words, window_in_words, window_warning
 
     pairing = pair(a, b)
     judgements = [judge(condition, a, b, pairing) for condition in conditions]
@@ -176,10 +176,14 @@ def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: 
     output.text(window)
     for sentence in told:
         output.text(sentence)
+    ranges: str | None = None
     for workload_class in dict.fromkeys(each.workload_class for each in comparisons):
         rows = [_row(each) for each in comparisons if each.workload_class == workload_class]
         title = "\nAll transactions" if workload_class == "all" else f"\nClass {workload_class}"
         output.table(title, ("", "A", "B", "B - A", "B / A", "verdict"), rows)
+        ranges = ranges or ranges_in_words(cell for row in rows for cell in row)
+    if ranges is not None:
+        output.text(f"\n{ranges}")
     if judgements:
         output.text("")
     for judgement in judgements:

@@ -88,6 +88,7 @@ def metrics(
 
 def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, prices: Prices, problems: Sequence[Damage]) -> None:
     from endive.report.configurations import varying_parameters
+    from endive.report.windows import ranges_in_words
 
     every = measured.experiments.to_pylist()
     totals = [row for row in every if row["workload_class"] == row["operation_type"] == "all"]
@@ -111,7 +112,11 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, p
     files = ["files left behind per 1,000 commits"] if left else []
     header = ["configuration", *_SUMMARY.values(), "requests per 1,000 commits", *money, *files, "experiment"]
     shown = ordered[:_SHOWN]
-    output.table("", header, [_summary(row, changing, _cost_cells(costs[row["experiment"]], priced, left)) for row in shown])
+    rows = [_summary(row, changing, _cost_cells(costs[row["experiment"]], priced, left)) for row in shown]
+    output.table("", header, rows)
+    ranges = ranges_in_words(cell for row in rows for cell in row)
+    if ranges is not None:
+        output.text(ranges)
     if len(totals) > _SHOWN:
         every = metrics_table(root, METRICS_TABLES["experiments"], "csv")
         output.text(f"... and {len(totals) - _SHOWN} more of {len(totals)} in {every}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from endive.analysis.over_seeds import at_least
@@ -12,6 +13,7 @@ from endive.report.phrases import duration, percent
 
 _NOTHING_MS = 1.0
 """What is shorter is not said to be cut."""
+_RANGE = re.compile(r"[\d.]+ to [\d.]+ %$")
 
 
 def seconds(ms: float) -> str:
@@ -85,3 +87,10 @@ def success_in_words(low: float | None, high: float | None) -> str:
         return "-"
     ends = percent(low), percent(high)
     return ends[0] if ends[0] == ends[1] else f"{ends[0].removesuffix(' %')} to {ends[1]}"
+
+
+def ranges_in_words(cells: Iterable[str]) -> str | None:
+    """What a range of success means, if any of the cells of a table is one."""
+    if not any(_RANGE.match(cell) for cell in cells):
+        return None
+    return "A success from one share to another is what the unfinished leave open (none of them commits, or all do), no interval."
