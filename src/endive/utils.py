@@ -14,6 +14,8 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+DIRTY = "-dirty"
+"""What follows a commit whose code was changed since."""
 _RESULT_CODE = (
     "arithmetic",
     "randomness.py",
@@ -139,7 +141,7 @@ def get_git_sha() -> str | None:
     try:
         _git("ls-files", "--error-unmatch", Path(__file__).name)
         changed = _git("status", "--porcelain", "--untracked-files=no", ".")
-        return _git("rev-parse", "HEAD") + ("-dirty" if changed else "")
+        return _git("rev-parse", "HEAD") + (DIRTY if changed else "")
     except (OSError, subprocess.SubprocessError):
         return None
 

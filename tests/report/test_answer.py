@@ -171,7 +171,7 @@ def test_overload_is_named_and_no_longer_run_is_asked_for() -> None:
         "79 % never finish: this load is beyond what it carries. A longer run would only have more of them."
     ]
     several = warnings_of(made_up([{"x": 2.0}, {"x": 4.0, **over}]))
-    assert any("1 of 2 experiments are overloaded; with 4/s, 79 % never finish" in warning for warning in several)
+    assert any("1 of 2 experiments is overloaded; with 4/s, 79 % never finish" in warning for warning in several)
     failing = warnings_of(made_up([{"success_rate": 0.6}]))
     assert failing == ["40 % give up: this load is beyond what it carries."]
     growing = warnings_of(made_up([{"saturated": "backlog"}]))

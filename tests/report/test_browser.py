@@ -19,9 +19,11 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from endive.report.contents import page_of
 from endive.report.figures import figures_of, report_figures
+from endive.report.figures.bars import commit_parts, time_parts
 from endive.report.page import html_of
 from endive.report.study import Study
-from tests.report.made_up import kinds, page_with
+from endive.report.words import TIME_PARTS
+from tests.report.made_up import Point, kinds, made_up, page_with
 
 CHROMIUM = (
     os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -280,6 +282,34 @@ def test_no_word_is_cut_or_lies_on_another(
 ) -> None:
     visit = Visit(browser.new_page(viewport=viewport), request.getfixturevalue(which))
     assert visit.page.evaluate(_OVERLAPS) == []
+    visit.page.close()
+
+
+def test_titles_of_axes_fit_where_three_charts_stand_side_by_side(browser: Browser, tmp_path: Path) -> None:
+    """Bars of shares, which have long numbers at their ends."""
+    widths = {f"mean_{part}_hw": 1.0 for part in TIME_PARTS}
+    slow = {f"mean_{part}": 90_000.0 for part in TIME_PARTS}
+    points: list[Point] = [
+        {"series": name, "x": x, **widths, **(slow if x > 2 else {})} for name in ("a", "b", "c") for x in (1.0, 2.0, 4.0)
+    ]
+    study = made_up(points)
+    figures = [commit_parts(study), time_parts(study)]
+    assert all(figure.y.percent for figure in figures)
+    file = tmp_path / "page.html"
+    file.write_text(html_of(page_with(figures)), encoding="utf-8")
+    visit = Visit(browser.new_page(viewport=DESK), file, more=False)
+    assert visit.page.locator("#commit_parts .charts svg").count() == 3
+    assert visit.page.evaluate(_OVERLAPS) == []
+    visit.page.close()
+
+
+def test_charts_of_a_row_stand_on_one_line(browser: Browser, every_kind: Path) -> None:
+    """Also where the name of one of them takes two lines."""
+    visit = Visit(browser.new_page(viewport=DESK), every_kind)
+    visit.page.locator("#lines h4").first.evaluate("name => { name.textContent = 'a name of many words '.repeat(9); }")
+    ends = visit.page.locator("#lines .charts svg").evaluate_all("all => all.map(one => one.getBoundingClientRect().bottom)")
+    assert len(ends) == 2
+    assert abs(ends[0] - ends[1]) <= 1
     visit.page.close()
 
 

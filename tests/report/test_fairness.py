@@ -25,3 +25,6 @@ def test_the_least_even_configuration_is_told() -> None:
         "The writers of ingest do not share its commits evenly with B: Jain's index is 0.5, 25 % of them never commit, "
         "and one loses 12 transactions in a row."
     ]
+    assert told(row(0.5, 0.25, 1.33)) == [
+        "The writers of ingest do not share its commits evenly: Jain's index is 0.5, 25 % of them never commit."
+    ]

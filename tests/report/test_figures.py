@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from endive.analysis.thresholds import Subject
 from endive.config.load import check_document
 from endive.report.errors import ReportError
 from endive.report.figure import Axis, Figure, read_reference
@@ -363,6 +364,19 @@ def test_bars_of_parts_are_shares_where_one_would_hide_the_others() -> None:
     assert [text for text in figure.data["text"] if text] == ["60 ms", "72 ms", "5,400 ms"]
     alike = figure_of(made_up(points[:2]), "time_parts")
     assert alike.y.title == "mean time per transaction (ms)"
+
+
+def test_of_one_class_the_question_is_not_drawn_twice(mixed: Study) -> None:
+    def only(table: pd.DataFrame) -> pd.DataFrame:
+        return table[table["workload_class"] != "upkeep"]
+
+    tables: dict[str, Any] = {name: only(getattr(mixed, name)) for name in ("runs", "experiments", "distributions", "over_time")}
+    alone = replace(mixed, **tables, question=Subject("success_rate", "ingest"))
+    names = [figure.name for figure in report_figures(alone)]
+    assert names[0] == "success_load"
+    assert "question" not in names
+    of_one = replace(alone, question=Subject("success_rate", "ingest", "fast_append"))
+    assert report_figures(of_one)[0].name == "question"
 
 
 def test_a_report_shows_nothing_three_times(mixed: Study, designs: Study) -> None:

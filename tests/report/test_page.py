@@ -22,6 +22,7 @@ from endive.report.contents import page_of, ranges
 from endive.report.encodings import DIGITS
 from endive.report.figures import figures_of
 from endive.report.page import drawn, html_of
+from endive.report.repeat import repetition_of
 from endive.report.study import ALL, Study
 from endive.runs.study_records import PlannedExperiment, StudyRecord
 from tests.report.made_up import kinds, page_with
@@ -217,7 +218,7 @@ def test_a_study_is_repeated_by_the_file_in_the_page(mixed: Study, tmp_path: Pat
     """All of its runs, with the options that it was called with, and without the directory of its results."""
     page = page_of(_planned(mixed, "# a <study>\n[sweep]\n", tmp_path / "of"), [])
     assert page.repeat.commands.splitlines()[-2:] == [
-        "endive sweep mixed.toml --quick --seeds 0-2 --out of-again   # all 18 runs",
+        "endive sweep mixed.toml --quick --seeds 0-2 --out of-again",
         "endive report of-again",
     ]
     assert (page.repeat.file, page.repeat.text) == ("mixed.toml", "# a <study>\n[sweep]\n")
@@ -239,6 +240,22 @@ def test_a_study_with_files_of_ones_own_is_repeated_where_they_are(mixed: Study,
     assert f"endive sweep {file} --quick --seeds 0-2{options} --out of-again" in page.repeat.commands
     assert page.repeat.file == ""
     assert "which says what was run" not in html_of(page)
+
+
+def test_changes_that_no_commit_has_are_said(mixed: Study) -> None:
+    told = repetition_of(mixed, [{"git_commit": "0a1b-dirty"}]).commands
+    assert told.startswith("git checkout 0a1b   # in a clone of Endive; it was changed since\n")
+    assert repetition_of(mixed, [{"git_commit": "0a1b"}]).commands.startswith("git checkout 0a1b   # in a clone of Endive\n")
+
+
+@pytest.mark.parametrize(("middle", "rest"), [("", ""), ("; between them b (2)", "; between them b (2).")])
+def test_a_headline_is_not_a_whole_page(middle: str, rest: str) -> None:
+    """What lies between the best and the worst is set as text, and a long one smaller."""
+    html = html_of(page_with([], answer=[f"a commits most{middle}.", "More; between them c."]))
+    assert ('<span class="rest">' in html) == bool(rest)
+    assert html.count('class="rest"') == (1 if rest else 0)
+    assert rest in html
+    assert 'class="long"' in html_of(page_with([], answer=["a " * 100]))
 
 
 def test_a_single_run_tells_how_to_repeat_it(single: Study, experiment_root: Path) -> None:

@@ -291,6 +291,13 @@ def test_every_key_of_a_class_is_told_with_the_name_of_the_class(column: str, ex
     assert words.parameter(column) == expected
 
 
+def test_values_are_told_as_what_they_mean() -> None:
+    assert words.value("param_catalog_workers", 0) == "no queue"
+    assert words.value("param_catalog_workers", 4) == "catalog workers = 4"
+    assert words.value("param_failures_lost_answer", 0.05) == "lost answers = 0.05"
+    assert words.parameter_title("param_failures_lost_answer") == "lost answers (share)"
+
+
 def test_every_commit_path_has_a_word() -> None:
     assert [words.value("param_transaction_commit_path", path) for path in ("endive", "iceberg", "pyiceberg")] == [
         "endive path",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Any
 
 import pandas as pd
@@ -345,7 +345,7 @@ def _windows(study: Study, totals: list[Row]) -> Iterator[str]:
         yield _sentence(over[0][1])
     elif over:
         worst = max(over, key=lambda each: each[0]["in_flight"] / each[0]["transactions"])
-        yield f"{len(over)} of {len(totals)} experiments are overloaded; with {_point(study, worst[0])}, {worst[1]}"
+        yield f"{len(over)} of {len(totals)} experiments {_are(over)} overloaded; with {_point(study, worst[0])}, {worst[1]}"
     carried = [row for row in totals if row["saturated"] is None]
     short_runs = [(row, told) for row in carried if (told := window_warning(window_of(row))) is not None]
     if short_runs and len(totals) == 1:
@@ -353,9 +353,13 @@ def _windows(study: Study, totals: list[Row]) -> Iterator[str]:
     elif short_runs:
         longest = max((row for row, _ in short_runs), key=lambda row: row["needed_ms"])
         yield (
-            f"{len(short_runs)} of {len(totals)} experiments are too short to settle: up to {duration(longest['needed_ms'])} are "
-            f"needed, with {_point(study, longest)}."
+            f"{len(short_runs)} of {len(totals)} experiments {_are(short_runs)} too short to settle: up to "
+            f"{duration(longest['needed_ms'])} are needed, with {_point(study, longest)}."
         )
+
+
+def _are(some: Sized) -> str:
+    return "is" if len(some) == 1 else "are"
 
 
 def _totals(study: Study) -> list[Row]:

@@ -30,4 +30,5 @@ def fairness_in_words(name: str, rows: Sequence[Row], where: Callable[[Any], str
     told = f"The writers of {name} do not share its commits evenly{where(worst)}: Jain's index is {short(worst['jain_index'])}"
     if worst["writers_without_commit"] > 0.0:
         told += f", {percent(worst['writers_without_commit'])} of them never commit"
-    yield f"{told}, and one loses {short(worst['longest_losing_streak'])} transactions in a row."
+    losses = round(worst["longest_losing_streak"])
+    yield f"{told}, and one loses {losses:,} transactions in a row." if losses > 1 else f"{told}."

@@ -49,6 +49,8 @@ _GLYPHS = {
     DASHES: "\u2505",
 }
 """Signs of the legend as letters, which are printed where backgrounds are not."""
+_LONG_HEADLINE = 120
+"""Headlines of more letters are set smaller."""
 _TITLES = {
     "operation_type": "operation",
     "workload_class": "class",
@@ -106,6 +108,7 @@ def html_of(page: Page) -> str:
         **vars(page),
         version=__version__,
         digits=DIGITS,
+        long=_LONG_HEADLINE,
         css=_trusted(_asset("page.css")),
         patterns=_trusted(patterns()),
         data=_trusted(data.replace("<", "\\u003c")),

@@ -20,12 +20,13 @@ from endive.report.phrases import count
 from endive.report.records import Record
 from endive.report.study import Study
 from endive.runs.layout import CONFIG, study_file
+from endive.utils import DIRTY
 
 
 def repetition_of(study: Study, records: Sequence[Record]) -> Repetition:
     """How to get the numbers of a study again."""
     commits = sorted({str(record["git_commit"]) for record in records if record.get("git_commit") is not None})
-    first = [f"git checkout {commits[0]}   # in a clone of Endive"] if len(commits) == 1 else []
+    first = [_checkout(commits[0])] if len(commits) == 1 else []
     if study.single_runs:
         return _of_runs(study, first)
     again = f"{study.path.resolve().name}-again"
@@ -36,7 +37,13 @@ def repetition_of(study: Study, records: Sequence[Record]) -> Repetition:
     source = study_file(study.path, study.record.label)
     start = _start(source, f"{study.record.label}.toml")
     arguments = [start.file or str(source.resolve()), *study.record.arguments, *_allowed(start), "--out", again]
-    return Repetition("\n".join([*first, f"endive sweep {shlex.join(arguments)}   # all {number}", last]), start.file, start.text)
+    return Repetition("\n".join([*first, f"endive sweep {shlex.join(arguments)}", last]), start.file, start.text)
+
+
+def _checkout(commit: str) -> str:
+    """Go back to the code of a commit, in a clone; what was changed since is in no clone, and said."""
+    known = commit.removesuffix(DIRTY)
+    return f"git checkout {known}   # in a clone of Endive" + ("" if known == commit else "; it was changed since")
 
 
 def _of_runs(study: Study, first: Sequence[str]) -> Repetition:

@@ -28,6 +28,7 @@ _PARAMETERS = {
     "catalog_latency_ms": ("catalog latency", "ms"),
     "catalog_linearization": ("moment of effect", "share of the latency"),
     "catalog_table_metadata_inlined": ("table metadata", ""),
+    "catalog_workers": ("catalog workers", ""),
     "catalog_partitions_num_partitions": ("partitions", ""),
     "transaction_manifest_list_mode": ("manifest lists", ""),
     "transaction_retry": ("retries allowed", ""),
@@ -57,12 +58,16 @@ _PARAMETERS = {
     "table_merge_manifests": ("merging of manifests", ""),
     "table_min_count_to_merge": ("manifests that are merged", ""),
     "simulation_duration_ms": ("duration", "ms"),
+    "failures_request_error": ("failed requests", "share"),
+    "failures_lost_answer": ("lost answers", "share"),
+    "failures_client_crash": ("crashes of clients", "share"),
 }
 """Word and unit of a parameter, by its column without the prefix. Classes share the words of ``[transaction]``."""
 
 _VALUES: dict[tuple[str, Any], str] = {
     **{("catalog_type", kind.name): kind.word for kind in CATALOG_KINDS.values()},
     ("catalog_type", None): "CAS",
+    ("catalog_workers", 0): "no queue",
     ("transaction_manifest_list_mode", "rewrite"): "lists rewritten",
     ("transaction_manifest_list_mode", "append"): "ML+",
     ("catalog_table_metadata_inlined", True): "inlined",

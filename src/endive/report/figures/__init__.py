@@ -97,7 +97,9 @@ def _about_the_question(study: Study, names: set[str]) -> tuple[str, ...]:
     if study.question is None:
         return ()
     of, metric = study.question.workload_class, study.question.metric
-    others = {"throughput_per_s": "throughput_load", "success_rate": "success_load"} if of == ALL else {}
+    if study.question.operation != ALL:
+        return tuple({"question"} & names)
+    others = {"throughput_per_s": "throughput_load", "success_rate": "success_load"} if of == ALL or study.classes == (of,) else {}
     if metric == "success_rate" and of in study.classes and len(study.classes) == 2:
         others = {metric: "frontier"}
     return tuple(name for name in (others.get(metric), "question") if name in names)

@@ -109,7 +109,7 @@ def _stacked(study: Study, parts: tuple[str, ...], name: str, title: str, defini
         definition=f"{definition} The lines on the boxes are 95 % intervals of the part over seeds.{more}",
         kind="stacked",
         x=Axis("where", study_axis(study).title if along else "configuration", "category"),
-        y=Axis("y", f"share of the {y} (%)", percent=True) if shares else Axis("y", f"{y} (ms)"),
+        y=Axis("y", "share of the time (%)", percent=True) if shares else Axis("y", f"{y} (ms)"),
         series=None,
         series_title="",
         facet="series" if along else None,

@@ -60,4 +60,4 @@ def _measure(metric: str) -> Measure:
     kind, name = kind_of(metric), metric_name(metric)
     most = 1.0 if kind == "share" else float("inf")
     y = Axis("y", f"{name}{_UNITS[kind]}", "log" if kind == "time" else "linear", percent=kind == "share")
-    return Measure(metric, name, y, f"{name[:1].upper()}{name[1:]} over seeds.", most)
+    return Measure(metric, name, y, f"{name[:1].upper()}{name[1:]}, mean over seeds.", most)
