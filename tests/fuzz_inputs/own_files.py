@@ -176,7 +176,7 @@ def _with_part(path: Path, *, allowed: bool = False) -> Ended:
     mark.unlink(missing_ok=True)
     allow_code(False)
     given = ["--allow-code"] if allowed else []
-    out = ["--out", str(path.parent / "runs")]
+    out = ["--out", str(path.parent / "runs"), "--set", "simulation.duration_ms=100"]
     try:
         ended = invoke(["validate", str(path)] if chance(path) % 4 == 0 else ["run", str(path), *out, *given])
     finally:

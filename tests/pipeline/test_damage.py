@@ -19,7 +19,7 @@ from endive.pipeline.consolidate import Consolidation, consolidate
 from endive.pipeline.metrics import last_options
 from endive.runs.dataset import load_manifest
 from endive.runs.stored import StoredRun, find_experiments, find_orphans, row_count_problem
-from endive.runs.tables import read_tables, write_tables
+from endive.runs.tables import read_state, read_tables, write_tables
 from endive.studies.windows import MetricsOptions
 from tests.cli import invoke
 from tests.pipeline.runs import document, run_all, run_tasks_here
@@ -199,16 +199,16 @@ def tables(value: int) -> dict[str, pa.Table]:
 
 
 def test_tables_of_metrics_appear_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_tables(tmp_path, tables(1), "one\n")
+    write_tables(tmp_path, tables(1), {"of": "one"})
     broken = {**tables(2), "over_time": None}
     with pytest.raises((AttributeError, TypeError)):
-        write_tables(tmp_path, broken, "two\n")
+        write_tables(tmp_path, broken, {"of": "two"})
     found = read_tables(tmp_path)
     assert found is not None
     assert {table["x"][0].as_py() for table in found.values()} == {1}
     assert not list((tmp_path / "metrics").glob(".*.tmp"))
-    write_tables(tmp_path, tables(3), "three\n")
-    assert (tmp_path / "metrics" / "_state.json").read_text() == "three\n"
+    write_tables(tmp_path, tables(3), {"of": "three"})
+    assert read_state(tmp_path) == {"of": "three"}
     (tmp_path / "metrics" / "by_run.parquet").write_bytes(b"PAR1")
     assert read_tables(tmp_path) is None
 

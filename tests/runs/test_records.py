@@ -60,3 +60,29 @@ def test_parameters_that_are_relied_on_are_checked_whatever_hash_they_have(run: 
     name_by_parameters(run)
     with pytest.raises(RecordError, match=rf"parameters\.workload\.{name}\.{key}: "):
         read_provenance(next(experiment.iterdir()) / "0" / "provenance.json")
+
+
+@pytest.mark.parametrize("value", [[1], "x", None, {"numpy": {}}, {"numpy": 2}])
+def test_versions_of_libraries_are_a_table_of_texts(run: Path, value: Any) -> None:
+    change_record(run, dependencies=value)
+    with pytest.raises(RecordError, match=r"provenance\.json: dependencies"):
+        read_provenance(run / "provenance.json")
+
+
+@pytest.mark.parametrize("value", [["a"], 3, "x; rm -rf ~", "$(reboot)", "--all", "a\nb"])
+def test_a_commit_that_none_is_is_damage(run: Path, value: Any) -> None:
+    """A report tells its reader to check the commit out by a command."""
+    change_record(run, git_commit=value)
+    with pytest.raises(RecordError, match=r"provenance\.json: git_commit"):
+        read_provenance(run / "provenance.json")
+    change_record(run, git_commit=None)
+    read_provenance(run / "provenance.json")
+
+
+@pytest.mark.parametrize("value", [1.7e308, -1e101, float("inf"), float("nan")])
+def test_numbers_that_no_configuration_has_are_damage(run: Path, value: float) -> None:
+    """A rate of 1.7e308 is a number, and twice that, as an axis may reach, is none."""
+    told = json.loads((run / "provenance.json").read_text())["parameters"]
+    change_parameters(run, "workload", ingest={**told["workload"]["ingest"], "rate": value})
+    with pytest.raises(RecordError, match=r"workload\.ingest\.rate"):
+        read_provenance(run / "provenance.json")

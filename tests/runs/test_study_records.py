@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 from endive.config import load_document
 from endive.config.sweep import Sweep
@@ -98,3 +100,31 @@ def test_studies_are_told_by_their_label(tmp_path: Path) -> None:
     assert study_of(tmp_path, ["study-abc", "other-def"]) is None
     study_plan(tmp_path, "study").write_text("{}")
     assert read_studies(tmp_path) == []
+
+
+def test_records_of_studies_that_would_do_harm_are_passed_over(tmp_path: Path) -> None:
+    """Reports have a command with the label and the arguments, and a watch looks at every run."""
+    good: dict[str, Any] = {
+        "label": "x",
+        "seeds": [0],
+        "experiments": {"x-00000000": {"values": {}}},
+        "arguments": ["--seeds", "0-3"],
+    }
+    many: dict[str, Any] = {f"x-{number:08x}": {"values": {}} for number in range(4_000)}
+    changes: list[dict[str, Any]] = [
+        {"label": "../x"},
+        {"label": "x; reboot"},
+        {"arguments": ["--quick; reboot"]},
+        {"arguments": ["$(reboot)"]},
+        {"arguments": [""]},
+        {"experiments": {"x-00000000": {"values": {}, "cpu_seconds": 1e308}}},
+        {"experiments": {"x-00000000": {"values": {}, "cpu_seconds": -1.0}}},
+        {"seeds": list(range(4_000)), "experiments": many},
+    ]
+    place = study_plan(tmp_path, "x")
+    place.parent.mkdir()
+    place.write_text(json.dumps(good))
+    assert len(read_studies(tmp_path)) == 1
+    for change in changes:
+        place.write_text(json.dumps({**good, **change}))
+        assert read_studies(tmp_path) == [], change

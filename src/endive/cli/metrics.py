@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from endive.storage.prices import Prices
     from endive.studies.tables import Metrics
 
+_MOST_IN_LABELS = 50
 _SHOWN = 50
 _SUMMARY = {
     "n_seeds": "seeds",
@@ -121,7 +122,7 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, p
         every = metrics_table(root, METRICS_TABLES["experiments"], "csv")
         output.text(f"... and {len(totals) - _SHOWN} more of {len(totals)} in {every}")
     if curves:
-        _show_curves(output, curves)
+        _show_curves(output, curves, changing)
     if measured.remark is not None:
         output.note(measured.remark)
     _warn(output, totals)
@@ -129,10 +130,12 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, p
     output.text(f"{', '.join(METRICS_TABLES.values())}, as Parquet and CSV, in {root / METRICS_FOLDER}")
 
 
-def _show_curves(output: Output, curves: Sequence[dict[str, Any]]) -> None:
+def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Sequence[str]) -> None:
+    """Print where each curve saturates; of very many parameters those that tell experiments apart."""
     from endive.report.words import load_title
 
     names = [name for name in curves[0] if name.startswith("param_")]
+    names = names if len(names) <= _MOST_IN_LABELS else [name for name in names if name in changing]
     shown = {
         "saturation_load": "begins at",
         "saturation_low": "95 % low",

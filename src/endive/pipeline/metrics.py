@@ -7,21 +7,19 @@ are ``by_run``, ``by_experiment``, ``saturation``, ``distributions`` and ``over_
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pydantic import TypeAdapter
 
 from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks
 from endive.pipeline.measure import SERIES_DDL, TASK_DDL, measure_parts, series_of_parts
-from endive.reading import UnreadableError, read_json, read_text
 from endive.runs.dataset import Manifest, PipelineError, load_manifest
-from endive.runs.layout import METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, dataset_folder
+from endive.runs.layout import METRICS_TABLES, dataset_folder
 from endive.runs.parts import Spec
-from endive.runs.tables import read_tables, write_tables
+from endive.runs.tables import read_state, read_tables, write_tables
 from endive.studies.measure import measuring_code
 from endive.studies.tables import Metrics, check_options, part_specs, tables_of, with_windows
 from endive.studies.windows import MetricsOptions, find_windows
@@ -48,16 +46,13 @@ def measure(
     manifest = open_dataset(root)
     check_options(manifest, options)
     measured = tables_of(measured_rows(spark, root, manifest, options, tasks, report), manifest, options)
-    write_tables(root, {view: getattr(measured, view) for view in METRICS_TABLES}, _state(manifest, options) + "\n")
+    write_tables(root, {view: getattr(measured, view) for view in METRICS_TABLES}, _state(manifest, options))
     return measured
 
 
 def up_to_date(root: Path, manifest: Manifest, options: MetricsOptions) -> bool:
     """Whether the tables are there and are of this dataset, these options and this code."""
-    try:
-        return read_text(root / METRICS_FOLDER / METRICS_STATE).strip() == _state(manifest, options)
-    except UnreadableError:
-        return False
+    return read_state(root) == _state(manifest, options)
 
 
 _OPTIONS = TypeAdapter(MetricsOptions)
@@ -66,13 +61,13 @@ _OPTIONS = TypeAdapter(MetricsOptions)
 def last_options(root: Path) -> MetricsOptions:
     """The options that the tables were last made with; the defaults if there are none."""
     try:
-        return _OPTIONS.validate_python(read_json(root / METRICS_FOLDER / METRICS_STATE)["options"])
-    except (ValueError, KeyError, TypeError, IndexError):  # it is missing or damaged
+        return _OPTIONS.validate_python((read_state(root) or {})["options"])
+    except (ValueError, KeyError):  # it is missing or damaged
         return MetricsOptions()
 
 
-def _state(manifest: Manifest, options: MetricsOptions) -> str:
-    return json.dumps({"code": measuring_code(), "dataset": manifest.digest(), "options": vars(options)})
+def _state(manifest: Manifest, options: MetricsOptions) -> dict[str, Any]:
+    return {"code": measuring_code(), "dataset": manifest.digest(), "options": vars(options)}
 
 
 def measured_rows(

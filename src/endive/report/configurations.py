@@ -72,11 +72,26 @@ def varying_parameters(manifest: Manifest) -> list[str]:
 
 def _needed(manifest: Manifest, names: Sequence[str]) -> list[str]:
     """Names without those, the last first, that the others tell already."""
-    kept = list(names)
-    for name in reversed(names):
+    candidates = _telling(manifest, names)
+    kept = list(candidates)
+    for name in reversed(candidates):
         without = [each for each in kept if each != name]
         if len(_keys(manifest, without)) == len(_keys(manifest, kept)):
             kept = without
+    return kept
+
+
+def _telling(manifest: Manifest, names: Sequence[str]) -> list[str]:
+    """Names without those that the ones before them tell already, of which there may be thousands."""
+    experiments = [each.parameters for each in manifest.experiments.values()]
+    groups: list[Any] = [None] * len(experiments)
+    kept, apart = [], 1
+    for name in names:
+        numbers: dict[Any, int] = {}
+        finer = [numbers.setdefault((group, each.get(name)), len(numbers)) for group, each in zip(groups, experiments, strict=True)]
+        if len(numbers) > apart:
+            groups, apart = finer, len(numbers)
+            kept.append(name)
     return kept
 
 

@@ -64,7 +64,9 @@ def _within(study: Study, start: _Start) -> Path:
     """Where below the directory of results the same lies as what is reported."""
     run = study.single_runs[0]
     if run.config.name != CONFIG:  # a run without a label, beside the path that its configuration says
-        return Path(start.tree.get("simulation", {}).get("output_path", run.results.name))
+        about = start.tree.get("simulation")
+        place = about.get("output_path") if isinstance(about, dict) else None
+        return Path(place if isinstance(place, str) else run.results.name)
     experiment = run.config.resolve().parent.name
     return Path(experiment) if study.kind == "experiment" else Path(experiment) / str(run.seed)
 

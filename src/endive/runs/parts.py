@@ -198,9 +198,9 @@ class PartWriter:
         if not self._buffer:
             return
         table = pa.Table.from_batches(self._buffer, ROW_SCHEMA)
-        for name, value in self._parameters.items():
-            table = table.append_column(name, _repeated(value, table.num_rows))
-        self._writer.write_table(table, row_group_size=table.num_rows)
+        columns = [*table.columns, *(_repeated(value, table.num_rows) for value in self._parameters.values())]
+        whole = pa.Table.from_arrays(columns, [*table.column_names, *self._parameters])
+        self._writer.write_table(whole, row_group_size=table.num_rows)
         self._buffer, self._buffered = [], 0
 
     def __enter__(self) -> PartWriter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -87,6 +86,9 @@ class Provenance(Record):
     engine: str = "?"
     started: str = "?"
     wall_time_s: float = 0.0
+    dependencies: dict[str, str] = {}
+    git_commit: Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}(-dirty)?$")] | None = None
+    """A report has a command with it."""
 
 
 class SummaryTotal(Record):
@@ -138,6 +140,8 @@ def read_provenance(path: Path) -> dict[str, Any]:
 
 
 _MOST_PARAMETERS = 20_000
+_MOST_NUMBER = 1e100
+"""No parameter of the model comes near it, and what reports compute of such numbers is still a number."""
 
 
 def _leaf_problems(node: Any, key: str) -> Iterator[str | None]:
@@ -156,8 +160,8 @@ def _leaf_problems(node: Any, key: str) -> Iterator[str | None]:
 def _wrong_value(value: Any) -> str | None:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return "should be a whole number of 64 bits"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"should be a finite number (is {value})"
+    if isinstance(value, float) and not abs(value) <= _MOST_NUMBER:
+        return f"should be a number up to {_MOST_NUMBER:g} (is {value})"
     return None
 
 

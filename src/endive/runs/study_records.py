@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tomli_w
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from endive.config.scenarios import SCENARIO
 from endive.config.sweep import Sweep
@@ -29,22 +29,34 @@ class PlannedExperiment(Record):
     """An experiment of a study: what the axes and the scenario say of it, and the CPU seconds that a run was estimated to take."""
 
     values: dict[str, Any]
-    cpu_seconds: float = 0.0
+    cpu_seconds: Annotated[float, Field(ge=0, le=1e12)] = 0.0
+
+
+_MOST_RUNS = 10**7
+"""Of a study; whoever watches it looks at each."""
+Argument = Annotated[str, Field(pattern=r"^[A-Za-z0-9.,_=-]{1,255}$")]
+"""What a shell takes as it is."""
 
 
 class StudyRecord(Record):
     """What a study plans. ``arguments`` are those with which ``endive sweep`` repeats it from the file beside."""
 
-    label: str
+    label: ExperimentName
     question: str | None = None
     scenarios: list[str] = Field(default_factory=list)
     """Named alternatives, the baseline first."""
     seeds: list[Count]
     experiments: dict[ExperimentName, PlannedExperiment]
-    arguments: list[str] = Field(default_factory=list)
+    arguments: list[Argument] = Field(default_factory=list)
     started: str = ""
     writer: str = ""
     """The process that runs it, as ``endive.writers`` names it."""
+
+    @model_validator(mode="after")
+    def _limited(self) -> StudyRecord:
+        if len(self.seeds) * len(self.experiments) > _MOST_RUNS:
+            raise ValueError(f"has more than {_MOST_RUNS:,} runs")
+        return self
 
     def results(self, root: Path) -> dict[Path, float]:
         """Return the results that there will be, with the CPU seconds that each run was estimated to take."""

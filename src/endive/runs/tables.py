@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import fcntl
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from endive.files import check_inside, locked, whole_file, write_text
+from endive.files import check_inside, checksum, locked, whole_file, write_text
+from endive.reading import UnreadableError, read_json
 from endive.runs.layout import LOCK, METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, metrics_table
 
 
-def write_tables(root: Path, tables: Mapping[str, pa.Table], state: str) -> None:
-    """Write all tables, by the name of their view, as Parquet and CSV, and the state that they are of.
+def write_tables(root: Path, tables: Mapping[str, pa.Table], state: Mapping[str, Any]) -> None:
+    """Write all tables, by the name of their view, as Parquet and CSV, and the state that they are of, with their checksums.
 
     Who reads them by ``read_tables`` sees those of one measurement, whoever else writes at the same time.
     """
     check_inside(root / METRICS_FOLDER / METRICS_STATE, root)
     with _locked(root, fcntl.LOCK_EX):
-        (root / METRICS_FOLDER / METRICS_STATE).unlink(missing_ok=True)  # until all are of one measurement
         with ExitStack() as written:  # when it closes, all of them take their places
             for view, name in METRICS_TABLES.items():
                 csv.write_csv(for_spreadsheets(tables[view]), written.enter_context(whole_file(metrics_table(root, name, "csv"))))
                 parquet = written.enter_context(whole_file(metrics_table(root, name, "parquet")))
                 pq.write_table(tables[view], parquet, compression="zstd", write_page_checksum=True)
-        write_text(root / METRICS_FOLDER / METRICS_STATE, state)
+        told = {**state, "tables": {name: checksum(metrics_table(root, name, "parquet")) for name in METRICS_TABLES.values()}}
+        write_text(root / METRICS_FOLDER / METRICS_STATE, json.dumps(told) + "\n")
 
 
 def for_spreadsheets(table: pa.Table) -> pa.Table:
@@ -42,15 +45,31 @@ def for_spreadsheets(table: pa.Table) -> pa.Table:
 
 
 def read_tables(root: Path) -> dict[str, pa.Table] | None:
-    """Read all tables by the name of their view; None if one is missing or damaged, so that they are to be made again."""
+    """Read all tables by the name of their view; None if one is missing, damaged or another, so that they are to be made again."""
     paths = {view: metrics_table(root, name, "parquet") for view, name in METRICS_TABLES.items()}
     try:
         with _locked(root, fcntl.LOCK_SH):
-            if not all(path.is_file() for path in paths.values()):
+            if not all(path.is_file() for path in paths.values()):  # a pipe would be waited for
+                return None
+            if {METRICS_TABLES[view]: checksum(path) for view, path in paths.items()} != _told(root).get("tables"):
                 return None
             return {view: pq.read_table(path, page_checksum_verification=True) for view, path in paths.items()}
     except (OSError, pa.ArrowException):
         return None
+
+
+def read_state(root: Path) -> dict[str, Any] | None:
+    """Read the state that the tables are of, as it was given; None if there is none."""
+    found = _told(root)
+    return {name: value for name, value in found.items() if name != "tables"} if isinstance(found.get("tables"), dict) else None
+
+
+def _told(root: Path) -> dict[str, Any]:
+    try:
+        found = read_json(root / METRICS_FOLDER / METRICS_STATE)
+    except UnreadableError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 @contextmanager
