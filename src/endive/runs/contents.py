@@ -20,6 +20,7 @@ from endive.reading import UnreadableError, check_rows
 from endive.simulation.columns import COLUMNS
 from endive.simulation.rows import RESULT_SCHEMA, TRACE_SCHEMA
 from endive.transaction import OPERATIONS, TransactionStatus
+from endive.utils import available_bytes
 
 MOST_IN_A_ROW_MS = 1e100
 """No time of the model comes near it, and sums of such times are still numbers."""
@@ -40,13 +41,52 @@ def sound_batches(path: Path, rows: int, batch_rows: int) -> Iterator[pa.RecordB
     try:
         with pq.ParquetFile(path) as file:
             _check_schema(file.schema_arrow)
+            told = file.metadata
+        with pq.ParquetFile(path, metadata=told, read_dictionary=_TEXTS) as file:
             if file.metadata.num_rows != rows:
                 raise UnsoundError(f"it has {file.metadata.num_rows} rows, but {rows} were recorded")
-            for batch in file.iter_batches(batch_size=batch_rows):
+            _check_groups(file.metadata)
+            found = 0
+            for packed in file.iter_batches(batch_size=batch_rows):
+                batch = _with_texts(packed)
                 _check_batch(batch)
+                found += batch.num_rows
                 yield batch
+            if found != rows:
+                raise UnsoundError(f"it has {found} rows, but {rows} were recorded")
     except (pa.ArrowException, OSError, UnicodeEncodeError) as error:  # the last: a path that is no text
         raise UnsoundError(f"results cannot be read: {str(error).splitlines()[0][:200]}") from None
+
+
+def _check_groups(told: pq.FileMetaData) -> None:
+    """Raise if a group of rows says that it unpacks to more than a part of the memory that is free: groups are read one by one."""
+    most = available_bytes() // 4
+    for group in map(told.row_group, range(told.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            needed = max(_BYTES_PER_VALUE * (column.num_values - group.num_rows), column.total_uncompressed_size)
+            if needed > most:
+                name = column.path_in_schema.partition(".")[0]
+                told_size = f"{column.num_values:,} values in one group of rows, which need {needed / 2**30:,.2f} GiB of memory"
+                raise UnsoundError(f"its column {name} has {told_size}")
+
+
+def _with_texts(packed: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch with its texts for every row, if none is longer than a name: one that is stored once would be unpacked for each."""
+    columns = []
+    for name, column in zip(packed.schema.names, packed.columns, strict=True):
+        if pa.types.is_dictionary(column.type):
+            longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+            if longest > _LONGEST_TEXT:
+                raise UnsoundError(f"its column {name} has a text of {longest:,} bytes")
+            column = column.dictionary_decode()
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=packed.schema.names)
+
+
+_TEXTS = [column.name for column in COLUMNS if column.kind == "text"]
+_LONGEST_TEXT = 255
+_BYTES_PER_VALUE = 32
+"""Of a list, with its levels, while it is read."""
 
 
 def sound_events(path: Path) -> pa.Table:
@@ -79,6 +119,7 @@ def _check_schema(found: pa.Schema, wanted: pa.Schema = RESULT_SCHEMA) -> None:
         raise UnsoundError("its columns are not those of this version")
     for field in wanted:
         other = found.field(field.name).type
+        other = other.value_type if pa.types.is_dictionary(other) else other
         if not (other.equals(field.type) or _same_list(other, field.type)):
             raise UnsoundError(f"its column {field.name} is of type {other}, not {field.type}")
 
