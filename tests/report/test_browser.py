@@ -9,15 +9,18 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pypdfium2
 import pytest
 from PIL import Image, ImageOps
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from endive.report.contents import page_of
+from endive.report.figure import Threshold
 from endive.report.figures import figures_of, report_figures
 from endive.report.figures.bars import commit_parts, time_parts
 from endive.report.page import html_of
@@ -299,6 +302,35 @@ def test_titles_of_axes_fit_where_three_charts_stand_side_by_side(browser: Brows
     file.write_text(html_of(page_with(figures)), encoding="utf-8")
     visit = Visit(browser.new_page(viewport=DESK), file, more=False)
     assert visit.page.locator("#commit_parts .charts svg").count() == 3
+    assert visit.page.evaluate(_OVERLAPS) == []
+    visit.page.close()
+
+
+def test_nothing_is_cut_when_a_phone_is_turned(browser: Browser, tmp_path: Path) -> None:
+    """The number at the longest bar has room within the axes of a wide page, and none in a narrow one."""
+    means = {f"mean_{part}": 5_000.0 for part in TIME_PARTS}
+    widths = {f"mean_{part}_hw": 50.0 for part in TIME_PARTS}
+    longest: Point = {"series": "longer_waits", **means, "mean_t_backoff": 150_000.0, **widths}
+    study = made_up([{"series": "today", **means, **widths, "mean_t_backoff_hw": 35_000.0}, longest], by_load=False)
+    file = tmp_path / "page.html"
+    file.write_text(html_of(page_with([commit_parts(study), time_parts(study)])), encoding="utf-8")
+    visit = Visit(browser.new_page(viewport={"width": 844, "height": 390}), file, more=False)
+    assert visit.page.evaluate(_OVERLAPS) == []
+    visit.page.set_viewport_size(PHONE)
+    visit.page.wait_for_selector(f"body[data-fitted='{PHONE['width']}']")
+    assert visit.page.evaluate(_OVERLAPS) == []
+    visit.page.close()
+
+
+def test_words_of_moments_do_not_lie_on_each_other(browser: Browser, tmp_path: Path) -> None:
+    """Three charts side by side, in each of which a class begins and ends in the middle."""
+    lines = kinds()[0]
+    marks = tuple(Threshold(at, f"backfill {word}", "x") for at, word in ((3.0, "begins"), (4.5, "ends")))
+    panels = pd.concat([lines.data, lines.data[lines.data["panel"] == "p50"].assign(panel="p90")], ignore_index=True)
+    file = tmp_path / "page.html"
+    file.write_text(html_of(page_with([replace(lines, thresholds=marks, data=panels)])), encoding="utf-8")
+    visit = Visit(browser.new_page(viewport=DESK), file, more=False)
+    assert visit.page.locator("#lines .charts svg").count() == 3
     assert visit.page.evaluate(_OVERLAPS) == []
     visit.page.close()
 

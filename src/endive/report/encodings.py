@@ -170,8 +170,12 @@ def shape(panel: Panel) -> Any:
 
 
 def thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
-    """Dashed lines across the chart, their words at the edge outside of it. ``turned``: the y of the figure goes along the page."""
+    """Dashed lines across the chart, their words at the edge outside of it. ``turned``: the y of the figure goes along the page.
+
+    Words above the chart are in two rows by turns, as lines may be nearer to each other than words are long.
+    """
     layers: list[Any] = []
+    above = 0
     ink, size = panel.look.ink, panel.look.size - 1
     for line in panel.figure.thresholds:
         row = {"value": line.value, "label": line.label, "low": line.low, "high": line.high}
@@ -187,8 +191,10 @@ def thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
             words = data.mark_text(color=ink, fontSize=size, align="left", baseline="middle", dx=4, clip=False)
             layers.append(words.encode(**at, x=alt.value("width"), text=alt.Text(field="label")))
         elif line.label:
-            words = data.mark_text(color=ink, fontSize=size, align="center", baseline="bottom", dy=-3, clip=False)
+            up = -3 - 1.25 * size * (above % 2)
+            words = data.mark_text(color=ink, fontSize=size, align="center", baseline="bottom", dy=up, clip=False)
             layers.append(words.encode(**at, y=alt.value(0), text=alt.Text(field="label")))
+            above += 1
     return layers
 
 

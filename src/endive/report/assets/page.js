@@ -5,6 +5,7 @@
   const MOST_ROWS = 500;
   const ONLY_ERRORS = 1;
   const touch = matchMedia("(pointer: coarse)").matches;
+  const fitted = [];
   const figures = JSON.parse(document.getElementById("figures").textContent);
 
   const decoded = (column) => Array.isArray(column) ? column : column.codes.map((code) => (code < 0 ? null : column.values[code]));
@@ -39,12 +40,12 @@
   async function update(figure, state) {
     const rows = shown(figure, state);
     state.section.querySelector(".none").hidden = rows.length > 0;
+    fillTable(figure, state, rows); // before the charts, which take their time one after the other
     for (const [value, view, panel] of state.views) {
       const own = inFacet(figure, rows, value);
       panel.hidden = value !== null && !own.length;
       await view.data("rows", own).resize().runAsync(); // labels that came with the new size have to fit as well
     }
-    fillTable(figure, state, rows);
   }
 
   function addFilters(figure, state, controls) {
@@ -156,9 +157,20 @@
       own.datasets = { ...own.datasets, rows: inFacet(figure, shown(figure, state), value) };
       const embedded = await vegaEmbed(place, own, { renderer: "svg", actions: false, ast: true, logLevel: ONLY_ERRORS });
       state.views.push([value, embedded.view, panel]);
+      fitted.push(embedded.view);
     }
     await update(figure, state);
     section.dataset.drawn = "yes";
+  }
+
+  // A new width moves numbers at the ends of bars: the charts are fitted once more when it stays.
+  let waiting = null;
+  function fitAgain() {
+    clearTimeout(waiting);
+    waiting = setTimeout(async () => {
+      for (const view of fitted) await view.resize().runAsync();
+      document.body.dataset.fitted = String(innerWidth);
+    }, 200);
   }
 
   async function drawAll(chosen) {
@@ -189,6 +201,7 @@
     await drawAll(figures.filter((figure) => !later.includes(figure)));
     document.body.dataset.drawn = "yes";
     more?.addEventListener("toggle", () => { if (more.open) drawLater(); });
+    window.addEventListener("resize", fitAgain);
     window.addEventListener("hashchange", () => openFor(location.hash));
     for (const link of document.querySelectorAll("nav a")) link.addEventListener("click", () => openFor(link.hash));
     openFor(location.hash);

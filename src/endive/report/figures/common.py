@@ -10,7 +10,7 @@ import pandas as pd
 
 from endive.report.figure import Axis, Figure
 from endive.report.figures.missing import NotInStudyError
-from endive.report.phrases import number
+from endive.report.phrases import number, quantity
 from endive.report.scales import fitting_scale
 from endive.report.study import ALL, Study
 from endive.report.style import ramp
@@ -125,8 +125,7 @@ def place_label(study: Study, x: float, *, named: bool) -> str:
     if study.axis is None:
         return ""
     unit = study.axis.title.partition(" (")[2].rstrip(")")
-    short = "/s" if unit == "transactions/s" else f" {unit}" if unit else ""
-    return f"{axis_word(study)} = {number(x)}{short}" if named else number(x)
+    return f"{axis_word(study)} = {quantity(x, unit)}" if named else number(x)
 
 
 def in_order(frame: pd.DataFrame, column: str, labels: Iterable[str]) -> pd.DataFrame:
