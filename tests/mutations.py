@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import re
 from collections.abc import Sequence
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 _NUMBER = re.compile(rb"[0-9]{1,15}(?:\.[0-9]{1,6})?")
 _NUMBERS = (
@@ -152,3 +156,34 @@ def _change(table: Any, rng: random.Random) -> None:
     else:
         other = rng.choice((*_KEYS, f"{key}_", f"{key}".upper(), f"{key}".replace("_", "-"), f"{key}.x"))
         table[other] = table.pop(key) if kind == 4 and key in table else rng.choice(_VALUES)
+
+
+def mutated_rows(good: Sequence[bytes], rng: random.Random) -> bytes:
+    """A good Parquet file with one to three changes of its rows: other values, types, columns, groups; it can be read."""
+    table = pq.read_table(io.BytesIO(rng.choice(good)))
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        table = _changed_column(table, rng)
+    made = io.BytesIO()
+    pq.write_table(table, made, row_group_size=rng.choice((None, None, 1, 7)), store_schema=rng.random() < 0.5)
+    return made.getvalue()
+
+
+def _changed_column(table: pa.Table, rng: random.Random) -> pa.Table:
+    place, kind = rng.randrange(table.num_columns), rng.randrange(7)
+    name, values = table.column_names[place], table.column(place).to_pylist()
+    if kind == 0:
+        return table.remove_column(place) if table.num_columns > 1 else table
+    if kind == 1:
+        return table.slice(0, rng.choice((0, 1, table.num_rows // 2)))
+    if kind == 2:
+        return table.set_column(place, name, pa.nulls(table.num_rows, rng.choice((pa.null(), table.schema.types[place]))))
+    if kind == 3:
+        return table.rename_columns([*table.column_names[:place], rng.choice(_KEYS[:3]), *table.column_names[place + 1 :]])
+    if kind == 4:
+        return pa.concat_tables([table, table.slice(0, 3)])
+    for row in rng.sample(range(len(values)), min(len(values), rng.choice((1, 3, len(values))))):
+        values[row] = rng.choice((*_VALUES, *([values[row]] * 5), -1.0, 7, "0:1 1:x", "commit", "aborted"))
+    try:
+        return table.set_column(place, name, pa.array(values, table.schema.types[place] if kind == 5 else None))
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError, TypeError):
+        return table  # no column holds these

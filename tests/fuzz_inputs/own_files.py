@@ -133,7 +133,6 @@ _TUNE = (
 )
 _SEARCH = b"--vary\nworkload.a.rate\n--until\np99(a) > 300 ms\n--from\n2\n--to\n400\n--tolerance\n5%\n--seeds\n2\n--warmup\n10"
 _ASSIGNED = b'--set\ntransaction.retry=5\n--set\nstorage.provider="s3"\n--set\nworkload.a.commit.retry.num-retries=4\n--json'
-_CURVE = b"x,y\n1,2\n2,3.5\n4,7\n"
 
 
 def _imported(path: Path) -> list[str]:

@@ -8,13 +8,23 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from endive.runs.layout import MANIFEST, METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, dataset_folder, metrics_table, study_plan
+from endive.runs.execute import run_experiment
+from endive.runs.layout import (
+    MANIFEST,
+    METRICS_FOLDER,
+    METRICS_STATE,
+    METRICS_TABLES,
+    dataset_folder,
+    metrics_table,
+    study_file,
+    study_plan,
+)
 from endive.runs.study_records import PlannedExperiment, StudyRecord
 from tests.fuzz_inputs.attempts import Attempt, Kind, chance, command, invoke
 from tests.fuzz_inputs.here import commands_here
-from tests.mutations import mutated, mutated_tree
+from tests.mutations import mutated, mutated_rows, mutated_tree
 from tests.pipeline.damages import change_record, name_by_parameters, seal
-from tests.pipeline.runs import document, run_all
+from tests.pipeline.runs import document
 
 Call = Callable[[Path], list[str]]
 
@@ -23,7 +33,8 @@ Call = Callable[[Path], list[str]]
 def _made(rate: float = 6.0) -> Path:
     """An experiment of two seeds, run once, and never changed."""
     folder = Path(tempfile.mkdtemp(prefix="endive-fuzz-made-"))
-    run_all([document(simulation__duration_ms=1_000.0, workload__ingest__rate=rate)], folder, range(2))
+    for seed in range(2):
+        run_experiment(document(simulation__duration_ms=1_000.0, workload__ingest__rate=rate), root=folder, seed=seed, trace=True)
     experiment = next(folder.iterdir())
     for seed in range(2):  # the same bytes every time
         change_record(experiment / str(seed), started="2026-01-01T00:00:00+00:00", wall_time_s=0.1)
@@ -61,6 +72,7 @@ def _drawn(root: Path) -> list[str]:
     return ["plot", str(root), "--figure", "throughput_load", "--format", "svg"]
 
 
+_CHECK = _call("experiments", "check")
 _VERIFY, _LIST, _REPORT = _call("experiments", "verify"), _call("experiments", "list"), _call("report")
 _LOOKS: Sequence[Call] = (*[_VERIFY] * 10, *[_LIST] * 2, _shown, _call("consolidate"), _measured, _compared)
 """What is done with results; those that write cost twenty times as much."""
@@ -73,7 +85,7 @@ def _in_results(name: str, calls: Sequence[Call], *, fits: Callable[[int], bool]
     def make(path: Path) -> list[str]:
         number = chance(path)
         call = calls[number // 2 % len(calls)]
-        root = _root_with(path, both=call not in (_VERIFY, _LIST))
+        root = _root_with(path, both=call not in (_VERIFY, _LIST, _CHECK))
         run = root / _made().name / "0"
         (run / name).write_bytes(path.read_bytes())
         if name == "results.parquet" and fits(number):
@@ -92,7 +104,12 @@ def _result_kinds() -> Iterator[Kind]:
         yield Kind(f"results: {Path(name).name}", "any", (good,), attempt, refused=(1, 2))
     good = (_made() / "0" / "provenance.json").read_bytes()
     attempt = _in_results("provenance.json", _USES, fits=lambda number: True)
-    yield Kind("record that fits", "any", (good,), attempt, (1, 2), mutated_tree, every=2)
+    rows = (_made() / "0" / "results.parquet").read_bytes()
+    attempt_rows = _in_results("results.parquet", _LOOKS, fits=lambda number: True)
+    yield Kind("rows that fit", "any", (rows,), attempt_rows, (1, 2), mutated_rows)
+    events = (_made() / "0" / "trace.parquet").read_bytes()
+    yield Kind("trace of events", "any", (events,), _in_results("trace.parquet", [_CHECK], fits=bool), (1, 2), mutated_rows)
+    yield Kind("record that fits", "any", (good,), attempt, (1, 2), mutated_tree, every=8)
 
 
 @cache
@@ -113,10 +130,18 @@ def _measured_root() -> Path:
     )
     study_plan(root, "mixed").parent.mkdir()
     study_plan(root, "mixed").write_text(record.model_dump_json(indent=1) + "\n")
+    study_file(root, "mixed").write_text(
+        '[sweep]\nseeds = "0-1"\n[base.storage]\nprovider = "s3x"\n[base.workload.a]\nrate = 1.0\n'
+    )
+    (root / "theory.csv").write_text("x,y\n1,2\n2,3.5\n4,7\n")
     for words in (["consolidate", str(root)], ["metrics", str(root)]):
         ended = invoke(words)
         assert ended.code == 0, ended.said
     return root
+
+
+def _with_theory(root: Path) -> list[str]:
+    return [*_drawn(root), "--theory", str(root / "theory.csv")]
 
 
 _WATCH: Sequence[Call] = (*[_call("experiments", "watch", "--once")] * 14, _REPORT, _compared)
@@ -139,12 +164,14 @@ def _about_results(place: Callable[[Path], Path], calls: Sequence[Call]) -> Atte
 def _kinds_about_results() -> Iterator[Kind]:
     places: dict[str, Callable[[Path], Path]] = {
         "study record": lambda root: study_plan(root, "mixed"),
+        "file of a study": lambda root: study_file(root, "mixed"),
+        "theory": lambda root: root / "theory.csv",
         "manifest": lambda root: dataset_folder(root) / MANIFEST,
         "state of metrics": lambda root: root / METRICS_FOLDER / METRICS_STATE,
     } | {f"metrics: {view}": lambda root, name=name: metrics_table(root, name, "parquet") for view, name in METRICS_TABLES.items()}
     with commands_here():
         for name, place in places.items():
-            calls = _WATCH if name == "study record" else _AGAIN
+            calls = {"study record": _WATCH, "file of a study": (_REPORT,), "theory": (_with_theory,)}.get(name, _AGAIN)
             mutate = mutated_tree if name in ("study record", "manifest") else mutated
             good = (place(_measured_root()).read_bytes(),)
             yield Kind(name, "any", good, _about_results(place, calls), (1, 2), mutate, every=2 if calls is _WATCH else 16)
