@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import random
@@ -142,20 +143,25 @@ def _tables(node: Any) -> list[Any]:
     return [*([node] if children else []), *(found for child in children for found in _tables(child))] or [{}]
 
 
+def _value(rng: random.Random) -> Any:
+    """A value of its own: what is put into one tree must not be changed by way of another."""
+    return copy.deepcopy(rng.choice(_VALUES))
+
+
 def _change(table: Any, rng: random.Random) -> None:
     key = rng.choice(list(table)) if isinstance(table, dict) and table else rng.randrange(len(table)) if table else ""
     kind = rng.randrange(6)
     if kind <= 2 and table:
         old = table[key]
         scaled = isinstance(old, int | float) and not isinstance(old, bool) and rng.random() < 0.5
-        table[key] = old * rng.choice((0, -1, 0.5, 2, 1e3, 1e9, 1e15)) if scaled else rng.choice(_VALUES)
+        table[key] = old * rng.choice((0, -1, 0.5, 2, 1e3, 1e9, 1e15)) if scaled else _value(rng)
     elif kind == 3 and table:
         del table[key]
     elif isinstance(table, list):
-        table.insert(key if isinstance(key, int) else 0, rng.choice(_VALUES))
+        table.insert(key if isinstance(key, int) else 0, _value(rng))
     else:
         other = rng.choice((*_KEYS, f"{key}_", f"{key}".upper(), f"{key}".replace("_", "-"), f"{key}.x"))
-        table[other] = table.pop(key) if kind == 4 and key in table else rng.choice(_VALUES)
+        table[other] = table.pop(key) if kind == 4 and key in table else _value(rng)
 
 
 def mutated_rows(good: Sequence[bytes], rng: random.Random) -> bytes:

@@ -3,6 +3,9 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,6 +58,8 @@ def test_json_that_goes_too_far_is_refused_in_a_sentence(text: str, said: str) -
 
 def test_what_is_just_deep_enough_is_read() -> None:
     assert parse_toml("x = " + "[" * (DEEPEST - 1) + "]" * (DEEPEST - 1))
+    with pytest.raises(UnreadableError, match="nested more than"):
+        parse_toml("x = " + "[" * DEEPEST + "]" * DEEPEST)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
@@ -95,10 +100,42 @@ def test_gzip_is_unpacked_up_to_a_limit() -> None:
             unpacked(broken, 1_000_000)
 
 
+@contextmanager
+def fed_pipe(path: Path) -> Iterator[Path]:
+    """A pipe that somebody writes to: who reads it after all gets something, and does not wait for ever."""
+    os.mkfifo(path)
+    feeding = threading.Thread(target=path.write_bytes, args=(b"x",), daemon=True)
+    feeding.start()
+    yield path
+    os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    path.unlink()
+
+
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UnreadableError, match="is not a file"):
-        read_text(tmp_path / "pipe")
+    with fed_pipe(tmp_path / "pipe") as pipe, pytest.raises(UnreadableError, match="is not a file"):
+        read_text(pipe)
+
+
+def test_a_file_is_read_no_further_than_the_limit(tmp_path: Path) -> None:
+    """A file of a terabyte, of which nothing is stored: all of it would be a MemoryError."""
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(UnreadableError, match="larger than 16 MiB"):
+        read_text(tmp_path / "large")
+
+
+def test_gzip_is_unpacked_no_further_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    read = gzip.GzipFile.read
+
+    def counted(file: gzip.GzipFile, size: int | None = -1) -> bytes:
+        asked.append(-1 if size is None else size)
+        return read(file, size)
+
+    monkeypatch.setattr(gzip.GzipFile, "read", counted)
+    with pytest.raises(UnreadableError, match="unpacks to more than"):
+        unpacked(gzip.compress(b"x" * 1_000_000), 1_000)
+    assert asked == [1_001]
 
 
 def _parquet_of(path: Path, rows: int) -> Path:
@@ -126,10 +163,8 @@ def test_small_files_of_more_rows_than_memory_holds_are_refused_before_they_are_
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.csv.gz"])
 def test_rows_of_what_is_no_file(name: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(UnreadableError, match="is not a file"):
-        check_rows(tmp_path / name, 100)
-    (tmp_path / name).unlink()
+    with fed_pipe(tmp_path / name) as pipe, pytest.raises(UnreadableError, match="is not a file"):
+        check_rows(pipe, 100)
     with pytest.raises(UnreadableError):
         check_rows(tmp_path / name, 100)
     if name != "x.csv":

@@ -93,6 +93,8 @@ def test_every_answer_says_what_the_page_may_do(client: Client) -> None:
     ("method", "path"),
     [
         ("GET", "/nothing"),
+        ("GET", "/api/form/"),
+        ("POST", "/api/ask/"),
         ("GET", "/../pyproject.toml"),
         ("GET", "/api/ask"),
         ("GET", "/live.py"),

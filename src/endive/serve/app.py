@@ -81,7 +81,9 @@ class Live:
             StoppedError: _stopped,
             Exception: _any_error,
         }
-        return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+        app = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+        app.router.redirect_slashes = False  # an address that is nearly one is none
+        return app
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
