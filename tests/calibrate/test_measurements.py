@@ -81,6 +81,22 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path, text: str,
         read_measurements([path])
 
 
+def test_a_huge_value_is_told_in_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("op,latency_ms\nget," + "x" * 900_000 + "\n")
+    with pytest.raises(InputError, match="row 1: latency_ms is 'xxx") as caught:
+        read_measurements([path])
+    assert len(str(caught.value)) < 600
+
+
+def test_more_rows_than_memory_holds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("op,latency_ms\n" + "get,1\n" * 10_000)
+    monkeypatch.setattr("endive.reading.available_bytes", lambda: 2**20)
+    with pytest.raises(InputError, match="rows or more, which need about"):
+        read_measurements([path])
+
+
 @pytest.mark.parametrize("name", ["nowhere.csv", "nowhere.parquet", "nowhere.jsonl", "what.xlsx"])
 def test_files_that_are_not_there_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=name):

@@ -86,3 +86,9 @@ def test_numbers_that_no_configuration_has_are_damage(run: Path, value: float) -
     change_parameters(run, "workload", ingest={**told["workload"]["ingest"], "rate": value})
     with pytest.raises(RecordError, match=r"workload\.ingest\.rate"):
         read_provenance(run / "provenance.json")
+
+
+def test_more_parameters_than_any_configuration_has_are_damage(run: Path) -> None:
+    change_parameters(run, "catalog", more=list(range(20_001)))
+    with pytest.raises(RecordError, match="has more than 20,000 values"):
+        read_provenance(run / "provenance.json")

@@ -16,11 +16,19 @@ from endive.runs.tables import for_spreadsheets, read_state, read_tables, write_
 
 def test_no_name_of_a_user_is_a_formula_of_a_spreadsheet() -> None:
     """Scenarios and profiles are called as users like, and tables are given to others."""
-    names = ["=1+1", "+20 %", "-x", "@sum(A1)", "plain", "a=b", None, ""]
-    table = pa.table({"scenario": names, "n": list(range(8)), "m": [-1.5] * 8})
+    names = ["=1+1", "+20 %", "-x", "@sum(A1)", "\t=1", "\r=1", "plain", "a=b", None, ""]
+    table = pa.table({"scenario": names, "n": list(range(10)), "m": [-1.5] * 10})
     made = for_spreadsheets(table)
-    assert made.column("scenario").to_pylist() == ["'=1+1", "'+20 %", "'-x", "'@sum(A1)", "plain", "a=b", None, ""]
+    told = ["'=1+1", "'+20 %", "'-x", "'@sum(A1)", "'\t=1", "'\r=1", "plain", "a=b", None, ""]
+    assert made.column("scenario").to_pylist() == told
     assert made.drop(["scenario"]).equals(table.drop(["scenario"]))
+
+
+def test_tables_are_written_as_spreadsheets_may_have_them(tmp_path: Path) -> None:
+    write_tables(tmp_path, {view: pa.table({"scenario": ["=1+1"]}) for view in METRICS_TABLES}, {})
+    for name in METRICS_TABLES.values():
+        assert "'=1+1" in metrics_table(tmp_path, name, "csv").read_text()
+        assert pq.read_table(metrics_table(tmp_path, name, "parquet"))["scenario"].to_pylist() == ["=1+1"]
 
 
 @pytest.fixture

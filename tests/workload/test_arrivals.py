@@ -238,12 +238,27 @@ class TestTrace:
         assert message in problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]
 
     @pytest.mark.parametrize(
-        "text", ["time_ms,operation\n5," + "x" * 900_000, "x" * 900_000 + "\n5\n", "time_ms,operation\n5," + "x" * 2_000_000]
+        ("text", "message"),
+        [
+            ("time_ms,operation\n5," + "x" * 900_000, "there is no operation"),
+            ("x" * 900_000 + "\n5\n", "no such column"),
+            ("time_ms,operation\n5," + "x" * 2_000_000, "there is no operation"),
+            ("time_ms\n5," + "x" * 900_000, "cannot be read: CSV parse error"),
+        ],
     )
-    def test_a_huge_field_is_told_in_a_line(self, tmp_path: Path, text: str) -> None:
+    def test_a_huge_field_is_told_in_a_line(self, tmp_path: Path, text: str, message: str) -> None:
         path = tmp_path / "trace.csv"
         path.write_text(text)
-        assert len(problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]) < 1_500
+        told = problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]
+        assert message in told
+        assert len(told) < 1_500
+
+    def test_more_rows_than_memory_holds_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("endive.reading.available_bytes", lambda: 2**20)
+        path = tmp_path / "trace.csv"
+        path.write_text("time_ms\n" + "0\n" * 2_000)
+        told = problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]
+        assert "rows or more, which need about" in told
 
     def test_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "trace.csv")
