@@ -107,7 +107,9 @@ def fed_pipe(path: Path) -> Iterator[Path]:
     feeding = threading.Thread(target=path.write_bytes, args=(b"x",), daemon=True)
     feeding.start()
     yield path
-    os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # which ends its waiting for somebody who reads
+    feeding.join()
+    os.close(reading)
     path.unlink()
 
 
