@@ -13,7 +13,7 @@ from endive.analysis.paired import (
     with_least_width,
 )
 from endive.analysis.pairs import Pairs
-from endive.report.differences import pairs_in_words, verdict
+from endive.report.differences import pairs_in_words, signed_amount, verdict
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,20 @@ from endive.report.differences import pairs_in_words, verdict
 )
 def test_sentences(metric: str, difference: float, half_width: float, ratio: float | None, sentence: str) -> None:
     assert verdict(metric, Difference(1.0, 1.0 + difference, difference, half_width, ratio, 0.1, 5, 5, paired=True)) == sentence
+
+
+@pytest.mark.parametrize(
+    ("metric", "difference", "half_width", "told"),
+    [
+        ("success_rate", -1.11e-16, 0.42, "0 ± 42 pp"),
+        ("success_rate", 0.0833, 0.42, "+8.33 ± 42 pp"),
+        ("throughput_per_s", -1.62e-5, 1.2e-6, "\N{MINUS SIGN}0.0000162 ± 0.0000012"),
+        ("throughput_per_s", 2.5e-5, None, "+0.0000250"),
+    ],
+)
+def test_in_short_no_difference_is_a_power_of_ten(metric: str, difference: float, half_width: float | None, told: str) -> None:
+    found = Difference(1.0, 1.0 + difference, difference, half_width, None, 0.1, 5, 5, paired=True)
+    assert signed_amount(metric, found) == told
 
 
 def test_what_cannot_be_told_is_said_with_the_seeds_that_it_takes() -> None:

@@ -111,6 +111,16 @@ def test_a_pinned_state_is_compared(visit: Visit) -> None:
     visit.page.fill(WRITERS, "50")
     visit.answered()
     assert "worse in success" in visit.text("#comparison")
+    throughput = [row.split("\t") for row in visit.page.locator(".compared tr", has_text="throughput").all_inner_texts()]
+    assert {tuple(cell[-2:] for cell in row[1:4]) for row in throughput} == {
+        ("/s", "/s", "/s"),
+        ("/h", "/h", "/h"),
+    }  # of compaction
+    size = visit.page.viewport_size
+    visit.page.set_viewport_size({"width": 360, "height": 740})
+    ends = visit.page.locator(".compared td").evaluate_all("cells => cells.map(cell => cell.getBoundingClientRect().right)")
+    assert max(ends) <= 360, "verdicts are seen on a phone without scrolling"
+    visit.page.set_viewport_size(size)  # type: ignore[arg-type]
     visit.page.click("#back")
     visit.answered()
     assert visit.page.input_value(WRITERS) == "12"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -51,17 +52,27 @@ def metric_name(metric: str) -> str:
 
 def amount(metric: str, found: Difference) -> str:
     """The size of a difference with its half width, in one unit."""
-    unit, factor = _unit(metric, abs(found.difference))
+    size = abs(_difference(found))
+    unit, factor = _unit(metric, size)
     width = "" if found.half_width is None else f" +- {_number(found.half_width * factor, 2)}"
-    return f"{_number(abs(found.difference) * factor, 3)}{width}{unit}"
+    return f"{_number(size * factor, 3)}{width}{unit}"
 
 
 def signed_amount(metric: str, found: Difference | None) -> str:
     """The size of a difference with its sign, in short; nothing if there is none."""
     if found is None:
         return ""
-    sign = "+" if found.difference > 0.0 else "\N{MINUS SIGN}" if found.difference < 0.0 else ""
+    change = _difference(found)
+    sign = "+" if change > 0.0 else "\N{MINUS SIGN}" if change < 0.0 else ""
     return f"{sign}{amount(metric, found)}".replace("+-", "±").replace("percentage points", "pp")
+
+
+def _difference(found: Difference) -> float:
+    """The difference, without what rounding leaves of one that is none."""
+    return 0.0 if found.half_width is not None and abs(found.difference) < _ROUNDING * found.half_width else found.difference
+
+
+_ROUNDING = 1e-9
 
 
 def _unit(metric: str, size: float) -> tuple[str, float]:
@@ -72,6 +83,8 @@ def _unit(metric: str, size: float) -> tuple[str, float]:
 
 
 def _number(value: float, digits: int) -> str:
+    if 0.0 < value < 1e-4:  # which would be told as a power of ten
+        return f"{value:.{digits - 1 - math.floor(math.log10(value))}f}"
     return f"{value:.{digits}g}" if value < 10.0 ** (digits - 0.5) else f"{value:,.0f}"
 
 

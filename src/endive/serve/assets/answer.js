@@ -14,6 +14,17 @@ const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 // A rate per second, or per hour where that is the larger number to think of.
 const rate = (perSecond) => (perSecond >= 0.1 || perSecond === 0 ? `${plain.format(perSecond)}/s` : `${plain.format(3600 * perSecond)}/h`);
 
+// A metric of the comparison, and how it changed: rates in one unit.
+const valueOf = (row, side) => (row.metric === "throughput_per_s" && row[side].mean !== null ? rate(row[side].mean) : row[side].text);
+function changeOf(row) {
+  if (row.metric !== "throughput_per_s" || !row.difference) return row.change || "–";
+  const { difference, half_width: width } = row.difference;
+  const hours = Math.max(row.a.mean, row.b.mean) < 0.1;
+  if (!hours) return `${row.change}/s`;
+  const sign = difference > 0 ? "+" : difference < 0 ? "−" : "";
+  return `${sign}${plain.format(+(3600 * Math.abs(difference)).toPrecision(3))}${width === null ? "" : ` ± ${plain.format(+(3600 * width).toPrecision(2))}`}/h`;
+}
+
 export const nameOf = (workloadClass) => (workloadClass === "all" ? "all together" : workloadClass);
 
 function cell(metric, label, metrics) {
@@ -68,7 +79,7 @@ export function comparisonTable(found) {
   const bodies = classes.map((name) => {
     const rows = found.rows.filter((row) => row.workload_class === name).map((row) => {
       const [style, words] = row.better === null && row.told ? ["same", "differs"] : SIGNS[String(row.better)];
-      return element("tr", { title: row.verdict }, element("th", { scope: "row", textContent: row.name }), element("td", { textContent: row.a.text }), element("td", { textContent: row.b.text }), element("td", { textContent: row.change || "–" }), element("td", { className: style, textContent: words }));
+      return element("tr", { title: row.verdict }, element("th", { scope: "row", textContent: row.name }), element("td", { "data-label": "A", textContent: valueOf(row, "a") }), element("td", { "data-label": "B", textContent: valueOf(row, "b") }), element("td", { "data-label": "B − A (95 %)", textContent: changeOf(row) }), element("td", { className: style, textContent: words }));
     });
     if (classes.length > 1) rows.unshift(element("tr", { className: "head" }, element("th", { scope: "rowgroup", colSpan: 5, textContent: nameOf(name) })));
     return element("tbody", {}, ...rows);
@@ -93,7 +104,7 @@ export function rankingTable(found, use) {
     button.addEventListener("click", () => use(found.trees[row.name]));
     const name = element("th", { scope: "row" }, row.words);
     if (row.note) name.append(element("span", { className: "operation", textContent: row.note }));
-    return element("tr", { className: row.name === found.best ? "best" : "" }, name, element("td", { textContent: row.value?.text ?? "–" }), element("td", { textContent: row.change || "–" }), element("td", { className: style, textContent: words }), element("td", {}, button));
+    return element("tr", { className: row.name === found.best ? "best" : "" }, name, element("td", { "data-label": found.goal.words, textContent: row.value?.text ?? "–" }), element("td", { "data-label": "by (95 %, all together)", textContent: row.change || "–" }), element("td", { className: style, textContent: words }), element("td", {}, button));
   });
   const seeds = `${found.seeds.length} seeds, the same for all; now ${found.goal.words} is ${found.present?.text ?? "not known"}.`;
   return element(
