@@ -101,6 +101,9 @@ class TestPartitionOverlap:
         assert not self.detector.is_real_conflict(overwrite(None, 1), CHANGED, START)
         assert not self.detector.is_real_conflict(overwrite({1: frozenset({2})}, 1), CHANGED, START)
 
+    def test_a_table_that_is_written_in_no_partition_does_not_conflict(self) -> None:
+        assert not self.detector.is_real_conflict(overwrite({1: frozenset({2})}, 0, 1), CHANGED, START)
+
     def test_one_conflicting_table_of_several_is_enough(self) -> None:
         partitions = {0: frozenset({2}), 1: frozenset({0})}
         assert self.detector.is_real_conflict(overwrite(partitions, 0, 1), CHANGED, START)

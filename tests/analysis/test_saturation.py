@@ -61,6 +61,13 @@ def test_what_is_in_doubt_is_not_saturated() -> None:
     assert LoadPoint(1.0, near(1.0), share_estimate([28], [30]), entered=30).reason is None
 
 
+def test_failures_saturate_however_few_entered() -> None:
+    """Three that are committing say nothing of throughput; fifteen of which ten failed say something of success."""
+    few = [LoadPoint(load, share_estimate([k], [15]), None, entered=15) for load, k in ((1.0, 15), (2.0, 5))]
+    found = saturation(few)
+    assert (found.bound, found.reason) == ("crossed", "success")
+
+
 def test_reasons_of_a_point() -> None:
     assert LoadPoint(1.0, near(0.9), near(1.0), entered=100).reason == "success"
     assert LoadPoint(1.0, near(1.0), near(0.9), entered=100).reason == "throughput"

@@ -69,6 +69,23 @@ def test_clients_count_by_how_often_they_come_around() -> None:
     assert entry_warmup_ms([quick, slow]) == pytest.approx(60_000.0, rel=1e-3)
 
 
+def test_clients_and_arrivals_without_a_pause_have_a_rate() -> None:
+    """Clients that take no time count as one commit in each millisecond; arrivals that take none have no rate."""
+    slow = open_class(1000.0, LognormalLatency.from_median(60_000.0, 1.0))
+    at_once = WorkloadClass("c", ClosedArrivals(9, FixedLatency(0.0)), FixedLatency(0.0))
+    assert entry_warmup_ms([at_once, slow]) == pytest.approx(60_000.0, rel=1e-3)
+    endless = WorkloadClass("o", OpenArrivals(FixedLatency(0.0)), FixedLatency(0.0))
+    alone = entry_warmup_ms([slow])
+    assert entry_warmup_ms([endless, slow]) == alone
+
+
+def test_periodic_classes_count_by_their_interval() -> None:
+    """Nine in a millisecond beside one: until half of the others have entered."""
+    often = WorkloadClass("p", PeriodicArrivals(1.0 / 9.0), FixedLatency(0.0))
+    slow = open_class(1000.0, LognormalLatency.from_median(60_000.0, 1.0))
+    assert entry_warmup_ms([often, slow]) == pytest.approx(60_000.0, rel=1e-3)
+
+
 def test_the_runtimes_alone_decide_where_nothing_else_changes() -> None:
     found = find_window(3_600_000.0, 0.0, 689_000.0, STEADY)
     assert (found.start_ms, found.chosen_by, found.settled, found.needed_ms) == (689_000.0, "runtimes", True, None)
