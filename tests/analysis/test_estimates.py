@@ -120,3 +120,5 @@ def test_percentiles_over_seeds_are_numbers_bounds_or_never() -> None:
     assert estimate_metric(never, "t_p99_ms") == Estimate(math.inf, math.inf, math.inf, 2, "never")
     assert estimate_metric([*never, *numbers], "t_p99_ms") == Estimate(5.0, 5.0, math.inf, 4, "bound")
     assert estimate_metric([percentile(None, None, None)], "t_p99_ms") is None
+    unbounded = [percentile(5.0, None, None), percentile(None, 7.0, math.inf)]  # a number without bounds is its own
+    assert estimate_metric(unbounded, "t_p99_ms") == Estimate(5.0, 5.0, math.inf, 2, "bound")
