@@ -32,7 +32,7 @@ def _repeated(report: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     page = report.read_text()
     file = re.search(r'<a class="file" [^>]*download="([^"]+)"', page)
     text = re.search(r'<pre id="repeat-file">(.*?)</pre>', page, re.DOTALL)
-    told = re.search(r"call beside it:</p>\s*<pre>(.*?)</pre>", page, re.DOTALL)
+    told = re.search(r'<pre class="commands">(.*?)</pre>', page, re.DOTALL)
     assert file is not None
     assert text is not None
     assert told is not None
