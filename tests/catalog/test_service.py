@@ -193,6 +193,16 @@ def test_commits_that_wait_for_a_batch_count_towards_the_limit_of_the_queue_thou
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_batch_that_waits_for_a_worker_is_counted_once_towards_the_limit_of_the_queue(engine: Engine) -> None:
+    catalog = service(num_tables=2, workers=1, queue_limit=2, commit=fixed(50.0), coalesce={})
+    workload = {"a": once(0.0, tables=[0]), "b": once(10.0, tables=[1]), "c": once(20.0, tables=[1])}
+    rows, counters = run(engine, catalog, workload)
+    # the first has the worker; the second leads a batch that waits for it, and the third joins that batch
+    assert (counters["service_refused"], counters["service_batches"]) == (0, 2)
+    assert (rows.status == "committed").all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_an_expiry_of_snapshots_and_an_append_do_not_conflict(engine: Engine) -> None:
     expiry = {"periodic": {"interval_ms": 200.0}, "operation": "expire_snapshots", "runtime": fixed(1.0), "retry": 0}
     append = {"periodic": {"interval_ms": 333.0, "phase_ms": 50.0}, "operation": "fast_append", "runtime": fixed(20.0), "retry": 0}
