@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from endive.config.errors import ConfigError
 from endive.config.load import check_document
 from endive.config.schema import json_schema
 from endive.config.sweep import Sweep
@@ -14,7 +16,7 @@ from endive.serve.form import form
 from endive.serve.load import load_changes, scaled
 from endive.serve.saving import SaveError, save_study, study_text
 from endive.serve.starts import DEFAULT, Starts
-from endive.serve.trees import as_toml, get, put, read_tree, remove
+from endive.serve.trees import as_toml, get, put, read_tree, remove, settle
 from tests.cli import invoke
 from tests.serve.conftest import Client, small
 
@@ -99,6 +101,22 @@ def test_the_form_has_every_key_of_the_schema() -> None:
         assert {path.partition(".")[0] for path in paths(fields)} == set(schema[section]["properties"])
     assert {path.partition(".")[0] for path in paths(made["class"])} == set(schema["ClassSection"]["properties"])
     json.dumps(made)
+
+
+@pytest.mark.parametrize(
+    ("tree", "key"),
+    [
+        ({"workload": {"a": {"rate": 1.0, "runtime": {"median": None, "sigma": 0.3}}}}, "workload.a.runtime.median"),
+        ({"workload": {"a": {"rate": 1.0, "runtime": {"distribution": "fixed", "value": None}}}}, "workload.a.runtime.value"),
+        ({"workload": {"a": {"schedule": [{"from": 0, "rate": None}]}}}, "workload.a.schedule.rate"),
+        ({"table": None}, "table"),
+    ],
+)
+def test_a_null_is_refused_at_its_key(tree: dict[str, Any], key: str) -> None:
+    """No file can say it, and what is None by default would be taken for given."""
+    with pytest.raises(ConfigError) as caught:
+        settle({"simulation": {"duration_ms": 1_000}, "storage": {"provider": "s3"}, **tree}, None)
+    assert [problem.key for problem in caught.value.problems] == [key]
 
 
 def test_trees_are_changed_by_dotted_keys() -> None:

@@ -84,6 +84,9 @@ def settle(tree: Tree, changed: str | None) -> tuple[Tree, Document, list[str]]:
     Raises ConfigError with what is wrong apart from them.
     """
     _refuse_code(tree, "FILE")
+    nulls = [Problem(key, "is null, which no file can say; leave it out") for key in _nulls(tree, ())]
+    if nulls:
+        raise ConfigError("configuration", nulls)
     left_out: list[str] = []
     current = tree
     for _ in range(_REMOVALS):
@@ -98,6 +101,18 @@ def settle(tree: Tree, changed: str | None) -> tuple[Tree, Document, list[str]]:
                 remove(current, key)
             left_out += useless
     return current, check_document(current, "configuration"), left_out
+
+
+def _nulls(node: Any, path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the keys that a page has sent without a value."""
+    if node is None:
+        yield ".".join(path)
+    elif isinstance(node, dict):
+        for key, child in node.items():
+            yield from _nulls(child, (*path, key))
+    elif isinstance(node, list):
+        for child in node:
+            yield from _nulls(child, path)
 
 
 def _is_useless(problem: Problem, tree: Tree, changed: str) -> bool:
