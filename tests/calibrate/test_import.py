@@ -357,6 +357,21 @@ class TestSnapshotsTable:
         assert history.span_ms == 60_000
         assert history.commits[0].count("added-data-files") == 2
 
+    @pytest.mark.parametrize(
+        ("row", "hint"),
+        [
+            ("2026-05-01 10:00:00,1e400,append,", "is not one of a snapshots table"),
+            ("2026-05-01 10:00:00,1,append," + "[" * 100_000, "summary '.* is not JSON"),
+            ("x" * 100_000 + ",1,append,", "is not a time"),
+        ],
+    )
+    def test_rows_that_none_are_are_refused_in_a_line(self, tmp_path: Path, row: str, hint: str) -> None:
+        path = tmp_path / "snapshots.csv"
+        path.write_text(f"committed_at,snapshot_id,operation,summary\n{row}\n")
+        with pytest.raises(InputError, match=hint) as caught:
+            open_history(str(path))
+        assert len(str(caught.value)) < 600
+
     def test_another_csv_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "other.csv"
         path.write_text("a,b\n1,2\n")

@@ -81,6 +81,14 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path, text: str,
         read_measurements([path])
 
 
+@pytest.mark.parametrize("size", ["-1e308", "-1", "1e308", "inf"])
+def test_a_row_with_a_size_that_none_is_is_left_out(tmp_path: Path, size: str) -> None:
+    """A line through such sizes is no number anywhere."""
+    path = tmp_path / "x.csv"
+    path.write_text(f"op,latency_ms,bytes\nget,1,10\nget,2,{size}\nget,3,30\n")
+    assert by_operation(read_measurements([path])) == {"read": [1.0, 3.0]}
+
+
 def test_a_huge_value_is_told_in_a_line(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("op,latency_ms\nget," + "x" * 900_000 + "\n")

@@ -36,6 +36,7 @@ _ALIASES = {
     "failed_append": ("append_failed",),
 }
 _KNOWN = {name: operation for operation, names in _ALIASES.items() for name in names} | {name: name for name in OPERATIONS}
+_MOST_BYTES = 1e15
 _REFUSED = ("412", "409", "precondition", "conflict", "failed_condition")
 _FAILED = {"cas": "failed_cas", "append": "failed_append"}
 
@@ -79,7 +80,8 @@ def read_measurements(
         notes += [f"{path}: {guess}" for guess in found.guessed]
         dropped = _collect(by_operation, table, found, str(path), operation, renamed or {})
         if dropped:
-            notes.append(f"{path}: {dropped:,} rows without a latency above 0, or that are errors of the store, were left out")
+            why = "without a latency above 0, of a size that none is, or that are errors of the store"
+            notes.append(f"{path}: {dropped:,} rows {why}, were left out")
     if not by_operation:
         raise InputError("there are no latencies in these files")
     return Measurements(tuple(_sample(name, rows) for name, rows in sorted(by_operation.items())), tuple(notes))
@@ -115,10 +117,14 @@ def _collect(
         if name not in known:
             known[name] = operation_of(name, where, renamed)
         of = _with_status(known[name], statuses[row])
+        size = sizes[row]
         if of is None or latency is None or not 0.0 < latency * UNITS[columns.unit] <= MOST_MS:  # false also of what is no number
             dropped += 1
             continue
-        into.setdefault(of, []).append((latency * UNITS[columns.unit], sizes[row]))
+        if size is not None and not 0.0 <= size <= _MOST_BYTES:
+            dropped += 1
+            continue
+        into.setdefault(of, []).append((latency * UNITS[columns.unit], size))
     return dropped
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from endive.calibrate.columns import read_rows
 from endive.calibrate.errors import InputError
 from endive.calibrate.history import Commit, History, TableState
 from endive.calibrate.metadata import parse_metadata
+from endive.reading import UnreadableError, in_short, parse_json
 
 _MOST_BYTES = 1 << 30
 _TABLES = (".parquet", ".pq", ".csv", ".tsv")
@@ -184,14 +184,14 @@ def _row(row: dict[str, Any], path: Path) -> Commit:
     summary = row.get("summary")
     if isinstance(summary, str) and summary.strip():
         try:
-            summary = json.loads(summary)
-        except ValueError:
+            summary = parse_json(summary)
+        except UnreadableError:
             raise InputError(f"{path}: summary {summary[:60]!r} is not JSON") from None
     pairs = summary.items() if isinstance(summary, dict) else [] if isinstance(summary, str) else summary or []
     try:
         texts = {str(key): str(value) for key, value in pairs if value is not None}
         identity = int(row["snapshot_id"])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{path}: row {str(row)[:120]} is not one of a snapshots table") from None
     operation = row.get("operation") or texts.get("operation", "")
     return Commit(identity, _milliseconds(row["committed_at"], path), str(operation), texts)
@@ -202,9 +202,9 @@ def _milliseconds(value: Any, path: Path) -> int:
         try:
             value = datetime.fromisoformat(value.strip().replace(" UTC", "+00:00"))
         except ValueError:
-            raise InputError(f"{path}: committed_at {value!r} is not a time") from None
+            raise InputError(f"{path}: committed_at {in_short(repr(value))} is not a time") from None
     if isinstance(value, datetime):
         return int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value if value > 10**11 else value * 1000
-    raise InputError(f"{path}: committed_at {value!r} is not a time")
+    raise InputError(f"{path}: committed_at {in_short(repr(value))} is not a time")
