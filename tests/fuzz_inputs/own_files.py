@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from endive.config.parts import allow_code
@@ -84,7 +85,8 @@ tolerance = 1.0
 seeds = 2
 set = { "simulation.duration_ms" = 30_000 }
 """
-_PARTS = b"""[simulation]
+_MARK = "part-was-run"
+WITH_PART = b"""[simulation]
 duration_ms = 1000
 engine = "reference"
 [storage]
@@ -94,18 +96,18 @@ rate = 4.0
 operation = "fast_append"
 [parts.catalog]
 code = "own_part.py:Marked"
-options = { mark = "x" }
+options = { mark = "x", size = 1.0 }
 """
-_PART = """from pathlib import Path
-from endive.catalog import CASCatalog
-Path("part-was-run").write_text("")
+QUIET_PART = """from endive.catalog import CASCatalog
 
 
 class Marked(CASCatalog):
-    def __init__(self, mark, storage, num_tables, partitions_per_table):
+    def __init__(self, mark, size, storage, num_tables, partitions_per_table):
         super().__init__(storage, num_tables, partitions_per_table)
-        self.mark = mark + "-" * 3
+        self.mark = mark + "-" * (round(3 * size) % 7)
 """
+PART = f'from pathlib import Path\nPath("{_MARK}").write_text("")\n{QUIET_PART}'
+"""It leaves a mark wherever it is run."""
 _METADATA = json.dumps(metadata_document([START_MS + 1_000 * i for i in range(12)], properties={}), indent=1).encode()
 _LONGER = json.dumps(metadata_document([START_MS + 700 * i + 90 * (i % 3) for i in range(30)]), indent=1).encode()
 _SNAPSHOTS = b"committed_at,snapshot_id,parent_id,operation,manifest_list,summary\n" + b"".join(
@@ -169,24 +171,29 @@ class CodeWasRunError(AssertionError):
     """Code of a configuration was run though nobody had allowed it."""
 
 
-def _with_part(path: Path, *, allowed: bool = False) -> Ended:
-    """Run or check a configuration that names code; it is allowed to be run in half of the cases."""
-    mark = path.parent / "part-was-run"
+@contextmanager
+def runs_no_other_part(folder: Path, *, allowed: bool = False) -> Iterator[Callable[[], CodeWasRunError | None]]:
+    """Do something in a process that was allowed to run code, or not; gives what tells whether ``PART`` was run."""
+    mark = folder / _MARK
     mark.unlink(missing_ok=True)
-    allow_code(False)
-    given = ["--allow-code"] if allowed else []
-    out = ["--out", str(path.parent / "runs"), "--set", "simulation.duration_ms=100"]
+    allow_code(allowed)
     try:
-        ended = invoke(["validate", str(path)] if chance(path) % 4 == 0 else ["run", str(path), *out, *given])
+        yield lambda: CodeWasRunError() if mark.exists() else None
     finally:
         allow_code(False)
-    if mark.exists() and not allowed:
-        return Ended(ended.code, ended.said, CodeWasRunError())
-    return ended
+
+
+def _with_part(path: Path, *, allowed: bool = False) -> Ended:
+    """Run or check a configuration that names code; it is allowed to be run in half of the cases."""
+    given = ["--allow-code"] if allowed else []
+    out = ["--out", str(path.parent / "runs"), "--set", "simulation.duration_ms=100"]
+    with runs_no_other_part(path.parent) as ran:
+        ended = invoke(["validate", str(path)] if chance(path) % 4 == 0 else ["run", str(path), *out, *given])
+    return ended if allowed else Ended(ended.code, ended.said, ran() or ended.exception)
 
 
 def _configuration_with_part(path: Path) -> Ended:
-    beside(path, "own_part.py", _PART)
+    beside(path, "own_part.py", PART)
     return _with_part(path, allowed=chance(path) // 4 % 2 == 0)
 
 
@@ -194,7 +201,7 @@ def _source_of_part(path: Path) -> Ended:
     """A broken file of code, which is read, but never run."""
     beside(path, "own_part.py", path.read_bytes())
     other = path.parent / "parts.toml"
-    other.write_bytes(_PARTS)
+    other.write_bytes(WITH_PART)
     return _with_part(other)
 
 
@@ -218,8 +225,8 @@ OWN_FILES = (
     Kind("configuration", "toml", files("examples/*.toml"), command(lambda path: ["validate", str(path)])),
     Kind("recipe", "toml", files("examples/recipes/*.toml"), command(lambda path: ["validate", str(path)])),
     Kind("schedule", "toml", (_SCHEDULED,), command(lambda path: ["validate", str(path)])),
-    Kind("parts", "toml", (_PARTS,), _configuration_with_part),
-    Kind("code of a part", "txt", (_PART.encode(),), _source_of_part),
+    Kind("parts", "toml", (WITH_PART,), _configuration_with_part),
+    Kind("code of a part", "txt", (PART.encode(),), _source_of_part),
     Kind("sweep", "toml", files("examples/sweeps/*.toml"), command(lambda path: ["sweep", str(path), "--dry-run", "--quick"])),
     Kind("scenarios", "toml", (_SCENARIOS,), command(lambda path: ["sweep", str(path), "--dry-run"])),
     Kind("frontier", "toml", (_FRONTIER,), _searched),

@@ -21,6 +21,7 @@ from endive.serve.saving import Report, Reports
 from endive.serve.starts import Starts
 from endive.serve.work import CALLS, Bench
 from tests.fuzz_inputs.attempts import Ended, Kind
+from tests.fuzz_inputs.own_files import PART, QUIET_PART, WITH_PART, runs_no_other_part
 from tests.mutations import mutated_tree
 
 _TAKEN, _REFUSED = (200, 303), (401, 403, 404, 405, 409, 413, 422)
@@ -61,9 +62,18 @@ class _HerePool:
         return job.answer
 
 
+_FOLDER = "@FOLDER@"
+"""Stands for the folder of the server's files in requests."""
+
+
 @cache
 def _starts() -> Starts:
-    return Starts(None, Path(tempfile.mkdtemp(prefix="endive-fuzz-starts-")), examples_folder())
+    """A file with a part that is allowed to be run, beside another part, which is not and leaves a mark."""
+    folder = Path(tempfile.mkdtemp(prefix="endive-fuzz-starts-"))
+    (folder / "own_part.py").write_text(QUIET_PART)
+    (folder / "other_part.py").write_text(PART)
+    (folder / "own.toml").write_bytes(WITH_PART)
+    return Starts(folder / "own.toml", folder, examples_folder(), code=True)
 
 
 _TOKEN = "the-token"
@@ -117,12 +127,12 @@ def _request(path: Path) -> Ended:
     directory.mkdir(exist_ok=True)
     for left in directory.iterdir():
         left.unlink()
-    with mock.patch.object(Reports, "_make", _nothing):
+    with mock.patch.object(Reports, "_make", _nothing), runs_no_other_part(path.parent, allowed=True) as ran:
         status, body = asyncio.run(_answered(path.read_bytes(), directory))
     said = body.decode("utf-8", "replace")
     wrong = _wrong(status, said)
     code = 0 if status in _TAKEN else 2 if status in _REFUSED else status
-    return Ended(code, said[:2_000], None if wrong is None else ServerFaultError(f"{status}: {wrong}"))
+    return Ended(code, said[:2_000], ran() or (None if wrong is None else ServerFaultError(f"{status}: {wrong}")))
 
 
 def _wrong(status: int, said: str) -> str | None:
@@ -170,15 +180,22 @@ def _posted(address: str, body: bytes, more: str = "") -> bytes:
     return f"POST {address}\n{_HEADERS}\nContent-Length: {len(body)}{more}\n\n".encode() + body
 
 
-def _kind_of_body(address: str, body: dict[str, Any]) -> Kind:
+def _kind_of_bodies(name: str, address: str, *bodies: dict[str, Any]) -> Kind:
     def attempt(path: Path) -> Ended:
-        path.write_bytes(_posted(address, path.read_bytes()))
+        folder = str(next(iter(_starts().parts.values()))["code"]).rpartition("/")[0]
+        path.write_bytes(_posted(address, path.read_bytes().replace(_FOLDER.encode(), folder.encode())))
         return _request(path)
 
-    return Kind(f"serve: {address}", "http", (json.dumps(body).encode(),), attempt, mutate=mutated_tree)
+    return Kind(f"serve: {name}", "http", tuple(json.dumps(body).encode() for body in bodies), attempt, mutate=mutated_tree)
+
+
+def _with_part(code: str) -> dict[str, Any]:
+    parts = {"catalog": {"code": f"{_FOLDER}/{code}", "options": {"mark": "x", "size": 1.0}}}
+    return {"tab": "t", "tree": {**_TREE, "parts": parts}, "changed": "parts.catalog.options.size", "written": {}}
 
 
 REQUESTS = (
-    *(_kind_of_body(address, body) for address, body in _BODIES.items()),
+    *(_kind_of_bodies(address, address, body) for address, body in _BODIES.items()),
+    _kind_of_bodies("parts", "/api/ask", _with_part("own_part.py:Marked"), _with_part("other_part.py:Marked")),
     Kind("serve: requests", "http", (*_ADDRESSES, _posted("/api/stop", b'{"tab": 1}')), _request),
 )

@@ -92,6 +92,16 @@ def shorter(directory: Path) -> Path:
     return path
 
 
+def assert_as_run(answer: dict[str, Any], run: dict[str, Any]) -> None:
+    """Check that the answer of one seed has the numbers that ``endive run --json`` prints."""
+    rows = {row["workload_class"]: row for row in run["metrics"] if row["operation_type"] == "all"}
+    assert answer["window"] == run["window"]
+    for row in answer["classes"]:
+        for metric, found in row["metrics"].items():
+            expected = rows[row["name"]][metric]
+            assert (None if found is None or found["kind"] != "number" else found["mean"]) == expected, (row["name"], metric)
+
+
 def small(**changes: Any) -> dict[str, Any]:
     """A configuration that is simulated in milliseconds, with two classes."""
     tree: dict[str, Any] = {

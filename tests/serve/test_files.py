@@ -17,7 +17,6 @@ from endive.serve.load import load_changes, scaled
 from endive.serve.saving import SaveError, save_study, study_text
 from endive.serve.starts import DEFAULT, Starts
 from endive.serve.trees import as_toml, get, put, read_tree, remove, settle
-from tests.cli import invoke
 from tests.serve.conftest import Client, small
 
 
@@ -127,15 +126,3 @@ def test_trees_are_changed_by_dotted_keys() -> None:
     remove(tree, "a.b.c")
     remove(tree, "nothing.here")
     assert tree == {}
-
-
-def test_code_of_ones_own_is_refused_with_a_sentence_from_a_file_and_from_the_page(tmp_path: Path, client: Client) -> None:
-    file = tmp_path / "own.toml"
-    file.write_text(as_toml({**small(), "parts": {"catalog": {"code": "mine.py:Mine"}}}), encoding="utf-8")
-    (tmp_path / "mine.py").write_text("raise SystemExit(7)\n", encoding="utf-8")
-    done = invoke("serve", str(file), "--no-open")
-    assert done.exit_code == 2
-    assert done.stderr.splitlines()[0].startswith(f"error: {file}: parts: is code, which the live page does not run; `endive run ")
-    sent = {**small(), "parts": {"catalog": {"code": "mine.py:Mine", "source": "raise SystemExit(7)"}}}
-    _, told = client.post("/api/ask", tree=sent)
-    assert "is code, which the live page does not run" in json.dumps(told)

@@ -20,6 +20,7 @@ from tests.cli import start
 from tests.report.test_browser import CHROMIUM, FLAGS
 from tests.serve.conftest import Client, shorter
 from tests.serve.random_settings import PATIENCE_MS, Visit, change_something, check
+from tests.serve.test_parts import own
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; `apt-get install chromium`, or CHROMIUM names one"),
@@ -195,6 +196,27 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, client: Client, scheme:
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert visit.errors == []
     page.close()
+
+
+def test_a_catalog_of_ones_own_is_named_and_its_numbers_are_moved(browser: Browser, tmp_path: Path) -> None:
+    page = browser.new_page()
+    starts = Starts(own(tmp_path), tmp_path, examples_folder(), code=True)
+    with serving_in_background(starts, tmp_path, workers=1) as (address, _):
+        visit = Visit(page).open(address.whole)
+        assert page.locator("#f-catalog-type option").all_inner_texts() == ["yours: QueueCatalog"]
+        assert page.is_disabled("#f-catalog-type")
+        slider = page.locator("[data-row='parts.catalog.options.service_ms'] input[type=range]")
+        slider.focus()
+        slider.press("ArrowRight")
+        visit.answered()
+        assert page.input_value("#f-parts-catalog-options-service_ms") == "100"
+        assert "endive run live.toml --seed 0 --allow-code" in (page.text_content("#basis pre") or "")
+        page.select_option("#start", "default")
+        visit.answered()
+        assert page.locator("#f-catalog-type option").count() > 1
+        assert page.locator("[data-row^='parts.']").count() == 0
+        assert visit.errors == []
+        page.close()
 
 
 def test_a_server_that_ends_is_told_and_waited_for(browser: Browser, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.code import AllowCodeOption
 from endive.cli.output import output_for
 
 
@@ -21,23 +22,26 @@ def serve(
     workers: Annotated[
         int | None, typer.Option(help="Processes that simulate. Default: one for each core, 4 at most.", min=1)
     ] = None,
+    allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
     """Open a live page: change a key and see at once what commits, how fast, and what would help.
 
     It listens on this machine only, and its address holds a token: whoever has it can run simulations and save studies in this
-    directory. Ctrl-C ends it.
+    directory. With --allow-code that includes runs of the code of FILE, which is read anew each time; no other code is run.
+    Ctrl-C ends it.
     """
     output = output_for(json)
     with exit_codes(output):
         from endive.cli.examples import examples_folder
+        from endive.config import ConfigError
+        from endive.config.errors import Problem
         from endive.serve.server import serving
         from endive.serve.starts import Starts
-        from endive.serve.trees import read_tree
 
-        if config is not None:
-            read_tree(config)
-        starts = Starts(config, Path.cwd(), examples_folder())
+        if allow_code and config is None:
+            raise ConfigError("--allow-code", [Problem("", "is for the code that FILE names, and there is no FILE")])
+        starts = Starts(config, Path.cwd(), examples_folder(), code=allow_code)
         with serving(starts, Path.cwd(), port=port, workers=workers) as (server, address):
             output.result({"address": address.whole, "port": address.port})
             output.text(f"the live page is at {address.whole}")

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from endive.analysis.estimates import FEWEST_SEEDS, Estimate
@@ -16,6 +17,7 @@ from endive.analysis.over_seeds import SHARES, estimate_metric
 from endive.analysis.run_metrics import ALL
 from endive.analysis.tables import load_point
 from endive.analysis.thresholds import shown
+from endive.config.parts import own_parts
 from endive.config.resolve import resolve_classes
 from endive.config.schema import Document
 from endive.report import words
@@ -36,6 +38,7 @@ METRICS = (
     "offered_per_s",
 )
 """The columns of the page's table."""
+_PARTS = {"provider": "store", "catalog": "catalog", "transaction": "transaction"}
 _NOTICEABLE = 0.005
 """A class that is so much less successful than the whole is named."""
 
@@ -142,7 +145,11 @@ def assumptions(document: Document) -> Iterator[str]:
     """Say what a configuration takes for granted, and what a reader may want to doubt."""
     store = document.storage.provider
     name = "a store of your own" if store is None or store.endswith(".toml") else words.value("storage_provider", store)
-    yield f"Latencies of {name}" + (f" as measured ({document.storage.profile})." if name != "a store of your own" else ".")
+    if document.parts.provider is None:
+        yield f"Latencies of {name}" + (f" as measured ({document.storage.profile})." if name != "a store of your own" else ".")
+    for kind, part in own_parts(document).items():
+        file, _, name = part.code.rpartition(":")
+        yield f"The {_PARTS[kind]} is yours: {name} of {Path(file).name}, on the reference engine."
     classes = resolve_classes(document)
     paths = sorted({cls.settings.commit_path for cls in classes})
     said = {"endive": "the simple model", "iceberg": "Iceberg's Java library", "pyiceberg": "PyIceberg"}

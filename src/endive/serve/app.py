@@ -32,7 +32,7 @@ from endive.serve.guard import MOST_BYTES, TooLargeError, refusal
 from endive.serve.helping import help_most
 from endive.serve.pool import Owner, Pool, StoppedError, WorkError
 from endive.serve.ranking import GOALS, Goal
-from endive.serve.saving import Reports, SaveError, save_study
+from endive.serve.saving import Reports, SaveError, save_study, sweep_arguments
 from endive.serve.starts import Starts
 from endive.serve.trees import Tree, put
 
@@ -110,7 +110,7 @@ class Live:
         starts = [start.described() for start in self.starts.all]
         goals = [{"value": metric, "label": label} for metric, label in GOALS.items()]
         about = {"version": __version__, "directory": str(self.directory), "workers": self.pool.size}
-        return JSONResponse({**form(), "starts": starts, "goals": goals, "about": about})
+        return JSONResponse({**form(), "starts": starts, "goals": goals, "about": about, "parts": self.starts.parts})
 
     async def _start(self, request: Request) -> Response:
         start = self.starts.find(request.path_params["name"])
@@ -157,7 +157,8 @@ class Live:
         body = await _body(request)
         found = await prepare(self.pool, Owner(), self._tree(body, "tree"))
         path = save_study(self.directory, str(body.get("name", "")), found.tree)
-        return JSONResponse({"file": path.name, "commands": [f"endive sweep {path.name}", "endive report experiments"]})
+        sweep = " ".join(["endive", *sweep_arguments(path.name, found.tree)])
+        return JSONResponse({"file": path.name, "commands": [sweep, "endive report experiments"]})
 
     async def _report(self, request: Request) -> Response:
         body = await _body(request)
@@ -191,6 +192,10 @@ class Live:
         if foreign is not None:
             known = "files are named in a configuration that endive serve is started with, and not here"
             raise ConfigError("configuration", [Problem("storage.provider", f"{foreign[:200]!r} is not read: {known}")])
+        code = self.starts.foreign_code(tree)
+        if code is not None:
+            known = "a part is run as it is in the file of `endive serve FILE --allow-code`; only numbers of its options can change"
+            raise ConfigError("configuration", [Problem(code[:200], f"is not run: {known}")])
         return tree
 
     def _owner(self, body: dict[str, Any], what: str) -> Owner:

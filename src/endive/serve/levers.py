@@ -82,12 +82,15 @@ def _pull(tree: Tree, lever: Lever) -> Pulled | None:
 
 def _levers(tree: Tree, document: Document) -> Iterator[Lever]:
     classes = resolve_classes(document)
-    yield from _stores(document)
-    yield from _catalogs(document)
+    if document.parts.provider is None:
+        yield from _stores(document)
+    if document.parts.catalog is None:
+        yield from _catalogs(document)
     yield from _retries(tree, document, classes)
     yield from _arrivals(tree)
     yield from _tables(document, classes)
-    yield from _operations(classes)
+    if document.parts.transaction is None:
+        yield from _operations(classes)
     yield from _maintenance(classes)
 
 

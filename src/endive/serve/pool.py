@@ -64,10 +64,10 @@ class _Job:
 
 
 class Pool:
-    """Some processes and a queue. Use from one event loop."""
+    """Some processes and a queue. With ``code`` they may run that of configurations. Use from one event loop."""
 
-    def __init__(self, folder: Path, workers: int | None = None) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, workers: int | None = None, *, code: bool = False) -> None:
+        self._folder, self._code = folder, code
         self.size = workers or max(1, min(_MOST_WORKERS, os.cpu_count() or 1))
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["endive.serve.work"])
@@ -94,7 +94,7 @@ class Pool:
         self._workers = []
 
     async def _begin(self) -> _Worker:
-        worker = await asyncio.to_thread(_Worker, self._context, self._folder)
+        worker = await asyncio.to_thread(_Worker, self._context, self._folder, self._code)
         self._workers.append(worker)
         return worker
 
@@ -185,10 +185,10 @@ def _settle(job: _Job, outcome: tuple[str, Any]) -> None:
 class _Worker:
     """One process, as the server sees it."""
 
-    def __init__(self, context: multiprocessing.context.ForkServerContext, folder: Path) -> None:
+    def __init__(self, context: multiprocessing.context.ForkServerContext, folder: Path, code: bool) -> None:
         self._connection, theirs = context.Pipe()
         self._stop = context.Event()
-        self._process: ForkServerProcess = context.Process(target=_work, args=(theirs, self._stop, folder), daemon=True)
+        self._process: ForkServerProcess = context.Process(target=_work, args=(theirs, self._stop, folder, code), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -233,12 +233,14 @@ class _Worker:
         self._process.join()
 
 
-def _work(connection: Connection, stop: Any, folder: Path) -> None:
+def _work(connection: Connection, stop: Any, folder: Path, code: bool) -> None:
     """Take calls until the server is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    from endive.config.parts import allow_code
     from endive.serve.work import CALLS, Bench, warm_up
 
+    allow_code(code)  # the user was asked when the server was started
     bench = Bench(folder, stop.is_set)
     warm_up(bench)
     while True:

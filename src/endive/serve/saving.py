@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,11 @@ def study_text(tree: Tree) -> str:
     return f"{_HEADING}{tomli_w.dumps(study)}"
 
 
+def sweep_arguments(study: str, tree: Tree) -> list[str]:
+    """Return the arguments of ``endive`` that run the study of a configuration."""
+    return ["sweep", study, *(["--allow-code"] if tree.get("parts") else [])]
+
+
 def save_study(directory: Path, name: str, tree: Tree) -> Path:
     """Write a study. Raises SaveError if the name is none, or taken."""
     path = directory / f"{checked_name(name)}.toml"
@@ -68,7 +74,7 @@ class Report:
     """A report that is being made."""
 
     name: str
-    study: Path
+    sweep: list[str]
     out: Path
     state: str = "running"
     lines: list[str] = field(default_factory=list)
@@ -99,8 +105,8 @@ class Reports:
         running = self.by_name.get(stem)
         if running is not None and running.state == "running":
             return running
-        report = Report(stem, path if same else save_study(self._directory, stem, tree), Path("experiments") / stem)
-        report.out = self._directory / report.out
+        study = path if same else save_study(self._directory, stem, tree)
+        report = Report(stem, sweep_arguments(str(study), tree), self._directory / "experiments" / stem)
         self.by_name[stem] = report
         task = asyncio.create_task(self._make(report))
         self._tasks.add(task)
@@ -114,7 +120,7 @@ class Reports:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _make(self, report: Report) -> None:
-        steps = (("sweep", str(report.study), "--out", str(report.out)), ("report", str(report.out)))
+        steps = ([*report.sweep, "--out", str(report.out)], ["report", str(report.out)])
         for step in steps:
             report.lines.append(f"endive {step[0]} …")
             if await self._run(report, step) != 0:
@@ -122,7 +128,7 @@ class Reports:
                 return
         report.state = "done" if report.file.is_file() else "failed"
 
-    async def _run(self, report: Report, arguments: tuple[str, ...]) -> int:
+    async def _run(self, report: Report, arguments: Sequence[str]) -> int:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

@@ -57,7 +57,7 @@ def serving(
     with tempfile.TemporaryDirectory(prefix="endive-live-") as folder, listener:
         address = Address(listener.getsockname()[1], token or new_token())
         threading.Thread(target=drawing_libraries, daemon=True).start()
-        live = Live(Pool(Path(folder), workers), starts, directory, Path(folder), drawing_libraries)
+        live = Live(Pool(Path(folder), workers, code=bool(starts.parts)), starts, directory, Path(folder), drawing_libraries)
         guarded = Guard(live.app(), address.token, address.port)
         config = uvicorn.Config(
             guarded,

@@ -1,4 +1,8 @@
-"""What the page may start from: the file that was given, configurations beside it, recipes and examples."""
+"""What the page may start from: the file that was given, configurations beside it, recipes and examples.
+
+What the page names must stand in them: files only those that configurations of the user's do, code only that of the file that
+was given, if the user allowed it to be run.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +42,12 @@ class Start:
     title: str
     about: str
     path: Path | None
+    code: bool = False
+    """Whether it may have parts of one's own."""
 
     def tree(self) -> Tree:
         """Read it. Raises ConfigError."""
-        return DEFAULT if self.path is None else read_tree(self.path)
+        return DEFAULT if self.path is None else read_tree(self.path, code=self.code)
 
     def described(self) -> dict[str, Any]:
         """For the page."""
@@ -49,12 +55,18 @@ class Start:
 
 
 class Starts:
-    """All that can be started from, looked up when the server starts; files that they name may be named by the page too."""
+    """All that can be started from, looked up when the server starts; files that they name may be named by the page too.
 
-    def __init__(self, given: Path | None, directory: Path, examples: Path) -> None:
-        found = [*_given(given), *_beside(directory, given), *_shipped(examples)]
+    With ``code`` the file that was given may have parts of one's own, which the page may then name as well. Raises ConfigError if
+    that file is none.
+    """
+
+    def __init__(self, given: Path | None, directory: Path, examples: Path, *, code: bool = False) -> None:
+        found = [*_given(given, code), *_beside(directory, given), *_shipped(examples)]
         self._by_name = {start.name: start for start in found}
         self.files = frozenset(name for start in found if start.group == "your files" for name in _named_files(start))
+        self.parts: Tree = {} if given is None else found[0].tree().get("parts", {})
+        """Parts of the user's own by kind, as the file that was given has them."""
 
     @property
     def all(self) -> list[Start]:
@@ -69,6 +81,20 @@ class Starts:
         """Return a file that a configuration names though no file of the user's does; None if there is none."""
         return next((name for name in sorted(files_of(tree)) if name not in self.files), None)
 
+    def foreign_code(self, tree: Tree) -> str | None:
+        """Return the key of what is not as in the parts of the file that was given, numbers aside; None if all is."""
+        return _differing(tree.get("parts", {}), self.parts, "parts")
+
+
+def _differing(sent: Any, known: Any, key: str) -> str | None:
+    """Return the key of what was sent though it is not known, or is known otherwise; one number may stand for another."""
+    if isinstance(sent, dict) and isinstance(known, dict):
+        inside = (_differing(value, known.get(name), f"{key}.{name}") for name, value in sent.items())
+        return next((each for each in inside if each is not None), None)
+    if isinstance(sent, int | float) and isinstance(known, int | float):
+        return None
+    return None if type(sent) is type(known) and sent == known else key
+
 
 def _named_files(start: Start) -> frozenset[str]:
     try:
@@ -77,9 +103,9 @@ def _named_files(start: Start) -> frozenset[str]:
         return frozenset()
 
 
-def _given(path: Path | None) -> Iterator[Start]:
+def _given(path: Path | None, code: bool) -> Iterator[Start]:
     if path is not None:
-        yield Start(f"file:{path.name}", "your files", path.name, _comment(path), path.resolve())
+        yield Start(f"file:{path.name}", "your files", path.name, _comment(path), path.resolve(), code)
     yield Start("default", "to begin with", "Twelve writers and a compaction", "One table in S3, Iceberg's own commit path.", None)
 
 

@@ -12,6 +12,7 @@ import tomli_w
 from endive.config.aliases import canonical
 from endive.config.errors import ConfigError, Problem
 from endive.config.load import check_document, read_toml
+from endive.config.parts import code_path
 from endive.config.schema import Document
 
 Tree = dict[str, Any]
@@ -19,10 +20,15 @@ _REMOVALS = 6
 """How often keys that a change has made useless are looked for: some are seen only when others are gone."""
 
 
-def read_tree(path: Path) -> Tree:
-    """Read a configuration for the page: canonical keys, files that it names by their whole paths. Raises ConfigError."""
+def read_tree(path: Path, *, code: bool = False) -> Tree:
+    """Read a configuration for the page: canonical keys, files that it names by their whole paths.
+
+    Raises ConfigError, also if it has parts of one's own, which are ``code``, and that is not allowed.
+    """
     tree = read_toml(path)
-    _refuse_code(tree, str(path))
+    if tree.get("parts") and not code:
+        told = "is code, which is run only if you say --allow-code: it can do whatever you can"
+        raise ConfigError(str(path), [Problem("parts", told)])
     check_document(tree, str(path), path.parent)
     policies = _take_policies(tree)
     tree, _, problems = canonical(tree)
@@ -32,16 +38,12 @@ def read_tree(path: Path) -> Tree:
         _table(tree, section)["retry_policy"] = policy
     for table, key in _places_of_files(tree):
         table[key] = str((path.parent / table[key]).resolve())
+    for part in tree.get("parts", {}).values():
+        file, name = code_path(part["code"], path.parent)
+        part["code"] = f"{file.resolve()}:{name}"
     for name in ("output_path",):
         tree.get("simulation", {}).pop(name, None)
     return tree
-
-
-def _refuse_code(tree: Tree, source: str) -> None:
-    """Raise ConfigError if a configuration names code: what a page sends must not become something that is run."""
-    if tree.get("parts"):
-        told = f"is code, which the live page does not run; `endive run {source} --allow-code` does, and so do sweep and compare"
-        raise ConfigError(source, [Problem("parts", told)])
 
 
 def _take_policies(tree: Tree) -> list[tuple[str, Any]]:
@@ -83,7 +85,6 @@ def settle(tree: Tree, changed: str | None) -> tuple[Tree, Document, list[str]]:
 
     Raises ConfigError with what is wrong apart from them.
     """
-    _refuse_code(tree, "FILE")
     nulls = [Problem(key, "is null, which no file can say; leave it out") for key in _nulls(tree, ())]
     if nulls:
         raise ConfigError("configuration", nulls)

@@ -47,7 +47,7 @@ export class Form {
   show(tree) {
     this.tree = tree;
     const classes = Object.entries(tree.workload ?? {});
-    const shape = JSON.stringify([classes.map(([name, cls]) => [name, kindOf(cls), runtimeKey(cls)]), tree.storage?.provider?.endsWith(".toml"), Boolean(tree.transaction?.inter_arrival)]);
+    const shape = JSON.stringify([classes.map(([name, cls]) => [name, kindOf(cls), runtimeKey(cls)]), tree.storage?.provider?.endsWith(".toml"), Boolean(tree.transaction?.inter_arrival), Object.keys(tree.parts ?? {})]);
     if (shape !== this.shape) {
       this.shape = shape;
       this.build();
@@ -83,7 +83,7 @@ export class Form {
     const classes = Object.entries(tree.workload ?? {});
     const groups = classes.filter(([name, cls]) => !isMaintenance(name, cls)).map(([name, cls]) => this.classGroup(name, cls));
     if (!classes.length) groups.push(this.transactionGroup());
-    groups.push(this.placeGroup(), this.retryGroup(), this.maintenanceGroup(classes.filter(([name, cls]) => isMaintenance(name, cls))));
+    groups.push(this.placeGroup(), ...this.ownGroups(), this.retryGroup(), this.maintenanceGroup(classes.filter(([name, cls]) => isMaintenance(name, cls))));
     return groups;
   }
 
@@ -146,9 +146,27 @@ export class Form {
     return this.group(
       "where",
       this.row("storage.provider", "store", this.choice("storage.provider", this.description.stores, null)),
-      this.row("catalog.type", "catalog", this.choice("catalog.type", this.description.catalogs, "default: pointer in the store")),
+      this.row("catalog.type", "catalog", this.catalog()),
       tables,
     );
+  }
+
+  catalog() {
+    const own = this.tree.parts?.catalog;
+    if (!own) return this.choice("catalog.type", this.description.catalogs, "default: pointer in the store");
+    const select = this.select("catalog.type", [{ value: "", label: `yours: ${ownName(own)}` }], () => "", () => {});
+    select.disabled = true;
+    return select;
+  }
+
+  // Numbers that parts of one's own are made with: from an eighth to eight times what the file says.
+  ownGroups() {
+    return Object.entries(this.description.parts).flatMap(([kind, part]) => {
+      const numbers = Object.entries(part.options ?? {}).filter(([, value]) => typeof value === "number");
+      if (!this.tree.parts?.[kind] || !numbers.length) return [];
+      const rows = numbers.map(([name, value]) => this.slider(`parts.${kind}.options.${name}`, name.replaceAll("_", " "), around(value), "number"));
+      return [this.group(ownName(part), ...rows)];
+    });
   }
 
   retryGroup() {
@@ -381,6 +399,15 @@ export class Form {
 }
 
 const idOf = (key) => `f-${key.replaceAll(".", "-")}`;
+
+// Stops of a slider for a number of which nothing else is known.
+function around(value) {
+  if (value <= 0) return value === 0 ? COUNTS : [value];
+  const stops = [0.125, 0.25, 0.5, 1, 2, 4, 8].map((times) => times * value);
+  return Number.isInteger(value) ? [...new Set(stops.map((stop) => Math.max(1, Math.round(stop))))] : stops;
+}
+
+const ownName = (part) => part.code.split(":").at(-1);
 
 function kindOf(cls) {
   return ["writers", "rate", "periodic", "closed", "inter_arrival", "schedule", "trace"].find((each) => cls[each] !== undefined) ?? "";

@@ -205,8 +205,9 @@ function basis(event) {
 }
 
 function repeat(seeds) {
-  const lines = ["# with the TOML of “Copy as TOML” in live.toml", "endive run live.toml --seed 0"];
-  if (seeds > 1) lines.push(`endive compare live.toml other.toml --seeds ${seeds}`);
+  const code = state.tree.parts ? " --allow-code" : "";
+  const lines = ["# with the TOML of “Copy as TOML” in live.toml", `endive run live.toml --seed 0${code}`];
+  if (seeds > 1) lines.push(`endive compare live.toml other.toml --seeds ${seeds}${code}`);
   $("basis").querySelector("pre").textContent = lines.join("\n");
 }
 
