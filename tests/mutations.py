@@ -153,7 +153,7 @@ def _change(table: Any, rng: random.Random) -> None:
     kind = rng.randrange(6)
     if kind <= 2 and table:
         old = table[key]
-        scaled = isinstance(old, int | float) and not isinstance(old, bool) and rng.random() < 0.5
+        scaled = isinstance(old, int | float) and not isinstance(old, bool) and rng.random() < 0.5 and abs(old) < 1e300
         table[key] = old * rng.choice((0, -1, 0.5, 2, 1e3, 1e9, 1e15)) if scaled else _value(rng)
     elif kind == 3 and table:
         del table[key]
