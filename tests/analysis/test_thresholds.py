@@ -112,6 +112,21 @@ def test_every_metric_has_a_kind_and_can_be_shown() -> None:
     assert shown("retries_per_txn", None) == shown("retries_per_txn", float("inf")) == "-"
 
 
+@pytest.mark.parametrize("number", ["9" * 400, "9" * 5_000, "1e400", "1e999999999", "0." + "3" * 60, "1e16"])
+def test_a_number_without_end_is_refused_in_a_line(number: str) -> None:
+    """They ended in a traceback, or in a power that is never computed."""
+    with pytest.raises(ConfigError, match="the number should be 0, or between 1e-15 and 1e\\+15") as caught:
+        parse(f"p99 > {number}")
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("p99 > 0", 0.0), ("p99 > 1e-999999999", 0.0), ("p99 > 1e15", 1e15), ("success < 1e-13%", 1e-15)]
+)
+def test_numbers_at_the_bounds_are_taken(text: str, value: float) -> None:
+    assert parse(text).value == value
+
+
 def test_the_subject_names_what_is_measured() -> None:
     assert parse("success(compaction, validated_overwrite) < 95%").subject == "success_rate(compaction, validated_overwrite)"
     assert parse("p99 > 2s").subject == "time_to_commit_p99_ms"

@@ -43,6 +43,8 @@ _CONDITION = re.compile(
     (?P<relative>\bof\s+A)?\s*""",
     re.VERBOSE,
 )
+_MOST_DIGITS, _LEAST, _MOST = 50, 1e-15, 1e15
+"""Numbers of conditions: what is longer or has a larger exponent says nothing, and would be computed exactly, at any cost."""
 FORM = "a condition is METRIC[(CLASS[, OPERATION])] < NUMBER[UNIT], such as 'success(compaction) < 95%' or 'p99 > 2s'"
 
 Sign = Literal["<", "<=", ">", ">="]
@@ -95,7 +97,11 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
     if unit not in units:
         allowed = ", ".join(unit for unit in units if unit) or "no unit"
         raise ConfigError(source, [Problem("", f"{text!r}: {metric} is no matter of {unit!r}; it takes {allowed}")])
-    value = float(Fraction(found["number"].replace("_", "")) * units[unit])
+    number = found["number"].replace("_", "")
+    if len(number) > _MOST_DIGITS or (not _LEAST <= float(number) <= _MOST and float(number) != 0.0):
+        short = f"{text[:60]}…" if len(text) > 60 else text
+        raise ConfigError(source, [Problem("", f"{short!r}: the number should be 0, or between {_LEAST:g} and {_MOST:g}")])
+    value = float(Fraction(number) * units[unit]) if float(number) else 0.0
     if kind == "share" and not found["relative"] and value > 1.0:
         raise ConfigError(source, [Problem("", f"{text!r}: {metric} is a share and never above 1; did you leave out the % sign?")])
     return Condition(

@@ -22,6 +22,8 @@ from endive.cache import cache_root
 from endive.files import whole_file
 from endive.pipeline.jvm import spark_home
 
+_USE = "specifications as Arrow tables"
+"""What the archive was made by: another one is made where sessions are used in another way."""
 _END_SECONDS = 600.0
 """How long the JVM may take to write the archive, on a busy machine."""
 
@@ -30,7 +32,7 @@ def archive_path(java: Path) -> Path:
     """Return where the archive for a Java home and the installed pyspark is, or will be."""
     release = java / "release"
     known = release.read_text(errors="replace") if release.is_file() else ""
-    key = hashlib.sha256(f"{java}\n{known}\n{spark_home()}".encode()).hexdigest()[:12]
+    key = hashlib.sha256(f"{_USE}\n{java}\n{known}\n{spark_home()}".encode()).hexdigest()[:12]
     return cache_root() / "classes" / f"pyspark-{metadata.version('pyspark')}-{key}.jsa"
 
 
@@ -84,20 +86,21 @@ def _dump(target: Path) -> None:
 
     options = SparkOptions(master="local[1]", java_options=(f"-XX:ArchiveClassesAtExit={target}", "-Xlog:disable"))
     with spark_session(options) as spark:
-        _use(spark, target.parent)
+        _use(spark)
     for process in jvm.running():
         process.wait_for_end(_END_SECONDS)
 
 
-def _use(spark: Any, folder: Path) -> None:
+def _use(spark: Any) -> None:
     """Do what sweeps, consolidation and metrics do, so that their classes are loaded."""
-    from pyspark.sql import functions as F  # noqa: N812
+    import pyarrow as pa
 
+    from endive.pipeline.jobs import placed
     from endive.pipeline.quiet import without_pandas_warning
 
     with without_pandas_warning():
-        rows = spark.createDataFrame([(0, "a"), (1, "b")], "task int, spec string")
-        frame = rows.repartitionById(2, F.col("task")).mapInArrow(_same, "task int, spec string")
+        specs = pa.table({"task": pa.array([0, 1], pa.int32()), "spec": ["a", "b"]})
+        frame = placed(spark, specs, 2).mapInArrow(_same, "task int, spec string")
         frame.toArrow()
         frame.collect()
 

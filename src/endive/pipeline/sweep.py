@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endive.pipeline.jobs import cores, watched
+import pyarrow as pa
+
+from endive.pipeline.jobs import cores, placed, watched
 from endive.pipeline.quiet import without_pandas_warning
-from endive.pipeline.tasks import OUTCOME_SCHEMA, SPEC_SCHEMA, simulate_runs
+from endive.pipeline.tasks import OUTCOME_SCHEMA, SPECS, simulate_runs
 from endive.runs.outcome import Outcome, run_ahead
 from endive.runs.plan import PlannedRun, SweepPoint, Work
 from endive.runs.stored import StoredRun
@@ -91,13 +93,18 @@ def run_sweep(
     chunks = chunked(work.todo, cores(spark)) if tasks is None else _dealt(work.todo, tasks)
     documents = {run.point.experiment: _as_json(run.point) for run in work.todo}
     rows = [
-        (number, run.seed, str(root.resolve()), run.point.experiment, documents[run.point.experiment])
+        {
+            "task": number,
+            "seed": run.seed,
+            "root": str(root.resolve()),
+            "experiment": run.point.experiment,
+            "document": documents[run.point.experiment],
+        }
         for number, chunk in enumerate(chunks)
         for run in chunk
     ]
     with without_pandas_warning():
-        specs = spark.createDataFrame(rows, SPEC_SCHEMA)
-        frame = _placed(specs, len(chunks)).mapInArrow(simulate_runs, OUTCOME_SCHEMA)
+        frame = placed(spark, pa.Table.from_pylist(rows, SPECS), len(chunks)).mapInArrow(simulate_runs, OUTCOME_SCHEMA)
         collected = _collected(spark, frame, watch)
     return tuple(Outcome(**row.asDict()) for row in sorted(collected, key=lambda row: (row.experiment, row.seed)))
 
@@ -108,13 +115,6 @@ def _as_json(point: SweepPoint) -> str:
 
 def _dealt(runs: Sequence[PlannedRun], tasks: int) -> list[list[PlannedRun]]:
     return [list(runs[number::tasks]) for number in range(min(tasks, len(runs)))]
-
-
-def _placed(specs: Any, tasks: int) -> Any:
-    """One partition for each task, in order, so that the costliest start first."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return specs.repartitionById(tasks, F.col("task").cast("int"))
 
 
 def _collected(spark: SparkSession, frame: Any, watch: Watch | None) -> list[Any]:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-SPEC_SCHEMA = "task long, seed long, root string, experiment string, document string"
+SPECS = pa.schema(
+    [("task", pa.int32()), ("seed", pa.int64()), ("root", pa.string()), ("experiment", pa.string()), ("document", pa.string())]
+)
 OUTCOME_SCHEMA = "experiment string, seed long, state string, rows long, seconds double, error string"
 _OUTCOME = pa.schema(
     [

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import altair as alt
 import pandas as pd
+from altair.utils.schemapi import debug_mode
 
 from endive.report.encodings import (
     Panel,
@@ -46,7 +47,8 @@ _LIGHT = 0.55
 
 def panel_spec(panel: Panel) -> dict[str, Any]:
     """Return the Vega-Lite specification of a panel, without its width and without what is said once for all panels."""
-    spec = dict(_KINDS[panel.figure.kind](panel).to_dict(validate=False))
+    with debug_mode(False):  # Altair would check every piece as it is made, and again in what it is put into; tests check the whole
+        spec = dict(_KINDS[panel.figure.kind](panel).to_dict(validate=False))
     return {name: value for name, value in spec.items() if name not in ("$schema", "config")}
 
 
