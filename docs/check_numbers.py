@@ -34,6 +34,8 @@ _TAKEN = re.compile(r"\b\d[\d,.]* s\b(?=[;,]| of simulating|$)|\b[0-9a-f]{12}\b"
 """Times that a run took, and hashes of experiments."""
 _PROGRESS = re.compile(r"[\d,]+ of [\d,]+ runs after ")
 """How far a sweep has come, which a slow machine tells more often."""
+_WHOLE = 10_000
+"""Columns in which no answer is broken into lines."""
 _ANSWER = r"(?P<answer>(?P<load>[\d.]+) (?P<unit>\w+/s) \((?P<low>[\d.]+) to (?P<high>[\d.]+)\))"
 _ROW = re.compile(rf"^\|[^|]*\| {_ANSWER} \| `(?P<command>endive frontier [^`]+)` \|$", re.MULTILINE)
 
@@ -64,10 +66,10 @@ def _commands(page: str, text: str) -> Iterator[Shown]:
             yield Shown(page, command.split("  #")[0].strip(), tuple(line.rstrip() for line in output.rstrip().splitlines()))
 
 
-def run(command: str, folder: Path, *, errors: bool = True) -> list[str]:
+def run(command: str, folder: Path, *, errors: bool = True, columns: int = 200) -> list[str]:
     """What a command prints, in a folder, with what it says on the side if asked for; the exit code is the page's affair."""
     call = [sys.executable, "-m", "endive", *shlex.split(command)[1:]]
-    wide = {**os.environ, "COLUMNS": "200"}
+    wide = {**os.environ, "COLUMNS": str(columns)}
     done = subprocess.run(call, cwd=folder, env=wide, capture_output=True, text=True, check=False)
     printed = (done.stdout + (done.stderr if errors else "")).splitlines()
     return [line.rstrip() for line in printed if not _PROGRESS.match(line)]
@@ -139,7 +141,7 @@ def check_gallery() -> list[str]:
     for name, answer in json.loads(GALLERY.read_text(encoding="utf-8")).items():
         with tempfile.TemporaryDirectory(prefix="endive-docs-") as folder:
             (Path(folder) / "examples").symlink_to(ROOT / "examples")
-            printed = run(f"endive examples run {name} --quick", Path(folder))
+            printed = run(f"endive examples run {name} --quick", Path(folder), columns=_WHOLE)
         problems += [f"gallery, {name}:\n  shows   {line}" for line in answer if line not in printed]
     return problems
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from endive.config.sweep import Sweep
 from endive.report.answer import answer_of
 from endive.report.contents import dimensions
 from endive.report.figures import figure_of, report_figures
+from endive.report.question import question_answer
 from endive.report.study import Study
 from endive.runs.outcome import run_planned
 from endive.runs.plan import plan_sweep, remaining_work
@@ -104,3 +107,12 @@ def test_without_scenarios_every_configuration_is_told_the_best_first(tmp_path: 
     assert told.startswith("Time to commit p50 of ingest is ")
     assert told.index("with S3 Express") < told.index(" and ") < told.index("with S3.")
     assert report_figures(study)[0].name == "question"
+
+
+def test_configurations_that_are_equal_are_told_by_their_names(tmp_path: Path) -> None:
+    """Their order was that of hashes, which every change of the model changes."""
+    axes = '[axes]\n"transaction.retry" = [100, 20, 90]\n"workload.ingest.rate" = [1.0, 2.0]\n'
+    study = measured(run_study(tmp_path, "success(ingest)", axes))
+    for table in (study.experiments, study.experiments.iloc[::-1]):
+        told = question_answer(replace(study, experiments=table))
+        assert [re.findall(r"allowed = (\d+)", sentence) for sentence in told] == [["20", "90", "100"]] * 2
