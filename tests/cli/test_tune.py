@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,8 @@ def test_people_read_sentences_and_a_table(asked: tuple[Path, Any, str]) -> None
     assert text.startswith("\n".join(told["answer"]))
     narrow = narrow_invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"))
     assert_fits([*narrow.stdout.splitlines(), *narrow.stderr.splitlines()])
-    assert set(text.split()) <= set(narrow.stdout.split()), "no word is broken"
+    words = re.sub(r"runs in [\d.]+ s;", "", text).split()  # two calls do not take the same time
+    assert set(words) <= set(narrow.stdout.split()), "no word is broken"
     assert "\ntoday " in text
     assert "\nIceberg's defaults " in text
     assert " percentage points more (95 % interval: " in text

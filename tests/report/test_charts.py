@@ -73,6 +73,12 @@ def assert_equal_to_the_figure(rows: dict[str, Any], figure: Figure) -> None:
 
 
 @pytest.mark.parametrize("figure", KINDS)
+def test_a_specification_is_one_of_vega_lite(figure: Figure) -> None:
+    """Altair checks it as a whole; while it is put together, checks of its pieces are off."""
+    alt.Chart.from_dict({name: value for name, value in with_data(figure).items() if name != "datasets"}, validate=True)
+
+
+@pytest.mark.parametrize("figure", KINDS)
 def test_a_chart_of_each_kind_is_drawn(figure: Figure) -> None:
     svg = svg_of(figure)
     assert svg.count("<path") > len(figure.data) / 2

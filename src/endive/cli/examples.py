@@ -5,7 +5,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -20,6 +22,7 @@ from endive.runs.layout import FIGURES_FOLDER, REPORT
 
 if TYPE_CHECKING:
     from endive.pipeline.session import StartingSession
+    from endive.report.drawing import Drawing
     from endive.report.study import Study
     from endive.runs.plan import SweepPlan
 
@@ -137,18 +140,20 @@ def run(
 def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, master: str | None) -> None:
     from endive.config.sweep import Sweep
     from endive.pipeline.session import SparkOptions, starting_session
+    from endive.report.drawing import Drawing
     from endive.runs.plan import plan_sweep
     from endive.runs.study_records import keep_study
 
-    with starting_session(SparkOptions(master)) as starting:
+    with Drawing() as drawing, starting_session(SparkOptions(master)) as starting:
         if not folder.exists():
             starting.begin()
         reader = Sweep(example.path, quick=quick)
         plan = plan_sweep(reader)
         output.note(f"{plan.runs} runs: {len(plan.points)} configurations with {len(plan.seeds)} seeds each")
         keep_study(folder, reader, plan)
-        study = _studied(output, plan, folder, starting)
-    answer, files = _drawn(study, folder)
+        study = _studied(output, plan, folder, starting, drawing)
+        starting.stop()
+        answer, files = _drawn(study, folder, drawing)
     output.result({"example": example.name, "runs": plan.runs, "answer": answer, "files": [str(file) for file in files]})
     for sentence in answer:
         output.text(sentence)
@@ -156,8 +161,8 @@ def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, mast
     output.text(f"the report is in {files[0]}, and its {len(files) - 1} figures in {files[-1].parent}")
 
 
-def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSession) -> Study:
-    """Run what is missing and measure, all in one session of Spark."""
+def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSession, drawing: Drawing) -> Study:
+    """Run what is missing and measure, all in one session of Spark. What draws is loaded while Spark is waited for."""
     from contextlib import nullcontext
 
     from endive.cli.sweep import watching
@@ -169,6 +174,8 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSe
     work = remaining_work(plan, folder)
     with watching(output, work, folder) as watch:
         outcomes = run_study(starting, work, folder, watch=watch)
+    drawing.begin()
+    Thread(target=import_module, args=("endive.report.contents",), daemon=True).start()
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
         output.error(f"{outcome.experiment} seed {outcome.seed}: {outcome.error}")
@@ -177,20 +184,18 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSe
     return load_study(folder, code_version=code_version(), sessions=lambda: nullcontext(starting.get()))
 
 
-def _drawn(study: Study, folder: Path) -> tuple[list[str], list[Path]]:
-    """Write the report and the figures; returns the answer in words and the files."""
+def _drawn(study: Study, folder: Path, drawing: Drawing) -> tuple[list[str], list[Path]]:
+    """Write the report and the figures beside each other; returns the answer in words and the files."""
     from endive.files import write_text
     from endive.report.contents import page_of
     from endive.report.figures import report_figures
     from endive.report.page import html_of
-    from endive.report.paper import save
 
-    figures = report_figures(study)
-    page = page_of(study, figures)
+    page = page_of(study, report_figures(study))
     report = folder / REPORT
+    drawing.start(page.figures, folder / FIGURES_FOLDER, ("svg",))
     write_text(report, html_of(page))
-    drawn = [file for figure in page.figures for file in save(figure, folder / FIGURES_FOLDER, ("svg",))]
-    return list(page.answer), [report, *drawn]
+    return list(page.answer), [report, *(file for files in drawing.finish() for file in files)]
 
 
 def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -> None:

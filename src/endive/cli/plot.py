@@ -153,9 +153,10 @@ def _list(output: Output, study: Study) -> None:
 
 def _write(output: Output, study: Study, figures: list[Figure], folder: Path, formats: list[str], size: Size) -> None:
     from endive.report.answer import window_sentence
-    from endive.report.paper import save
+    from endive.report.drawing import Drawing
 
-    written = [(figure, save(figure, folder, formats, size)) for figure in figures]
+    with Drawing() as drawing:
+        written = list(zip(figures, drawing.save(figures, folder, formats, size), strict=True))
     window = window_sentence(study)
     output.result(
         {

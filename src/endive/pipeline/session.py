@@ -70,6 +70,7 @@ class StartingSession:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="endive-spark")
         self._session: Future[SparkSession] | None = None
         self._jvm: Jvm | None = None
+        self._stopping: Future[None] | None = None
         self._given_up = False
 
     @property
@@ -93,17 +94,25 @@ class StartingSession:
         assert self._session is not None
         return self._session.result()
 
+    def stop(self) -> None:
+        """Begin to stop the session, which nobody needs any more, in the background."""
+        if self._stopping is None:
+            self._stopping = self._pool.submit(self._stop)
+
     def close(self) -> None:
         """Stop the session; one that is not up yet is given up."""
         self._given_up = True
-        if self._session is not None:
-            if self._jvm is not None and not self.is_up:
-                self._jvm.end()
-            with suppress(Exception):
+        if self._jvm is not None and not self.is_up:
+            self._jvm.end()
+        self.stop()
+        self._pool.shutdown()
+
+    def _stop(self) -> None:
+        with suppress(Exception):
+            if self._session is not None:
                 session = self._session.result()
                 with _stderr_to(Path(os.devnull)):
                     session.stop()
-        self._pool.shutdown()
 
     def _make(self) -> SparkSession:
         silence_py4j()

@@ -90,6 +90,12 @@ def inches(text: str, option: str) -> float:
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
+def load() -> None:
+    """Load what draws, which the first figure would otherwise wait for."""
+    empty = {"$schema": alt.SCHEMA_URL, "data": {"values": []}, "mark": "point"}
+    vl_convert.vegalite_to_svg(empty, vl_version=vegalite_version(), allowed_base_urls=[])
+
+
 def save(figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, size: Size | None = None) -> list[Path]:
     """Write a figure in these formats, each whole or not at all; returns the files. Raises ReportError if it cannot be so small."""
     svg = svg_of(figure, size or Size())

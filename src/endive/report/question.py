@@ -17,7 +17,7 @@ from endive.analysis.run_metrics import PERCENTILES
 from endive.analysis.thresholds import Subject, shown
 from endive.report.alternatives import compare_sides, in_short, subject_in_words
 from endive.report.comparison import Side
-from endive.report.phrases import listed, natural
+from endive.report.phrases import listed
 from endive.report.study import Study
 from endive.report.windows import percentile_in_words
 from endive.runs.parameters import SCENARIO_COLUMN
@@ -85,7 +85,7 @@ def _side(study: Study, name: str, experiment: str) -> Side:
 
 
 def _in_order(study: Study, question: Subject, experiments: Sequence[str], *, begun: bool) -> str:
-    """Every configuration with its value, the best first; equal ones by their names."""
+    """Every configuration with its value, the best first; equal ones as figures have them."""
     table = study.experiments
     chosen = table[
         table["experiment"].isin(list(experiments))
@@ -99,8 +99,9 @@ def _in_order(study: Study, question: Subject, experiments: Sequence[str], *, be
     if not rows:
         return f"{title} could not be measured."
     sign = 1.0 if more_is_better(question.metric) is False else -1.0
-    values = {id(row): math.inf if row[question.metric] is None else sign * row[question.metric] for row in rows}
-    rows.sort(key=lambda row: (values[id(row)], natural(_who(study, row))))
+    order = {each.label: place for place, each in enumerate(study.series)}
+    rows.sort(key=lambda row: order.get(row["series"], -1))
+    rows.sort(key=lambda row: math.inf if row[question.metric] is None else sign * row[question.metric])
     told = [f"{_value(row, question.metric)}{_who(study, row)}" for row in rows]
     if len(told) > _MOST:
         told = [*told[: _MOST // 2], f"{len(told) - _MOST} between", *told[-_MOST // 2 :]]
