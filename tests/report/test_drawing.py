@@ -29,7 +29,7 @@ def drawn_alone(folder: Path) -> dict[str, bytes]:
     return bytes_of(folder)
 
 
-@pytest.mark.parametrize("processes", [0, 1, 3])
+@pytest.mark.parametrize("processes", [0, 2])
 def test_files_are_those_of_one_process(tmp_path: Path, processes: int) -> None:
     (alone, together) = (tmp_path / name for name in ("alone", "together"))
     with Drawing(processes) as drawing:

@@ -14,6 +14,7 @@ import pytest
 from endive.cli.examples import examples_folder
 from endive.config.errors import ConfigError
 from endive.config.parts import allow_code
+from endive.serve.levers import levers_for
 from endive.serve.saving import Reports
 from endive.serve.server import serving_in_background
 from endive.serve.starts import Starts
@@ -72,11 +73,10 @@ def test_numbers_of_its_options_can_be_changed_and_compared(started: tuple[Clien
 
 
 def test_levers_leave_the_catalog_alone(started: tuple[Client, Starts]) -> None:
-    client, starts = started
-    status, events = client.post("/api/help", tree=starts.all[0].tree())
-    assert (status, events[-1]["kind"]) == (200, "ranking")
-    assert all("parts" in tree for tree in events[-1]["trees"].values())
-    assert not {"catalog", "pointers"} & set(events[-1]["trees"])
+    pulled = levers_for(started[1].all[0].tree())
+    assert len(pulled) >= 5
+    assert all("parts" in each.tree for each in pulled)
+    assert not {"catalog", "pointers"} & {each.lever.name for each in pulled}
 
 
 @pytest.mark.parametrize(
