@@ -118,10 +118,8 @@ def _collect(
             known[name] = operation_of(name, where, renamed)
         of = _with_status(known[name], statuses[row])
         size = sizes[row]
-        if of is None or latency is None or not 0.0 < latency * UNITS[columns.unit] <= MOST_MS:  # false also of what is no number
-            dropped += 1
-            continue
-        if size is not None and not 0.0 <= size <= _MOST_BYTES:
+        sized = size is None or 0.0 <= size <= _MOST_BYTES  # false also of what is no number, as is the next
+        if of is None or not sized or latency is None or not 0.0 < latency * UNITS[columns.unit] <= MOST_MS:
             dropped += 1
             continue
         into.setdefault(of, []).append((latency * UNITS[columns.unit], size))

@@ -32,6 +32,8 @@ from endive.utils import meaning
 KINDS: Mapping[str, type] = {"provider": StorageProvider, "catalog": Catalog, "transaction": Transaction}
 """Keys of ``[parts]``, and what a class must be a subclass of."""
 MOST_BYTES = 2**20
+ASKED = "is code, which is run only if you say --allow-code: it can do whatever you can"
+"""What a user is told who was not asked yet."""
 _SOURCE = "[parts]"
 
 
@@ -99,7 +101,7 @@ def own_parts(document: Document) -> dict[str, OwnPart]:
 def load_class(kind: str, part: OwnPart) -> type[Any]:
     """Run the code of a part, and return its class. Raises ConfigError if that is not allowed, or it is no such class."""
     if not code_is_allowed():
-        raise _refused(kind, "is code, which is run only if you say --allow-code: it can do whatever you can", part)
+        raise _refused(kind, ASKED, part)
     return _loaded(kind, part.code, part.source or "")
 
 

@@ -12,7 +12,7 @@ import tomli_w
 from endive.config.aliases import canonical
 from endive.config.errors import ConfigError, Problem
 from endive.config.load import check_document, read_toml
-from endive.config.parts import code_path
+from endive.config.parts import ASKED, code_path
 from endive.config.schema import Document
 
 Tree = dict[str, Any]
@@ -27,8 +27,7 @@ def read_tree(path: Path, *, code: bool = False) -> Tree:
     """
     tree = read_toml(path)
     if tree.get("parts") and not code:
-        told = "is code, which is run only if you say --allow-code: it can do whatever you can"
-        raise ConfigError(str(path), [Problem("parts", told)])
+        raise ConfigError(str(path), [Problem("parts", ASKED)])
     check_document(tree, str(path), path.parent)
     policies = _take_policies(tree)
     tree, _, problems = canonical(tree)
