@@ -136,8 +136,12 @@ def available_bytes() -> int:
         return 4 * 2**30
 
 
+@cache
 def get_git_sha() -> str | None:
-    """The commit of this code, with ``-dirty`` if it was changed since; None if it is installed from a package."""
+    """The commit of this code, with ``-dirty`` if it was changed since; None if it is installed from a package.
+
+    Git is asked once in a process: the code that runs is that which was loaded.
+    """
     try:
         _git("ls-files", "--error-unmatch", Path(__file__).name)
         changed = _git("status", "--porcelain", "--untracked-files=no", ".")

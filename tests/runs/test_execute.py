@@ -78,6 +78,24 @@ def test_the_summary_counts_the_rows(tmp_path: Path) -> None:
     assert summary["total"]["transactions"] == finished.rows
 
 
+def test_a_process_asks_git_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(*arguments: str) -> str:
+        asked.append(arguments[0])
+        return ""
+
+    monkeypatch.setattr("endive.utils._git", answer)
+    get_git_sha.cache_clear()
+    try:
+        get_git_sha()
+        first = len(asked)
+        get_git_sha()
+    finally:
+        get_git_sha.cache_clear()
+    assert first == len(asked) > 0
+
+
 def test_provenance_says_how_the_run_came_about(tmp_path: Path) -> None:
     document = labelled()
     finished = run_experiment(document, root=tmp_path, seed=11)

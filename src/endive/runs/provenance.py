@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from datetime import datetime
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -28,6 +29,12 @@ def describe_run(document: Document, seed: int, engine: str, started: datetime, 
         "wall_time_s": round(seconds, 3),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "dependencies": {name: metadata.version(name) for name in _DEPENDENCIES},
+        "dependencies": dict(_versions()),
         "parameters": parameters(document),
     }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """The installed versions of what results depend on; looking them up takes as long as a short run."""
+    return {name: metadata.version(name) for name in _DEPENDENCIES}
