@@ -254,6 +254,8 @@ def _settings(options: SparkOptions, folder: Path, java: Path) -> dict[str, str]
         "spark.hadoop.yarn.resourcemanager.connect.max-wait.ms": "30000",  # it would try for a quarter of an hour
         "spark.hadoop.yarn.resourcemanager.connect.retry-interval.ms": "10000",
     }
+    if options.is_local:
+        settings["spark.python.daemon.module"] = "endive.pipeline.daemon"
     if CACHE_VARIABLE in os.environ:
         settings[f"spark.executorEnv.{CACHE_VARIABLE}"] = os.environ[CACHE_VARIABLE]
     if options.ship_code:
