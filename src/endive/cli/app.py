@@ -65,19 +65,22 @@ def exit_codes(output: Output) -> Iterator[None]:
 @contextmanager
 def _usage_errors(output: Output) -> Iterator[None]:
     """Turn what is wrong with a call or a file into messages and their exit code."""
-    from endive.config import ConfigError
-    from endive.simulation.runner import EngineError
-
     try:
         yield
-    except ConfigError as error:
+    except ValueError as error:
+        # loaded when they are needed: a command that waits for Spark has it started before anything else is loaded
+        from endive.config import ConfigError
+        from endive.simulation.runner import EngineError
+
+        if isinstance(error, EngineError):
+            fail(output, str(error))
+        if not isinstance(error, ConfigError):
+            raise
         for line in str(error).splitlines():
             output.error(line)
         problems = [{"key": problem.key, "message": str(problem)} for problem in error.problems]
         output.result({"source": error.source, "errors": problems})
         raise typer.Exit(EXIT_USAGE) from None
-    except EngineError as error:
-        fail(output, str(error))
 
 
 def fail(output: Output, message: str, code: int = EXIT_USAGE) -> NoReturn:

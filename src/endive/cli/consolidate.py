@@ -67,13 +67,15 @@ def _report(output: Output, root: Path, done: Consolidation) -> None:
 @contextmanager
 def pipeline_errors(output: Output) -> Iterator[None]:
     """Turn errors of the pipeline into messages and exit codes."""
-    from endive.pipeline.java import NoJavaError
-    from endive.pipeline.session import SessionError
-    from endive.runs.dataset import PipelineError
-
     try:
         yield
-    except (PipelineError, SessionError, NoJavaError) as error:
+    except RuntimeError as error:
+        from endive.pipeline.java import NoJavaError
+        from endive.pipeline.session import SessionError
+        from endive.runs.dataset import PipelineError
+
+        if not isinstance(error, PipelineError | SessionError | NoJavaError):
+            raise
         fail(output, str(error), EXIT_USAGE if isinstance(error, PipelineError) and error.usage else EXIT_FAILED)
 
 

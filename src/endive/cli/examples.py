@@ -76,11 +76,11 @@ def find_examples() -> Iterator[Example]:
 
 def find_example(name: str) -> Example:
     """The example of a name. Raises ConfigError if there is none."""
-    from endive.config import ConfigError, Problem
-    from endive.config.errors import nearest
-
     known = {example.name: example for example in find_examples()}
     if name not in known:
+        from endive.config import ConfigError, Problem
+        from endive.config.errors import nearest
+
         raise ConfigError("examples", [Problem("", f"there is no example {name!r}; {nearest(name, known)}")])
     return known[name]
 
@@ -138,15 +138,16 @@ def run(
 
 
 def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, master: str | None) -> None:
-    from endive.config.sweep import Sweep
     from endive.pipeline.session import SparkOptions, starting_session
     from endive.report.drawing import Drawing
-    from endive.runs.plan import plan_sweep
-    from endive.runs.study_records import keep_study
 
     with Drawing() as drawing, starting_session(SparkOptions(master)) as starting:
         if not folder.exists():
-            starting.begin()
+            starting.begin()  # before anything else is loaded
+        from endive.config.sweep import Sweep
+        from endive.runs.plan import plan_sweep
+        from endive.runs.study_records import keep_study
+
         reader = Sweep(example.path, quick=quick)
         plan = plan_sweep(reader)
         output.note(f"{plan.runs} runs: {len(plan.points)} configurations with {len(plan.seeds)} seeds each")
@@ -191,9 +192,10 @@ def _drawn(study: Study, folder: Path, drawing: Drawing) -> tuple[list[str], lis
     from endive.report.figures import report_figures
     from endive.report.page import html_of
 
-    page = page_of(study, report_figures(study))
+    figures = report_figures(study)
+    drawing.start(figures, folder / FIGURES_FOLDER, ("svg",))
+    page = page_of(study, figures)
     report = folder / REPORT
-    drawing.start(page.figures, folder / FIGURES_FOLDER, ("svg",))
     write_text(report, html_of(page))
     return list(page.answer), [report, *(file for files in drawing.finish() for file in files)]
 

@@ -50,9 +50,10 @@ class Drawing:
             process.communicate()
 
     def begin(self) -> None:
-        """Start the processes."""
+        """Start the processes, and load what draws in this one as well."""
         if self._processes:
             return
+        Thread(target=_load, daemon=True).start()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         for _ in range(self._number):
             process = subprocess.Popen(
@@ -110,6 +111,12 @@ class Drawing:
                 self._todo.clear()
 
 
+def _load() -> None:
+    from endive.report.paper import load
+
+    load()
+
+
 def _save(*work: Any) -> list[Path]:
     from endive.report.paper import save
 
@@ -133,9 +140,7 @@ def _send(stream: IO[bytes], value: Any) -> None:
 
 def main() -> None:
     """Draw what comes in and send back the files, or what went wrong, until nobody sends any more."""
-    from endive.report.paper import load
-
-    load()
+    _load()
     with suppress(EOFError, BrokenPipeError):
         while True:
             work = pickle.load(sys.stdin.buffer)
