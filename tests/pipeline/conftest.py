@@ -25,6 +25,7 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist looks at the groups after this
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one worker of pytest-xdist run all tests that use the session, so that there is one."""
     for item in items:

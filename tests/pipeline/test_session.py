@@ -16,6 +16,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from pyspark.sql import SparkSession
 
 import endive
 from endive.cache import CACHE_VARIABLE
@@ -98,10 +99,12 @@ def test_a_master_that_is_not_there_is_told_before_anything_is_started(
     assert error_of(SparkOptions(master=master)) == f"cannot start Spark on {master}: {reason}"
 
 
-def told_by_a_process(options: str) -> str:
+def told_by_a_process(options: str, first: str = "") -> str:
     """The error of a session that is started in a process of its own, where it may leave traces."""
     code = f"""
+from endive.pipeline import session
 from endive.pipeline.session import *
+{first}
 try:
     with spark_session(SparkOptions({options})):
         pass
@@ -135,8 +138,8 @@ def test_without_the_client_of_spark_connect_the_session_says_what_is_missing() 
 
 @pytest.mark.skipif(util.find_spec("grpc") is None, reason="Spark Connect is not installed")
 def test_a_server_that_is_not_there_is_told() -> None:
-    told = told_by_a_process("remote='sc://127.0.0.1:1'")
-    assert told == "cannot reach the Spark Connect server sc://127.0.0.1:1: no answer within 15 s\n"
+    told = told_by_a_process("remote='sc://127.0.0.1:1'", "session.ANSWER_SECONDS = 1.0")
+    assert told == "cannot reach the Spark Connect server sc://127.0.0.1:1: no answer within 1 s\n"
 
 
 def test_a_session_leaves_the_environment_of_pyspark_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,6 +154,11 @@ def test_a_session_leaves_the_environment_of_pyspark_as_it_was(monkeypatch: pyte
     assert error_of(SparkOptions(remote="sc://other")) == "no"
     assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ
     assert os.environ["SPARK_REMOTE"] == "sc://mine"
+
+
+def test_tests_that_share_a_session_are_run_by_one_worker(spark: SparkSession, request: pytest.FixtureRequest) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        assert request.node.nodeid.endswith("@spark")
 
 
 def test_memory_of_the_driver_is_bounded() -> None:
