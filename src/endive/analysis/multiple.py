@@ -16,17 +16,13 @@ from endive.analysis.estimates import CONFIDENCE
 from endive.analysis.paired import Difference, more_is_better, paired_difference, with_least_width
 
 
-def confidence_of_each(comparisons: int, confidence: float = CONFIDENCE) -> float:
-    """Return the confidence that each of so many intervals needs, so that all of them hold together with ``confidence``."""
-    return 1.0 - (1.0 - confidence) / max(1, comparisons)
+def confidence_of_each(comparisons: int) -> float:
+    """Return the confidence that each of so many intervals needs, so that all of them hold together with 95 %."""
+    return 1.0 - (1.0 - CONFIDENCE) / max(1, comparisons)
 
 
 def against_baseline(
-    baseline: Sequence[float],
-    alternatives: Mapping[str, Sequence[float]],
-    *,
-    least_width: float = 0.0,
-    comparisons: int | None = None,
+    baseline: Sequence[float], alternatives: Mapping[str, Sequence[float]], *, least_width: float = 0.0
 ) -> dict[str, Difference]:
     """Compare each alternative with the baseline seed by seed; the 95 % intervals hold together.
 
@@ -35,14 +31,13 @@ def against_baseline(
         alternatives: Their values by name, for the same seeds in the same order.
         least_width: Half width below which no difference is told, however much the seeds agree (``least_share_width`` of shares,
             ``least_rate_width`` of rates, both with the confidence of ``confidence_of_each``).
-        comparisons: How many comparisons are told together; by default as many as there are alternatives.
 
     Raises:
         ValueError: A value is not finite, or there are not as many as of the baseline.
 
     """
     _check(baseline, alternatives)
-    confidence = confidence_of_each(len(alternatives) if comparisons is None else comparisons)
+    confidence = confidence_of_each(len(alternatives))
     return {name: _floored(paired_difference(baseline, values, confidence), least_width) for name, values in alternatives.items()}
 
 
