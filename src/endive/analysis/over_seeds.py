@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from endive.analysis.estimates import CONFIDENCE, Estimate, mean_estimate, share_estimate, success_estimate
@@ -38,24 +38,21 @@ def _success(rows: Sequence[Row], confidence: float) -> Estimate:
     return success_estimate(committed, unfinished, entered, confidence)
 
 
-def _success_low(rows: Sequence[Row], confidence: float) -> Estimate:
-    return share_estimate([row["committed"] for row in rows], [row["transactions"] for row in rows], confidence)
+def _share(*counted: str) -> Callable[[Sequence[Row], float], Estimate]:
+    """The share of all transactions that these counts come to."""
 
+    def estimate(rows: Sequence[Row], confidence: float) -> Estimate:
+        counts = [sum(row[name] for name in counted) for row in rows]
+        return share_estimate(counts, [row["transactions"] for row in rows], confidence)
 
-def _success_high(rows: Sequence[Row], confidence: float) -> Estimate:
-    commit = [row["committed"] + row["in_flight"] for row in rows]
-    return share_estimate(commit, [row["transactions"] for row in rows], confidence)
-
-
-def _throughput_ratio(rows: Sequence[Row], confidence: float) -> Estimate:
-    return share_estimate([row["commits_in_window"] for row in rows], [row["transactions"] for row in rows], confidence)
+    return estimate
 
 
 _ESTIMATES = {
     "success_rate": _success,
-    "success_low": _success_low,
-    "success_high": _success_high,
-    "throughput_ratio": _throughput_ratio,
+    "success_low": _share("committed"),
+    "success_high": _share("committed", "in_flight"),
+    "throughput_ratio": _share("commits_in_window"),
 }
 SHARES = tuple(_ESTIMATES)
 """Metrics that are counts of transactions over counts of transactions."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, cast
 
 from endive.config import ConfigError, Problem
 from endive.workload.classes import ALL_CLASSES as ALL
@@ -48,6 +49,7 @@ _MOST_DIGITS, _LEAST, _MOST = 50, 1e-15, 1e15
 FORM = "a condition is METRIC[(CLASS[, OPERATION])] < NUMBER[UNIT], such as 'success(compaction) < 95%' or 'p99 > 2s'"
 
 Sign = Literal["<", "<=", ">", ">="]
+_HOLDS: dict[str, Callable[[float, float], bool]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 Verdict = Literal["holds", "fails", "open"]
 """Whether a condition holds for all of an interval, for none of it, or for a part."""
 
@@ -72,11 +74,7 @@ class Condition:
 
     def holds(self, value: float) -> bool:
         """Whether it holds for a value."""
-        if self.sign == "<":
-            return value < self.value
-        if self.sign == "<=":
-            return value <= self.value
-        return value > self.value if self.sign == ">" else value >= self.value
+        return _HOLDS[self.sign](value, self.value)
 
     def verdict(self, low: float, high: float) -> Verdict:
         """What it says of an interval."""
@@ -104,9 +102,8 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
     value = float(Fraction(number) * units[unit]) if float(number) else 0.0
     if kind == "share" and not found["relative"] and value > 1.0:
         raise ConfigError(source, [Problem("", f"{text!r}: {metric} is a share and never above 1; did you leave out the % sign?")])
-    return Condition(
-        text.strip(), metric, _sign(found["sign"]), value, found["group"] or ALL, found["operation"] or ALL, bool(found["relative"])
-    )
+    sign = cast("Sign", found["sign"])
+    return Condition(text.strip(), metric, sign, value, found["group"] or ALL, found["operation"] or ALL, bool(found["relative"]))
 
 
 @dataclass(frozen=True)
@@ -125,10 +122,6 @@ def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
         form = "METRIC[(CLASS[, OPERATION])], such as 'time_to_commit_p99(ingest)' or 'success'"
         raise ConfigError(source, [Problem("", f"{text!r} cannot be read; it should be {form}")])
     return Subject(find_metric(found["metric"], metrics, source), found["group"] or ALL, found["operation"] or ALL)
-
-
-def _sign(text: str) -> Sign:
-    return "<" if text == "<" else "<=" if text == "<=" else ">" if text == ">" else ">="
 
 
 def find_metric(name: str, metrics: Sequence[str], source: str) -> str:
