@@ -28,7 +28,7 @@ def example() -> Transactions:
 
 def test_the_cohort_is_what_entered_in_the_window() -> None:
     assert example().cohort(WINDOW).tolist() == [False, True, True, True, False]
-    assert example().commits_in(WINDOW) == 2
+    assert example().committed_in(WINDOW).sum() == 2
     assert example().end_ms.tolist() == [21.0, 32.0, 58.0, 100.0, 100.0]
 
 

@@ -7,15 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from endive.analysis.windows import (
-    EntryRate,
-    Window,
-    common_window,
-    entry_warmup_ms,
-    find_window,
-    given_window,
-    stationary_after_ms,
-)
+from endive.analysis.windows import Window, common_window, entry_warmup_ms, find_window, given_window
 from endive.randomness import RandomSource
 from endive.storage import ExponentialLatency, FixedLatency, LatencyDistribution, LognormalLatency
 from endive.workload import ClosedArrivals, OpenArrivals, PeriodicArrivals, WorkloadClass
@@ -47,8 +39,8 @@ def test_classes_count_by_their_rates() -> None:
     quick, slow = open_class(9.0, FixedLatency(0.0)), open_class(1.0, LognormalLatency.from_median(60_000.0, 1.0), "b")
     assert entry_warmup_ms([quick, slow]) == pytest.approx(60_000.0, rel=0.01)
     assert entry_warmup_ms([quick]) == pytest.approx(0.0, abs=1e-6)
-    assert stationary_after_ms([]) == 0.0
-    assert stationary_after_ms([EntryRate(1.0, FixedLatency(5.0))]) == pytest.approx(5.0)
+    assert entry_warmup_ms([]) == 0.0
+    assert entry_warmup_ms([open_class(1.0, FixedLatency(5.0))]) == pytest.approx(5.0)
 
 
 def test_a_class_that_begins_late_by_plan_makes_the_run_be_measured_whole() -> None:

@@ -59,7 +59,7 @@ def measure(system: System, seed: int, times_as_long: int = 1) -> dict[str, Any]
 
 def _metrics(rows: Transactions, window: Window) -> dict[str, Any]:
     inside, outcome = rows.cohort(window), outcome_of(rows, window)
-    commits = rows.commits_in(window)
+    commits = int(rows.committed_in(window).sum())
     waited = (rows.end_ms - rows.entry_ms)[inside]
     found: dict[str, Any] = {
         "transactions": outcome.entered,

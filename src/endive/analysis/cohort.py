@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from endive.analysis.arrays import Flags, Floats, Ints
 from endive.analysis.windows import Window
-
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-
-NOT_ENTERED = -1.0
-"""``t_commit_start`` of a transaction that was still working when the run ended."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +33,7 @@ class Transactions:
         entry = np.where(committed & (t_commit_start < 0.0), t_commit, t_commit_start)
         return cls(entry, np.where(committed, t_commit, t_submit + total_latency), committed, aborted)
 
-    def take(self, places: npt.NDArray[np.int64]) -> Transactions:
+    def take(self, places: Ints) -> Transactions:
         """Those at these places."""
         return Transactions(self.entry_ms[places], self.end_ms[places], self.committed[places], self.aborted[places])
 
@@ -55,10 +49,6 @@ class Transactions:
     def committed_in(self, window: Window) -> Flags:
         """Whether each committed in the window, both ends included."""
         return np.asarray(self.committed & (self.end_ms >= window.start_ms) & (self.end_ms <= window.end_ms))
-
-    def commits_in(self, window: Window) -> int:
-        """Commits whose moment lies in the window."""
-        return int(np.sum(self.committed_in(window)))
 
 
 @dataclass(frozen=True)
@@ -115,7 +105,7 @@ def _integral(moments_ms: Floats, edges_ms: Floats) -> Floats:
     return np.asarray(before * edges_ms - sums[before])
 
 
-def entries(transactions: Transactions, edges_ms: Floats) -> npt.NDArray[np.int64]:
+def entries(transactions: Transactions, edges_ms: Floats) -> Ints:
     """The number of entries between each two edges."""
     counts, _ = np.histogram(transactions.entry_ms[transactions.entered], bins=edges_ms)
     return np.asarray(counts, np.int64)

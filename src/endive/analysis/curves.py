@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from endive.analysis.arrays import Floats
 from endive.analysis.estimates import half_widths, successes
 from endive.analysis.run_metrics import CURVES, SLOWER
 from endive.analysis.through_time import COUNTED, MEDIAN, OVER_TIME, TIME_BINS
@@ -40,7 +40,6 @@ _OVER_TIME = pa.schema(
         *((f"success_rate{suffix}", pa.float64()) for suffix in ("", "_low", "_high")),
     ]
 )
-Floats = npt.NDArray[np.float64]
 
 
 def distributions_table(rows: pa.Table) -> pa.Table:

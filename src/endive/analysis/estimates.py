@@ -10,7 +10,8 @@ from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+
+from endive.analysis.arrays import Floats, Ints
 
 CONFIDENCE = 0.95
 _FEWEST_PER_SEED = 10
@@ -55,15 +56,13 @@ def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
     return float(special.stdtrit(freedom, 0.5 + confidence / 2.0))
 
 
-def half_widths(
-    deviations: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], confidence: float = CONFIDENCE
-) -> npt.NDArray[np.float64]:
+def half_widths(deviations: Floats, counts: Ints) -> Floats:
     """Half widths by Student's t from sample standard deviations; NaN where there are fewer than two seeds."""
     from scipy import special
 
     enough = counts >= 2
     safe = np.where(enough, counts, 2)
-    widths = special.stdtrit(safe - 1, 0.5 + confidence / 2.0) * deviations / np.sqrt(safe)
+    widths = special.stdtrit(safe - 1, 0.5 + CONFIDENCE / 2.0) * deviations / np.sqrt(safe)
     return np.where(enough, widths, np.nan)
 
 
@@ -92,14 +91,12 @@ def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence
     return Estimate(share, low, high, len(pairs))
 
 
-def shares(
-    successes: npt.NDArray[np.float64], trials: npt.NDArray[np.float64], confidence: float = CONFIDENCE
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def shares(successes: Floats, trials: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats, Floats]:
     """Shares of many things at once, each a column, seeds being rows: the share and both ends of its interval; NaN of nothing."""
     whole = trials.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.minimum(1.0, successes.sum(axis=0) / whole)
-        return share, *wilson(share, effective_trials(successes, trials, confidence), confidence)
+        return share, *_wilson(share, _effective_trials(successes, trials, confidence), confidence)
 
 
 def success_estimate(
@@ -111,18 +108,14 @@ def success_estimate(
     return Estimate((least.mean + most.mean) / 2.0, least.low, most.high, least.n, unfinished=(most.mean - least.mean) / 2.0)
 
 
-def successes(
-    committed: npt.NDArray[np.float64], unfinished: npt.NDArray[np.float64], entered: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def successes(committed: Floats, unfinished: Floats, entered: Floats) -> tuple[Floats, Floats, Floats]:
     """Success of many things at once, each a column, seeds being rows: as ``success_estimate`` has it, and both of its ends."""
     least, low, _ = shares(committed, entered)
     most, _, high = shares(committed + unfinished, entered)
     return (least + most) / 2.0, low, high
 
 
-def wilson(
-    share: npt.NDArray[np.float64], trials: npt.NDArray[np.float64], confidence: float = CONFIDENCE
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _wilson(share: Floats, trials: Floats, confidence: float) -> tuple[Floats, Floats]:
     """Wilson's intervals of shares of so many trials, which need not be whole numbers."""
     z2 = z_quantile(confidence) ** 2
     middle = (share + z2 / (2.0 * trials)) / (1.0 + z2 / trials)
@@ -131,9 +124,7 @@ def wilson(
     return low, np.where(share >= 1.0, 1.0, np.minimum(1.0, middle + width))
 
 
-def effective_trials(
-    successes: npt.NDArray[np.float64], trials: npt.NDArray[np.float64], confidence: float = CONFIDENCE
-) -> npt.NDArray[np.float64]:
+def _effective_trials(successes: Floats, trials: Floats, confidence: float) -> Floats:
     """How many independent trials tell as much as these, which are correlated within seeds.
 
     Seeds are rows. The design effect is the variance of the share between seeds over the binomial one; it is estimated from few

@@ -9,12 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-
+from endive.analysis.arrays import Flags, Floats, Ints
 
 FAIRNESS = ("jain_index", "writers_without_commit", "longest_losing_streak", "most_attempts")
 """Metrics of a run."""
@@ -30,8 +26,6 @@ class Fairness:
     share_without_commit: float
     longest_losing_streak: int
     """Transactions that one writer submitted in a row without a commit."""
-    most_attempts: int
-    """Attempts of the transaction that needed most."""
 
 
 def jain_index(counts: Ints | Floats) -> float:
@@ -41,12 +35,7 @@ def jain_index(counts: Ints | Floats) -> float:
     return 1.0 if squares == 0.0 else float(values.sum()) ** 2 / (len(values) * squares)
 
 
-def commits_per_writer(writers: Ints, committed: Bools, total: int) -> Ints:
-    """Count the commits of each of ``total`` writers; those that submitted nothing have none."""
-    return np.bincount(writers[committed], minlength=total).astype(np.int64)
-
-
-def longest_losing_streak(writers: Ints, ended_ms: Floats, committed: Bools) -> int:
+def longest_losing_streak(writers: Ints, ended_ms: Floats, committed: Flags) -> int:
     """Find the longest run of transactions of one writer, in the order in which they ended, none of which committed."""
     longest = 0
     order = np.lexsort((ended_ms, writers))
@@ -58,14 +47,13 @@ def longest_losing_streak(writers: Ints, ended_ms: Floats, committed: Bools) -> 
     return longest
 
 
-def measure_fairness(writers: Ints, ended_ms: Floats, committed: Bools, retries: Ints, total: int) -> Fairness:
+def measure_fairness(writers: Ints, ended_ms: Floats, committed: Flags, total: int) -> Fairness:
     """Measure how evenly ``total`` writers fare, from transactions that have ended.
 
     Args:
         writers: The number of each transaction's writer, from 0.
         ended_ms: When each ended.
         committed: Whether each committed.
-        retries: Attempts of each after the first.
         total: How many writers there are, those that submitted nothing included.
 
     Raises:
@@ -74,14 +62,9 @@ def measure_fairness(writers: Ints, ended_ms: Floats, committed: Bools, retries:
     """
     if len(writers) and not 0 <= int(writers.min()) <= int(writers.max()) < total:
         raise ValueError(f"writers are numbered from 0 to {total - 1}, not {int(writers.min())} to {int(writers.max())}")
-    commits = commits_per_writer(writers, committed, total)
-    return Fairness(
-        writers=total,
-        jain_index=jain_index(commits),
-        share_without_commit=float((commits == 0).mean()),
-        longest_losing_streak=longest_losing_streak(writers, ended_ms, committed),
-        most_attempts=int(retries.max(initial=-1)) + 1,
-    )
+    commits = np.bincount(writers[committed], minlength=total).astype(np.int64)
+    streak = longest_losing_streak(writers, ended_ms, committed)
+    return Fairness(total, jain_index(commits), float((commits == 0).mean()), streak)
 
 
 @dataclass(frozen=True)
@@ -96,7 +79,7 @@ class WritersRows:
     total: int = 0
     writers: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     ended_ms: Floats = field(default_factory=lambda: np.zeros(0))
-    committed: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    committed: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     retries: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
@@ -122,10 +105,5 @@ def fairness_metrics(parts: Sequence[WritersRows]) -> Mapping[str, float | None]
 
 def _of_class(parts: Sequence[WritersRows]) -> Fairness:
     """Put the operations of a class together."""
-    return measure_fairness(
-        np.concatenate([part.writers for part in parts]),
-        np.concatenate([part.ended_ms for part in parts]),
-        np.concatenate([part.committed for part in parts]),
-        np.concatenate([part.retries for part in parts]),
-        max(part.total for part in parts),
-    )
+    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("writers", "ended_ms", "committed"))
+    return measure_fairness(*columns, max(part.total for part in parts))

@@ -6,12 +6,12 @@ Where a class has no committer, a transaction is its own hand-over, made when it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from endive.analysis.arrays import Flags, Floats
 
 BATCH_COLUMNS = ("batch_size", "batch_wait_ms", "batch_longest_wait_ms")
 OLDEST = "oldest_handover"
@@ -23,18 +23,16 @@ HANDOVERS = ("handovers_per_s", "handovers_per_commit", "handover_mean_ms")
 class HandOvers:
     """Hand-overs of some transactions; ``oldest_ms`` has a value for each that committed."""
 
-    in_window: int = 0
+    in_window: int
     """Of commits in the window."""
-    committed: int = 0
+    committed: int
     """Of commits of the cohort."""
-    time_ms: float = 0.0
+    time_ms: float
     """The sum of their times from hand-over to commit."""
-    oldest_ms: Floats = field(default_factory=lambda: np.zeros(0))
+    oldest_ms: Floats
 
 
-def count_handovers(
-    columns: Sequence[npt.NDArray[np.generic]], in_window: npt.NDArray[np.bool_], done: npt.NDArray[np.bool_], latency_ms: Floats
-) -> HandOvers:
+def count_handovers(columns: Sequence[npt.NDArray[np.generic]], in_window: Flags, done: Flags, latency_ms: Floats) -> HandOvers:
     """Count hand-overs.
 
     Args:

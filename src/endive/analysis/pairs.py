@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from endive.analysis.cohort import Floats, Transactions
+from endive.analysis.arrays import Flags, Floats, Ints
+from endive.analysis.cohort import Transactions
 from endive.analysis.windows import Window
 
 
@@ -20,7 +20,7 @@ class Submitted:
     transactions: Transactions
 
     @classmethod
-    def in_order(cls, txn_id: npt.NDArray[np.int64], submit_ms: Floats, transactions: Transactions) -> Submitted:
+    def in_order(cls, txn_id: Ints, submit_ms: Floats, transactions: Transactions) -> Submitted:
         """From rows in any order."""
         order = np.argsort(txn_id, kind="stable")
         return cls(submit_ms[order], transactions.take(order))
@@ -65,7 +65,7 @@ def pair_class(a: Submitted, b: Submitted, window: Window) -> Pairs | None:
     return _count(first, second, first.cohort(window) & second.cohort(window))
 
 
-def _count(a: Transactions, b: Transactions, inside: npt.NDArray[np.bool_]) -> Pairs:
+def _count(a: Transactions, b: Transactions, inside: Flags) -> Pairs:
     both = inside & a.committed & b.committed
     gain = ((b.end_ms - b.entry_ms) - (a.end_ms - a.entry_ms))[both]
     same = np.abs(gain) <= 1e-9 * np.maximum((a.end_ms - a.entry_ms)[both], 1.0)

@@ -18,10 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 
-Floats = npt.NDArray[np.float64]
+from endive.analysis.arrays import Floats
 
 _HORIZON = 40.0
 """The time axis ends where P(T > t) = exp(-40)."""

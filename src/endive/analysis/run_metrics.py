@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from endive.analysis.cohort import Flags, Floats, Outcome, Transactions, committing, entries
+from endive.analysis.arrays import Flags, Floats, Ints
+from endive.analysis.cohort import Outcome, Transactions, committing, entries
 from endive.analysis.fairness import FAIRNESS, WritersRows, fairness_metrics
 from endive.analysis.handovers import (
     BATCH_COLUMNS,
@@ -91,33 +92,30 @@ class Leaf:
     seed: int
     workload_class: str
     operation: str
-    index: slice | npt.NDArray[np.int64]
+    index: Ints
     rows: Transactions
     reasons: dict[str, Flags]
     latencies: dict[str, Floats]
-    counts: dict[str, int] = field(default_factory=dict)
     sums: dict[str, float] = field(default_factory=dict)
-    waits: tuple[Floats, Flags, Flags] = field(default_factory=lambda: (np.zeros(0), np.zeros(0, np.bool_), np.zeros(0, np.bool_)))
-    over_time: ThroughTime = field(default_factory=ThroughTime)
-    committing: Floats = field(default_factory=lambda: np.zeros(BACKLOG_PARTS))
-    entered: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BACKLOG_PARTS, np.int64))
-    inside: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    done: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    in_window: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    entry_ms: Floats = field(default_factory=lambda: np.zeros(0))
-    edges_ms: Floats = field(default_factory=lambda: np.zeros(BACKLOG_PARTS + 1))
+    counts: dict[str, int] = field(init=False)
+    over_time: ThroughTime = field(init=False)
+    committing: Floats = field(init=False)
+    entered: Ints = field(init=False)
+    inside: Flags = field(init=False)
+    done: Flags = field(init=False)
+    in_window: Flags = field(init=False)
+    entry_ms: Floats = field(init=False)
+    edges_ms: Floats = field(init=False)
     """Of the parts of the window."""
-    ended_ms: Floats = field(default_factory=lambda: np.zeros(0))
-    whose: WritersRows = field(default_factory=lambda: WritersRows(""))
-    handovers: HandOvers = field(default_factory=HandOvers)
+    whose: WritersRows = field(init=False)
+    handovers: HandOvers = field(init=False)
 
     def look_through(self, window: Window) -> None:
-        """Count the cohort, keep its times, and let go of the rows."""
+        """Count the cohort, and let go of all other rows."""
         rows = self.rows
         self.inside = rows.cohort(window)
         self.done = self.inside & rows.committed
         self.in_window = rows.committed_in(window)
-        self.ended_ms = rows.end_ms[self.inside]
         self.counts = {
             "transactions": int(self.inside.sum()),
             "committed": int(self.done.sum()),
@@ -127,7 +125,6 @@ class Leaf:
             **{f"aborted_{reason}": int((self.inside & flags).sum()) for reason, flags in self.reasons.items()},
         }
         self.counts["in_flight"] = self.counts["transactions"] - self.counts["committed"] - self.counts["aborted"]
-        self.waits = ((rows.end_ms - rows.entry_ms)[self.inside], rows.committed[self.inside], rows.aborted[self.inside])
         self.latencies = {name: values[self.done] for name, values in self.latencies.items()}
         self.over_time = through_time(rows, window.duration_ms)
         edges = np.linspace(window.start_ms, window.end_ms, BACKLOG_PARTS + 1)
@@ -135,7 +132,7 @@ class Leaf:
         self.edges_ms, self.entry_ms = edges, rows.entry_ms
         commit, total = (self.latencies[name] for name in LATENCIES)
         self.sums["overhead"] = float(np.divide(commit, total, out=np.zeros_like(commit), where=total > 0.0).sum())
-        self.rows, self.reasons = rows.take(np.zeros(0, np.int64)), {}
+        self.rows, self.reasons = rows.take(np.flatnonzero(self.inside)), {}
 
     def see_whose(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take ``n_retries`` and ``WHOSE_COLUMNS`` of the file: who submitted what, and what was handed over."""
@@ -144,8 +141,8 @@ class Leaf:
             self.workload_class,
             int(own["client"].max(initial=-1)) + 1,
             own["client"][self.inside],
-            self.ended_ms,
-            self.done[self.inside],
+            self.rows.end_ms,
+            self.rows.committed,
             own["n_retries"][self.inside],
         )
         batches = [own[name] for name in BATCH_COLUMNS]
@@ -231,9 +228,10 @@ _SHARES = [percent / 100.0 for percent in PERCENTS]
 
 
 def _times_to_commit(leaves: Sequence[Leaf]) -> dict[str, Any]:
-    columns = [_joined([leaf.waits[place] for leaf in leaves]) for place in range(3)]
-    found = times_to_commit(columns[0], columns[1].astype(np.bool_), columns[2].astype(np.bool_), _SHARES)
-    return _named(TIME_TO_COMMIT, found)
+    rows = [leaf.rows for leaf in leaves]
+    waited = _joined([each.end_ms - each.entry_ms for each in rows])
+    committed, aborted = (_joined([getattr(each, name) for each in rows]).astype(np.bool_) for name in ("committed", "aborted"))
+    return _named(TIME_TO_COMMIT, times_to_commit(waited, committed, aborted, _SHARES))
 
 
 def _latencies(leaves: Sequence[Leaf]) -> dict[str, Any]:

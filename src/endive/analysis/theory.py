@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from endive.analysis.renewal import Attempts, Floats, Prediction, predict_commits
+from endive.analysis.arrays import Floats
+from endive.analysis.renewal import Attempts, Prediction, predict_commits
 from endive.catalog import CASCatalog, InstantCatalog, StoredCatalog
 from endive.config import Document, build_simulation_config
 from endive.randomness import Stream

@@ -6,13 +6,14 @@ Transactions are counted in the part in which they entered, commits also in that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from endive.analysis.cohort import Flags, Floats, Transactions, committing
+from endive.analysis.arrays import Flags, Floats, Ints
+from endive.analysis.cohort import Transactions, committing
 
 TIME_BINS = 60
 """Equal parts of a run's duration."""
@@ -33,13 +34,13 @@ def _zeros() -> Floats:
 class ThroughTime:
     """Some transactions of a run by part of it. ``part`` and ``waits`` are of those that entered; never is infinite."""
 
-    counts: dict[str, Floats] = field(default_factory=lambda: {name: _zeros() for name in COUNTED})
-    entered: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    part: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    waits: Floats = field(default_factory=lambda: np.zeros(0))
-    finished: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    counts: dict[str, Floats]
+    entered: Flags
+    part: Ints
+    waits: Floats
+    finished: Flags
 
-    def add_retries(self, retries: npt.NDArray[np.int64]) -> None:
+    def add_retries(self, retries: Ints) -> None:
         """Count retries, given for all transactions, in the parts in which those entered."""
         self.counts["retries"] = _sums(self.part, retries[self.entered])
 
@@ -69,7 +70,7 @@ def over_time_columns(parts: Sequence[ThroughTime]) -> dict[str, Any]:
     return {**found, f"{MEDIAN}_over_time": medians(joined[0].astype(np.int64), joined[1], joined[2].astype(np.bool_))}
 
 
-def medians(part: npt.NDArray[np.int64], waits: Floats, finished: Flags) -> Floats:
+def medians(part: Ints, waits: Floats, finished: Flags) -> Floats:
     """Return the median wait of each part; NaN where it is never reached, not known yet, or of too few.
 
     The unfinished wait longer than was seen: where that could make a difference, the median is not known.
@@ -79,17 +80,17 @@ def medians(part: npt.NDArray[np.int64], waits: Floats, finished: Flags) -> Floa
     return np.where((least == most) & np.isfinite(least), least, np.nan)
 
 
-def _medians(part: npt.NDArray[np.int64], waits: Floats) -> Floats:
+def _medians(part: Ints, waits: Floats) -> Floats:
     counts = np.bincount(part, minlength=TIME_BINS)
     ordered = np.concatenate((waits[np.lexsort((waits, part))], [np.nan]))
     middle = np.cumsum(counts) - counts + (counts + 1) // 2 - 1
     return np.where(counts >= _FEWEST, ordered[np.where(counts > 0, middle, -1)], np.nan)
 
 
-def _part_of(moments_ms: Floats, edges_ms: Floats) -> npt.NDArray[np.int64]:
+def _part_of(moments_ms: Floats, edges_ms: Floats) -> Ints:
     """The part of the run in which each moment lies; its end belongs to the last."""
     return np.minimum(np.searchsorted(edges_ms, moments_ms, side="right") - 1, TIME_BINS - 1)
 
 
-def _sums(part: npt.NDArray[np.int64], weights: npt.NDArray[Any] | None = None) -> Floats:
+def _sums(part: Ints, weights: npt.NDArray[Any] | None = None) -> Floats:
     return np.bincount(part, weights=weights, minlength=TIME_BINS).astype(np.float64)

@@ -9,7 +9,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+
+from endive.analysis.arrays import Floats
 
 BATCH = 5
 _FEWEST_BATCHES = 10
@@ -17,8 +18,6 @@ _LEAST_TAIL_SHARE = 0.25
 """What is left has to be so much of the series: in a few batches nothing may happen by chance, which would look settled."""
 _LEAST_GAIN = 0.2
 """A truncation that makes the squared error less smaller than this is one of noise, and nothing is cut."""
-
-Series = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Truncation:
     settled: bool
 
 
-def mser(batch_means: Series) -> Series:
+def mser(batch_means: Floats) -> Floats:
     """For each truncation d the squared standard error of the mean of what is left, sum((x - mean)^2) / (n - d)^2."""
     centred = batch_means - batch_means.mean()
     left = np.arange(len(centred), 0, -1, dtype=np.float64)
@@ -43,7 +42,7 @@ def mser(batch_means: Series) -> Series:
     return np.asarray(np.maximum(squares - sums**2 / left, 0.0) / left**2)
 
 
-def mser5(values: Series) -> Truncation:
+def mser5(values: Floats) -> Truncation:
     """The truncation of a series by MSER-5: that of the first half of batches of five which makes the error least.
 
     Nothing is cut where that makes the error hardly smaller: a stationary series would be cut at random.
@@ -57,6 +56,6 @@ def mser5(values: Series) -> Truncation:
     return Truncation(best * BATCH, anywhere * BATCH, settled=anywhere <= batches // 2)
 
 
-def _least(errors: Series) -> int:
+def _least(errors: Floats) -> int:
     best = int(np.argmin(errors))
     return best if errors[best] < (1.0 - _LEAST_GAIN) * errors[0] else 0

@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from endive.analysis.warmup import BATCH, Series, mser5
+from endive.analysis.arrays import Floats
+from endive.analysis.warmup import mser5
 from endive.storage import LatencyDistribution
 from endive.storage.distributions import QuantileDistribution
 from endive.workload.arrivals import ClosedArrivals, OpenArrivals, PeriodicArrivals, expected_submissions
@@ -44,14 +45,6 @@ class Window:
         return self.end_ms - self.start_ms
 
 
-@dataclass(frozen=True)
-class EntryRate:
-    """How fast transactions of a class enter once it is stationary (per ms), and the distribution of their runtimes."""
-
-    per_ms: float
-    runtime: QuantileDistribution
-
-
 def given_window(duration_ms: float, warmup_ms: float, cooldown_ms: float = 0.0) -> Window:
     """The window that was asked for. Raises ValueError if it is empty."""
     if warmup_ms + cooldown_ms >= duration_ms:
@@ -59,7 +52,7 @@ def given_window(duration_ms: float, warmup_ms: float, cooldown_ms: float = 0.0)
     return Window(duration_ms, warmup_ms, duration_ms - cooldown_ms, "given")
 
 
-def find_window(duration_ms: float, cooldown_ms: float, entry_warmup_ms: float | None, committing: Series) -> Window:
+def find_window(duration_ms: float, cooldown_ms: float, entry_warmup_ms: float | None, committing: Floats) -> Window:
     """The window of the runs of a configuration.
 
     ``entry_warmup_ms`` is when entries are stationary (see ``entry_warmup_ms``), None if the workload changes by plan and is
@@ -95,26 +88,20 @@ def common_window(windows: Sequence[Window]) -> Window:
 
 
 def entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:
-    """When 95 % of the stationary entry rate is reached, in ms; None if the workload changes by plan.
+    """When ``sum rate x P(runtime <= t)`` reaches 95 % of the sum of rates, in ms; None if the workload changes by plan.
 
     A class whose runtimes are of a distribution of the user's own, without quantiles, is left out of it.
     """
-    if any(is_scheduled(cls) for cls in classes):
+    if any(_is_scheduled(cls) for cls in classes):
         return None
-    rates = [EntryRate(_rate_per_ms(cls), cls.runtime) for cls in classes if isinstance(cls.runtime, QuantileDistribution)]
-    return stationary_after_ms([rate for rate in rates if rate.per_ms > 0.0])
+    rates = [(_rate_per_ms(cls), cls.runtime) for cls in classes if isinstance(cls.runtime, QuantileDistribution)]
+    rates = [(per_ms, runtime) for per_ms, runtime in rates if per_ms > 0.0]
+    enough = STATIONARY_SHARE * sum(per_ms for per_ms, _ in rates)
+    latest = max((runtime.at(STATIONARY_SHARE) for _, runtime in rates), default=0.0)
+    return _first(lambda t: sum(per_ms * _below(runtime, t) for per_ms, runtime in rates) >= enough, 0.0, latest)
 
 
-def stationary_after_ms(rates: Sequence[EntryRate], share: float = STATIONARY_SHARE) -> float:
-    """The time t at which ``sum rate x P(runtime <= t)`` reaches a share of the sum of rates; 0 if there are none."""
-    if not rates:
-        return 0.0
-    whole = sum(rate.per_ms for rate in rates)
-    low, high = 0.0, max(rate.runtime.at(share) for rate in rates)
-    return _first(lambda t: sum(rate.per_ms * _below(rate.runtime, t) for rate in rates) >= share * whole, low, high)
-
-
-def is_scheduled(cls: WorkloadClass) -> bool:
+def _is_scheduled(cls: WorkloadClass) -> bool:
     """Whether the load of a class changes by plan: a schedule, a trace, a start, an end, or a phase beyond the first interval."""
     late = isinstance(cls.arrivals, PeriodicArrivals) and cls.arrivals.phase_ms > cls.arrivals.interval_ms
     return late or not cls.is_steady
@@ -152,6 +139,3 @@ def _first(holds: Callable[[float], bool], low: float, high: float) -> float:
         middle = (low + high) / 2.0
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-__all__ = ["BATCH", "SERIES_BINS", "Window", "common_window", "entry_warmup_ms", "find_window", "given_window"]

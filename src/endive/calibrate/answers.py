@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from endive.analysis.arrays import Floats
 from endive.analysis.estimates import share_estimate
 from endive.calibrate.assumptions import STORE_SCALE, Assumption
 from endive.calibrate.errors import TooMuchWorkError
@@ -28,7 +28,6 @@ from endive.simulation import RESULT_SCHEMA
 from endive.simulation.expected import expected_work
 from endive.simulation.runner import Simulation
 
-Floats = npt.NDArray[np.float64]
 SEEDS = (1, 2, 3, 4, 5)
 MOST_TRANSACTIONS = 3_000_000
 """So many are simulated for one answer, over all seeds; their rows are held in memory. More is for `endive run` and sweeps."""

@@ -9,10 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
-Floats = npt.NDArray[np.float64]
+from endive.analysis.arrays import Floats
 
 _HOUR_MS = 3_600_000.0
 _DAY_MS = 24 * _HOUR_MS

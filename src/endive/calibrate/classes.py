@@ -9,16 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from endive.analysis.arrays import Floats
 from endive.calibrate.arrivals import Process, recognise
 from endive.calibrate.attempts import failing_share
 from endive.calibrate.history import Commit, History
 from endive.calibrate.loops import Loop, by_evenness, by_overlap
 from endive.calibrate.reports import CommitReport
 from endive.table import PYICEBERG_OPERATIONS
-
-Floats = npt.NDArray[np.float64]
 
 _LEAST = 8
 """A group is split only into parts with so many commits."""

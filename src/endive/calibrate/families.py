@@ -10,10 +10,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, special
 
-Floats = npt.NDArray[np.float64]
+from endive.analysis.arrays import Floats
+
 _LEAST_SIGMA = 1e-3
 _LOG_2PI = math.log(2.0 * math.pi)
 _MOST_FOR_EM = 20_000

@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from endive.analysis.arrays import Floats
 from endive.analysis.estimates import Estimate, mean_estimate, share_estimate
 from endive.calibrate.classes import observe_classes
 from endive.calibrate.history import History
 from endive.calibrate.reports import CommitReport
 
-Floats = npt.NDArray[np.float64]
 Verdict = Literal["close", "not close", "cannot tell"]
 
 CLOSE = 0.15

@@ -11,13 +11,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, special, stats
 
+from endive.analysis.arrays import Flags, Floats
 from endive.calibrate.families import FAMILIES, Family, Lognormal
 from endive.calibrate.measurements import Sample
-
-Floats = npt.NDArray[np.float64]
 
 LEAST = 20
 """A sample with fewer values says nothing about its shape: a lognormal is assumed."""
@@ -146,7 +144,7 @@ def quantile_interval(x: Floats, p: float) -> tuple[float, float] | None:
     return float(ordered[max(int(low) - 1, 0)]), float(ordered[min(int(high), n - 1)])
 
 
-def _held_out(n: int) -> npt.NDArray[np.bool_]:
+def _held_out(n: int) -> Flags:
     """A quarter of the places, the same each time, spread over the whole sample."""
     held = np.zeros(n, np.bool_)
     held[np.random.default_rng(13).permutation(n)[: max(n // 4, 1)]] = True

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
-Floats = npt.NDArray[np.float64]
+from endive.analysis.arrays import Floats
 
 _LEAST = 15
 """Fewer commits tell nothing of how writers wait."""

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from endive.analysis.arrays import Floats
 from endive.calibrate.columns import UNITS, Columns, find_columns, numbers, read_rows
 from endive.calibrate.errors import InputError
 from endive.config.durations import MOST_MS
 from endive.storage import OBJECT_KINDS
-
-Floats = npt.NDArray[np.float64]
 
 OPERATIONS = (
     "read",

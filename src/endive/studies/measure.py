@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from endive.analysis.cohort import Floats, Transactions, committing
+from endive.analysis.arrays import Floats
+from endive.analysis.cohort import Transactions, committing
 from endive.analysis.pairs import Submitted
 from endive.analysis.run_metrics import (
     ABORT_REASONS,
