@@ -7,6 +7,7 @@ by an error or Ctrl-C. Credentials come from the environment, as obstore and PyI
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -26,6 +27,17 @@ from endive.calibrate.secrets import without_secrets
 SIZES_BYTES = (4_096, 65_536, 1_048_576)
 """A manifest, a manifest list or small metadata, the metadata of a table with many snapshots."""
 _PREFIX = "endive-probe-"
+_MEANINGS = {
+    "the credentials have expired": "expiredtoken|token has expired|credentials have expired",
+    "there is no such bucket or container": "nosuchbucket|bucket does not exist|container not found|containernotfound",
+    "the credentials are not accepted": (
+        "invalidaccesskeyid|signaturedoesnotmatch|unauthenticated|code: 401|password authentication failed"
+    ),
+    "no permission to write there": "permissiondenied|accessdenied|forbidden|permission denied",
+    "no credentials were found in the environment": r"metadata service|credential provider|missing credentials|169\.254",
+    "nobody answers there": "connection refused|connecterror|failed to resolve|name or service not known",
+}
+"""What errors of libraries mean, by what stands in them; the first that fits is told."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,16 @@ class Probe:
         answer = request()
         self.measurements.append(Measurement(operation, size_bytes, 1e3 * (self.clock() - begin)))
         return answer
+
+    def refused(self, size_bytes: int, request: Callable[[], Any], refusal: type[Exception], otherwise: str) -> None:
+        """Time a conditional request that has to be refused. Raises InputError, saying ``otherwise``, if it is not."""
+
+        def refused() -> None:
+            with suppress(refusal):
+                request()
+                raise InputError(otherwise)
+
+        self.timed("failed_cas", size_bytes, refused)
 
     def samples(self) -> list[Sample]:
         """The measurements by operation."""
@@ -122,24 +144,7 @@ def explained(error: BaseException) -> str:
     kind = type(error).__name__
     text = without_secrets(str(error).strip().splitlines()[0] if str(error).strip() else kind)[:300]
     lowered = f"{kind} {error}".lower()
-    hints = (
-        (("expiredtoken", "token has expired", "credentials have expired"), "the credentials have expired"),
-        (
-            ("nosuchbucket", "bucket does not exist", "container not found", "containernotfound"),
-            "there is no such bucket or container",
-        ),
-        (
-            ("invalidaccesskeyid", "signaturedoesnotmatch", "unauthenticated", "code: 401", "password authentication failed"),
-            "the credentials are not accepted",
-        ),
-        (("permissiondenied", "accessdenied", "forbidden", "permission denied"), "no permission to write there"),
-        (
-            ("metadata service", "credential provider", "missing credentials", "169.254"),
-            "no credentials were found in the environment",
-        ),
-        (("connection refused", "connecterror", "failed to resolve", "name or service not known"), "nobody answers there"),
-    )
-    meaning = next((meaning for marks, meaning in hints if any(mark in lowered for mark in marks)), "the probe failed")
+    meaning = next((meaning for meaning, marks in _MEANINGS.items() if re.search(marks, lowered)), "the probe failed")
     return f"{meaning} ({kind}: {text})"
 
 
@@ -170,22 +175,18 @@ class StoreTarget(Target):
 
     def prepare(self) -> None:
         """Write the pointer that is swapped."""
-        import obstore
-
         if not self._local:
             key = self._key("pointer")
-            self._pointer = obstore.put(self._store, key, b"-" * 256)
+            self._pointer = self._store.put(key, b"-" * 256)
             self._written.add(key)
 
     def round(self, probe: Probe) -> None:
         """Write and read an object of each size, swap the pointer, and be refused once."""
-        import obstore
-
         self._round += 1
         for size in self._sizes:
             key = self._key(f"{size}-{self._round}")
             content = b"e" * size
-            probe.timed("write", size, partial(obstore.put, self._store, key, content))
+            probe.timed("write", size, partial(self._store.put, key, content))
             self._written.add(key)
             probe.timed("read", size, partial(self._read, key))
         if self._local:
@@ -194,43 +195,28 @@ class StoreTarget(Target):
             self._swap(probe)
 
     def _read(self, key: str) -> Any:
-        import obstore
-
-        return obstore.get(self._store, key).bytes()
+        return self._store.get(key).bytes()
 
     def _swap(self, probe: Probe) -> None:
         """Replace the pointer by its etag, then try once more with the old one."""
-        import obstore
         from obstore.exceptions import PreconditionError
 
-        old = self._pointer
-        key = f"{self._folder}/pointer"
-        mode: Any = {"e_tag": old["e_tag"]}
+        put = partial(self._store.put, f"{self._folder}/pointer", mode={"e_tag": self._pointer["e_tag"]})
         content = f"{self._round:0256d}".encode()  # an etag is a hash: content that came before would bring the old one back
-        self._pointer = probe.timed("cas", 256, lambda: obstore.put(self._store, key, content, mode=mode))
-
-        def refused() -> None:
-            with suppress(PreconditionError):
-                obstore.put(self._store, key, b"x" * 256, mode=mode)
-                raise InputError(f"{self.name}: overwrote an object whose etag had changed: it does not keep conditions")
-
-        probe.timed("failed_cas", 256, refused)
+        self._pointer = probe.timed("cas", 256, partial(put, content))
+        otherwise = f"{self.name}: overwrote an object whose etag had changed: it does not keep conditions"
+        probe.refused(256, partial(put, b"x" * 256), PreconditionError, otherwise)
 
     def _create(self, probe: Probe) -> None:
         """Create an object that is not there, then try it once more: what a directory has for a compare-and-swap."""
-        import obstore
         from obstore.exceptions import AlreadyExistsError
 
         key = self._key(f"pointer-{self._round}")
-        probe.timed("cas", 256, lambda: obstore.put(self._store, key, b"1" * 256, mode="create"))
+        put = partial(self._store.put, key, mode="create")
+        probe.timed("cas", 256, partial(put, b"1" * 256))
         self._written.add(key)
-
-        def refused() -> None:
-            with suppress(AlreadyExistsError):
-                obstore.put(self._store, key, b"2" * 256, mode="create")
-                raise InputError(f"{self.name}: created a file that was there already: it does not keep conditions")
-
-        probe.timed("failed_cas", 256, refused)
+        otherwise = f"{self.name}: created a file that was there already: it does not keep conditions"
+        probe.refused(256, partial(put, b"2" * 256), AlreadyExistsError, otherwise)
 
     def _key(self, name: str) -> str:
         """A key under this probe's own folder, remembered before anything is written to it."""
@@ -240,25 +226,19 @@ class StoreTarget(Target):
 
     def clean(self) -> list[str]:
         """Delete all objects that may have been written."""
-        import obstore
-        from obstore.exceptions import NotFoundError
-
         left = []
         for key in self._made:
             try:
-                obstore.delete(self._store, key)
-            except (NotFoundError, FileNotFoundError):
+                self._store.delete(key)
+            except FileNotFoundError:
                 continue
             except Exception:
                 if key in self._written:
                     left.append(key)
         if self._local:
             with suppress(OSError):
-                (self._root() / self._folder).rmdir()
+                (Path(self._store.prefix or ".") / self._folder).rmdir()
         return left
-
-    def _root(self) -> Path:
-        return Path(self._store.prefix or ".")
 
 
 def _open_store(url: str) -> Any:
@@ -286,8 +266,7 @@ class CatalogTarget(Target):
     def __init__(self, name: str) -> None:
         self.name = f"catalog {name!r}"
         self._catalog = _open_catalog(name)
-        suffix = uuid.uuid4().hex[:12]
-        self._namespace = f"endive_probe_{suffix}"
+        self._namespace = f"endive_probe_{uuid.uuid4().hex[:12]}"
         self._identifier = f"{self._namespace}.t"
         self._made: list[str] = []
         self._table: Any = None
@@ -306,9 +285,9 @@ class CatalogTarget(Target):
         from pyiceberg.schema import Schema
         from pyiceberg.types import LongType, NestedField
 
-        self._made.append("namespace")
+        self._made.append(self._namespace)
         self._catalog.create_namespace(self._namespace)
-        self._made.append("table")
+        self._made.append(self._identifier)
         self._table = self._catalog.create_table(self._identifier, Schema(NestedField(1, "id", LongType(), required=False)))
 
     def round(self, probe: Probe) -> None:
@@ -322,33 +301,24 @@ class CatalogTarget(Target):
         is_same = AssertTableUUID(uuid=table.metadata.table_uuid)
         probe.timed("cas", 0, lambda: self._catalog.commit_table(table, (is_same,), (update,)))
         moved = AssertRefSnapshotId.model_validate({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1})
-
-        def refused() -> None:
-            with suppress(CommitFailedException):
-                self._catalog.commit_table(table, (moved,), (update,))
-                raise InputError(f"{self.name}: committed although its requirement did not hold")
-
-        probe.timed("failed_cas", 0, refused)
+        commit = partial(self._catalog.commit_table, table, (moved,), (update,))
+        probe.refused(0, commit, CommitFailedException, f"{self.name}: committed although its requirement did not hold")
 
     def clean(self) -> list[str]:
         """Drop the table, its files where the catalog can, and the namespace."""
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         left = []
-        if "table" in self._made:
+        for name in reversed(self._made):
             try:
-                self._drop_table()
-            except NoSuchTableError:
-                pass
+                if name == self._identifier:
+                    self._drop_table()
+                else:
+                    self._catalog.drop_namespace(name)
+            except (NoSuchTableError, NoSuchNamespaceError):
+                continue
             except Exception:
-                left.append(self._identifier)
-        if "namespace" in self._made:
-            try:
-                self._catalog.drop_namespace(self._namespace)
-            except NoSuchNamespaceError:
-                pass
-            except Exception:
-                left.append(self._namespace)
+                left.append(name)
         with suppress(Exception):
             self._catalog.close()
         return left
@@ -379,8 +349,8 @@ def _open_catalog(name: str) -> Any:
         raise InputError(f"catalog {name!r}: {explained(error)}") from None
 
 
-def open_target(target: str, sizes_bytes: Sequence[int] = SIZES_BYTES) -> Target:
+def open_target(target: str) -> Target:
     """Open what a user names: a URL or a path is a store, any other word a catalog of PyIceberg's configuration."""
     if "://" in target or "/" in target or Path(target).exists():
-        return StoreTarget(target, sizes_bytes)
+        return StoreTarget(target)
     return CatalogTarget(target)
