@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import copy
-import csv
-import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from endive.calibrate.assumptions import Assumption
-from endive.calibrate.classes import ObservedClass
 from endive.calibrate.imported import Imported
 from endive.calibrate.reports import CommitReport
 from endive.config.schema import ARRIVALS
@@ -35,11 +33,14 @@ def as_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()
         for key in ARRIVALS:
             section.pop(key, None)
         earlier = float(section["runtime"]["value"])
-        times = _submissions(cls, imported.start_ms, earlier, took, usual)
+        times = sorted(
+            max(commit.timestamp_ms - imported.start_ms - earlier - took.get(commit.snapshot_id, usual), 0.0)
+            for commit in cls.commits
+        )
         last = max(last, times[-1])
         path = out.with_name(f"{out.stem}.{cls.name}.csv")
         section["trace"] = path.name
-        files[path] = _csv(times)
+        files[path] = "".join(("time_ms\n", *(f"{time:.3f}\n" for time in times)))
     tree["simulation"]["duration_ms"] = max(tree["simulation"]["duration_ms"], float(int(last) + 1))
     note = "operations that failed are not in a history, and are not replayed"
     kept = tuple(_without_arrivals(each) for each in imported.assumptions if each.about not in ("arrivals", "failed operations"))
@@ -47,30 +48,10 @@ def as_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()
     return made, files
 
 
-def _submissions(
-    cls: ObservedClass, start_ms: float, runtime_ms: float, took: dict[int | None, float], usual_ms: float
-) -> list[float]:
-    """When the operations of a class were submitted, since the start, in order."""
-    times = (
-        commit.timestamp_ms - start_ms - runtime_ms - took.get(commit.snapshot_id, usual_ms if took else 0.0)
-        for commit in cls.commits
-    )
-    return sorted(max(time, 0.0) for time in times)
-
-
 def _without_arrivals(assumption: Assumption) -> Assumption:
     """The assumption without ranges of rates: a trace says when operations come."""
 
-    def kept(end: object) -> dict[str, object]:
-        assert isinstance(end, dict)
+    def kept(end: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in end.items() if not any(part in ARRIVALS for part in key.split("."))}
 
     return replace(assumption, low=kept(assumption.low), high=kept(assumption.high))
-
-
-def _csv(times: Sequence[float]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("time_ms",))
-    writer.writerows((f"{time:.3f}",) for time in times)
-    return text.getvalue()
