@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -37,13 +37,7 @@ _SILENT = 5
 _LEAST_PER_S = 1e-8  # once in three years
 _OF_SIXTY = (1, 2, 3, 5, 10, 15, 20, 30)
 _ROUND_MS = sorted(
-    count * unit
-    for unit, counts in (
-        (1e3, (1, 2, 3, 5, 10, 15, 20, 30)),
-        (6e4, (1, 2, 3, 5, 10, 15, 20, 30)),
-        (36e5, (1, 2, 3, 4, 6, 8, 12, 24)),
-    )
-    for count in counts
+    count * unit for unit, counts in ((1e3, _OF_SIXTY), (6e4, _OF_SIXTY), (36e5, (1, 2, 3, 4, 6, 8, 12, 24))) for count in counts
 )
 """Intervals that people choose."""
 
@@ -56,9 +50,7 @@ class Process:
     keys: dict[str, Any]
     per_s: float
     missed: float = 0.0
-    late_ms: float = 0.0
-    """Periodic: how much later than its slot the median commit is."""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     even: dict[str, Any] | None = None
     """The distribution of intervals, where they vary less than at random."""
 
@@ -70,19 +62,12 @@ def recognise(times_ms: Floats, zero_ms: float, first_ms: float, end_ms: float, 
     """
     per_s = max(1e3 * len(times_ms) / max(end_ms - first_ms, 1.0), _LEAST_PER_S)
     periodic = _periodic(times_ms if durations_ms is None else np.sort(times_ms - durations_ms), zero_ms, end_ms)
-    if periodic is not None:
-        return periodic
-    scheduled = _daily(times_ms, zero_ms, end_ms, per_s)
-    if scheduled is not None:
-        return scheduled
-    return _renewal(times_ms, per_s)
+    return periodic or _daily(times_ms, zero_ms, end_ms, per_s) or _renewal(times_ms, per_s)
 
 
 def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None:
     """Find an interval on whose slots nearly all commits lie; slots may be empty, and commits later than their slot."""
-    if len(times_ms) < _LEAST_PERIODIC:
-        return None
-    interval = _interval(times_ms)
+    interval = _interval(times_ms) if len(times_ms) >= _LEAST_PERIODIC else None
     if interval is None:
         return None
     since = times_ms - zero_ms
@@ -98,7 +83,7 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
     if missed > 0.005:
         words += f", {100 * missed:.1f} % of the slots without a commit"
     keys = {"periodic": {"interval_ms": float(f"{interval:.9g}"), "phase_ms": round(earliest, 3)}}
-    return Process(words, keys, 1e3 / interval, missed, float(np.median(late)), notes)
+    return Process(words, keys, 1e3 / interval, missed, notes)
 
 
 def _interval(times_ms: Floats) -> float | None:
@@ -215,12 +200,8 @@ def _daily(times_ms: Floats, start_ms: float, end_ms: float, per_s: float) -> Pr
 
 def _exposure(start_ms: float, end_ms: float) -> Floats:
     """How long each hour after the start was seen."""
-    exposure = np.zeros(24)
     whole, rest = divmod(end_ms - start_ms, _DAY_MS)
-    exposure += whole * _HOUR_MS
-    for hour in range(24):
-        exposure[hour] += min(max(rest - hour * _HOUR_MS, 0.0), _HOUR_MS)
-    return np.maximum(exposure, 1.0)
+    return np.maximum(whole * _HOUR_MS + np.clip(rest - np.arange(24) * _HOUR_MS, 0.0, _HOUR_MS), 1.0)
 
 
 def _renewal(times_ms: Floats, per_s: float) -> Process:

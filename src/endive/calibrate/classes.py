@@ -44,11 +44,6 @@ class ObservedClass:
     client: str = "iceberg"
     """The commit path of the library that made them."""
 
-    @property
-    def times_ms(self) -> Floats:
-        """When it committed."""
-        return np.array([commit.timestamp_ms for commit in self.commits], np.float64)
-
 
 def client_of(history: History) -> tuple[str, str]:
     """The commit path of the clients that wrote a history, and why it is that one."""
@@ -109,30 +104,18 @@ def observe_classes(
             for size, part in _by_added_files(own):
                 name = _name(operation, engine, application, size, {each.name for each in found})
                 own_reports = [known[commit.snapshot_id] for commit in part if commit.snapshot_id in known]
-                took = _Took(own_reports, most_attempts)
                 path = "pyiceberg" if engine == "pyiceberg" else client
-                found.append(_observed(name, part, (start_ms, first_ms, end_ms), path, took))
+                found.append(_observed(name, part, (start_ms, first_ms, end_ms), path, own_reports, most_attempts))
     return found
 
 
-@dataclass(frozen=True)
-class _Took:
-    """What reports say of the commits of a class."""
-
-    reports: Sequence[CommitReport]
-    most_attempts: int
-
-    def durations_ms(self, commits: Sequence[Commit]) -> Floats | None:
-        """How long each of these took, the median for those without a report; None if half of them have none."""
-        if not commits or 2 * len(self.reports) < len(commits):
-            return None
-        known = {report.snapshot_id: report.duration_ms for report in self.reports}
-        usual = float(np.median(list(known.values())))
-        return np.array([known.get(commit.snapshot_id, usual) for commit in commits], np.float64)
-
-    def failing(self) -> float:
-        """The share of operations that failed, by the attempts of those that did not."""
-        return failing_share([report.attempts for report in self.reports], self.most_attempts)
+def _durations_ms(commits: Sequence[Commit], reports: Sequence[CommitReport]) -> Floats | None:
+    """How long each commit took, the median for those without a report; None if half of them have none."""
+    if not commits or 2 * len(reports) < len(commits):
+        return None
+    known = {report.snapshot_id: report.duration_ms for report in reports}
+    usual = float(np.median(list(known.values())))
+    return np.array([known.get(commit.snapshot_id, usual) for commit in commits], np.float64)
 
 
 def _by_application(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
@@ -169,16 +152,19 @@ def _name(operation: str, engine: str, application: str, size: str, taken: set[s
     return name
 
 
-def _observed(name: str, commits: Sequence[Commit], span: tuple[float, float, float], client: str, took: _Took) -> ObservedClass:
+def _observed(
+    name: str, commits: Sequence[Commit], span: tuple[float, float, float], client: str, reports: Sequence[CommitReport], most: int
+) -> ObservedClass:
     times = np.array([commit.timestamp_ms for commit in commits], np.float64)
     operation, deletes, guessed = _operation(commits, client)
     changed = [count for count in (commit.count("changed-partition-count") for commit in commits) if count is not None]
     partitions = float(np.mean(changed)) if changed and np.mean(changed) >= 1.0 else None
-    durations = took.durations_ms(commits)
+    durations = _durations_ms(commits, reports)
     process = recognise(times, *span, durations)
     loop = None
     if not {"periodic", "hourly"} & process.keys.keys():
-        loop = by_evenness(times) if durations is None else by_overlap(times, durations, took.failing(), took.most_attempts)
+        failing = failing_share([report.attempts for report in reports], most)
+        loop = by_evenness(times) if durations is None else by_overlap(times, durations, failing, most)
     if loop is not None and (loop.certain or durations is None):
         process = Process(loop.words(), {"closed": loop.keys()}, process.per_s, notes=process.notes)
     path = client if client == "iceberg" or operation in PYICEBERG_OPERATIONS else "iceberg"

@@ -54,7 +54,6 @@ class TableState:
     metadata_bytes: int | None = None
     metadata_bytes_per_snapshot: int | None = None
     data_files: int | None = None
-    delete_files: int | None = None
     partitions: int | None = None
     """Partitions that have a manifest of their own, by the bounds in the manifest list: there are at least so many."""
 

@@ -172,5 +172,4 @@ def _state(document: Mapping[str, Any], snapshots: list[Mapping[str, Any]], size
         metadata_bytes=max(size_bytes - per_snapshot * len(snapshots), 0),
         metadata_bytes_per_snapshot=per_snapshot,
         data_files=None if last is None else last.count("total-data-files"),
-        delete_files=None if last is None else last.count("total-delete-files"),
     )

@@ -171,11 +171,7 @@ def _from_snapshots_table(path: Path) -> History:
     if missing:
         raise InputError(f"{path}: has no column {missing[0]!r}, which the snapshots metadata table has")
     commits = sorted((_row(row, path) for row in rows.to_pylist()), key=lambda commit: commit.timestamp_ms)
-    state = TableState(
-        snapshots=len(commits),
-        data_files=commits[-1].count("total-data-files") if commits else None,
-        delete_files=commits[-1].count("total-delete-files") if commits else None,
-    )
+    state = TableState(snapshots=len(commits), data_files=commits[-1].count("total-data-files") if commits else None)
     note = "a snapshots table has no properties of the table and no sizes of its metadata: defaults are used"
     return History(str(path), tuple(commits), state=state, notes=(note,))
 
