@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from endive.calibrate.attempts import MOST_FAILED, failing_share
 from endive.calibrate.classes import ObservedClass
 from endive.calibrate.history import History
 from endive.calibrate.loops import AS_AT_RANDOM
-from endive.calibrate.reports import CommitReport
+from endive.calibrate.reports import MOST_FAILED, CommitReport, failing_share
+from endive.table.operations import VALIDATING
 
 Tree = dict[str, Any]
 STORE_SCALE = "store_scale"
 """In an assumption's range: not a key of the file, but a factor on all latencies of the store."""
-_VALIDATING = ("overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete", "validated_overwrite")
 
 
 @dataclass(frozen=True)
@@ -29,38 +28,49 @@ class Assumption:
     high: Mapping[str, Any] = field(default_factory=dict)
 
 
-def assume_appends(classes: Sequence[ObservedClass], assumptions: list[Assumption]) -> None:
+def assume(
+    tree: Tree, history: History, classes: Sequence[ObservedClass], reports: Sequence[CommitReport], provider: str | None
+) -> list[Assumption]:
+    """Put what is assumed for what a history cannot tell into the tree of a configuration, and return it with its ranges."""
+    return [
+        *_appends(classes),
+        _store(provider, bool(reports)),
+        _failures(tree, classes, reports),
+        *_runtimes(tree, classes),
+        *_arrivals(tree, classes),
+        *_conflicts(tree, classes, history),
+    ]
+
+
+def _appends(classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
     """Whether an append merges manifests shows only where it did."""
     guessed = [cls for cls in classes if cls.operation == "merge_append" and cls.guessed]
     if guessed:
         low = {f"workload.{cls.name}.operation": "fast_append" for cls in guessed}
-        assumptions.append(Assumption("appends", "taken to merge manifests, as batch jobs and Flink's sink do", low))
+        yield Assumption("appends", "taken to merge manifests, as batch jobs and Flink's sink do", low)
 
 
-def assume_store(assumptions: list[Assumption], provider: str | None, reported: bool) -> None:
+def _store(provider: str | None, reported: bool) -> Assumption:
     """Latencies are in reports alone."""
     if reported:
         text = "scaled so that a commit lasts as long as reports say; a table that grew was faster then"
-        assumptions.append(Assumption("latencies", text, {STORE_SCALE: 0.75}, {STORE_SCALE: 1.35}))
-        return
+        return Assumption("latencies", text, {STORE_SCALE: 0.75}, {STORE_SCALE: 1.35})
     named = f"those of {provider}" if provider else "those of S3; say --provider for another store"
-    assumptions.append(Assumption("latencies", f"not in a history: {named}", {STORE_SCALE: 0.5}, {STORE_SCALE: 2.0}))
+    return Assumption("latencies", f"not in a history: {named}", {STORE_SCALE: 0.5}, {STORE_SCALE: 2.0})
 
 
-def assume_failures(
-    tree: Tree, classes: Sequence[ObservedClass], reports: Mapping[str, Sequence[CommitReport]], assumptions: list[Assumption]
-) -> None:
+def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[CommitReport]) -> Assumption:
     """What failed left no snapshot: slots of a period that are empty, and attempts that were needed, tell of it."""
     most_attempts = int(tree["transaction"].get("commit.retry.num-retries", 4)) + 1
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
+    by_class = _reports_by_class(classes, reports)
+    low, high = Tree(), Tree()
     told = []
     for cls in classes:
         section = tree["workload"][cls.name]
         if "periodic" in section:
             told.append(f"{100 * cls.process.missed:.1f} % of the slots of {cls.name} are empty")
             continue
-        own = reports.get(cls.name, ())
+        own = by_class.get(cls.name, ())
         failed = failing_share([report.attempts for report in own], most_attempts)
         most = min(max(2.0 * failed, 0.05), MOST_FAILED) if own else 0.2
         if own:
@@ -74,13 +84,24 @@ def assume_failures(
         key, value = _rate(cls.name, section, 1.0 / (1.0 - failed))
         _put(tree, key, value)
     text = "; ".join(["operations that failed are not in a history", *(told or ["none are taken to have failed"])])
-    assumptions.append(Assumption("failed operations", text, low, high))
+    return Assumption("failed operations", text, low, high)
 
 
-def assume_arrivals(tree: Tree, classes: Sequence[ObservedClass], assumptions: list[Assumption]) -> None:
+def _reports_by_class(classes: Sequence[ObservedClass], reports: Sequence[CommitReport]) -> dict[str, list[CommitReport]]:
+    """The reports of each class, by the snapshots they are about; reports without one go by their operation."""
+    by_snapshot = {commit.snapshot_id: cls.name for cls in classes for commit in cls.commits}
+    by_operation = {commit.operation: cls.name for cls in classes for commit in cls.commits[:1]}
+    found: dict[str, list[CommitReport]] = {}
+    for report in reports:
+        name = by_snapshot.get(report.snapshot_id or -1) or by_operation.get(report.operation)
+        if name is not None:
+            found.setdefault(name, []).append(report)
+    return found
+
+
+def _arrivals(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
     """Whether writers wait for themselves shows in what is never under way at once; where it does not show, both may be."""
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
+    low, high = Tree(), Tree()
     told = []
     for cls in classes:
         key, loop = f"workload.{cls.name}.closed", cls.loop
@@ -98,7 +119,7 @@ def assume_arrivals(tree: Tree, classes: Sequence[ObservedClass], assumptions: l
             low[key] = loop.keys(loop.clients)
             told.append(f"{cls.name}: {loop.reason()}; the former are assumed")
     if told:
-        assumptions.append(Assumption("arrivals", "; ".join(told), low, high))
+        yield Assumption("arrivals", "; ".join(told), low, high)
 
 
 def _rate(name: str, section: Tree, factor: float) -> tuple[str, Any]:
@@ -118,12 +139,11 @@ def _put(tree: Tree, key: str, value: Any) -> None:
     tree[last] = value
 
 
-def assume_runtimes(tree: Tree, classes: Sequence[ObservedClass], assumptions: list[Assumption]) -> None:
+def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
     """The time from reading a table to committing matters to operations that validate, and is nowhere kept."""
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
+    low, high = Tree(), Tree()
     for cls in classes:
-        if cls.operation not in _VALIDATING:
+        if cls.operation not in VALIDATING:
             continue
         section = tree["workload"][cls.name]
         if "closed" in section and cls.loop is not None:
@@ -132,18 +152,17 @@ def assume_runtimes(tree: Tree, classes: Sequence[ObservedClass], assumptions: l
         interval_ms = 1e3 / max(cls.process.per_s, 1e-9)
         base = min(60_000.0, 0.2 * interval_ms)
         section["runtime"] = {"distribution": "fixed", "value": float(f"{base:.4g}")}
-        if "periodic" in section:
-            _shift_phase(section["periodic"], base)
+        if "periodic" in section:  # commits are seen, and submissions are meant: those lie a runtime earlier
+            periodic = section["periodic"]
+            periodic["phase_ms"] = round((periodic["phase_ms"] - base) % periodic["interval_ms"], 3)
         low[f"workload.{cls.name}.runtime.value"] = 0.0
         high[f"workload.{cls.name}.runtime.value"] = float(f"{0.9 * interval_ms:.4g}")
     if low:
-        text = (
-            "not in a history: a fifth of the interval between its commits, at most a minute; from nothing to all of the interval"
-        )
-        assumptions.append(Assumption("runtimes of operations that validate", text, low, high))
+        text = "a fifth of the interval between its commits, at most a minute; from nothing to all of the interval"
+        yield Assumption("runtimes of operations that validate", f"not in a history: {text}", low, high)
 
 
-def _split_think(section: Tree, cls: ObservedClass, low: dict[str, Any], high: dict[str, Any]) -> None:
+def _split_think(section: Tree, cls: ObservedClass, low: Tree, high: Tree) -> None:
     """A writer's time between commits is work in part: a fifth, from nothing to all of it."""
     assert cls.loop is not None
     free_ms = cls.loop.think_ms(cls.loop.clients)
@@ -155,17 +174,11 @@ def _split_think(section: Tree, cls: ObservedClass, low: dict[str, Any], high: d
     section["closed"] = cls.loop.keys(runtime_ms=base)
 
 
-def _shift_phase(periodic: Tree, runtime_ms: float) -> None:
-    """Commits are seen, and submissions are meant: those lie a runtime earlier."""
-    periodic["phase_ms"] = round((periodic["phase_ms"] - runtime_ms) % periodic["interval_ms"], 3)
-
-
-def assume_conflicts(tree: Tree, classes: Sequence[ObservedClass], history: History, assumptions: list[Assumption]) -> None:
+def _conflicts(tree: Tree, classes: Sequence[ObservedClass], history: History) -> Iterator[Assumption]:
     """Whether operations touch each other's rows is not in a history."""
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
+    low, high = Tree(), Tree()
     for cls in classes:
-        if cls.operation in _VALIDATING:
+        if cls.operation in VALIDATING:
             tree["workload"][cls.name]["real_conflict_probability"] = 0.0
             high[f"workload.{cls.name}.real_conflict_probability"] = 0.5
             low[f"workload.{cls.name}.real_conflict_probability"] = 0.0
@@ -181,9 +194,7 @@ def assume_conflicts(tree: Tree, classes: Sequence[ObservedClass], history: Hist
         told = f"{number}, the most that one commit changed (two at least)"
         if number in (len(seen), listed):
             told = f"{number} that {'summaries name' if number == len(seen) else 'have a manifest of their own'}"
-        assumptions.append(
-            Assumption("partitions", f"not in metadata: {told}", {"catalog.partitions.num_partitions": max(number * 10, 100)})
-        )
+        yield Assumption("partitions", f"not in metadata: {told}", {"catalog.partitions.num_partitions": max(number * 10, 100)})
     if high:
         text = "refused commits leave no trace: no overlap is a real conflict; up to every second one"
-        assumptions.append(Assumption("real conflicts", text, low, high))
+        yield Assumption("real conflicts", text, low, high)

@@ -12,10 +12,9 @@ import numpy as np
 
 from endive.analysis.arrays import Floats
 from endive.calibrate.arrivals import Process, recognise
-from endive.calibrate.attempts import failing_share
 from endive.calibrate.history import Commit, History
 from endive.calibrate.loops import Loop, by_evenness, by_overlap
-from endive.calibrate.reports import CommitReport
+from endive.calibrate.reports import CommitReport, failing_share
 from endive.table import PYICEBERG_OPERATIONS
 
 _LEAST = 8

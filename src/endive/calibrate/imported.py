@@ -11,16 +11,7 @@ from typing import Any
 import numpy as np
 
 from endive.calibrate.arrivals import recognise
-from endive.calibrate.assumptions import (
-    Assumption,
-    Tree,
-    assume_appends,
-    assume_arrivals,
-    assume_conflicts,
-    assume_failures,
-    assume_runtimes,
-    assume_store,
-)
+from endive.calibrate.assumptions import Assumption, Tree, assume
 from endive.calibrate.classes import ObservedClass, client_of, observe_classes
 from endive.calibrate.errors import InputError
 from endive.calibrate.history import History, moment
@@ -71,7 +62,6 @@ def import_history(
     start = history.commits[0].timestamp_ms // _MINUTE_MS * _MINUTE_MS
     path, why = (client, "as was said") if client else client_of(history)
     classes = observe_classes(history, start, path, reports, apart=client is None)
-    durations = _durations(classes, reports)
     assumptions = [Assumption("the client", f"commit_path is {path!r}: {why}")] if client is None else []
     tree: Tree = {
         "simulation": {"duration_ms": float(_duration(history, start)), "seed": 1},
@@ -83,12 +73,7 @@ def import_history(
     }
     _add_expiry(tree, history, start, assumptions, path)
     _add_properties(tree, history, classes)
-    assume_appends(classes, assumptions)
-    assume_store(assumptions, provider, bool(reports))
-    assume_failures(tree, classes, durations, assumptions)
-    assume_runtimes(tree, classes, assumptions)
-    assume_arrivals(tree, classes, assumptions)
-    assume_conflicts(tree, classes, history, assumptions)
+    assumptions += assume(tree, history, classes, reports, provider)
     notes = [*history.notes, f"time 0 is {moment(start)}; the last commit is {moment(history.commits[-1].timestamp_ms)}"]
     notes += [f"class {cls.name}: {note}" for cls in classes for note in (*cls.process.notes, cls.guessed) if note]
     at_start = {f"table.{key}": value for key, value in history.manifests_at_start().items()}
@@ -98,18 +83,6 @@ def import_history(
 def _duration(history: History, start: int) -> int:
     span = history.commits[-1].timestamp_ms - start
     return min(max(math.ceil(span / _MINUTE_MS) * _MINUTE_MS, _MINUTE_MS), _MOST_MS)
-
-
-def _durations(classes: Sequence[ObservedClass], reports: Sequence[CommitReport]) -> dict[str, list[CommitReport]]:
-    """The reports of each class, by the snapshots they are about; reports without one go by their operation."""
-    by_snapshot = {commit.snapshot_id: cls.name for cls in classes for commit in cls.commits}
-    by_operation = {commit.operation: cls.name for cls in classes for commit in cls.commits[:1]}
-    found: dict[str, list[CommitReport]] = {}
-    for report in reports:
-        name = by_snapshot.get(report.snapshot_id or -1) or by_operation.get(report.operation)
-        if name is not None:
-            found.setdefault(name, []).append(report)
-    return found
 
 
 def _section(cls: ObservedClass, path: str, duration_ms: float) -> Tree:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from endive.calibrate.errors import InputError
 from endive.reading import UnreadableError, in_short, read_content, unpacked
 
 _MOST_BYTES = 512 * 2**20
-
 _MOST_ATTEMPTS = 10**6
+MOST_FAILED = 0.97
+"""No more than this share is ever taken to have failed."""
 _UNITS_MS = {"nanoseconds": 1e-6, "microseconds": 1e-3, "milliseconds": 1.0, "seconds": 1e3}
 
 
@@ -67,3 +71,19 @@ def _report(report: Any, where: str) -> CommitReport | None:
     if not 1 <= found.attempts <= _MOST_ATTEMPTS or not 0.0 <= found.duration_ms < 1e12:
         raise InputError(f"{where}: {in_short(str(found.attempts))} attempts in {found.duration_ms} ms cannot be")
     return found
+
+
+def failing_share(attempts: Sequence[int], most: int) -> float:
+    """Return the share of operations that used up their attempts, if each attempt is lost with the same probability.
+
+    Only successes are reported: their attempts are geometric, cut off at ``most``. Every probability of losing an attempt is taken
+    for as likely before the reports are seen, and the share is the mean over what they leave: a dozen reports with many attempts do
+    not say that nearly all fail.
+    """
+    if not attempts:
+        return 0.0
+    lost = (np.arange(2_000) + 0.5) / 2_000
+    won_at_all = (1.0 - lost**most) / (1.0 - lost)
+    likelihood = (sum(attempts) - len(attempts)) * np.log(lost) - len(attempts) * np.log(won_at_all)
+    weights = np.exp(likelihood - likelihood.max())
+    return min(float((weights * lost**most).sum() / weights.sum()), MOST_FAILED)

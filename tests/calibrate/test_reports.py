@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from endive.calibrate.attempts import failing_share
+from endive.calibrate.reports import failing_share
 
 MOST = 5
 
