@@ -73,8 +73,8 @@ def table_then(history: History, table: Mapping[str, object]) -> dict[str, int]:
     A table that was given otherwise, by hand, is left as it is.
     """
     then = history.manifests_at_start()
-    ends = {key: getattr(history.state, key) for key in then}
-    return {f"table.{key}": value for key, value in then.items()} if all(table.get(key) == ends[key] for key in then) else {}
+    as_imported = all(table.get(key) == getattr(history.state, key) for key in then)
+    return {f"table.{key}": value for key, value in then.items()} if as_imported else {}
 
 
 def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list[Comparison]:
@@ -149,38 +149,27 @@ def compare_failures(history: History, rows: pd.DataFrame) -> list[Comparison]:
 
 def explain(comparisons: Sequence[Comparison]) -> list[str]:
     """Say what most likely explains the differences, the likeliest first."""
-    off = {(each.measure, each.operation): each.ratio for each in comparisons if each.verdict == "not close"}
-    if not off:
-        return []
-
-    def any_ratio(measures: Sequence[str], longer: bool) -> bool:
-        return any((ratio > 1.0) == longer for (measure, _), ratio in off.items() if measure in measures)
-
+    off = {(each.measure, each.ratio > 1.0) for each in comparisons if each.verdict == "not close"}
+    measures = {measure for measure, _ in off}
     found = []
     for longer, word, way in ((False, "shorter", "slower"), (True, "longer", "faster")):
-        if any_ratio(_DURATIONS, longer):
+        if any((measure, longer) in off for measure in _DURATIONS):
             text = f"simulated commits are {word} than those seen: store or catalog are {way} than the profile; measure them with"
             found.append(f"{text} `endive probe` or `endive calibrate`, or import with --reports, which fits latencies")
-            if any_ratio((_ATTEMPTS,), longer):
+            if (_ATTEMPTS, longer) in off:
                 found.append("attempts are off in the same direction: commits of another length meet more or fewer others")
-    if not any_ratio(_DURATIONS, True) and not any_ratio(_DURATIONS, False) and _ATTEMPTS in {m for m, _ in off}:
-        more = any_ratio((_ATTEMPTS,), True)
-        found.append(
-            f"there are {'more' if more else 'fewer'} attempts in the model, though commits last as long: "
-            + (
-                "writers are spread more evenly than modelled, or are a few that each wait for their own commit (`closed`)"
-                if more
-                else "writers come closer together than modelled; look at phases and bursts"
-            )
-        )
-    if any_ratio((_GAP,), True) or any_ratio((_GAP,), False):
-        fewer = any_ratio((_GAP,), True)
-        found.append(
-            f"the model commits {'less' if fewer else 'more'} often: rates of classes, or operations that fail there and not here"
-        )
-    if _FAILED in {each.measure for each in comparisons if each.verdict == "not close"}:
+    if _ATTEMPTS in measures and not measures.intersection(_DURATIONS):
+        number, why = "fewer", "writers come closer together than modelled; look at phases and bursts"
+        if (_ATTEMPTS, True) in off:
+            number = "more"
+            why = "writers are spread more evenly than modelled, or are a few that each wait for their own commit (`closed`)"
+        found.append(f"there are {number} attempts in the model, though commits last as long: {why}")
+    if _GAP in measures:
+        often = "less" if (_GAP, True) in off else "more"
+        found.append(f"the model commits {often} often: rates of classes, or operations that fail there and not here")
+    if _FAILED in measures:
         found.append("more or fewer operations fail than in the model: retries and timeouts, or conflicts that are real there")
-    if _VARIATION in {measure for measure, _ in off}:
+    if _VARIATION in measures:
         found.append("commits come more or less evenly than in the model: bursts, a schedule, or writers in step")
     return found
 
