@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,39 +78,33 @@ def _read_rows(path: Path) -> pa.Table:
     raise InputError(f"{path}: is not a file of measurements by its name: .csv, .tsv, .parquet, .jsonl, and .gz of text, are read")
 
 
-def find_columns(
-    names: Sequence[str],
-    where: str,
-    *,
-    operation: str | None = None,
-    latency: str | None = None,
-    size: str | None = None,
-    status: str | None = None,
-    unit: str | None = None,
-) -> Columns:
-    """Find the columns of a measurement among ``names``; what is given is taken. Raises InputError where nothing fits."""
-    for given in (operation, latency, size, status):
-        if given is not None and given not in names:
-            raise InputError(f"{where}: there is no column {given!r}; there are {in_short(', '.join(names))}")
+def find_columns(names: Sequence[str], where: str, given: Mapping[str, str | None]) -> Columns:
+    """Find the columns of a measurement among ``names``. Raises InputError where nothing fits.
+
+    What is ``given`` is taken: columns of operation, latency, size and status, and the unit.
+    """
+    unit = given.get("unit")
+    for key, column in given.items():
+        if key != "unit" and column is not None and column not in names:
+            raise InputError(f"{where}: there is no column {column!r}; there are {in_short(', '.join(names))}")
     if unit is not None and unit not in UNITS:
         raise InputError(f"{where}: the unit is {unit!r}, but must be one of {', '.join(UNITS)}")
-    guessed = []
-    found_latency = latency or _latency_column(names)
-    if found_latency is None:
+    latency = given.get("latency") or _latency_column(names)
+    if latency is None:
         raise InputError(f"{where}: no column looks like a latency; name it with --latency; there are {in_short(', '.join(names))}")
-    found_unit = unit or unit_of(found_latency)
-    if found_unit is None:
+    unit = unit or unit_of(latency)
+    if unit is None:
         raise InputError(
-            f"{where}: column {in_short(repr(found_latency))} does not say its unit; give it with --unit ({', '.join(UNITS)})"
+            f"{where}: column {in_short(repr(latency))} does not say its unit; give it with --unit ({', '.join(UNITS)})"
         )
-    if latency is None or unit is None:
-        guessed.append(f"latency from column {found_latency!r} in {found_unit}")
+    known = given.get("latency") is not None and given.get("unit") is not None
+    guessed = [] if known else [f"latency from column {latency!r} in {unit}"]
     found: dict[str, str | None] = {}
-    for what, given, candidates in (("operation", operation, _OPERATION), ("bytes", size, _BYTES), ("status", status, _STATUS)):
-        found[what] = given or _first(names, candidates, {found_latency})
-        if given is None and found[what] is not None:
-            guessed.append(f"{what} from column {found[what]!r}")
-    return Columns(found["operation"], found_latency, found_unit, found["bytes"], found["status"], tuple(guessed))
+    for key, candidates in (("operation", _OPERATION), ("size", _BYTES), ("status", _STATUS)):
+        found[key] = given.get(key) or _first(names, candidates, {latency})
+        if given.get(key) is None and found[key] is not None:
+            guessed.append(f"{'bytes' if key == 'size' else key} from column {found[key]!r}")
+    return Columns(found["operation"], latency, unit, found["size"], found["status"], tuple(guessed))
 
 
 def unit_of(name: str) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import optimize, special
@@ -35,7 +36,7 @@ class Family(ABC):
         """Return the quantiles at probabilities."""
 
     @abstractmethod
-    def keys(self) -> dict[str, float]:
+    def keys(self) -> dict[str, Any]:
         """Return the keys of a profile that mean this distribution."""
 
 

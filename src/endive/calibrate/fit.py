@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import optimize, special, stats
@@ -59,13 +60,12 @@ class Empirical(Family):
         below = logs[0] + (logs[1] - logs[0]) / (scores[1] - scores[0]) * (z - scores[0])
         return np.asarray(np.exp(np.where(z > scores[-1], above, np.where(z < scores[0], below, inner))))
 
-    def keys(self) -> dict[str, float]:
+    def keys(self) -> dict[str, Any]:
         """Probabilities and quantiles_ms."""
-        rounded: dict[str, object] = {
+        return {
             "probabilities": [float(f"{p:.8g}") for p in self.probabilities],
             "quantiles_ms": [float(f"{value:.6g}") for value in self.quantiles_ms],
         }
-        return rounded  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Fit:
         """What each MiB adds to the median."""
         return self.growth_per_mib * float(self.family.quantile(np.array([0.5]))[0])
 
-    def keys(self) -> dict[str, float]:
+    def keys(self) -> dict[str, Any]:
         """The keys of a profile that mean this distribution."""
         keys = self.family.keys()
         if self.growth_per_mib <= 0.0:
@@ -111,7 +111,7 @@ def fit_sample(sample: Sample) -> Fit:
     growth, sized = _growth(sample)
     held = _held_out(len(x))
     scores: dict[str, float] = {}
-    best: tuple[float, type[Family], float] | None = None
+    candidates: list[tuple[float, type[Family], float]] = []
     for with_size in (False, True) if sized else (False,):
         rate = growth if with_size else 0.0
         plain = _unsized(sample, rate)
@@ -121,10 +121,8 @@ def fit_sample(sample: Sample) -> Fit:
             likelihood = made.log_likelihood(plain[held]) - float(factor[held].sum())
             aic = 2.0 * (made.parameters + with_size) - 2.0 * likelihood * len(x) / float(held.sum())
             scores[f"{family.name}{' by size' if with_size else ''}"] = aic
-            if best is None or aic < best[0]:
-                best = (aic, family, rate)
-    assert best is not None
-    _, chosen, rate = best
+            candidates.append((aic, family, rate))
+    _, chosen, rate = min(candidates, key=lambda candidate: candidate[0])
     plain = _unsized(sample, rate)
     fitted: Family = chosen.fitted(plain)  # type: ignore[attr-defined]
     missed = _missed(fitted, plain)

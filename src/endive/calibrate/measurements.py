@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from endive.analysis.arrays import Floats
 from endive.calibrate.columns import UNITS, Columns, find_columns, numbers, read_rows
@@ -73,8 +74,7 @@ def read_measurements(
     notes: list[str] = []
     for path in paths:
         table = read_rows(path)
-        given = dict(columns or {})
-        found = find_columns(table.column_names, str(path), **given)
+        found = find_columns(table.column_names, str(path), columns or {})
         notes += [f"{path}: {guess}" for guess in found.guessed]
         dropped = _collect(by_operation, table, found, str(path), operation, renamed or {})
         if dropped:
@@ -93,25 +93,22 @@ def _sample(operation: str, rows: list[tuple[float, float | None]]) -> Sample:
 
 def _collect(
     into: dict[str, list[tuple[float, float | None]]],
-    table: object,
+    table: pa.Table,
     columns: Columns,
     where: str,
     operation: str | None,
     renamed: Mapping[str, str],
 ) -> int:
     """Add the rows of a file; returns how many were left out."""
-    rows: int = table.num_rows  # type: ignore[attr-defined]
     latencies = numbers(table, columns.latency, where)
-    sizes = numbers(table, columns.size, where) if columns.size else [None] * rows
-    names = _texts(table, columns.operation, rows)
-    statuses = _texts(table, columns.status, rows)
+    sizes = numbers(table, columns.size, where) if columns.size else [None] * table.num_rows
+    names, statuses = _texts(table, columns.operation), _texts(table, columns.status)
     if columns.operation is None and operation is None:
         raise InputError(f"{where}: no column says the operation; name it with --operation-column, or say --operation for all rows")
     known: dict[str, str] = {}
     dropped = 0
     for row, latency in enumerate(latencies):
-        name = operation if columns.operation is None or operation is not None else names[row]
-        assert name is not None
+        name = names[row] if operation is None else operation
         if name not in known:
             known[name] = operation_of(name, where, renamed)
         of = _with_status(known[name], statuses[row])
@@ -124,10 +121,8 @@ def _collect(
     return dropped
 
 
-def _texts(table: object, column: str | None, rows: int) -> list[str]:
-    if column is None:
-        return [""] * rows
-    return [str(value) for value in table.column(column).to_pylist()]  # type: ignore[attr-defined]
+def _texts(table: pa.Table, column: str | None) -> list[str]:
+    return [""] * table.num_rows if column is None else [str(value) for value in table.column(column).to_pylist()]
 
 
 def _with_status(operation: str, status: str) -> str | None:

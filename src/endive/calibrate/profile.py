@@ -10,26 +10,24 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from endive import storage
 from endive.calibrate.errors import InputError
 from endive.calibrate.fit import Fit, quantile_interval
-from endive.storage import (
-    EmpiricalLatency,
-    FixedLatency,
-    GammaLatency,
-    LognormalLatency,
-    MixtureLatency,
-    NormalLatency,
-    QuantileDistribution,
-    ShiftedLognormalLatency,
-    SizeBasedLatency,
-    StorageProfile,
-    TableLatency,
-)
+from endive.storage import QuantileDistribution, StorageProfile
 from endive.storage.profiles import parse_profile
 
 _ORDER = ("read", "write", "cas", "failed_cas", "append", "failed_append")
 _STAND_INS = {"read": ("write", "cas", "append"), "write": ("read", "cas", "append"), "cas": ("write", "read")}
 """What a profile must have, and what stands in for it if it was not measured."""
+_ATTRIBUTES: dict[type[QuantileDistribution], dict[str, str]] = {
+    storage.SizeBasedLatency: {"base_ms": "base_latency_ms", "per_mib_ms": "latency_per_mib_ms", "sigma": "sigma"},
+    storage.NormalLatency: {"mean_ms": "mean_ms", "stddev_ms": "stddev_ms"},
+    storage.FixedLatency: {"fixed_ms": "latency_ms"},
+    storage.GammaLatency: {"mean_ms": "mean_ms", "shape": "shape"},
+    storage.MixtureLatency: {"median_ms": "first_median_ms", "sigma": "first_sigma"}
+    | {name: name for name in ("second_median_ms", "second_sigma", "second_share")},
+}
+"""The keys of distributions in a profile, and the attributes that they are."""
 
 
 def quantity(value: float) -> str:
@@ -86,22 +84,15 @@ def profile_text(
     lines = [f"# {note}" for note in notes]
     lines += [tomli_w.dumps({"name": name, "description": f"measured: {', '.join(by_name)}", "source": source}).rstrip()]
     for key in _ORDER:
-        kinds = [each for each in by_name if each.startswith(f"{key}.")]
         if key in by_name:
             lines += _section(key, by_name[key])
-        elif key in assumed and not key.startswith("failed_"):
-            lines += [
-                "",
-                f"# {key}: {assumed[key]}",
-                tomli_w.dumps({key: _assumed_keys(key, assumed[key], by_name, base)}).rstrip(),
-            ]
         elif key in assumed:
             lines += ["", f"# {key}: {assumed[key]}"]
-        for kind in kinds:
-            lines += _section(kind, by_name[kind])
-    text = "\n".join(lines) + "\n"
-    _check(text, name)
-    return text
+            if not key.startswith("failed_"):
+                lines += [tomli_w.dumps({key: _assumed_keys(key, assumed[key], by_name, base)}).rstrip()]
+        for kind, fit in by_name.items():
+            lines += _section(kind, fit) if kind.startswith(f"{key}.") else []
+    return _checked("\n".join(lines) + "\n", name)
 
 
 def scaled_profile_text(profile: StorageProfile, factor: float) -> str:
@@ -119,8 +110,11 @@ def scaled_profile_text(profile: StorageProfile, factor: float) -> str:
         found = getattr(profile, name)
         if found is not None:
             tree[name] = _times(_keys_of(found), factor)
-    text = tomli_w.dumps(tree)
-    _check(text, profile.name)
+    return _checked(tomli_w.dumps(tree), profile.name)
+
+
+def _checked(text: str, name: str) -> str:
+    parse_profile(tomllib.loads(text), name)
     return text
 
 
@@ -170,44 +164,19 @@ def _assumed_keys(key: str, why: str, by_name: Mapping[str, Fit], base: StorageP
 
 def _keys_of(distribution: QuantileDistribution) -> dict[str, Any]:
     """The keys of a profile that mean a distribution."""
-    if isinstance(distribution, LognormalLatency):
-        return {"median_ms": math.exp(distribution.mu), "sigma": distribution.sigma}
-    if isinstance(distribution, SizeBasedLatency):
-        return {
-            "base_ms": distribution.base_latency_ms,
-            "per_mib_ms": distribution.latency_per_mib_ms,
-            "sigma": distribution.sigma,
-        }
-    if isinstance(distribution, NormalLatency):
-        return {"mean_ms": distribution.mean_ms, "stddev_ms": distribution.stddev_ms}
-    if isinstance(distribution, FixedLatency):
-        return {"fixed_ms": distribution.latency_ms}
-    if isinstance(distribution, TableLatency):
-        return _table_keys(distribution)
-    probabilities = [0.001, 0.01, 0.05, *(n / 10 for n in range(1, 10)), 0.95, 0.99, 0.999, 0.9999]
-    return {"probabilities": probabilities, "quantiles_ms": [distribution.at(p) for p in probabilities]}
-
-
-def _table_keys(distribution: TableLatency) -> dict[str, Any]:
     keys: dict[str, Any]
-    if isinstance(distribution, ShiftedLognormalLatency):
+    if isinstance(distribution, storage.LognormalLatency):
+        keys = {"median_ms": math.exp(distribution.mu), "sigma": distribution.sigma}
+    elif isinstance(distribution, storage.ShiftedLognormalLatency):
         median = distribution.shift_ms + distribution.median_above_ms
         keys = {"shift_ms": distribution.shift_ms, "median_ms": median, "sigma": distribution.sigma}
-    elif isinstance(distribution, GammaLatency):
-        keys = {"mean_ms": distribution.mean_ms, "shape": distribution.shape}
-    elif isinstance(distribution, MixtureLatency):
-        keys = {
-            "median_ms": distribution.first_median_ms,
-            "sigma": distribution.first_sigma,
-            "second_median_ms": distribution.second_median_ms,
-            "second_sigma": distribution.second_sigma,
-            "second_share": distribution.second_share,
-        }
-    else:
-        assert isinstance(distribution, EmpiricalLatency)
+    elif isinstance(distribution, storage.EmpiricalLatency):
         keys = {"probabilities": list(distribution.probabilities), "quantiles_ms": list(distribution.quantiles_ms)}
-    return keys | ({"per_mib_ms": distribution.latency_per_mib_ms} if distribution.latency_per_mib_ms else {})
-
-
-def _check(text: str, name: str) -> None:
-    parse_profile(tomllib.loads(text), name)
+    elif type(distribution) in _ATTRIBUTES:
+        keys = {key: getattr(distribution, name) for key, name in _ATTRIBUTES[type(distribution)].items()}
+    else:
+        probabilities = [0.001, 0.01, 0.05, *(n / 10 for n in range(1, 10)), 0.95, 0.99, 0.999, 0.9999]
+        keys = {"probabilities": probabilities, "quantiles_ms": [distribution.at(p) for p in probabilities]}
+    if isinstance(distribution, storage.TableLatency) and distribution.latency_per_mib_ms:
+        keys["per_mib_ms"] = distribution.latency_per_mib_ms
+    return keys
