@@ -134,10 +134,4 @@ def _unit_prices(basis: Basis, prices: Prices) -> dict[Kind, float] | None:
         reads, commits = catalog.get, catalog.put
     if store is None or reads is None or commits is None:
         return None
-    return {
-        "store_reads": store.get,
-        "store_writes": store.put,
-        "store_deletes": store.delete,
-        "catalog_reads": reads,
-        "catalog_commits": commits,
-    }
+    return dict(zip(KINDS, (store.get, store.put, store.delete, reads, commits), strict=True))

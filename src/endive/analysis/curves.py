@@ -100,9 +100,9 @@ def _over_seeds(values: Floats) -> tuple[Floats, Floats]:
 
 def _block(schema: pa.Schema, length: int, columns: dict[str, Any]) -> pa.Table:
     """Rows of one curve; single values are repeated. What is not a number is null."""
-    arrays = []
-    for field in schema:
-        value = columns[field.name]
-        repeated = value if isinstance(value, np.ndarray) else pa.repeat(pa.scalar(value, field.type), length)
-        arrays.append(pa.array(repeated, field.type, from_pandas=True) if isinstance(value, np.ndarray) else repeated)
-    return pa.table(arrays, schema=schema)
+
+    def column(value: Any, kind: pa.DataType) -> pa.Array:
+        is_curve = isinstance(value, np.ndarray)
+        return pa.array(value, kind, from_pandas=True) if is_curve else pa.repeat(pa.scalar(value, kind), length)
+
+    return pa.table([column(columns[field.name], field.type) for field in schema], schema=schema)

@@ -165,9 +165,8 @@ class _Searcher:
         """A load between those on both sides of the crossing, if two that follow each other there are too far apart."""
         if found is None or found.before is None:
             return None
-        after = (
-            min((load for load in self._points if load > found.before), default=math.inf) if found.after is None else found.after
-        )
+        beyond = (load for load in self._points if load > found.before)
+        after = min(beyond, default=math.inf) if found.after is None else found.after
         close = math.sqrt(1.0 + self._search.tolerance) * (1.0 + 1e-9)
         for lower, upper in pairwise(sorted(load for load in self._points if found.before <= load <= after)):
             middle = self._tidy(math.sqrt(lower * upper))

@@ -6,7 +6,7 @@ based on versions 0, 1, 2, ..., each on one of its own.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -164,15 +164,14 @@ def _parsed(text: str) -> dict[int, int]:
 
 def _rows_against_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
     """Each committed row has one commit, and no other row has any (but for one whose answer the end of the run cut off)."""
-    problems = []
+    problems, silent = [], _Story()
     for txn_id, row in rows.items():
-        commits = stories[txn_id].commits if txn_id in stories else []
-        writes = set(row["tables_written"])
+        story = stories.get(txn_id, silent)
+        commits, installs, writes = story.commits, story.installs, set(row["tables_written"])
         if row["status"] == "committed" and writes and len(commits) != 1:
             problems.append(f"transaction {txn_id} is committed, with {len(commits)} commits in the trace")
         if row["status"] == "aborted" and commits and row.get("abort_reason") not in _AFTER_COMMIT:
             problems.append(f"transaction {txn_id} is aborted, with {len(commits)} commits in the trace")
-        installs = stories[txn_id].installs if txn_id in stories else []
         if writes and len(installs) != row.get("installs", len(installs)):
             problems.append(f"transaction {txn_id} says that it took effect {row['installs']} times, the trace {len(installs)}")
         if any(set(based) != writes for _, based in installs):
@@ -183,15 +182,10 @@ def _rows_against_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) 
 
 def _too_new(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
     """Nobody has read a version for which there are not enough commits; those that the end of the run cut off may be there, too."""
-    most: dict[int, int] = defaultdict(int)
-    for story in stories.values():
-        for _, based in story.installs:
-            for table in based:
-                most[table] += 1
+    most = Counter(table for story in stories.values() for _, based in story.installs for table in based)
     for txn_id, row in rows.items():
         if row["status"] == "in_flight" and txn_id in stories and not stories[txn_id].installs:
-            for table in row["tables_written"]:
-                most[table] += 1
+            most.update(row["tables_written"])
     newest: dict[int, tuple[int, int]] = {}
     for txn_id, story in stories.items():
         for _, _, seen in story.reads:
@@ -206,19 +200,18 @@ def _too_new(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str
 
 def _versions(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
     """The commits of a table are based on one version each, but for those that may be applied to any."""
-    bases: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    bases: dict[tuple[int, int], list[int]] = defaultdict(list)
     for txn_id, story in stories.items():
         if txn_id in rows and rows[txn_id]["operation_type"] in rules.any_base:
             continue
         for _, based in story.installs:
-            for table, version in based.items():
-                bases[table][version].append(txn_id)
-    problems = []
-    for table, by_version in sorted(bases.items()):
-        for version, txns in sorted(by_version.items()):
-            if len(txns) > 1:
-                problems.append(f"table {table}: version {version} was replaced by transactions {txns}: an update is lost")
-    return problems
+            for replaced in based.items():
+                bases[replaced].append(txn_id)
+    return [
+        f"table {table}: version {version} was replaced by transactions {txns}: an update is lost"
+        for (table, version), txns in sorted(bases.items())
+        if len(txns) > 1
+    ]
 
 
 def _reads(stories: Mapping[int, _Story]) -> list[str]:

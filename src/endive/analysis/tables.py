@@ -7,7 +7,7 @@ experiments (means over seeds with intervals) and that of saturation (one row fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from endive.runs.parameters import Value, column_name, column_types, parameter_a
 
 _GROUP = ["experiment", "workload_class", "operation_type"]
 _MEANS = tuple(name for name in (*METRICS, "warmup_ms") if name not in (*SHARES, *PERCENTILES))
+_OVER_SEEDS = (("mean", None), ("stddev", pc.VarianceOptions(ddof=1)), ("count", None))
 _NEEDED = {"transactions", "committed", "in_flight", "commits_in_window", COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW}
 _NEEDED |= {*PERCENTILES, *BOUNDS}
 _INTERVAL_OF_ARRIVALS = re.compile(r"_(inter_arrival_(scale|mean|value)|periodic_interval_ms)$")
@@ -37,14 +38,13 @@ def experiments_table(runs: pa.Table, manifest: Manifest) -> pa.Table:
     A metric has the half width of its 95 % interval (``_hw``) and, if it can be missing, in how many seeds it is there (``_n``).
     Shares have both ends as well (``_low``, ``_high``), percentiles the bounds that the seeds leave.
     """
-    options = pc.VarianceOptions(ddof=1)
     grouped = runs.group_by(_GROUP, use_threads=False).aggregate(
         [
             ("seed", "count_distinct"),
             ("warmup_settled", "min"),
             ("warmup_by", "first"),
             *((name, "max") for name in ("duration_ms", "window_ms", "needed_ms")),
-            *((name, function, chosen) for name in _MEANS for function, chosen in _functions(options)),
+            *((name, function, options) for name in _MEANS for function, options in _OVER_SEEDS),
         ]
     )
     grouped = grouped.sort_by([(name, "ascending") for name in _GROUP])
@@ -68,12 +68,6 @@ def experiments_table(runs: pa.Table, manifest: Manifest) -> pa.Table:
     columns |= {name: judged[name] for name in ("backlog_grows", "saturated")}
     columns |= {name: parameter_array(name, types[name], parameters) for name in types if name not in changing}
     return pa.table(columns)
-
-
-def _functions(options: pc.VarianceOptions) -> Iterator[tuple[str, Any]]:
-    yield "mean", None
-    yield "stddev", options
-    yield "count", None
 
 
 def _mean_columns(grouped: pa.Table, name: str) -> dict[str, Any]:
@@ -107,11 +101,8 @@ def _judged(runs: pa.Table, groups: Sequence[tuple[str, str, str]]) -> dict[str,
         for name, value in found.items():
             columns.setdefault(name, []).append(value)
     kinds = {"backlog_grows": pa.bool_(), "saturated": pa.string()}
-    return {name: pa.array(values, kinds.get(name, _kind(name))) for name, values in columns.items()}
-
-
-def _kind(name: str) -> pa.DataType:
-    return pa.int64() if name.endswith("_n") else pa.float64()
+    kinds |= {name: pa.int64() for name in columns if name.endswith("_n")}
+    return {name: pa.array(values, kinds.get(name, pa.float64())) for name, values in columns.items()}
 
 
 def _estimate_columns(name: str, found: Estimate | None) -> dict[str, float | None]:
@@ -248,6 +239,3 @@ def _stored_point(load: float, row: Mapping[str, Any]) -> LoadPoint:
         for name in ("success_high", "throughput_ratio")
     )
     return LoadPoint(load, success, ratio, bool(row["backlog_grows"]), round(row["transactions"] * row["n_seeds"]))
-
-
-__all__ = ["LoadAxis", "experiments_table", "load_axis", "saturation_table"]

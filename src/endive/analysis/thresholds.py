@@ -10,12 +10,14 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, cast
 
+from endive.analysis.run_metrics import RATES
 from endive.config import ConfigError, Problem
+from endive.config.errors import nearest
 from endive.workload.classes import ALL_CLASSES as ALL
 
 ALIASES = {
@@ -122,6 +124,18 @@ def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
         form = "METRIC[(CLASS[, OPERATION])], such as 'time_to_commit_p99(ingest)' or 'success'"
         raise ConfigError(source, [Problem("", f"{text!r} cannot be read; it should be {form}")])
     return Subject(find_metric(found["metric"], metrics, source), found["group"] or ALL, found["operation"] or ALL)
+
+
+def parse_question(text: str, classes: Collection[str], source: str) -> Subject:
+    """Return what a question such as ``success(compaction)`` asks for.
+
+    Raises ConfigError, which names ``source``, if there is no such metric, or no such class among ``classes``.
+    """
+    subject = parse_subject(text, RATES, source)
+    if subject.workload_class not in (*classes, ALL):
+        message = f"there is no class {subject.workload_class!r}; {nearest(subject.workload_class, classes)}"
+        raise ConfigError(source, [Problem("", message, text)])
+    return subject
 
 
 def find_metric(name: str, metrics: Sequence[str], source: str) -> str:

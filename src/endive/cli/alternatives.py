@@ -50,7 +50,7 @@ class _Named:
 
 def compare_alternatives(output: Output, asked: Asked, options: MetricsOptions, out: Path) -> None:
     """Compare three or more, or the scenarios of a study, with the first. Exits with 3 if a condition holds for any of them."""
-    from endive.analysis.questions import parse_question
+    from endive.analysis.thresholds import parse_question
     from endive.config import ConfigError, Problem
     from endive.report.alternatives import compare_sides, subjects_of
     from endive.report.comparison import judge, pair

@@ -15,10 +15,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from endive.analysis.questions import parse_question
 from endive.analysis.run_metrics import ALL
 from endive.analysis.tables import saturation_table
-from endive.analysis.thresholds import Subject
+from endive.analysis.thresholds import Subject, parse_question
 from endive.config import ConfigError
 from endive.pipeline.consolidate import Damage, Sessions
 from endive.pipeline.refresh import fresh_tables
