@@ -105,5 +105,6 @@ def fairness_metrics(parts: Sequence[WritersRows]) -> Mapping[str, float | None]
 
 def _of_class(parts: Sequence[WritersRows]) -> Fairness:
     """Put the operations of a class together."""
-    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("writers", "ended_ms", "committed"))
-    return measure_fairness(*columns, max(part.total for part in parts))
+    names = ("writers", "ended_ms", "committed")
+    writers, ended_ms, committed = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    return measure_fairness(writers, ended_ms, committed, max(part.total for part in parts))

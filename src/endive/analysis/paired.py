@@ -7,11 +7,12 @@ has much less noise than either; Student's t of those differences is the interva
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from endive.analysis.arrays import Floats
 from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, t_quantile, z_quantile
 
 MOST_SEEDS = 100_000
@@ -53,17 +54,12 @@ def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float 
     n = len(first)
     if n == 0 or n != len(second):
         raise ValueError("pairs need as many values of A as of B, and at least one")
-    mean_a, mean_b = float(first.mean()), float(second.mean())
-    width, ratio, ratio_width = None, None, None
-    constant = n >= 2 and bool(np.all(second - first == second[0] - first[0]))
-    t = t_quantile(n - 1, confidence) if n >= 2 else math.nan
-    if n >= 2 and not constant:
-        width = t * float(np.std(second - first, ddof=1)) / math.sqrt(n)
-    if mean_a > 0.0:
-        ratio = mean_b / mean_a
-        if n >= 2 and not constant:
-            ratio_width = t * float(np.std(second - ratio * first, ddof=1)) / math.sqrt(n) / mean_a
-    return Difference(mean_a, mean_b, mean_b - mean_a, width, ratio, ratio_width, n, n, paired=True, constant=constant)
+
+    def half_width(ratio: float) -> float:
+        return t_quantile(n - 1, confidence) * float(np.std(second - ratio * first, ddof=1)) / math.sqrt(n)
+
+    same = bool(np.all(second - first == second[0] - first[0]))
+    return _difference(first, second, half_width, same=same, paired=True)
 
 
 def unpaired_difference(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
@@ -71,17 +67,27 @@ def unpaired_difference(a: Sequence[float], b: Sequence[float], confidence: floa
     first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if not len(first) or not len(second):
         raise ValueError("a difference needs values of A and of B")
+
+    def half_width(ratio: float) -> float:
+        square_a, square_b = ratio**2 * (float(first.var(ddof=1)) / len(first)), float(second.var(ddof=1)) / len(second)
+        both = square_a + square_b
+        freedom = both**2 / (square_a**2 / (len(first) - 1) + square_b**2 / (len(second) - 1))
+        return t_quantile(freedom, confidence) * math.sqrt(both)
+
+    same = bool(np.all(first == first[0]) and np.all(second == second[0]))
+    return _difference(first, second, half_width, same=same, paired=False)
+
+
+def _difference(first: Floats, second: Floats, half_width: Callable[[float], float], *, same: bool, paired: bool) -> Difference:
+    """Differences and ratios of means. ``half_width`` is that of b - ratio x a; ``same``: seeds do not differ."""
     mean_a, mean_b = float(first.mean()), float(second.mean())
     ratio = mean_b / mean_a if mean_a > 0.0 else None
-    width, ratio_width = None, None
     enough = min(len(first), len(second)) >= 2
-    constant = enough and bool(np.all(first == first[0]) and np.all(second == second[0]))
-    if enough and not constant:
-        square_a, square_b = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
-        width = _welch(square_a, len(first), square_b, len(second), confidence)
-        if ratio is not None:
-            ratio_width = _welch(ratio**2 * square_a, len(first), square_b, len(second), confidence) / mean_a
-    return Difference(mean_a, mean_b, mean_b - mean_a, width, ratio, ratio_width, len(first), len(second), False, constant)
+    known = enough and not same
+    width = half_width(1.0) if known else None
+    ratio_width = half_width(ratio) / mean_a if known and ratio is not None else None
+    sizes = len(first), len(second)
+    return Difference(mean_a, mean_b, mean_b - mean_a, width, ratio, ratio_width, *sizes, paired, constant=enough and same)
 
 
 def with_least_width(found: Difference, least: float, unfinished: float = 0.0) -> Difference:
@@ -106,13 +112,6 @@ def least_share_width(transactions: float, confidence: float = CONFIDENCE) -> fl
 def least_rate_width(seconds: float, confidence: float = CONFIDENCE) -> float:
     """The same of rates, over so many seconds."""
     return z_quantile(confidence) ** 2 / seconds
-
-
-def _welch(square_a: float, n_a: int, square_b: float, n_b: int, confidence: float) -> float:
-    """Half width from squared standard errors."""
-    both = square_a + square_b
-    freedom = both**2 / (square_a**2 / (n_a - 1) + square_b**2 / (n_b - 1))
-    return t_quantile(freedom, confidence) * math.sqrt(both)
 
 
 def seeds_to_tell(found: Difference) -> int | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs
@@ -15,6 +15,9 @@ from endive.calibrate.errors import InputError
 from endive.calibrate.history import Commit, History, TableState
 from endive.calibrate.metadata import parse_metadata
 from endive.reading import UnreadableError, in_short, parse_json
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
 
 _MOST_BYTES = 1 << 30
 _TABLES = (".parquet", ".pq", ".csv", ".tsv")
@@ -99,44 +102,33 @@ def _with_manifests(history: History, metadata: str) -> History:
     try:
         size = len(read_bytes(history.manifest_list))
         manifests = _manifests(history.manifest_list)
+        deletes = sum(int(each.content) == 1 for each in manifests)
+        state = replace(
+            history.state,
+            manifests=len(manifests) - deletes,
+            delete_manifests=deletes,
+            manifest_bytes=sum(each.manifest_length for each in manifests) // len(manifests) if manifests else None,
+            manifest_list_bytes=size,
+            partitions=len({values for each in manifests if (values := _only_partition(each))}) or None,
+        )
     except Exception:  # an unreadable list only leaves a number unknown, which the import then says
         return history
-    data = [each.length for each in manifests if not each.deletes]
-    deletes = [each.length for each in manifests if each.deletes]
-    lengths = data + deletes
-    partitions = {each.partition for each in manifests if each.partition is not None}
-    state = replace(
-        history.state,
-        manifests=len(data),
-        delete_manifests=len(deletes),
-        manifest_bytes=sum(lengths) // len(lengths) if lengths else None,
-        manifest_list_bytes=size,
-        partitions=len(partitions) or None,
-    )
     return replace(history, state=state)
 
 
-@dataclass(frozen=True)
-class _Manifest:
-    """A manifest as its list describes it; ``partition`` are the values of the only partition that it has files of."""
-
-    deletes: bool
-    length: int
-    partition: tuple[bytes | None, ...] | None
-
-
-def _manifests(location: str) -> list[_Manifest]:
+def _manifests(location: str) -> list[ManifestFile]:
     """The manifests of a list."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
     from pyiceberg.manifest import read_manifest_list
 
-    found = []
-    for each in read_manifest_list(PyArrowFileIO().new_input(location)):
-        fields = each.partitions or []
-        one = bool(fields) and all(field.lower_bound == field.upper_bound for field in fields)
-        values = tuple(field.lower_bound for field in fields) if one else None
-        found.append(_Manifest(int(each.content) == 1, each.manifest_length, values))
-    return found
+    return list(read_manifest_list(PyArrowFileIO().new_input(location)))
+
+
+def _only_partition(manifest: ManifestFile) -> tuple[bytes | None, ...]:
+    """The values of the only partition that a manifest has files of; empty if there is none, or more than one."""
+    fields = manifest.partitions or []
+    one = all(field.lower_bound == field.upper_bound for field in fields)
+    return tuple(field.lower_bound for field in fields) if one else ()
 
 
 def _from_catalog(table: str, catalog: str | None) -> History:
