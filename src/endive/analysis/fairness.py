@@ -48,17 +48,9 @@ def longest_losing_streak(writers: Ints, ended_ms: Floats, committed: Flags) -> 
 
 
 def measure_fairness(writers: Ints, ended_ms: Floats, committed: Flags, total: int) -> Fairness:
-    """Measure how evenly ``total`` writers fare, from transactions that have ended.
+    """Measure how evenly ``total`` writers fare, those that submitted nothing included, from transactions that have ended.
 
-    Args:
-        writers: The number of each transaction's writer, from 0.
-        ended_ms: When each ended.
-        committed: Whether each committed.
-        total: How many writers there are, those that submitted nothing included.
-
-    Raises:
-        ValueError: A number of a writer is negative or not below ``total``.
-
+    ``writers`` has the number of each transaction's writer, from 0. Raises ValueError if one is negative or not below ``total``.
     """
     if len(writers) and not 0 <= int(writers.min()) <= int(writers.max()) < total:
         raise ValueError(f"writers are numbered from 0 to {total - 1}, not {int(writers.min())} to {int(writers.max())}")

@@ -33,14 +33,9 @@ class HandOvers:
 
 
 def count_handovers(columns: Sequence[npt.NDArray[np.generic]], in_window: Flags, done: Flags, latency_ms: Floats) -> HandOvers:
-    """Count hand-overs.
+    """Count hand-overs, from ``BATCH_COLUMNS`` of transactions, and whether each committed in the window.
 
-    Args:
-        columns: ``BATCH_COLUMNS`` of the transactions.
-        in_window: Whether each committed in the window.
-        done: Whether each is of the cohort and committed.
-        latency_ms: From the begin of the commit to its end, of those that are done.
-
+    Those that are ``done`` are of the cohort and committed; ``latency_ms`` is theirs, from the begin of the commit to its end.
     """
     size, (waited, longest) = columns[0], (np.asarray(each, np.float64) for each in columns[1:])
     sizes = size[done].astype(np.int64)
@@ -56,13 +51,8 @@ def waiting_handovers(columns: Sequence[npt.NDArray[np.generic]], entry_ms: Floa
     """The mean number of hand-overs that wait for their commit to begin, between each two edges.
 
     By Little's law, from the rate of hand-overs and the time for which the first of each commit waited: rows of commits say nothing
-    of what was handed over and never committed, and so less and less of those who wait towards the end of a run.
-
-    Args:
-        columns: ``BATCH_COLUMNS`` of the commits.
-        entry_ms: When each began.
-        edges_ms: In order.
-
+    of what was handed over and never committed, and so less and less of those who wait towards the end of a run. ``columns`` are
+    ``BATCH_COLUMNS`` of the commits, ``entry_ms`` when each began.
     """
     longest = np.asarray(columns[2], np.float64)
     if not longest.any():

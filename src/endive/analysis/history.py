@@ -103,11 +103,8 @@ class _Story:
 def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _USUAL) -> list[str]:
     """Return all that is wrong with a history, empty if nothing is.
 
-    Args:
-        rows: Results, with ``txn_id``, ``status``, ``operation_type``, ``tables_written``, ``installs``.
-        events: The trace of the same run, in the order in which it was written.
-        rules: What the run promises.
-
+    ``rows`` are results, with ``txn_id``, ``status``, ``operation_type``, ``tables_written`` and ``installs``; ``events`` are the
+    trace of the same run, in the order in which it was written.
     """
     stories = _stories(events)
     by_id = {row["txn_id"]: row for row in rows}

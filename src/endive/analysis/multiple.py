@@ -26,15 +26,9 @@ def against_baseline(
 ) -> dict[str, Difference]:
     """Compare each alternative with the baseline seed by seed; the 95 % intervals hold together.
 
-    Args:
-        baseline: Its values, one for each seed.
-        alternatives: Their values by name, for the same seeds in the same order.
-        least_width: Half width below which no difference is told, however much the seeds agree (``least_share_width`` of shares,
-            ``least_rate_width`` of rates, both with the confidence of ``confidence_of_each``).
-
-    Raises:
-        ValueError: A value is not finite, or there are not as many as of the baseline.
-
+    ``least_width`` is the half width below which no difference is told, however much the seeds agree (``least_share_width`` of
+    shares, ``least_rate_width`` of rates, both with the confidence of ``confidence_of_each``). Raises ValueError if a value is not
+    finite, or there are not as many as of the baseline.
     """
     _check(baseline, alternatives)
     confidence = confidence_of_each(len(alternatives))

@@ -10,18 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from endive.analysis import handovers
 from endive.analysis.arrays import Flags, Floats, Ints
 from endive.analysis.cohort import Outcome, Transactions, committing, entries
 from endive.analysis.fairness import FAIRNESS, WritersRows, fairness_metrics
-from endive.analysis.handovers import (
-    BATCH_COLUMNS,
-    HANDOVERS,
-    OLDEST,
-    HandOvers,
-    count_handovers,
-    handover_metrics,
-    waiting_handovers,
-)
 from endive.analysis.over_seeds import at_least, at_most
 from endive.analysis.percentiles import PERCENTS, plain_percentiles, quantiles, times_to_commit
 from endive.analysis.saturation import BACKLOG_PARTS
@@ -39,7 +31,7 @@ LATENCIES = ("commit_latency", "total_latency")
 """Of the committed transactions of the cohort."""
 TIME_TO_COMMIT = "time_to_commit"
 """Of the whole cohort."""
-PERCENTILES = tuple(f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, OLDEST) for percent in PERCENTS)
+PERCENTILES = tuple(f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, handovers.OLDEST) for percent in PERCENTS)
 
 COUNTS = (
     "transactions",
@@ -62,7 +54,7 @@ RATES = (
     "retries_per_txn",
     "overhead",
     *FAIRNESS,
-    *HANDOVERS,
+    *handovers.HANDOVERS,
     *PERCENTILES,
     *(f"{name}_mean_ms" for name in LATENCIES),
     *(f"mean_{name}" for name in TIME_COLUMNS),
@@ -71,7 +63,7 @@ RATES = (
 BOUNDS = tuple(bound(name) for name in PERCENTILES for bound in (at_least, at_most))
 """Ends of percentiles; infinity stands for never."""
 METRICS = (*COUNTS, *SUM_COLUMNS, *RATES)
-WHOSE_COLUMNS = ("client", *BATCH_COLUMNS)
+WHOSE_COLUMNS = ("client", *handovers.BATCH_COLUMNS)
 """Columns that are looked at together, not summed: whose a transaction is, and what it commits."""
 
 SLOWER = (*(k / 20 for k in range(20, 2, -1)), *(k / 10**tail for tail in (2, 3, 4) for k in range(10, 1, -1)), 1e-4)
@@ -108,7 +100,7 @@ class Leaf:
     edges_ms: Floats = field(init=False)
     """Of the parts of the window."""
     whose: WritersRows = field(init=False)
-    handovers: HandOvers = field(init=False)
+    handed_over: handovers.HandOvers = field(init=False)
 
     def look_through(self, window: Window) -> None:
         """Count the cohort, and let go of all other rows."""
@@ -145,9 +137,9 @@ class Leaf:
             self.rows.committed,
             own["n_retries"][self.inside],
         )
-        batches = [own[name] for name in BATCH_COLUMNS]
-        self.handovers = count_handovers(batches, self.in_window, self.done, self.latencies["total_latency"])
-        self.committing = self.committing + waiting_handovers(batches, self.entry_ms, self.edges_ms)
+        batches = [own[name] for name in handovers.BATCH_COLUMNS]
+        self.handed_over = handovers.count_handovers(batches, self.in_window, self.done, self.latencies["total_latency"])
+        self.committing = self.committing + handovers.waiting_handovers(batches, self.entry_ms, self.edges_ms)
 
     def add(self, name: str, values: npt.NDArray[Any]) -> None:
         """Sum a column: times over what was committed, counts over all of the cohort."""
@@ -212,8 +204,8 @@ def group_metrics(leaves: Sequence[Leaf], window: Window) -> dict[str, Any]:
         "retries_per_txn": _ratio(sums["n_retries"], entered),
         "overhead": _ratio(sums["overhead"], committed),
         **fairness_metrics([leaf.whose for leaf in leaves]),
-        **handover_metrics([leaf.handovers for leaf in leaves], committed, seconds),
-        **_named(OLDEST, plain_percentiles(_joined([leaf.handovers.oldest_ms for leaf in leaves]), _SHARES)),
+        **handovers.handover_metrics([leaf.handed_over for leaf in leaves], committed, seconds),
+        **_named(handovers.OLDEST, plain_percentiles(_joined([leaf.handed_over.oldest_ms for leaf in leaves]), _SHARES)),
         **_times_to_commit(leaves),
         **_latencies(leaves),
         **{f"mean_{name}": _ratio(sums[name], committed) for name in TIME_COLUMNS},

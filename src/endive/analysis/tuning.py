@@ -199,15 +199,9 @@ class Tuned:
 def tune(
     evaluate: Evaluate, candidates: int, references: Sequence[int], plan: Plan, report: Callable[[int, int], None] | None = None
 ) -> Tuned:
-    """Find the best of so many candidates by successive halving, and compare it with ``references``.
+    """Find the best of so many candidates by successive halving, and compare it with ``references``, which are some of them.
 
-    Args:
-        evaluate: Measures a candidate.
-        candidates: How many there are, the references among them.
-        references: Those that the best is compared with, whatever becomes of them.
-        plan: Seeds and rounds.
-        report: Is told of each round as it begins, from 1, and how many candidates are in it; 0 is the last comparison.
-
+    ``report`` is told of each round as it begins, from 1, and how many candidates are in it; 0 is the last comparison.
     """
     tell = report or (lambda number, size: None)
     left = list(range(candidates))

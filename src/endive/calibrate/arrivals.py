@@ -201,7 +201,8 @@ def _daily(times_ms: Floats, start_ms: float, end_ms: float, per_s: float) -> Pr
 def _exposure(start_ms: float, end_ms: float) -> Floats:
     """How long each hour after the start was seen."""
     whole, rest = divmod(end_ms - start_ms, _DAY_MS)
-    return np.maximum(whole * _HOUR_MS + np.clip(rest - np.arange(24) * _HOUR_MS, 0.0, _HOUR_MS), 1.0)
+    seen = whole * _HOUR_MS + np.clip(rest - np.arange(24) * _HOUR_MS, 0.0, _HOUR_MS)
+    return np.asarray(np.maximum(seen, 1.0))
 
 
 def _renewal(times_ms: Floats, per_s: float) -> Process:

@@ -176,12 +176,10 @@ def _operation(commits: Sequence[Commit], client: str) -> tuple[str, str | None,
     deletes = _deletes_with(commits)
     if first == "replace":
         return "rewrite_files", None, ""
-    if first == "overwrite":
-        if any(commit.summary.get("replace-partitions") == "true" for commit in commits):
-            return "replace_partitions", None, ""
-        return ("row_delta", deletes, "") if deletes and client == "iceberg" else ("overwrite", None, "")
-    if first == "delete":
-        return ("row_delta", deletes, "") if deletes and client == "iceberg" else ("delete", None, "")
+    if first == "overwrite" and any(commit.summary.get("replace-partitions") == "true" for commit in commits):
+        return "replace_partitions", None, ""
+    if first in ("overwrite", "delete"):
+        return ("row_delta", deletes, "") if deletes and client == "iceberg" else (first, None, "")
     guessed = "" if first == "append" else f"operation {first!r} is taken as an append"
     if any((commit.count("manifests-replaced") or 0) > 0 for commit in commits):
         return "merge_append", None, guessed

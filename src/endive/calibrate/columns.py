@@ -25,7 +25,6 @@ _UNIT_NAMES = {
     **dict.fromkeys(("s", "sec", "secs", "seconds"), "s"),
 }
 _PARQUET, _JSON, _TEXT = (".parquet", ".pq"), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv", ".txt")
-_ENDINGS = (*_PARQUET, *_JSON, *_TEXT)
 _BYTES_PER_ROW = 300
 _OPERATION = ("operation", "op", "request", "method", "verb", "action", "kind", "type")
 _LATENCY = ("latency", "duration", "elapsed", "response_time", "rtt", "time", "took")
@@ -47,7 +46,18 @@ class Columns:
 
 def read_rows(path: Path) -> pa.Table:
     """Read CSV, Parquet or JSON lines, by the name's ending (``.gz`` is understood for text). Raises InputError."""
-    table = _read_rows(path)
+    name = path.name.lower().removesuffix(".gz")
+    if not name.endswith((*_PARQUET, *_JSON, *_TEXT)):
+        endings = ".csv, .tsv, .parquet, .jsonl, and .gz of text, are read"
+        raise InputError(f"{path}: is not a file of measurements by its name: {endings}")
+    try:
+        check_rows(path, _BYTES_PER_ROW)
+        table = _read_rows(path, name)
+    except UnreadableError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise InputError(f"{path}: cannot be read: {reason}") from error
     try:
         table.column_names  # noqa: B018  decoded only when they are asked for
     except UnicodeDecodeError:
@@ -55,27 +65,14 @@ def read_rows(path: Path) -> pa.Table:
     return table
 
 
-def _read_rows(path: Path) -> pa.Table:
-    name = path.name.lower().removesuffix(".gz")
-    try:
-        if name.endswith(_ENDINGS):
-            check_rows(path, _BYTES_PER_ROW)
-    except UnreadableError as error:
-        raise InputError(f"{path}: {error}") from None
-    try:
-        if name.endswith(_PARQUET):
-            return pa.parquet.read_table(path)
+def _read_rows(path: Path, name: str) -> pa.Table:
+    if name.endswith(_PARQUET):
+        return pa.parquet.read_table(path)
+    with pa.input_stream(str(path), compression="detect") as stream:
         if name.endswith(_JSON):
-            with pa.input_stream(str(path), compression="detect") as stream:
-                return pa.json.read_json(stream)
-        if name.endswith(_TEXT):
-            delimiter = "\t" if name.endswith(".tsv") else ","
-            with pa.input_stream(str(path), compression="detect") as stream:
-                return pa.csv.read_csv(stream, parse_options=pa.csv.ParseOptions(delimiter=delimiter))
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise InputError(f"{path}: cannot be read: {reason}") from error
-    raise InputError(f"{path}: is not a file of measurements by its name: .csv, .tsv, .parquet, .jsonl, and .gz of text, are read")
+            return pa.json.read_json(stream)
+        delimiter = "\t" if name.endswith(".tsv") else ","
+        return pa.csv.read_csv(stream, parse_options=pa.csv.ParseOptions(delimiter=delimiter))
 
 
 def find_columns(names: Sequence[str], where: str, given: Mapping[str, str | None]) -> Columns:

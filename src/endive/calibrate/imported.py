@@ -47,11 +47,7 @@ class Imported:
 
 
 def import_history(
-    history: History,
-    *,
-    reports: Sequence[CommitReport] = (),
-    provider: str | None = None,
-    client: str | None = None,
+    history: History, *, reports: Sequence[CommitReport] = (), provider: str | None = None, client: str | None = None
 ) -> Imported:
     """Make a configuration of a history. Raises InputError where there are too few commits to tell a rate."""
     if len(history.commits) < 2:
@@ -108,11 +104,8 @@ def _every_day(hourly: Sequence[float], duration_ms: float) -> list[Tree]:
 
 def _table(history: History, assumptions: list[Assumption]) -> Tree:
     state = history.state
-    table: Tree = {}
-    for key in ("manifests", "delete_manifests", "metadata_bytes", "metadata_bytes_per_snapshot"):
-        value = getattr(state, key)
-        if value is not None:
-            table[key] = value
+    sizes = ("manifests", "delete_manifests", "metadata_bytes", "metadata_bytes_per_snapshot")
+    table: Tree = {key: value for key in sizes if (value := getattr(state, key)) is not None}
     if state.snapshots:
         table["snapshots"] = state.snapshots
     if state.manifest_bytes:
@@ -148,10 +141,7 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
 def _add_properties(tree: Tree, history: History, classes: Sequence[ObservedClass]) -> None:
     """Take over the table's properties under Iceberg's names; values that are none are passed over."""
     for name, (section, kind, least, most) in _PROPERTIES.items():
-        text = history.properties.get(name)
-        if text is None:
-            continue
-        value = _value(text, kind)
+        value = _value(history.properties.get(name, ""), kind)
         if value is not None and least <= value <= most:
             tree[section][name] = value
     levels = {history.properties[name] for name in _ISOLATION if name in history.properties}

@@ -16,15 +16,8 @@ from endive.calibrate.errors import InputError
 from endive.config.durations import MOST_MS
 from endive.storage import OBJECT_KINDS
 
-OPERATIONS = (
-    "read",
-    "write",
-    "cas",
-    "failed_cas",
-    "append",
-    "failed_append",
-    *(f"{access}.{kind}" for access in ("read", "write") for kind in OBJECT_KINDS),
-)
+BASIC_OPERATIONS = ("read", "write", "cas", "failed_cas", "append", "failed_append")
+OPERATIONS = (*BASIC_OPERATIONS, *(f"{access}.{kind}" for access in ("read", "write") for kind in OBJECT_KINDS))
 """What a profile has latencies for."""
 _ALIASES = {
     "read": ("get", "get_object", "getobject", "head", "head_object", "load", "download", "select"),

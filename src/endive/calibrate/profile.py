@@ -13,10 +13,10 @@ import tomli_w
 from endive import storage
 from endive.calibrate.errors import InputError
 from endive.calibrate.fit import Fit, quantile_interval
+from endive.calibrate.measurements import BASIC_OPERATIONS
 from endive.storage import QuantileDistribution, StorageProfile
 from endive.storage.profiles import parse_profile
 
-_ORDER = ("read", "write", "cas", "failed_cas", "append", "failed_append")
 _STAND_INS = {"read": ("write", "cas", "append"), "write": ("read", "cas", "append"), "cas": ("write", "read")}
 """What a profile must have, and what stands in for it if it was not measured."""
 _ATTRIBUTES: dict[type[QuantileDistribution], dict[str, str]] = {
@@ -83,7 +83,7 @@ def profile_text(
     assumed = assumptions(list(by_name), base)
     lines = [f"# {note}" for note in notes]
     lines += [tomli_w.dumps({"name": name, "description": f"measured: {', '.join(by_name)}", "source": source}).rstrip()]
-    for key in _ORDER:
+    for key in BASIC_OPERATIONS:
         if key in by_name:
             lines += _section(key, by_name[key])
         elif key in assumed:

@@ -25,17 +25,12 @@ def configuration_text(imported: Imported) -> str:
     lines += [_comment(note) for note in imported.notes]
     lines += ["#", "# What a history cannot tell, and what is assumed:"]
     lines += [_comment(f"- {each.about}: {each.assumed}") for each in imported.assumptions]
-    by_name = {cls.name: cls for cls in imported.classes}
-    for section, content in imported.tree.items():
-        if section == "workload":
-            continue
-        lines += ["", *([f"# {_COMMENTS[section]}"] if section in _COMMENTS else []), _dumped(section, content)]
-    for name, content in imported.tree["workload"].items():
-        cls = by_name.get(name)
-        lines += [""]
-        if cls is not None:
-            lines += [f"# {len(cls.commits):,} commits, {cls.process.words}"]
-        lines += [_dumped(f"workload.{name}", content)]
+    seen = {f"workload.{cls.name}": f"{len(cls.commits):,} commits, {cls.process.words}" for cls in imported.classes}
+    comments = {**_COMMENTS, **seen}
+    sections = {section: content for section, content in imported.tree.items() if section != "workload"}
+    sections |= {f"workload.{name}": content for name, content in imported.tree["workload"].items()}
+    for section, content in sections.items():
+        lines += ["", *([f"# {comments[section]}"] if section in comments else []), _dumped(section, content)]
     return "\n".join(lines) + "\n"
 
 
