@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endive.analysis.cohort import Transactions, committing, entries, outcome_of
+from endive.analysis.cohort import Transactions, committing, entries, success_range
 from endive.analysis.windows import Window
 
 WINDOW = Window(100.0, 20.0, 100.0, "given")
@@ -33,20 +33,18 @@ def test_the_cohort_is_what_entered_in_the_window() -> None:
 
 
 def test_success_is_a_range() -> None:
-    found = outcome_of(example(), WINDOW)
-    assert (found.entered, found.committed, found.aborted, found.unfinished) == (3, 1, 1, 1)
-    assert (found.success_low, found.success_high, found.success) == pytest.approx((1 / 3, 2 / 3, 0.5))
+    inside, rows = example().cohort(WINDOW), example()
+    assert [int((inside & flags).sum()) for flags in (inside, rows.committed, rows.aborted)] == [3, 1, 1]
+    assert success_range(committed=1, unfinished=1, entered=3) == pytest.approx((1 / 3, 0.5, 2 / 3))
 
 
 def test_one_committed_and_nine_in_flight_are_not_all() -> None:
-    rows = Transactions(np.full(10, 1.0), np.full(10, 9.0), np.arange(10) == 0, np.zeros(10, bool))
-    found = outcome_of(rows, Window(9.0, 0.0, 9.0, "given"))
-    assert (found.success_low, found.success_high) == (0.1, 1.0)
+    assert success_range(committed=1, unfinished=9, entered=10) == (0.1, 0.55, 1.0)
 
 
 def test_of_nothing_there_is_no_success() -> None:
-    found = outcome_of(example(), Window(100.0, 95.0, 100.0, "given"))
-    assert found.success_low is found.success_high is found.success is None
+    assert not example().cohort(Window(100.0, 95.0, 100.0, "given")).any()
+    assert success_range(committed=0, unfinished=0, entered=0) == (None, None, None)
 
 
 def test_the_number_committing_is_an_average_over_time() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from endive.analysis.cohort import Transactions, outcome_of
+from endive.analysis.cohort import Transactions, success_range
 from endive.analysis.over_seeds import at_least, at_most
 from endive.analysis.percentiles import times_to_commit
 from endive.analysis.windows import Window, given_window
@@ -58,16 +58,18 @@ def measure(system: System, seed: int, times_as_long: int = 1) -> dict[str, Any]
 
 
 def _metrics(rows: Transactions, window: Window) -> dict[str, Any]:
-    inside, outcome = rows.cohort(window), outcome_of(rows, window)
+    inside = rows.cohort(window)
+    entered, committed, aborted = (int(flags.sum()) for flags in (inside, inside & rows.committed, inside & rows.aborted))
+    unfinished = entered - committed - aborted
     commits = int(rows.committed_in(window).sum())
     waited = (rows.end_ms - rows.entry_ms)[inside]
     found: dict[str, Any] = {
-        "transactions": outcome.entered,
-        "committed": outcome.committed,
-        "in_flight": outcome.unfinished,
+        "transactions": entered,
+        "committed": committed,
+        "in_flight": unfinished,
         "commits_in_window": commits,
         "throughput_per_s": commits / window.length_ms * 1000.0,
-        "success_rate": outcome.success,
+        "success_rate": success_range(committed, unfinished, entered)[1],
     }
     shares = [percent / 100.0 for percent in PERCENTS]
     for percent, each in zip(PERCENTS, times_to_commit(waited, rows.committed[inside], rows.aborted[inside], shares), strict=True):

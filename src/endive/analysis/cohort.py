@@ -51,39 +51,11 @@ class Transactions:
         return np.asarray(self.committed & (self.end_ms >= window.start_ms) & (self.end_ms <= window.end_ms))
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a cohort."""
-
-    entered: int
-    committed: int
-    aborted: int
-
-    @property
-    def unfinished(self) -> int:
-        """Those that were still committing when the run ended."""
-        return self.entered - self.committed - self.aborted
-
-    @property
-    def success_low(self) -> float | None:
-        """The share that commits if all of the unfinished fail; None of nothing."""
-        return self.committed / self.entered if self.entered else None
-
-    @property
-    def success_high(self) -> float | None:
-        """The share that commits if all of the unfinished do; None of nothing."""
-        return (self.committed + self.unfinished) / self.entered if self.entered else None
-
-    @property
-    def success(self) -> float | None:
-        """The middle of both."""
-        return (self.committed + self.unfinished / 2.0) / self.entered if self.entered else None
-
-
-def outcome_of(transactions: Transactions, window: Window) -> Outcome:
-    """Counts of a cohort."""
-    inside = transactions.cohort(window)
-    return Outcome(int(inside.sum()), int((inside & transactions.committed).sum()), int((inside & transactions.aborted).sum()))
+def success_range(committed: int, unfinished: int, entered: int) -> tuple[float, float, float] | tuple[None, None, None]:
+    """The share that commits if all of the unfinished fail, the middle, and if all of them commit; None of nothing."""
+    if not entered:
+        return None, None, None
+    return committed / entered, (committed + unfinished / 2.0) / entered, (committed + unfinished) / entered
 
 
 def committing(transactions: Transactions, edges_ms: Floats) -> Floats:

@@ -66,29 +66,23 @@ class Cost:
 
 def basis_of(parameters: Mapping[str, Any], classes: Sequence[str]) -> Basis:
     """Return what the requests go to, from the flat parameters of an experiment (``param_storage_provider`` and so on)."""
-    kind = parameters.get("param_catalog_type") or "cas"
     usual = str(parameters.get("param_transaction_commit_path") or "endive")
     own = {name: parameters.get(f"param_workload_{name.replace('-', '_')}_commit_path") for name in classes}
-    return Basis(
-        str(parameters.get("param_storage_provider", "")),
-        str(parameters.get("param_catalog_provider", "")) if kind in ("cas", "append") else None,
-        kind == "service",
-        bool(parameters.get("param_catalog_table_metadata_inlined", True)),
-        {name: str(path or usual) for name, path in own.items()},
-    )
+    store, catalog = (str(parameters.get(f"param_{section}_provider", "")) for section in ("storage", "catalog"))
+    inlined = bool(parameters.get("param_catalog_table_metadata_inlined", True))
+    paths = {name: str(path or usual) for name, path in own.items()}
+    return _basis(store, catalog, parameters.get("param_catalog_type"), inlined, paths)
 
 
 def basis_of_document(document: Document) -> Basis:
     """Return what the requests of a configuration go to."""
-    kind = document.catalog.type or "cas"
-    store = document.storage.provider or ""
-    return Basis(
-        store,
-        (document.catalog.provider or store) if kind in ("cas", "append") else None,
-        kind == "service",
-        document.catalog.table_metadata_inlined,
-        {each.name: each.settings.commit_path for each in resolve_classes(document)},
-    )
+    store, catalog = document.storage.provider or "", document.catalog
+    paths = {each.name: each.settings.commit_path for each in resolve_classes(document)}
+    return _basis(store, catalog.provider or store, catalog.type, catalog.table_metadata_inlined, paths)
+
+
+def _basis(store: str, catalog: str, kind: str | None, inlined: bool, paths: Mapping[str, str]) -> Basis:
+    return Basis(store, catalog if (kind or "cas") in ("cas", "append") else None, kind == "service", inlined, paths)
 
 
 def rows_by_class(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -26,11 +26,6 @@ class Percentile:
     at_least: float | None
     at_most: float | None
 
-    @property
-    def never(self) -> bool:
-        """Whether it is certain that so many never commit."""
-        return self.at_least == math.inf
-
 
 NOTHING = Percentile(None, None, None)
 

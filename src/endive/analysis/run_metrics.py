@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from endive.analysis import handovers
 from endive.analysis.arrays import Flags, Floats, Ints
-from endive.analysis.cohort import Outcome, Transactions, committing, entries
+from endive.analysis.cohort import Transactions, committing, entries, success_range
 from endive.analysis.fairness import FAIRNESS, WritersRows, fairness_metrics
 from endive.analysis.over_seeds import at_least, at_most
 from endive.analysis.percentiles import PERCENTS, plain_percentiles, quantiles, times_to_commit
@@ -188,7 +188,7 @@ def group_metrics(leaves: Sequence[Leaf], window: Window) -> dict[str, Any]:
     counts = {name: sum(leaf.counts[name] for leaf in leaves) for name in COUNTS}
     sums = {name: sum(leaf.sums[name] for leaf in leaves) for name in (*SUM_COLUMNS, *TIME_COLUMNS, "overhead")}
     entered, committed = counts["transactions"], counts["committed"]
-    outcome = Outcome(entered, committed, counts["aborted"])
+    success_low, success, success_high = success_range(committed, counts["in_flight"], entered)
     seconds = window.length_ms / 1000.0
     inside = sum((leaf.committing for leaf in leaves), np.zeros(BACKLOG_PARTS))
     return {
@@ -197,9 +197,9 @@ def group_metrics(leaves: Sequence[Leaf], window: Window) -> dict[str, Any]:
         "offered_per_s": entered / seconds,
         "throughput_per_s": counts["commits_in_window"] / seconds,
         "throughput_ratio": _ratio(counts["commits_in_window"], entered),
-        "success_rate": outcome.success,
-        "success_low": outcome.success_low,
-        "success_high": outcome.success_high,
+        "success_rate": success,
+        "success_low": success_low,
+        "success_high": success_high,
         "mean_committing": float(inside.mean()),
         "retries_per_txn": _ratio(sums["n_retries"], entered),
         "overhead": _ratio(sums["overhead"], committed),

@@ -7,8 +7,6 @@ swapped for each table or one table alone: what else there is has no prediction,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from endive.analysis.arrays import Floats
@@ -33,7 +31,9 @@ class NotPredictableError(ValueError):
 
 def predict(config: SimulationConfig) -> Prediction:
     """Predict throughput, success and attempts of a configuration at its own load. Raises NotPredictableError."""
-    return _predict(config, lambda cls: _attempts(config, cls))
+    cls = _only_class(config)
+    pointers = _pointers(config, cls)
+    return _predict(config, cls, pointers, _attempts(config, cls))
 
 
 class Curve:
@@ -46,19 +46,15 @@ class Curve:
         """The load of a configuration and its throughput, in transactions per second. Raises NotPredictableError."""
         config = build_simulation_config(document, seed_override=0)
         key = document.model_dump_json(exclude={"experiment": True, "workload": {"__all__": {"rate"}}})
-
-        def attempts(cls: WorkloadClass) -> Attempts:
-            if key not in self._drawn:
-                self._drawn[key] = _attempts(config, cls)
-            return self._drawn[key]
-
-        return rate_of(_only_class(config)), _predict(config, attempts).throughput_per_s
+        cls = _only_class(config)
+        pointers = _pointers(config, cls)
+        if key not in self._drawn:
+            self._drawn[key] = _attempts(config, cls)
+        return rate_of(cls), _predict(config, cls, pointers, self._drawn[key]).throughput_per_s
 
 
-def _predict(config: SimulationConfig, attempts: Callable[[WorkloadClass], Attempts]) -> Prediction:
-    cls = _only_class(config)
-    pointers = _pointers(config, cls)
-    found = predict_commits(rate_of(cls) / pointers, attempts(cls), config.max_retries_of(cls))
+def _predict(config: SimulationConfig, cls: WorkloadClass, pointers: int, attempts: Attempts) -> Prediction:
+    found = predict_commits(rate_of(cls) / pointers, attempts, config.max_retries_of(cls))
     return Prediction(found.throughput_per_s * pointers, found.success, found.attempts_per_transaction)
 
 
