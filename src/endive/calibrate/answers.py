@@ -191,13 +191,13 @@ def _by_chance(of_seeds: Sequence[Outcome]) -> tuple[float, float]:
     return estimate.low, estimate.high
 
 
-def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any] | None = None, rounds: int = 4) -> float:
+def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any] | None = None) -> float:
     """Find the factor on the store's latencies at which commits of one attempt last, in the median, as long as these did.
 
     ``then`` are keys of the configuration that were others when they did.
     """
     target, factor = float(np.median(durations_ms)), 1.0
-    for _ in range(rounds):
+    for _ in range(4):
         rows = simulate(path, {**(then or {}), STORE_SCALE: factor}, SEEDS[:1])
         single = rows[(rows["status"] == "committed") & (rows["n_retries"] == 0)]["commit_latency"]
         if not len(single):
@@ -206,16 +206,14 @@ def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any]
     return factor
 
 
-def fit_think(
-    path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | None = None, rounds: int = 3
-) -> dict[str, dict[str, Any]]:
+def fit_think(path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     """Find ``closed`` of classes at which they commit so many times a second: another think time, more clients where it is 0.
 
     The time that a commit takes in the model is not quite that of reports, and without reports it is not known at all. ``then``
     are keys that were others when they did.
     """
     loops: dict[str, dict[str, Any]] = {name: deepcopy(read_toml(path)["workload"][name]["closed"]) for name in per_s}
-    for _ in range(rounds if loops else 0):
+    for _ in range(3 if loops else 0):
         changes = {**(then or {}), **{f"workload.{name}.closed": keys for name, keys in loops.items()}}
         duration = load_document(path).simulation.duration_ms
         found = outcomes(simulate(path, changes, SEEDS[:2]), duration)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -208,7 +207,7 @@ def _exposure(start_ms: float, end_ms: float) -> Floats:
 def _renewal(times_ms: Floats, per_s: float) -> Process:
     """Independent intervals: exponential, or lognormal where they vary more (bursts) or less than that."""
     few = () if len(times_ms) >= 20 else (f"only {len(times_ms)} commits tell its rate",)
-    gaps = np.array([b - a for a, b in pairwise(times_ms)])
+    gaps = np.diff(times_ms)
     mean = 1e3 / per_s
     if len(gaps) < 20:
         return Process(f"{per_s:.4g} per second", {"rate": float(f"{per_s:.6g}")}, per_s, notes=few)

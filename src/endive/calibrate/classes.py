@@ -52,10 +52,8 @@ def client_of(history: History) -> tuple[str, str]:
         return "pyiceberg", "summaries name PyIceberg"
     nameless = len(_nameless(history))
     if nameless:
-        return (
-            "iceberg",
-            f"summaries name Iceberg's Java library; {nameless:,} name nothing, as PyIceberg's: commit_path 'pyiceberg'",
-        )
+        why = f"summaries name Iceberg's Java library; {nameless:,} name nothing, as PyIceberg's: commit_path 'pyiceberg'"
+        return "iceberg", why
     if java:
         return "iceberg", "summaries name Iceberg's Java library, or an engine that uses it"
     if any(c.operation == "replace" or _deletes_with([c]) for c in history.commits):

@@ -105,10 +105,10 @@ class ShiftedLognormal(Family):
 
     def log_likelihood(self, x: Floats) -> float:
         """Sum over the sample."""
+        above = x - self.shift
         if float(x.min()) <= self.shift:
-            above = np.maximum(x - self.shift, 1e-6 * math.exp(self.mu))  # a held-out value below the shift is all but impossible
-            return Lognormal(self.mu, self.sigma).log_likelihood(above)
-        return Lognormal(self.mu, self.sigma).log_likelihood(x - self.shift)
+            above = np.maximum(above, 1e-6 * math.exp(self.mu))  # a held-out value below the shift is all but impossible
+        return Lognormal(self.mu, self.sigma).log_likelihood(above)
 
     def quantile(self, p: Floats) -> Floats:
         """Shift + exp(mu + sigma z)."""
@@ -238,9 +238,4 @@ def _expectation_maximisation(y: Floats, split: float) -> tuple[float, float, fl
     return m1, s1, m2, s2, share, before
 
 
-FAMILIES: tuple[type[Lognormal] | type[ShiftedLognormal] | type[Gamma] | type[Mixture], ...] = (
-    Lognormal,
-    ShiftedLognormal,
-    Gamma,
-    Mixture,
-)
+FAMILIES = (Lognormal, ShiftedLognormal, Gamma, Mixture)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -231,7 +232,7 @@ def _comparison(measure: str, operation: str, observed: Estimate, simulated: Est
 
 def _verdict(measure: str, observed: Estimate, simulated: Estimate, wider: float = 1.0) -> Verdict:
     if measure == _FAILED:
-        return verdict_of(observed, simulated, CLOSE_POINTS, wider, together=sum)
+        return verdict_of(observed, simulated, CLOSE_POINTS, wider, together=operator.add)
     return verdict_of(observed, simulated, CLOSE * abs(observed.mean), wider)
 
 
@@ -240,7 +241,7 @@ def verdict_of(
     simulated: Estimate,
     close: float,
     wider: float = 1.0,
-    together: Callable[[tuple[float, float]], float] = lambda halves: math.hypot(*halves),
+    together: Callable[[float, float], float] = math.hypot,
 ) -> Verdict:
     """Close if the means are within ``close``; not close if they differ by more than chance explains.
 
@@ -251,5 +252,5 @@ def verdict_of(
     difference = high.mean - low.mean
     if difference <= close:
         return "close"
-    chance = together((low.high - low.mean, high.mean - high.low))
+    chance = together(low.high - low.mean, high.mean - high.low)
     return "not close" if difference > wider * chance else "cannot tell"

@@ -76,9 +76,8 @@ class Loop:
         most = f"never more than {self.fewest} of its commits {'was' if self.fewest == 1 else 'were'} under way at once"
         waiting = "one writer that waits for its" if self.clients == 1 else f"{self.clients} writers that wait for their"
         if self.certain and self.commit_ms:
-            bound = (
-                "" if self.most == self.clients else f" (or up to {self.most})" if self.most else "; random arrivals may be, too"
-            )
+            others = f" (or up to {self.most})" if self.most else "; random arrivals may be, too"
+            bound = "" if self.most == self.clients else others
             return f"{most}, which random arrivals would hardly keep to: {waiting} commits{bound}"
         if self.commit_ms:
             return f"random arrivals, or {waiting} commits ({most})"
