@@ -9,7 +9,6 @@ import pytest
 
 from endive.catalog import AppendCatalog, CASCatalog, InstantCatalog
 from endive.config import ConfigError, load_document, load_simulation_config
-from endive.config.distributions import distribution
 from endive.config.load import parse_assignment
 from endive.config.values import Interval, Runtime
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
@@ -88,7 +87,7 @@ def test_a_seed_that_is_left_out_is_made_up() -> None:
 def test_distributions(given: dict[str, Any], expected: QuantileDistribution) -> None:
     values = [at / 7.0 for at in range(1, 7)]
     for section in (Runtime(**given), Interval(**given)):
-        made = distribution(section, "never needed")
+        made = section.to_distribution()
         assert type(made) is type(expected)
         assert [made.at(u) for u in values] == [expected.at(u) for u in values]
 

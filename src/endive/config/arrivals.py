@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from endive.config.distributions import distribution
 from endive.config.errors import Problem
-from endive.config.resolve import ResolvedClass, Schedule, Trace, Writers
+from endive.config.resolve import ResolvedClass, Trace
 from endive.config.schema import Closed, Document, Periodic
 from endive.config.traces import TraceError, read_trace
 from endive.config.values import Interval
 from endive.table import PYICEBERG_OPERATIONS
-from endive.workload import (
-    Arrivals,
-    ClosedArrivals,
-    OpenArrivals,
-    PeriodicArrivals,
-    ScheduledArrivals,
-    Submission,
-    TraceArrivals,
-    WriterArrivals,
-)
+from endive.workload import arrivals as processes
+from endive.workload.arrivals import Arrivals, ScheduledArrivals, Submission
 
 
 def build_arrivals(cls: ResolvedClass) -> Arrivals:
@@ -29,16 +20,12 @@ def build_arrivals(cls: ResolvedClass) -> Arrivals:
     arrivals = cls.arrivals
     assert arrivals is not None
     if isinstance(arrivals, Periodic):
-        return PeriodicArrivals(arrivals.interval_ms, arrivals.phase_ms)
+        return processes.PeriodicArrivals(arrivals.interval_ms, arrivals.phase_ms)
     if isinstance(arrivals, Closed):
-        return ClosedArrivals(arrivals.clients, distribution(arrivals.think_time, "exponential"))
-    if isinstance(arrivals, Writers):
-        return WriterArrivals(arrivals.writers, arrivals.every_ms, arrivals.phase)
-    if isinstance(arrivals, Schedule):
-        return ScheduledArrivals(tuple((step.from_ms, step.rate) for step in arrivals.steps))
+        return processes.ClosedArrivals(arrivals.clients, arrivals.think_time.to_distribution())
     if isinstance(arrivals, Trace):
-        return TraceArrivals(read_trace(Path(arrivals.path)))
-    return OpenArrivals(distribution(arrivals, "exponential"))
+        return processes.TraceArrivals(read_trace(Path(arrivals.path)))
+    return processes.OpenArrivals(arrivals.to_distribution()) if isinstance(arrivals, Interval) else arrivals
 
 
 def check_arrivals(cls: ResolvedClass) -> Iterator[Problem]:
@@ -58,10 +45,9 @@ def check_times(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
     if cls.start_ms >= end_ms:
         message = f"is not before the end of the run, simulation.duration_ms = {end_ms:.12g}: nothing would arrive"
         yield Problem(cls.key("start_ms"), message, cls.start_ms)
-    if isinstance(arrivals, Schedule) and all(step.rate == 0.0 or step.from_ms >= end_ms for step in arrivals.steps):
-        yield Problem(
-            cls.key("schedule"), f"has no rate above 0 before the end of the run at {end_ms:.12g} ms: nothing would arrive"
-        )
+    if isinstance(arrivals, ScheduledArrivals) and all(rate == 0.0 or from_ms >= end_ms for from_ms, rate in arrivals.steps):
+        message = f"has no rate above 0 before the end of the run at {end_ms:.12g} ms: nothing would arrive"
+        yield Problem(cls.key("schedule"), message)
 
 
 def check_trace(cls: ResolvedClass, document: Document, partitions: tuple[int, ...]) -> Iterator[Problem]:
@@ -81,11 +67,7 @@ def check_trace(cls: ResolvedClass, document: Document, partitions: tuple[int, .
     if last_ms >= end_ms:
         row = next(number for number, each in enumerate(submissions, start=1) if each.time_ms >= end_ms)
         message = f"row {row} is at {submissions[row - 1].time_ms:.12g} ms, beyond the end of the run at {end_ms:.12g} ms; "
-        yield Problem(
-            key,
-            message + f"with simulation.duration_ms = {last_ms + 1.0:.12g} all of it is replayed",
-            path,
-        )
+        yield Problem(key, message + f"with simulation.duration_ms = {last_ms + 1.0:.12g} all of it is replayed", path)
     yield from _outside(key, path, submissions, partitions)
     if cls.settings.commit_path == "pyiceberg":
         names = {each.operation.operation_type for each in submissions if each.operation is not None}

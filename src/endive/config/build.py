@@ -4,49 +4,32 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from endive.catalog import Catalog, Coalesce, ServiceCatalog, ServiceSettings, StoredCatalog
 from endive.config.arrivals import build_arrivals
 from endive.config.checks import partitions_per_table, spans_groups
 from endive.config.committers import build_committer
-from endive.config.distributions import distribution
 from endive.config.load import load_document
 from endive.config.parts import load_class, make_part
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
 from endive.config.schema import CatalogSection, Document, RetryBackoff, Transactions
 from endive.config.storage import catalog_kind, catalog_profile, storage_profile
-from endive.config.values import ManifestCounts, Runtime, Selection, ZipfTables
+from endive.config.values import Latency, ManifestCounts, Runtime, Selection, ZipfTables
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import Stream
 from endive.simulation import SimulationConfig
 from endive.simulation.config import BACKOFF_FIELDS
-from endive.storage import (
-    ExponentialLatency,
-    FixedLatency,
-    ProfiledProvider,
-    QuantileDistribution,
-    StorageProfile,
-    StorageProvider,
-    UniformLatency,
-)
+from endive.storage import FixedLatency, ProfiledProvider, QuantileDistribution, StorageProfile, StorageProvider, distributions
 from endive.table import ALL_MANIFESTS, OperationSettings, TableModel
 from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes, Transaction
 from endive.transaction.failures import Failures
-from endive.workload import (
-    UniformPartitionSelector,
-    UniformTableSelector,
-    Workload,
-    WorkloadClass,
-    WorkloadConfig,
-    ZipfCount,
-    ZipfPartitionSelector,
-    ZipfTableSelector,
-    assign_groups,
-)
+from endive.workload import Workload, WorkloadClass, WorkloadConfig, ZipfCount, assign_groups, selectors
 
 _DEFAULT_ALPHA = 1.5
+Selector = TypeVar("Selector")
 
 
 def load_simulation_config(
@@ -162,20 +145,12 @@ def _catalog(
 
 def _service(catalog: CatalogSection) -> ServiceSettings:
     """The settings of a service: those that the file gives, and the defaults of the others."""
-    given = {name: getattr(catalog, name) for name in ("network", "load", "commit", "check")}
-    times: dict[str, Any] = {name: distribution(each, "lognormal") for name, each in given.items() if each is not None}
-    return ServiceSettings(
-        workers=catalog.workers,
-        queue_limit=catalog.queue_limit,
-        retry_after_ms=catalog.retry_after_ms,
-        max_resends=catalog.max_resends,
-        lock=catalog.lock or "none",
-        server_retries=catalog.server_retries,
-        coalesce=None if catalog.coalesce is None else Coalesce(**catalog.coalesce.model_dump()),
-        transfer_ms_per_mib=catalog.transfer_ms_per_mib,
-        writes_metadata=catalog.table_metadata_inlined,
-        **times,
-    )
+    keys = [each.name for each in fields(ServiceSettings) if getattr(catalog, each.name, None) is not None]
+    given: dict[str, Any] = {key: getattr(catalog, key) for key in keys}
+    given |= {key: value.to_distribution() for key, value in given.items() if isinstance(value, Latency)}
+    if catalog.coalesce is not None:
+        given["coalesce"] = Coalesce(**catalog.coalesce.model_dump())
+    return ServiceSettings(**given, writes_metadata=catalog.table_metadata_inlined)
 
 
 def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
@@ -188,13 +163,15 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
         start_ms=resolved.start_ms,
         end_ms=resolved.end_ms,
         committer=build_committer(resolved),
-        runtime=distribution(settings.runtime, "lognormal"),
+        runtime=settings.runtime.to_distribution(),
         operations=_operations(resolved, document),
         tables_per_txn=ZipfCount(tables.zipf) if isinstance(tables, ZipfTables) else tables,
-        table_selector=_table_selector(settings.table_selection),
+        table_selector=_selector(settings.table_selection, selectors.UniformTableSelector, selectors.ZipfTableSelector),
         tables=None if own is None or own.tables is None else tuple(own.tables),
         partitions_per_txn=settings.partitions_per_txn,
-        partition_selector=_partition_selector(settings.partition_selection),
+        partition_selector=_selector(
+            settings.partition_selection, selectors.UniformPartitionSelector, selectors.ZipfPartitionSelector
+        ),
         partition_range=None if own is None or own.partition_range is None else (own.partition_range[0], own.partition_range[1]),
         manifests_per_concurrent_commit=settings.manifests_per_concurrent_commit,
         max_retries=settings.retry,
@@ -220,7 +197,6 @@ def _operations(resolved: ResolvedClass, document: Document) -> dict[type[Transa
 
 def _policy(settings: Transactions, document: Document) -> CommitPolicy:
     counts = settings.conflicting_manifests
-    sizes = document.storage.sizes
     iceberg = settings.retry_policy == "iceberg"
     return CommitPolicy(
         commit_path=settings.commit_path,
@@ -237,7 +213,7 @@ def _policy(settings: Transactions, document: Document) -> CommitPolicy:
         table_metadata_inlined=document.catalog.table_metadata_inlined,
         manifest_list_entry_bytes=settings.manifest_list_entry_size,
         linearization=document.catalog.linearization,
-        sizes=ObjectSizes(**sizes.model_dump()),
+        sizes=ObjectSizes(**document.storage.sizes.model_dump()),
     )
 
 
@@ -251,19 +227,19 @@ def _backoff(section: RetryBackoff, retry_after_ms: float, upwards: bool) -> Bac
 
 
 def _client_time(given: float | Runtime | None) -> QuantileDistribution | None:
-    if given is None or isinstance(given, Runtime):
-        return None if given is None else distribution(given, "lognormal")
-    return FixedLatency(given) if given > 0.0 else None
+    if isinstance(given, Runtime):
+        return given.to_distribution()
+    return FixedLatency(given) if given else None
 
 
 def _manifest_count(counts: ManifestCounts) -> ManifestCount:
     shape: QuantileDistribution
     if counts.distribution == "uniform":
-        shape = UniformLatency(counts.min - 0.5, counts.max + 0.5)  # so that each whole number has the same share
+        shape = distributions.UniformLatency(counts.min - 0.5, counts.max + 0.5)  # so that each whole number has the same share
     elif counts.distribution == "fixed":
         shape = FixedLatency(counts.mean or 0.0)
     else:
-        shape = ExponentialLatency(counts.mean or 0.0)
+        shape = distributions.ExponentialLatency(counts.mean or 0.0)
     return ManifestCount(shape, counts.min, counts.max)
 
 
@@ -273,17 +249,7 @@ def _detector(settings: Transactions) -> ConflictDetector:
     return ProbabilisticConflictDetector(settings.real_conflict_probability, Stream(0))
 
 
-def _table_selector(selection: Selection) -> UniformTableSelector | ZipfTableSelector:
+def _selector(selection: Selection, uniform: Callable[[float], Selector], zipf: Callable[[float, float], Selector]) -> Selector:
     if selection.distribution == "uniform":
-        return UniformTableSelector(selection.write_fraction)
-    return ZipfTableSelector(_alpha(selection), selection.write_fraction)
-
-
-def _partition_selector(selection: Selection) -> UniformPartitionSelector | ZipfPartitionSelector:
-    if selection.distribution == "uniform":
-        return UniformPartitionSelector(selection.write_fraction)
-    return ZipfPartitionSelector(_alpha(selection), selection.write_fraction)
-
-
-def _alpha(selection: Selection) -> float:
-    return _DEFAULT_ALPHA if selection.alpha is None else selection.alpha
+        return uniform(selection.write_fraction)
+    return zipf(_DEFAULT_ALPHA if selection.alpha is None else selection.alpha, selection.write_fraction)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from endive.config.errors import Problem
-from endive.config.resolve import ResolvedClass, Trace, Writers, resolve_classes
+from endive.config.resolve import ResolvedClass, Trace, resolve_classes
 from endive.config.schema import Closed, CommitterSection, Document
 from endive.config.traces import TraceError, read_trace
-from endive.workload import CommitterSettings
+from endive.workload import CommitterSettings, WriterArrivals
 
 
 def build_committer(cls: ResolvedClass) -> CommitterSettings | None:
@@ -36,7 +36,7 @@ def check_committers(document: Document) -> Iterator[Problem]:
 
 def _check(cls: ResolvedClass, section: CommitterSection, document: Document) -> Iterator[Problem]:
     end_ms = document.simulation.duration_ms
-    if section.max_in_flight is not None and not isinstance(cls.arrivals, Closed | Writers):
+    if section.max_in_flight is not None and not isinstance(cls.arrivals, Closed | WriterArrivals):
         message = "has an effect only where a class has writers (closed, or writers and every): other arrivals cannot wait"
         yield Problem(cls.key("committer.max_in_flight"), message, section.max_in_flight)
     if cls.start_ms + section.interval_ms >= end_ms and section.max_batch == 0:

@@ -5,28 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from endive.config.schema import ARRIVALS, ClassSection, Closed, Document, OperationTypes, Periodic, RateStep, Transactions
+from endive.config.schema import ARRIVALS, ClassSection, Closed, Document, OperationTypes, Periodic, Transactions
 from endive.config.values import Interval
-from endive.workload import DEFAULT_CLASS
-from endive.workload.arrivals import Phase
+from endive.workload import DEFAULT_CLASS, ScheduledArrivals, WriterArrivals
 
 _OWN_ONLY = {*ARRIVALS, "every_ms", "phase", "start_ms", "end_ms", "committer", "operation", "tables", "partition_range"}
-
-
-@dataclass(frozen=True)
-class Writers:
-    """Periodic writers of a class."""
-
-    writers: int
-    every_ms: float
-    phase: Phase
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The steps of a rate that changes."""
-
-    steps: tuple[RateStep, ...]
 
 
 @dataclass(frozen=True)
@@ -36,7 +19,7 @@ class Trace:
     path: str
 
 
-ArrivalSection = Interval | Periodic | Closed | Writers | Schedule | Trace
+ArrivalSection = Interval | Periodic | Closed | WriterArrivals | ScheduledArrivals | Trace
 
 
 @dataclass(frozen=True)
@@ -84,9 +67,9 @@ def _arrivals(own: ClassSection, transaction: Transactions) -> ArrivalSection | 
     if own.rate is not None:
         return Interval(scale=1000.0 / own.rate)
     if own.writers is not None and own.every_ms is not None:
-        return Writers(own.writers, own.every_ms, own.phase or "random")
+        return WriterArrivals(own.writers, own.every_ms, own.phase or "random")
     if own.schedule is not None:
-        return Schedule(tuple(own.schedule))
+        return ScheduledArrivals(tuple((step.from_ms, step.rate) for step in own.schedule))
     if own.trace is not None:
         return Trace(own.trace)
     return own.inter_arrival or own.periodic or own.closed or transaction.inter_arrival

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from endive.config.durations import MOST_MS, NonNegativeMs, PositiveMs
+from endive.storage import distributions
 
 NonNegative = Annotated[float, Field(ge=0, le=MOST_MS)]
 Positive = Annotated[float, Field(gt=0, le=MOST_MS)]
@@ -50,6 +51,8 @@ class Section(BaseModel):
 class Distribution(Section):
     """A distribution of times. Which keys it takes depends on ``distribution``; ``min`` is a floor (uniform: the lower bound)."""
 
+    usual_kind: ClassVar[str] = "lognormal"
+    """Its kind where ``distribution`` names none."""
     distribution: Literal["exponential", "lognormal", "normal", "uniform", "fixed"] | None = Field(
         None, description="Its kind; runtimes are lognormal and intervals exponential unless this says otherwise."
     )
@@ -62,9 +65,9 @@ class Distribution(Section):
     min: NonNegativeMs | None = Field(None, description="Floor; of uniform the lower bound.")
     max: NonNegativeMs | None = Field(None, description="Upper bound of uniform.")
 
-    def checked(self, default: str) -> Distribution:
-        """With its kind filled in; raises ValueError if the keys do not fit the kind."""
-        kind = self.distribution or default
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        kind = self.distribution or self.usual_kind
         one_of, optional = _SHAPES[kind]
         given = self.model_fields_set - {"distribution"}
         wrong = sorted(given - one_of - optional)
@@ -74,25 +77,32 @@ class Distribution(Section):
             raise ValueError(f"{kind} needs exactly one of {', '.join(sorted(one_of))}")
         if kind == "uniform" and (self.min or 0.0) > (self.max or 0.0):
             raise ValueError("the lower bound of uniform is above the upper one")
-        return self.model_copy(update={"distribution": kind})
+        return self
+
+    def to_distribution(self) -> distributions.QuantileDistribution:
+        """The distribution that the keys describe."""
+        kind, floor = self.distribution or self.usual_kind, self.min or 0.0
+        if kind == "lognormal":
+            if self.median is not None:
+                return distributions.LognormalLatency.from_median(self.median, self.sigma or 0.0, floor)
+            return distributions.LognormalLatency.from_mean(self.mean or 0.0, self.sigma or 0.0, floor)
+        if kind == "exponential":
+            return distributions.ExponentialLatency(self.scale or self.mean or 0.0, floor)
+        if kind == "normal":
+            return distributions.NormalLatency(self.mean or 0.0, self.stddev or 0.0, floor)
+        if kind == "uniform":
+            return distributions.UniformLatency(floor, self.max or 0.0)
+        return distributions.FixedLatency((self.mean or 0.0) if self.value is None else self.value)
 
 
 class Runtime(Distribution):
     """How long the work of a transaction takes: lognormal, unless ``distribution`` says otherwise."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Runtime:
-        self.checked("lognormal")
-        return self
-
 
 class Interval(Distribution):
     """Time between arrivals, or of thinking: exponential, unless ``distribution`` says otherwise."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Interval:
-        self.checked("exponential")
-        return self
+    usual_kind = "exponential"
 
 
 class ManifestCounts(Section):
@@ -134,8 +144,3 @@ class ZipfTables(Section):
 
 class Latency(Distribution):
     """A time of service or on the way: lognormal, unless ``distribution`` says otherwise."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Latency:
-        self.checked("lognormal")
-        return self

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from endive.config.arrivals import build_arrivals
-from endive.config.distributions import distribution
-from endive.config.resolve import ResolvedClass, Writers, resolve_classes
+from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.schema import Document, Periodic
 from endive.config.storage import catalog_profile, storage_profile
 from endive.storage.profiles import ProfileError
 from endive.table.operations import VALIDATING
-from endive.workload import ClosedArrivals, expected_submissions
+from endive.workload import ClosedArrivals, WriterArrivals, expected_submissions
 from endive.workload.arrivals import mean_ms
 
 FEWEST = 20
@@ -49,9 +48,8 @@ def each_once(warnings: Iterable[ConfigWarning]) -> list[ConfigWarning]:
 
 def _overlaps(document: Document) -> Iterator[ConfigWarning]:
     for cls in resolve_classes(document):
-        every = cls.arrivals.interval_ms if isinstance(cls.arrivals, Periodic) else None
-        every = cls.arrivals.every_ms if isinstance(cls.arrivals, Writers) else every
-        takes = mean_ms(distribution(cls.settings.runtime, "lognormal"))
+        every = cls.arrivals.interval_ms if isinstance(cls.arrivals, Periodic | WriterArrivals) else None
+        takes = mean_ms(cls.settings.runtime.to_distribution())
         if every is not None and takes > every:
             yield ConfigWarning(
                 "overlaps_itself",
