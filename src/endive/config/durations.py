@@ -14,27 +14,12 @@ MOST_MS = 1e15
 UNITS_MS = {"ms": 1.0, "s": 1_000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
 """Milliseconds of each unit that a duration may have."""
 
-_OTHER_UNITS = {
-    "": "ms",
-    "msec": "ms",
-    "msecs": "ms",
-    "millis": "ms",
-    "millisecond": "ms",
-    "milliseconds": "ms",
-    "sec": "s",
-    "secs": "s",
-    "second": "s",
-    "seconds": "s",
-    "m": "min",
-    "mins": "min",
-    "minute": "min",
-    "minutes": "min",
-    "hr": "h",
-    "hrs": "h",
-    "hour": "h",
-    "hours": "h",
-    "day": "d",
-    "days": "d",
+_SPELLINGS = {
+    "ms": ("ms", "", "msec", "msecs", "millis", "millisecond", "milliseconds"),
+    "s": ("s", "sec", "secs", "second", "seconds"),
+    "min": ("min", "m", "mins", "minute", "minutes"),
+    "h": ("h", "hr", "hrs", "hour", "hours"),
+    "d": ("d", "day", "days"),
 }
 _TIMES = {"every", "start", "end", "scale", "mean", "median", "stddev", "value", "min", "max"}
 _NUMBER = r"\d+(?:\.\d+)?|\.\d+"
@@ -44,12 +29,7 @@ _ALLOWED = 'should be a number of milliseconds or a duration such as "250ms", "9
 
 
 def duration_ms(value: Any) -> Any:
-    """Turn text like ``"90s"`` into milliseconds; anything but text is handed on as it is.
-
-    Raises:
-        ValueError: The text is no duration; the message names the nearest valid form.
-
-    """
+    """Turn text like ``"90s"`` into milliseconds, and hand on anything else. Raises ValueError, which names the nearest form."""
     if not isinstance(value, str):
         return value
     match = _DURATION.fullmatch(value)
@@ -73,7 +53,7 @@ def plain_value(key: str, value: Any) -> Any:
 
 def _nearest_form(text: str) -> str:
     match = _NEARLY.fullmatch(text.strip().lower().replace(",", "").replace("_", ""))
-    unit = match and (match[2] if match[2] in UNITS_MS else _OTHER_UNITS.get(match[2]))
+    unit = match and next((unit for unit, spellings in _SPELLINGS.items() if match[2] in spellings), None)
     return f'; did you mean "{match[1]}{unit}"?' if match and unit else ""
 
 

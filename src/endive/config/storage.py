@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from endive.catalog.kinds import CATALOG_KINDS, CatalogKind
 from endive.config.schema import CatalogSection, Document, Normal, ReadWrite, StorageSection
 from endive.storage import (
-    CATALOG,
-    MANIFEST_FILE,
-    MANIFEST_LIST,
-    TABLE_METADATA,
     FixedLatency,
     NormalLatency,
     QuantileDistribution,
     StorageProfile,
     builtin_profiles,
     load_profile,
+    provider,
 )
 from endive.storage.profiles import ProfileError
 
 _OBJECTS = {
-    "T_METADATA_ROOT": CATALOG,
-    "T_TABLE_METADATA": TABLE_METADATA,
-    "T_MANIFEST_LIST": MANIFEST_LIST,
-    "T_MANIFEST_FILE": MANIFEST_FILE,
+    "T_METADATA_ROOT": provider.CATALOG,
+    "T_TABLE_METADATA": provider.TABLE_METADATA,
+    "T_MANIFEST_LIST": provider.MANIFEST_LIST,
+    "T_MANIFEST_FILE": provider.MANIFEST_FILE,
 }
 _CONDITIONALS = {
     "T_CAS": "cas",
@@ -99,7 +96,7 @@ def _named(name: str, profile_set: str) -> StorageProfile:
 def _custom(min_latency_ms: float | None) -> StorageProfile:
     floor = _CUSTOM_FLOOR_MS if min_latency_ms is None else min_latency_ms
     fast, slow = _normal(_FAST, floor), _normal(_SLOW, floor)
-    by_kind: dict[str, QuantileDistribution] = {"*": slow, CATALOG: fast, TABLE_METADATA: fast}
+    by_kind: dict[str, QuantileDistribution] = {"*": slow, provider.CATALOG: fast, provider.TABLE_METADATA: fast}
     return StorageProfile("custom", floor, reads=by_kind, writes=by_kind, cas=fast, description="described by T_* keys")
 
 
@@ -110,25 +107,12 @@ def _normal(latency: Normal, floor: float) -> NormalLatency:
 def _with_floor(profile: StorageProfile, floor: float) -> StorageProfile:
     """The profile with another floor under all its latencies."""
 
-    def lifted(distribution: QuantileDistribution | None) -> QuantileDistribution | None:
-        if isinstance(distribution, FixedLatency):
-            return FixedLatency(max(distribution.latency_ms, floor))
-        if distribution is None or not hasattr(distribution, "min_latency_ms"):
-            return distribution
-        return replace(distribution, min_latency_ms=floor)  # type: ignore[type-var]
+    def lifted(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {kind: lifted(distribution) for kind, distribution in value.items()}
+        if isinstance(value, FixedLatency):
+            return FixedLatency(max(value.latency_ms, floor))
+        return replace(value, min_latency_ms=floor) if hasattr(value, "min_latency_ms") else value
 
-    def all_lifted(by_kind: dict[str, QuantileDistribution]) -> dict[str, QuantileDistribution]:
-        return {kind: lifted(distribution) or distribution for kind, distribution in by_kind.items()}
-
-    return replace(
-        profile,
-        min_latency_ms=floor,
-        reads=all_lifted(profile.reads),
-        writes=all_lifted(profile.writes),
-        cas=lifted(profile.cas),
-        failed_cas=lifted(profile.failed_cas),
-        append=lifted(profile.append),
-        failed_append=lifted(profile.failed_append),
-        compaction=lifted(profile.compaction),
-        log_entry_read=lifted(profile.log_entry_read),
-    )
+    changed = {each.name: lifted(getattr(profile, each.name)) for each in fields(profile)}
+    return replace(profile, **{**changed, "min_latency_ms": floor})
