@@ -45,8 +45,7 @@ _PROPERTIES = {
 """Properties of Iceberg by themselves, and the section and key of the same meaning."""
 _TIMES = {"every": "every_ms", "start": "start_ms", "end": "end_ms"}
 _OF_CLASSES = _RETRY | _TIMES
-ALIASES |= {f"transaction.{old}": f"transaction.{new}" for old, new in _RETRY.items()}
-ALIASES |= {f"table.{old}": f"table.{new}" for old, new in _MANIFEST.items()}
+ALIASES |= {f"{section}.{old}": f"{section}.{new}" for old, (section, new) in _PROPERTIES.items()}
 
 ICEBERG_RETRY: Tree = {
     "retry": 4,
@@ -76,18 +75,19 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
             problems.append(Problem("partition.enabled", "should be true or false", enabled))
         elif not enabled:
             document.pop("partition")
-        elif _get(document, "transaction.partitions_per_txn") is None:
+        elif value_at(document, "transaction.partitions_per_txn") is None:
             partition.setdefault("partitions_per_txn_mean", 1)
-    if _get(document, "transaction.seltbl.zipf") is not None and isinstance(_get(document, "transaction.table_selection"), dict):
+    alpha = value_at(document, "transaction.seltbl.zipf")
+    if alpha is not None and isinstance(value_at(document, "transaction.table_selection"), dict):
         message = "is another spelling of transaction.table_selection, which is given too"
-        problems.append(Problem("transaction.seltbl.zipf", message, _get(document, "transaction.seltbl.zipf")))
+        problems.append(Problem("transaction.seltbl.zipf", message, alpha))
         _remove(document, "transaction.seltbl.zipf")
     for old, new in (*ALIASES.items(), *_class_aliases(document)):
-        value = _get(document, old)
+        value = value_at(document, old)
         if value is None:
             continue
         _remove(document, old)
-        if _get(document, new) is not None:
+        if value_at(document, new) is not None:
             problems.append(Problem(old, f"is another spelling of {new}, which is given too", value))
         elif not _put(document, new, value):
             problems.append(Problem(old, f"is another spelling of {new}, which is given in another form", value))
@@ -143,7 +143,7 @@ def override(document: Tree, key: str, value: Any) -> Tree:
         section, meaning = _PROPERTIES[key]
         own = [f"workload.{name}.{meaning}" for name in _class_names(document) if section == "transaction"]
         spelled = dict(_class_aliases(document))
-        given = [each for each in own if any(_get(document, old) is not None for old in (each, *_spellings(spelled, each)))]
+        given = [each for each in own if any(value_at(document, old) is not None for old in (each, *_spellings(spelled, each)))]
         for each in (f"{section}.{meaning}", *given):
             document = override(document, each, value)
         return document
@@ -157,7 +157,7 @@ def override(document: Tree, key: str, value: Any) -> Tree:
     spellings = {**ALIASES, **dict(_class_aliases(document))}
     meaning = spellings.get(key, key)
     for other in (meaning, *(old for old, new in spellings.items() if f"{new}.".startswith(f"{meaning}."))):
-        if other != key and _get(document, other) is not None:
+        if other != key and value_at(document, other) is not None:
             _remove(document, other)
     if not _put(document, key, value):
         raise KeyError(key)
@@ -177,7 +177,7 @@ def _check_old_sections(document: Tree) -> list[Problem]:
     """Complain of what is no section or no key of one, and take it away."""
     problems: list[Problem] = []
     for section, keys in _OLD_SECTIONS.items():
-        table = _get(document, section)
+        table = value_at(document, section)
         if table is None:
             continue
         if not isinstance(table, dict):
@@ -196,7 +196,8 @@ def _copy(value: Any) -> Any:
     return {key: _copy(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _get(document: Tree, key: str) -> Any:
+def value_at(document: Tree, key: str) -> Any:
+    """What stands under a dotted key; None if there is nothing."""
     node: Any = document
     for part in key.split("."):
         if not isinstance(node, dict) or part not in node:
@@ -218,11 +219,8 @@ def _put(document: Tree, key: str, value: Any) -> bool:
 
 def _remove(document: Tree, key: str) -> None:
     """Take a key away, and the tables that it leaves empty."""
-    *path, last = key.split(".")
-    nodes: list[Any] = [document]
-    for part in path:
-        nodes.append(nodes[-1][part])
-    del nodes[-1][last]
-    for parent, part, node in reversed(list(zip(nodes, path, nodes[1:], strict=False))):
-        if not node:
-            del parent[part]
+    first, _, rest = key.partition(".")
+    if rest:
+        _remove(document[first], rest)
+    if not rest or not document[first]:
+        del document[first]

@@ -12,6 +12,7 @@ from endive.config.errors import Problem, nearest
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
 from endive.config.schema import ARRIVALS, CatalogSection, Document, Transactions
 from endive.config.storage import INFERRED_KINDS, catalog_kind, catalog_profile, storage_profile
+from endive.config.values import Section
 from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
 from endive.table import PYICEBERG_OPERATIONS
@@ -43,6 +44,12 @@ def partitions_per_table(document: Document) -> tuple[int, ...]:
     return (partitions.num_partitions or 1,) * document.catalog.num_tables
 
 
+def _useless_keys(name: str, section: Section, keys: Collection[str], message: str) -> Iterator[Problem]:
+    """Keys of a section that are given, and have no effect."""
+    for key in sorted(section.model_fields_set.intersection(keys)):
+        yield Problem(f"{name}.{key}", message, getattr(section, key))
+
+
 def _simulation(document: Document) -> Iterator[Problem]:
     path = document.simulation.output_path
     if not Path(path).name or Path(path).name == "..":
@@ -53,11 +60,8 @@ def _simulation(document: Document) -> Iterator[Problem]:
 
 def _memory(document: Document) -> Iterator[Problem]:
     """What a run holds from its beginning has to fit into memory: tables, partitions, and the partitions of a transaction."""
-    catalog = document.catalog
-    partitions = catalog.num_tables * (catalog.partitions.num_partitions or 1)
-    if catalog.partitions.per_table is not None:
-        partitions = sum(catalog.partitions.per_table)
-    needed = _BYTES_PER_TABLE * catalog.num_tables + _BYTES_PER_PARTITION * partitions
+    partitions = sum(partitions_per_table(document))
+    needed = _BYTES_PER_TABLE * document.catalog.num_tables + _BYTES_PER_PARTITION * partitions
     if needed > available_bytes() / 2:
         size = f"{needed / 2**30:,.1f} GiB of memory"
         yield Problem("catalog.partitions", f"{partitions:,} partitions in all need about {size}, more than half of what is free")
@@ -90,9 +94,8 @@ def _one_number_per_table(document: Document) -> bool:
 def _catalog_effects(document: Document) -> Iterator[Problem]:
     """Keys of ``[catalog]`` that would be accepted and have no effect."""
     catalog = document.catalog
-    yield from _settings_of_other_kinds(
-        catalog, [CATALOG_KINDS[name] for name in ([catalog.type] if catalog.type else INFERRED_KINDS)]
-    )
+    names = [catalog.type] if catalog.type else INFERRED_KINDS
+    yield from _settings_of_other_kinds(catalog, [CATALOG_KINDS[name] for name in names])
     if "group_sizes" in catalog.model_fields_set and catalog.pointers == 1:
         yield Problem("catalog.group_sizes", "has an effect only with catalog.num_groups above 1", catalog.group_sizes)
 
@@ -113,24 +116,21 @@ def _service(document: Document) -> Iterator[Problem]:
     given = catalog.model_fields_set
     if catalog.type != "service":
         return
-    for key in sorted({"linearization"} & given):
-        yield Problem(
-            f"catalog.{key}", 'has no effect with catalog.type = "service": a commit takes effect at the end of its service'
-        )
+    if "linearization" in given:
+        message = 'has no effect with catalog.type = "service": a commit takes effect at the end of its service'
+        yield Problem("catalog.linearization", message)
     if catalog.queue_limit is not None and catalog.workers == 0 and catalog.coalesce is None:
         yield Problem("catalog.queue_limit", "has no effect without a queue: say how many workers there are", catalog.queue_limit)
     if catalog.queue_limit is None:
         heeded = any(cls.settings.retry_backoff.kind == "retry_after" for cls in resolve_classes(document))
-        for key in sorted({"retry_after_ms", "max_resends"} & given):
-            if not (heeded and key == "retry_after_ms"):
-                yield Problem(f"catalog.{key}", "has an effect only with catalog.queue_limit", getattr(catalog, key))
+        keys = ("max_resends",) if heeded else ("max_resends", "retry_after_ms")
+        yield from _useless_keys("catalog", catalog, keys, "has an effect only with catalog.queue_limit")
     if "transfer_ms_per_mib" in given and not catalog.table_metadata_inlined:
         message = "has no effect with table_metadata_inlined = false: the client reads metadata.json by itself"
         yield Problem("catalog.transfer_ms_per_mib", message, catalog.transfer_ms_per_mib)
     if document.transaction.manifest_list_mode == "append":
-        yield Problem(
-            "transaction.manifest_list_mode", 'ML+ goes with the catalogs "cas" and "append", not with a service', "append"
-        )
+        message = 'ML+ goes with the catalogs "cas" and "append", not with a service'
+        yield Problem("transaction.manifest_list_mode", message, "append")
     if catalog.coalesce is not None:
         yield from _coalesce(document)
 
@@ -143,21 +143,19 @@ def _failures(document: Document) -> Iterator[Problem]:
         yield Problem("failures.on_unknown", message, failures.on_unknown)
     if "on_unknown" in failures.model_fields_set and failures.lost_answer == 0.0:
         yield Problem("failures.on_unknown", "has an effect only with failures.lost_answer", failures.on_unknown)
-    for key in sorted({"status_checks", "min_wait_ms", "max_wait_ms"} & failures.model_fields_set):
-        if failures.lost_answer == 0.0 or failures.on_unknown != "check":
-            yield Problem(f"failures.{key}", 'has an effect only with lost_answer and on_unknown = "check"', getattr(failures, key))
+    if failures.lost_answer == 0.0 or failures.on_unknown != "check":
+        message = 'has an effect only with lost_answer and on_unknown = "check"'
+        yield from _useless_keys("failures", failures, ("status_checks", "min_wait_ms", "max_wait_ms"), message)
     if failures.request_error and document.simulation.convoy != "exact":
-        yield Problem(
-            "simulation.convoy", "convolved accesses cannot fail one by one: exact, or no failures.request_error", "convolved"
-        )
+        message = "convolved accesses cannot fail one by one: exact, or no failures.request_error"
+        yield Problem("simulation.convoy", message, "convolved")
 
 
 def _coalesce(document: Document) -> Iterator[Problem]:
     catalog = document.catalog
     if catalog.lock == "none":
-        yield Problem(
-            "catalog.lock", 'contradicts catalog.coalesce: commits of one table wait for each other; lock = "table" does', "none"
-        )
+        message = 'contradicts catalog.coalesce: commits of one table wait for each other; lock = "table" does'
+        yield Problem("catalog.lock", message, "none")
     if "server_retries" in catalog.model_fields_set:
         message = "has no effect with catalog.coalesce, which applies appends to whatever state there is"
         yield Problem("catalog.server_retries", message, catalog.server_retries)
@@ -169,11 +167,10 @@ def _coalesce(document: Document) -> Iterator[Problem]:
 
 def _transaction_effects(document: Document) -> Iterator[Problem]:
     """Keys of ``[transaction]`` that would be accepted and have no effect."""
-    transaction = document.transaction
-    if transaction.manifest_list_mode != "append":
-        for key in sorted({"manifest_list_seal_threshold", "manifest_list_entry_size"} & transaction.model_fields_set):
-            message = 'has an effect only with manifest_list_mode = "append"'
-            yield Problem(f"transaction.{key}", message, getattr(transaction, key))
+    if document.transaction.manifest_list_mode != "append":
+        message = 'has an effect only with manifest_list_mode = "append"'
+        keys = ("manifest_list_seal_threshold", "manifest_list_entry_size")
+        yield from _useless_keys("transaction", document.transaction, keys, message)
 
 
 def _workload_effects(document: Document) -> Iterator[Problem]:
@@ -182,7 +179,8 @@ def _workload_effects(document: Document) -> Iterator[Problem]:
         yield Problem(f"workload.{ALL_CLASSES}", "is what totals over all classes are called; give the class another name")
     transaction, classes = document.transaction, document.workload.values()
     if classes:
-        if "inter_arrival" in transaction.model_fields_set and all(_has_arrivals(cls.model_fields_set) for cls in classes):
+        own = not any(cls.model_fields_set.isdisjoint(ARRIVALS) for cls in classes)
+        if own and "inter_arrival" in transaction.model_fields_set:
             yield Problem("transaction.inter_arrival", "has no effect: every class of [workload] says how it arrives")
         if "operation_types" in transaction.model_fields_set and all(
             {"operation", "operation_types"} & cls.model_fields_set for cls in classes
@@ -241,10 +239,6 @@ def _storage_effects(document: Document) -> Iterator[Problem]:
     storage = document.storage
     if "profile" in storage.model_fields_set and (storage.provider or "").endswith(".toml"):
         yield Problem("storage.profile", "has no effect on a profile of your own", storage.profile)
-
-
-def _has_arrivals(fields: set[str]) -> bool:
-    return not fields.isdisjoint(ARRIVALS)
 
 
 def _handles(document: Document) -> Iterator[Problem]:

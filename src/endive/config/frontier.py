@@ -48,10 +48,8 @@ class FrontierSettings(StudySection):
 
     def over(self, other: FrontierSettings) -> FrontierSettings:
         """Return these settings, and those of the other where these say nothing."""
-        return other.model_copy(update={name: getattr(self, name) for name in self.model_fields_set if name in _SETTINGS})
-
-
-_SETTINGS = frozenset(FrontierSettings.model_fields)
+        given = self.model_fields_set & FrontierSettings.model_fields.keys()
+        return other.model_copy(update={name: getattr(self, name) for name in given})
 
 
 class QuickFrontier(FrontierSettings):

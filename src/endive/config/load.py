@@ -37,8 +37,8 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
     """A checked document from its content. Paths in it are relative to ``directory``."""
     studies = [name for name in STUDIES if name in tree]
     if studies and "simulation" not in tree:
-        command = STUDIES[studies[0]]
-        raise ConfigError(source, [Problem("", f"is a study ([{studies[0]}]), not a configuration; `endive {command}` takes it")])
+        name = studies[0]
+        raise ConfigError(source, [Problem("", f"is a study ([{name}]), not a configuration; `endive {name}` takes it")])
     for key, value in (overrides or {}).items():
         tree = with_override(tree, source, key, value)
     for key in tree:
@@ -68,8 +68,8 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
     return document
 
 
-STUDIES = {"sweep": "sweep", "frontier": "frontier"}
-"""Tables that make a file a study, and the command that takes it."""
+STUDIES = ("sweep", "frontier")
+"""Tables that make a file a study; the command that takes it has the same name."""
 
 
 def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
@@ -77,14 +77,11 @@ def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
     try:
         return override(tree, key, value)
     except UnknownClassError as unknown:
-        raise ConfigError(source, [Problem(key, _no_class(unknown), value)]) from None
+        hint = nearest(unknown.name, unknown.known) if unknown.known else "the file has none"
+        message = f"there is no class {unknown.name!r}, and new ones are made in files only; {hint}"
+        raise ConfigError(source, [Problem(key, message, value)]) from None
     except KeyError:
         raise ConfigError(source, [Problem(key, "cannot be set: a part of it is not a table", value)]) from None
-
-
-def _no_class(unknown: UnknownClassError) -> str:
-    hint = nearest(unknown.name, unknown.known) if unknown.known else "the file has none"
-    return f"there is no class {unknown.name!r}, and new ones are made in files only; {hint}"
 
 
 def _sound_part(tree: Tree, broken: set[str]) -> Document:

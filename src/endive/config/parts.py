@@ -101,14 +101,14 @@ def own_parts(document: Document) -> dict[str, OwnPart]:
 def load_class(kind: str, part: OwnPart) -> type[Any]:
     """Run the code of a part, and return its class. Raises ConfigError if that is not allowed, or it is no such class."""
     if not code_is_allowed():
-        raise _refused(kind, ASKED, part)
+        raise _refused(kind, ASKED, part.code)
     return _loaded(kind, part.code, part.source or "")
 
 
 @cache
 def _loaded(kind: str, code: str, source: str) -> type[Any]:
     """Run code once in a process, and return the class that it has."""
-    part, wanted, name = OwnPart(code=code), KINDS[kind], code.rpartition(":")[2]
+    wanted, name = KINDS[kind], code.rpartition(":")[2]
     module = types.ModuleType(f"endive_part_{hashlib.sha256(source.encode()).hexdigest()[:12]}")
     sys.modules[module.__name__] = module  # where dataclasses look for what their annotations mean
     filename = f"<{code}>"
@@ -116,20 +116,20 @@ def _loaded(kind: str, code: str, source: str) -> type[Any]:
     try:
         exec(compile(source, filename, "exec"), module.__dict__)
     except Exception as error:
-        raise _refused(kind, f"cannot be loaded: {type(error).__name__}: {error}", part) from error
+        raise _refused(kind, f"cannot be loaded: {type(error).__name__}: {error}", code) from error
     found = module.__dict__.get(name)
     if not (isinstance(found, type) and issubclass(found, wanted)):
         classes = [value for value in module.__dict__.values() if isinstance(value, type) and issubclass(value, wanted)]
         own = ", ".join(each.__name__ for each in classes if each.__module__ == module.__name__)
-        raise _refused(kind, f"should name a subclass of {wanted.__module__}.{wanted.__name__}; it has {own or 'none'}", part)
+        raise _refused(kind, f"should name a subclass of {wanted.__module__}.{wanted.__name__}; it has {own or 'none'}", code)
     operation = getattr(found, "operation_type", None)
     if kind == "transaction" and operation not in OPERATIONS:
-        raise _refused(kind, f"has operation_type = {operation!r}; rows need one of {', '.join(OPERATIONS)}", part)
+        raise _refused(kind, f"has operation_type = {operation!r}; rows need one of {', '.join(OPERATIONS)}", code)
     return found
 
 
-def _refused(kind: str, message: str, part: OwnPart) -> ConfigError:
-    return ConfigError(_SOURCE, [Problem(f"parts.{kind}.code", message, part.code)])
+def _refused(kind: str, message: str, code: str) -> ConfigError:
+    return ConfigError(_SOURCE, [Problem(f"parts.{kind}.code", message, code)])
 
 
 def make_part(kind: str, part: OwnPart, offered: Mapping[str, Any]) -> Any:

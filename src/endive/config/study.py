@@ -14,10 +14,10 @@ from endive.config.durations import Ms, plain_value
 from endive.config.errors import ConfigError, Problem
 from endive.config.parts import code_path
 from endive.config.translate import Tree, problems_of
+from endive.config.values import MAX_SEED
 
 MOST_VALUES = 1_000_000
 """Values of an axis, and seeds of a study, at the most."""
-MOST_SEED = 2**63 - 1
 _SEEDS = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 
 
@@ -89,7 +89,7 @@ Axis = list[Any] | Range
 Axes = dict[str, Axis]
 Seeds = (
     Annotated[str, Field(pattern=r"^[0-9]+(-[0-9]+)?$")]
-    | Annotated[list[Annotated[int, Field(ge=0, le=MOST_SEED)]], Field(min_length=1, max_length=MOST_VALUES)]
+    | Annotated[list[Annotated[int, Field(ge=0, le=MAX_SEED)]], Field(min_length=1, max_length=MOST_VALUES)]
 )
 
 
@@ -104,7 +104,7 @@ def parse_seeds(seeds: str | Sequence[int]) -> tuple[int, ...]:
         return tuple(dict.fromkeys(seeds))
     match = _SEEDS.fullmatch(seeds)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
-    if last < first or last > MOST_SEED:
+    if last < first or last > MAX_SEED:
         raise ConfigError("--seeds", [Problem("", f"{seeds!r} is neither a number nor a range like 0-9")])
     if last - first >= MOST_VALUES:
         raise ConfigError("--seeds", [Problem("", f"{seeds!r} is more than {MOST_VALUES:,} seeds")])

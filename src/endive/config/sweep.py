@@ -178,9 +178,7 @@ class Sweep:
 
     def _values(self) -> Iterator[Tree]:
         for combination in itertools.product(*self._choices):
-            values: dict[str, Any] = {}
-            for part in combination:
-                values.update(part)
+            values = {key: value for part in combination for key, value in part.items()}
             if not any(_matches(values, excluded) for excluded in self._file.exclude):
                 yield values
 

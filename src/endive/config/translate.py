@@ -79,7 +79,7 @@ def _keys_beside(location: Sequence[str | int], model: type[BaseModel], aliases:
     prefix = ".".join(str(part) for part in location[:-1])
     old = [alias.rpartition(".")[2] for alias in aliases if alias.rpartition(".")[0] == prefix]
     sections = [each for annotation in annotations for each in _branches(annotation) if _is_section(each)]
-    return [*(name for section in sections for name in _names(section)), *old]
+    return [*(key for section in sections for _, key in _fields(section)), *old]
 
 
 def _below(annotation: Any, name: str) -> Iterator[Any]:
@@ -103,10 +103,6 @@ def _branches(annotation: Any) -> Iterator[Any]:
 
 def _is_section(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
-
-
-def _names(section: type[BaseModel]) -> list[str]:
-    return [key for _, key in _fields(section)]
 
 
 def _fields(section: type[BaseModel]) -> Iterator[tuple[str, str]]:
