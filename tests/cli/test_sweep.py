@@ -169,7 +169,7 @@ def test_a_small_sweep_is_run_without_waiting_for_spark(tmp_path: Path, monkeypa
 
 
 def test_a_sweep_that_does_not_fit_on_the_disk_is_refused_before_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endive.runs.guards.free_bytes", lambda _: 1_000)
+    monkeypatch.setattr("endive.runs.effort.free_bytes", lambda _: 1_000)
     monkeypatch.setattr("endive.pipeline.session._start", lambda *_: pytest.fail("too late"))
     path, root = sweep_file(tmp_path), tmp_path / "experiments"
     root.mkdir()

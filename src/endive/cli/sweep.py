@@ -51,8 +51,7 @@ def sweep(
         from endive.config.sweep import Sweep
         from endive.files import check_writable
         from endive.pipeline.session import SparkOptions, starting_session
-        from endive.runs.effort import measure_for
-        from endive.runs.guards import objections
+        from endive.runs.effort import measure_for, objections
         from endive.runs.plan import plan_sweep, remaining_work
         from endive.runs.study_records import keep_study
         from endive.writers import remove_leftovers
