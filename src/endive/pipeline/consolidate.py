@@ -20,20 +20,10 @@ import pyarrow as pa
 
 from endive.files import check_inside, discard, locked
 from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks, specs_of
-from endive.runs.dataset import (
-    FORMAT,
-    Experiment,
-    Manifest,
-    Part,
-    PartFile,
-    PipelineError,
-    Source,
-    load_manifest,
-    plan_parts,
-    save_manifest,
-)
+from endive.runs import dataset
+from endive.runs.dataset import Experiment, Manifest, Part, PartFile, PipelineError, Source
 from endive.runs.layout import CONFIG, LOCK, PROVENANCE, dataset_folder, part_files, part_number
-from endive.runs.parameters import SCENARIO_COLUMN, flat_parameters, scenario_of
+from endive.runs.parameters import SCENARIO_COLUMN, scenario_of
 from endive.runs.parts import Spec, part_metadata, part_outcome, unfitness
 from endive.runs.stored import NAME_PROBLEM, StoredExperiment, StoredRun, find_experiments, find_orphans
 from endive.writers import remove_leftovers
@@ -88,11 +78,11 @@ def consolidate(root: Path, sessions: Sessions, *, tasks: int | None = None, rep
 
     Raises PipelineError if there is nothing to consolidate, or another consolidation is at it.
     """
-    old = load_manifest(root)
+    old = dataset.load_manifest(root)
     if not root.is_dir() or (old is None and not any(run.results.is_file() for e in find_experiments(root) for run in e.runs)):
         raise PipelineError(f"{root}: there is no finished run of a labelled experiment here", usage=True)
     with _lock(root):
-        old = load_manifest(root)
+        old = dataset.load_manifest(root)
         before = Manifest() if old is None else old
         plan = make_plan(root, before)
         _remove_leftovers(root, before, plan)
@@ -100,7 +90,7 @@ def consolidate(root: Path, sessions: Sessions, *, tasks: int | None = None, rep
         _enter(plan, before, outcomes)
         _remove_unlisted(root, plan.manifest)
         if old is None or plan.manifest.to_json() != old.to_json():
-            save_manifest(root, plan.manifest)
+            dataset.save_manifest(root, plan.manifest)
     return _result(plan, before, outcomes)
 
 
@@ -125,7 +115,7 @@ def make_plan(root: Path, old: Manifest) -> ConsolidationPlan:
             continue
         found = {run.seed: _source(run, None if known is None else known.sources.get(run.seed)) for run in finished}
         intact = () if known is None or renamed else _intact(root, stored.name, known)
-        kept, to_write = plan_parts(known, found, intact)
+        kept, to_write = dataset.plan_parts(known, found, intact)
         plan.manifest.experiments[stored.name] = replace(experiment, sources=found, parts=kept)
         for part in to_write:
             _plan_part(plan, root, stored, part, experiment, found)
@@ -144,7 +134,7 @@ def _plan_part(
             "directory": str(stored.directory.resolve()),
             "dataset": str(dataset_folder(root).resolve()),
             "parameters": experiment.parameters,
-            "digest": hashlib.sha256(json.dumps([FORMAT, experiment.parameters, sources]).encode()).hexdigest(),
+            "digest": hashlib.sha256(json.dumps([dataset.FORMAT, experiment.parameters, sources]).encode()).hexdigest(),
         }
     )
     plan.weights.append(sum(found[seed].rows + _ROWS_PER_FILE for seed in part.seeds))
@@ -152,18 +142,9 @@ def _plan_part(
 
 def _describe(stored: StoredExperiment, finished: Iterable[StoredRun]) -> Experiment | None:
     """What is the same for all runs of an experiment, from the first that tells."""
-    for run in finished:
-        parameters = run.provenance.get("parameters")
-        if isinstance(parameters, dict):
-            label, _, digest = stored.name.rpartition("-")
-            return Experiment(
-                label=label,
-                hash=digest,
-                code_version=str(run.provenance.get("code_version", "")),
-                duration_ms=float(parameters["simulation"]["duration_ms"]),
-                parameters=flat_parameters(parameters, stored.directory),
-            )
-    return None
+    label, _, digest = stored.name.rpartition("-")
+    told = next((run.provenance for run in finished if run.provenance), None)
+    return None if told is None else dataset.described(label, digest, told, stored.directory)
 
 
 def _source(run: StoredRun, known: Source | None) -> Source:
@@ -239,27 +220,27 @@ def _remove_leftovers(root: Path, old: Manifest, plan: ConsolidationPlan) -> Non
 
     Otherwise a seed that is now planned for another part would for a while be in two.
     """
-    dataset = dataset_folder(root)
-    listed = {path for path, _ in old.files(dataset)}
+    place = dataset_folder(root)
+    listed = {path for path, _ in old.files(place)}
     digests = {(spec["experiment"], spec["number"]): spec["digest"] for spec in plan.specs}
-    for path in part_files(dataset):
+    for path in part_files(place):
         if path in listed and path.is_file():
             continue
         key = (path.parent.parent.name.partition("=")[2], part_number(path))
         told = part_metadata(path)
         if told is None or told["digest"] != digests.get(key):
             discard(path)
-    remove_leftovers(dataset)
+    remove_leftovers(place)
 
 
 def _remove_unlisted(root: Path, manifest: Manifest) -> None:
     """Remove files that the manifest to be does not list: of removed runs, and of operations that are no more."""
-    dataset = dataset_folder(root)
-    listed = {path for path, _ in manifest.files(dataset)}
-    for path in part_files(dataset):
+    place = dataset_folder(root)
+    listed = {path for path, _ in manifest.files(place)}
+    for path in part_files(place):
         if path not in listed:
             discard(path)
-    for folder in (*dataset.glob("experiment=*/operation_type=*"), *dataset.glob("experiment=*")):
+    for folder in (*place.glob("experiment=*/operation_type=*"), *place.glob("experiment=*")):
         with suppress(OSError):
             folder.rmdir()  # fails unless it is empty
 
@@ -267,12 +248,12 @@ def _remove_unlisted(root: Path, manifest: Manifest) -> None:
 @contextmanager
 def _lock(root: Path) -> Iterator[None]:
     """One consolidation at a time; the lock goes with the process, however that ends."""
-    dataset = dataset_folder(root)
-    check_inside(dataset, root)
-    dataset.mkdir(exist_ok=True)
+    place = dataset_folder(root)
+    check_inside(place, root)
+    place.mkdir(exist_ok=True)
     with ExitStack() as held:
         try:
-            held.enter_context(locked(dataset / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            held.enter_context(locked(place / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
         except BlockingIOError:
             raise PipelineError(f"{root}: another consolidation is at work here") from None
         yield

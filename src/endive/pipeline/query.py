@@ -16,7 +16,7 @@ from endive.pipeline.jobs import arrow_of, reason, watched
 from endive.pipeline.quiet import without_pandas_warning
 from endive.runs.dataset import ROW_SCHEMA, Manifest, PipelineError
 from endive.runs.layout import METRICS_TABLES, dataset_folder, metrics_table
-from endive.runs.parameters import column_types, spark_type
+from endive.runs.parameters import ARROW_TYPES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,19 +24,18 @@ if TYPE_CHECKING:
 
 def transactions(spark: SparkSession, root: Path, manifest: Manifest) -> DataFrame:
     """The dataset as a frame, with the columns of all experiments; experiments that lack a parameter have null there."""
-    parameters = [f"`{name}` {spark_type(kind)}" for name, kind in _agreed(manifest).items()]
-    schema = ", ".join([ddl(ROW_SCHEMA), *parameters, "experiment string", "operation_type string"])
-    return spark.read.schema(schema).parquet(str(dataset_folder(root).resolve()))
+    parameters = [(f"`{name}`", ARROW_TYPES[kind]) for name, kind in _agreed(manifest).items()]
+    schema = pa.schema([*ROW_SCHEMA, *parameters, ("experiment", pa.string()), ("operation_type", pa.string())])
+    return spark.read.schema(ddl(schema)).parquet(str(dataset_folder(root).resolve()))
 
 
 def _agreed(manifest: Manifest) -> dict[str, type]:
     """Parameters whose files all have one type; others cannot be read as one column."""
-    kinds = {name: {type(each[name]) for each in manifest.parameters.values() if name in each} for name in _names(manifest)}
-    return {name: kind for name, kind in column_types(manifest.parameters).items() if kinds[name] == {kind}}
-
-
-def _names(manifest: Manifest) -> set[str]:
-    return {name for parameters in manifest.parameters.values() for name in parameters}
+    kinds: dict[str, set[type]] = {}
+    for parameters in manifest.parameters.values():
+        for name, value in parameters.items():
+            kinds.setdefault(name, set()).add(type(value))
+    return {name: kind for name, (kind, *others) in kinds.items() if not others}
 
 
 def open_views(spark: SparkSession, root: Path, manifest: Manifest) -> None:

@@ -8,9 +8,8 @@ made of it. No state is kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -140,11 +139,9 @@ def _check_batch(batch: pa.RecordBatch) -> None:
             _check_range(column.name, values, -1 if column.kind == "id" else 0, MOST_COUNTED)
         elif column.kind == "tables":
             _check_range(column.name, values.flatten(), 0, MOST_COUNTED)
-    _check_names("status", batch, _STATUSES, "is no status")
-    _check_names("operation_type", batch, OPERATIONS, "is no operation")
-    for name in pc.unique(batch.column("workload_class")).to_pylist():
-        if not _CLASS.fullmatch(name):
-            raise UnsoundError(f"its column workload_class has {ascii(name)[:60]}, which is no name of a class")
+    _check_names("status", batch, _STATUSES.__contains__, "is no status")
+    _check_names("operation_type", batch, OPERATIONS.__contains__, "is no operation")
+    _check_names("workload_class", batch, _CLASS.fullmatch, "is no name of a class")
 
 
 def _check_range(name: str, values: pa.Array, least: float, most: float) -> None:
@@ -155,7 +152,7 @@ def _check_range(name: str, values: pa.Array, least: float, most: float) -> None
         raise UnsoundError(f"its column {name} has {wrong}, which is not from {least:g} to {most:g}")
 
 
-def _check_names(column: str, batch: pa.RecordBatch, known: Any, problem: str) -> None:
+def _check_names(column: str, batch: pa.RecordBatch, is_sound: Callable[[str], object], problem: str) -> None:
     for name in pc.unique(batch.column(column)).to_pylist():
-        if name not in known:
+        if not is_sound(name):
             raise UnsoundError(f"its column {column} has {ascii(name)[:60]}, which {problem}")

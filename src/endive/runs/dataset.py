@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
@@ -19,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from endive.files import check_inside, write_text
 from endive.reading import UnreadableError, parse_json, read_text
 from endive.runs.layout import MANIFEST, dataset_folder, part_file
-from endive.runs.parameters import Value
+from endive.runs.parameters import Value, flat_parameters
 from endive.runs.records import Count, ExperimentName, OperationName
 from endive.simulation.rows import RESULT_SCHEMA
 
@@ -91,6 +92,13 @@ class Experiment:
     def rows(self) -> int:
         """Its rows in the dataset."""
         return sum(file.rows for part in self.parts for file in part.files.values())
+
+
+def described(label: str, digest: str, provenance: Mapping[str, Any], directory: Path) -> Experiment:
+    """What the provenance of a run tells of its experiment, which lies in ``directory``."""
+    parameters = provenance["parameters"]
+    duration_ms = float(parameters["simulation"]["duration_ms"])
+    return Experiment(label, digest, str(provenance.get("code_version", "")), duration_ms, flat_parameters(parameters, directory))
 
 
 @dataclass

@@ -71,15 +71,11 @@ def run_experiment(
                 document, config.run_seed, "reference" if trace else simulation.engine, started, time.perf_counter() - clock
             ),
         }
-        _write_beside(files, document, numbers, provenance)
+        write_text(files.config, _config_text(document, files))
+        write_text(files.version, f"{provenance['git_commit'] or code_version()}\n")
+        write_text(files.summary, json.dumps(numbers, indent=2) + "\n")
+        write_text(files.provenance, json.dumps(provenance, indent=2) + "\n")
     return FinishedRun(files, results.rows, numbers, provenance)
-
-
-def _write_beside(files: RunFiles, document: Document, summary: dict[str, Any], provenance: dict[str, Any]) -> None:
-    write_text(files.config, _config_text(document, files))
-    write_text(files.version, f"{provenance['git_commit'] or code_version()}\n")
-    write_text(files.summary, json.dumps(summary, indent=2) + "\n")
-    write_text(files.provenance, json.dumps(provenance, indent=2) + "\n")
 
 
 def _config_text(document: Document, files: RunFiles) -> str:

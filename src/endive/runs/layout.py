@@ -151,14 +151,9 @@ def dataset_folder(root: Path) -> Path:
     return root / DATASET_FOLDER
 
 
-def operation_folder(dataset: Path, experiment: str, operation: str) -> Path:
-    """Return the folder of an operation of an experiment in a dataset."""
-    return dataset / f"experiment={experiment}" / f"operation_type={operation}"
-
-
 def part_file(dataset: Path, experiment: str, operation: str, number: int) -> Path:
     """Return the file of an operation of a part."""
-    return operation_folder(dataset, experiment, operation) / f"part-{number:05d}.parquet"
+    return dataset / f"experiment={experiment}" / f"operation_type={operation}" / f"part-{number:05d}.parquet"
 
 
 def part_files(dataset: Path) -> Iterator[Path]:

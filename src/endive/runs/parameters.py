@@ -23,12 +23,7 @@ PREFIX = "param_"
 SCENARIO_COLUMN = f"{PREFIX}{SCENARIO}"
 """The name of the scenario, where a study has some."""
 Value = bool | int | float | str
-_TYPES: dict[type, tuple[pa.DataType, str]] = {
-    bool: (pa.bool_(), "boolean"),
-    int: (pa.int64(), "bigint"),
-    float: (pa.float64(), "double"),
-    str: (pa.string(), "string"),
-}
+ARROW_TYPES: dict[type, pa.DataType] = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 
 
 def column_name(key: str) -> str:
@@ -39,12 +34,7 @@ def column_name(key: str) -> str:
 def flat_parameters(parameters: Mapping[str, Any], directory: Path) -> dict[str, Value]:
     """The parameters of an experiment by column. Providers are named as in the configuration that lies in ``directory``."""
     config = _configuration(directory)
-    scenario = scenario_in(config)
-    tree = {
-        **({} if scenario is None else {SCENARIO: scenario}),
-        **parameters,
-        **_with_provider_names(parameters, config, directory),
-    }
+    tree = {SCENARIO: scenario_in(config), **parameters, **_with_provider_names(parameters, config, directory)}
     columns: dict[str, Value] = {}
     taken: set[str] = set()
     for key, value in _leaves(tree, ()):
@@ -111,11 +101,6 @@ def _own_name(path: Path, described: Any) -> str:
     return f"{name}-{digest[:6]}"
 
 
-def arrow_type(value: Value) -> pa.DataType:
-    """The Arrow type of a value."""
-    return _TYPES[type(value)][0]
-
-
 def column_types(experiments: Mapping[str, Mapping[str, Value]]) -> dict[str, type]:
     """The type of every column over all experiments; where they disagree it is text."""
     types: dict[str, type] = {}
@@ -130,12 +115,7 @@ def column_types(experiments: Mapping[str, Mapping[str, Value]]) -> dict[str, ty
 def parameter_array(name: str, kind: type, experiments: list[Mapping[str, Value]]) -> pa.Array:
     """The values of one column for a list of experiments."""
     values = [parameters.get(name) for parameters in experiments]
-    return pa.array([None if value is None else kind(value) for value in values], _TYPES[kind][0])
-
-
-def spark_type(kind: type) -> str:
-    """The type of a column in Spark's words."""
-    return _TYPES[kind][1]
+    return pa.array([None if value is None else kind(value) for value in values], ARROW_TYPES[kind])
 
 
 def varying(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:

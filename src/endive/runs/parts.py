@@ -20,9 +20,9 @@ from pydantic import ValidationError
 from endive.files import check_inside, whole_file
 from endive.reading import UnreadableError, parse_json
 from endive.runs.contents import UnsoundError, sound_batches
-from endive.runs.dataset import ROW_SCHEMA, Part
+from endive.runs.dataset import ROW_SCHEMA
 from endive.runs.layout import part_file, run_directory
-from endive.runs.parameters import Value, arrow_type
+from endive.runs.parameters import Value
 from endive.runs.records import Count, OperationName, Record
 from endive.runs.stored import StoredRun
 
@@ -69,15 +69,15 @@ def write_part(spec: Spec) -> dict[str, Any]:
 
 
 def _write(spec: Spec, unfit: dict[str, str]) -> dict[str, Any]:
-    dataset, part = Path(spec["dataset"]), Part(spec["number"], spec["seeds"])
+    dataset = Path(spec["dataset"])
     writers: dict[str, PartWriter] = {}
     with ExitStack() as stack:
-        for seed in part.seeds:
+        for seed in spec["seeds"]:
             if str(seed) in unfit:
                 continue
             for operation, rows in read_run(StoredRun(run_directory(Path(spec["directory"]), seed))):
                 if operation not in writers:
-                    path = part.path(dataset, spec["experiment"], operation)
+                    path = part_file(dataset, spec["experiment"], operation, spec["number"])
                     check_inside(path.parent, dataset)  # a link at its end is replaced, not followed
                     temporary = stack.enter_context(whole_file(path))
                     writers[operation] = stack.enter_context(PartWriter(temporary, spec["parameters"]))
@@ -89,15 +89,14 @@ def _write(spec: Spec, unfit: dict[str, str]) -> dict[str, Any]:
 
 
 def _files(spec: Spec, rows: dict[str, int]) -> dict[str, Any]:
-    dataset, part = Path(spec["dataset"]), Part(spec["number"], spec["seeds"])
-    paths = {operation: part.path(dataset, spec["experiment"], operation) for operation in rows}
+    dataset, experiment, number = Path(spec["dataset"]), spec["experiment"], spec["number"]
+    paths = {operation: part_file(dataset, experiment, operation, number) for operation in rows}
     return {operation: {"rows": rows[operation], "size": path.stat().st_size} for operation, path in paths.items()}
 
 
 def _finished_before(spec: Spec) -> dict[str, Any] | None:
     """What an earlier, interrupted consolidation has written of this very part; None if it did not get so far."""
-    part = Part(spec["number"], spec["seeds"])
-    own = part_file(Path(spec["dataset"]), spec["experiment"], "*", part.number)
+    own = part_file(Path(spec["dataset"]), spec["experiment"], "*", spec["number"])
     found = [path for path in own.parent.parent.glob(f"*/{own.name}") if path.is_file()]
     told = {path.parent.name.partition("=")[2]: part_metadata(path) for path in found}
     first = next(iter(told.values()), None)
@@ -214,4 +213,4 @@ def _repeated(value: Value, rows: int) -> pa.Array:
     """A column of one value. As a dictionary it is written in half the time; readers see a plain column either way."""
     if isinstance(value, bool):
         return pa.repeat(pa.scalar(value), rows)
-    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value], arrow_type(value)))
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value]))

@@ -33,6 +33,10 @@ class SweepPoint:
         """What one run of it is likely to take."""
         return estimate_effort(self.document)
 
+    def directory(self, root: Path) -> Path:
+        """Return where its runs are written."""
+        return named_experiment(root, self.document.experiment.label, self.experiment)
+
 
 @dataclass(frozen=True)
 class SweepPlan:
@@ -82,7 +86,7 @@ class PlannedRun:
 
     def directory(self, root: Path) -> Path:
         """Return where it is written."""
-        return run_directory(named_experiment(root, self.point.document.experiment.label, self.point.experiment), self.seed)
+        return run_directory(self.point.directory(root), self.seed)
 
 
 @dataclass(frozen=True)

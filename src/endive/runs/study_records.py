@@ -18,7 +18,7 @@ from endive.config.scenarios import SCENARIO
 from endive.config.sweep import Sweep
 from endive.files import write_text
 from endive.reading import UnreadableError, read_toml
-from endive.runs.layout import CONFIG, label_of, named_experiment, run_directory, study_file, study_plan, study_plans
+from endive.runs.layout import CONFIG, label_of, run_directory, study_file, study_plan, study_plans
 from endive.runs.plan import SweepPlan
 from endive.runs.records import Count, ExperimentName, Record, RecordError, read_record
 from endive.runs.stored import StoredRun
@@ -75,9 +75,7 @@ def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
         scenarios=[each.name for each in sweep.scenarios],
         seeds=list(plan.seeds),
         experiments={
-            named_experiment(root, point.document.experiment.label, point.experiment).name: PlannedExperiment(
-                values=dict(point.values), cpu_seconds=point.effort.cpu_seconds
-            )
+            point.directory(root).name: PlannedExperiment(values=dict(point.values), cpu_seconds=point.effort.cpu_seconds)
             for point in plan.points
         },
         arguments=[*(["--quick"] if sweep.quick else []), *_seeds_argument(plan.seeds)],
@@ -99,7 +97,7 @@ def _seeds_argument(seeds: Sequence[int]) -> list[str]:
 def keep_names(root: Path, plan: SweepPlan) -> None:
     """Give experiments that are there already the names that a plan has for their scenarios."""
     for point in plan.points:
-        file = named_experiment(root, point.document.experiment.label, point.experiment) / CONFIG
+        file = point.directory(root) / CONFIG
         try:
             tree = read_toml(file)
         except UnreadableError:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from endive.analysis.windows import Window, find_window, given_window
 from endive.config import Document
-from endive.runs.dataset import Experiment, Manifest, Part, PartFile, PipelineError, Source
+from endive.runs.dataset import Experiment, Manifest, Part, PartFile, PipelineError, Source, described
 from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, own_profiles, run_directory
-from endive.runs.parameters import flat_parameters
 from endive.runs.parts import Spec, write_part
 from endive.runs.stored import StoredExperiment
 from endive.studies.measure import RunRows, committing_over_time, measure_sources, measured_batch, series_batch
@@ -87,16 +86,9 @@ def _linked(directory: Path, runs: Sequence[LocalRun]) -> StoredExperiment:
 
 def _experiment(label: str, stored: StoredExperiment) -> Experiment:
     provenance = stored.runs[0].provenance
-    parameters = provenance["parameters"]
+    experiment = described(label, str(provenance.get("experiment_hash", "")), provenance, stored.directory)
     files = {run.seed: run.results.stat() for run in stored.runs}
-    return Experiment(
-        label=label,
-        hash=str(provenance.get("experiment_hash", "")),
-        code_version=str(provenance.get("code_version", "")),
-        duration_ms=float(parameters["simulation"]["duration_ms"]),
-        parameters=flat_parameters(parameters, stored.directory),
-        sources={seed: Source(stat.st_size, stat.st_mtime_ns, 0) for seed, stat in files.items()},
-    )
+    return replace(experiment, sources={seed: Source(stat.st_size, stat.st_mtime_ns, 0) for seed, stat in files.items()})
 
 
 def _part(dataset: Path, stored: StoredExperiment) -> Part:
