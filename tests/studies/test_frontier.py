@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from endive.analysis.thresholds import Condition
 from endive.config import ConfigError
 from endive.config.frontier import frontier_options
-from endive.studies.frontier import Evaluator, Question, estimate_of, read_question
+from endive.studies.frontier import Question, estimate_at, estimate_of, read_question
 from endive.studies.replications import Replications, RunMetrics
 from endive.studies.windows import MetricsOptions
 
@@ -181,7 +182,7 @@ def test_shares_are_estimated_with_their_counts() -> None:
 
 def test_a_load_is_estimated_with_the_same_seeds(config: Path, tmp_path: Path) -> None:
     question = ask(config, until="p50(ingest) > 1s")
-    evaluate = Evaluator(question, Replications(tmp_path / "runs", MetricsOptions()))
+    evaluate = partial(estimate_at, question, Replications(tmp_path / "runs", MetricsOptions()))
     few, more = evaluate(4.0, 2), evaluate(4.0, 3)
     assert few is not None
     assert more is not None
@@ -191,5 +192,5 @@ def test_a_load_is_estimated_with_the_same_seeds(config: Path, tmp_path: Path) -
 
 def test_a_run_too_short_for_the_class_has_no_estimate(config: Path, tmp_path: Path) -> None:
     config.write_text(CONFIG.replace("closed = { clients = 2 }", "periodic = { interval_ms = 50_000, phase_ms = 50_000 }"))
-    evaluate = Evaluator(ask(config), Replications(tmp_path / "runs", MetricsOptions()))
+    evaluate = partial(estimate_at, ask(config), Replications(tmp_path / "runs", MetricsOptions()))
     assert evaluate(4.0, 2) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,7 +81,7 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
     from endive.analysis.frontier import find_frontier
     from endive.cli.run import announce_compilation
     from endive.files import check_writable
-    from endive.studies.frontier import Evaluator
+    from endive.studies.frontier import estimate_at
     from endive.studies.replications import Replications
     from endive.studies.windows import MetricsOptions
 
@@ -92,7 +93,7 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
     ends = _load(question, question.search.start), _load(question, question.search.highest)
     output.note(f"looking for {question.condition.text} over {question.vary}, from {ends[0]} to {ends[1]}")
     found = find_frontier(
-        Evaluator(question, replications),
+        partial(estimate_at, question, replications),
         question.condition,
         question.search,
         lambda point: output.note(_progress(question, point)),

@@ -13,8 +13,9 @@ from endive.analysis.estimates import Estimate
 from endive.analysis.frontier import CONFIDENCE, Search
 from endive.analysis.over_seeds import estimate_metric
 from endive.analysis.run_metrics import ALL, RATES
-from endive.analysis.thresholds import Condition, parse_condition
+from endive.analysis.thresholds import Condition, Subject, parse_condition
 from endive.config import ConfigError, Document, Problem
+from endive.config.aliases import value_at
 from endive.config.durations import MOST_MS
 from endive.config.errors import closest, nearest
 from endive.config.frontier import FrontierSettings, check_frontier
@@ -44,13 +45,8 @@ class Question:
     def document(self, load: float) -> Document:
         """The configuration at a load."""
         value = int(load) if load.is_integer() else load
-        if self.vary == "transaction.rate":
-            return _document(self, {"transaction.inter_arrival.scale": 1000.0 / value})
-        return _document(self, {self.vary: value})
-
-
-def _document(question: Question, values: Mapping[str, Any]) -> Document:
-    return check_document(question.tree, question.source, question.directory, {**question.overrides, **values})
+        varied = {"transaction.inter_arrival.scale": 1000.0 / value} if self.vary == "transaction.rate" else {self.vary: value}
+        return check_document(self.tree, self.source, self.directory, {**self.overrides, **varied})
 
 
 def read_question(path: Path, given: FrontierSettings, overrides: Mapping[str, Any], *, quick: bool = False) -> Question:
@@ -98,12 +94,8 @@ def _with_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tuple[Tre
 
 def _value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | None:
     """The number that a configuration has at a key; None if it has none."""
-    node: Any = overrides.get(key)
-    if node is None:
-        node = tree
-        for part in key.split("."):
-            node = node.get(part) if isinstance(node, dict) else None
-    return float(node) if isinstance(node, int | float) and not isinstance(node, bool) and 0 < node <= MOST_MS else None
+    found = value_at(tree, key) if overrides.get(key) is None else overrides[key]
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 < found <= MOST_MS else None
 
 
 def _search(settings: FrontierSettings, value: float | None, vary: str, path: Path) -> Search:
@@ -134,12 +126,7 @@ def _checked(question: Question) -> Question:
         question.document(math.floor(search.start) + 0.5)
     except ConfigError:
         whole = search.start.is_integer()
-    for name, known, what in (
-        (condition.workload_class, [each.name for each in resolve_classes(document)], "class"),
-        (condition.operation, list(OPERATIONS), "operation"),
-    ):
-        if name not in (ALL, *known):
-            raise ConfigError("--until", [Problem("", f"there is no {what} {name!r}; {nearest(name, known)}")])
+    check_known("--until", condition, document)
     if whole:
         search = replace(
             search, lowest=float(max(math.ceil(search.lowest), 1)), highest=float(math.floor(search.highest)), whole=True
@@ -147,17 +134,19 @@ def _checked(question: Question) -> Question:
     return replace(question, search=search)
 
 
-class Evaluator:
-    """Estimates the metric of a question at any load by running it, with seeds 0, 1, ... that are the same at every load."""
+def check_known(source: str, asked: Condition | Subject, document: Document) -> None:
+    """Raise ConfigError if a configuration has no such class as is asked about, or there is no such operation."""
+    for name, known, what in (
+        (asked.workload_class, [each.name for each in resolve_classes(document)], "class"),
+        (asked.operation, list(OPERATIONS), "operation"),
+    ):
+        if name not in (ALL, *known):
+            raise ConfigError(source, [Problem("", f"there is no {what} {name!r}; {nearest(name, known)}")])
 
-    def __init__(self, question: Question, replications: Replications) -> None:
-        self._question = question
-        self._replications = replications
 
-    def __call__(self, load: float, seeds: int) -> Estimate | None:
-        """The metric over so many seeds; None if nothing of what it is about has happened."""
-        runs = self._replications.measured(self._question.document(load), range(seeds))
-        return estimate_of(runs, self._question.condition, CONFIDENCE)
+def estimate_at(question: Question, replications: Replications, load: float, seeds: int) -> Estimate | None:
+    """Estimate the metric of a question by running it with seeds 0, 1, ...; None if nothing of what it is about has happened."""
+    return estimate_of(replications.measured(question.document(load), range(seeds)), question.condition, CONFIDENCE)
 
 
 def values_of(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, operation: str) -> dict[int, float]:

@@ -17,23 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from endive.analysis import run_metrics
 from endive.analysis.arrays import Floats
 from endive.analysis.cohort import Transactions, committing
 from endive.analysis.pairs import Submitted
-from endive.analysis.run_metrics import (
-    ABORT_REASONS,
-    BOUNDS,
-    COMMITTING_IN_WINDOW,
-    COUNTS,
-    CURVES,
-    ENTERED_IN_WINDOW,
-    LATENCIES,
-    RATES,
-    SUM_COLUMNS,
-    WHOSE_COLUMNS,
-    Leaf,
-    run_rows,
-)
+from endive.analysis.run_metrics import SUM_COLUMNS, Leaf, run_rows
 from endive.analysis.through_time import OVER_TIME
 from endive.analysis.windows import SERIES_BINS, Window
 from endive.runs.parts import Spec
@@ -53,18 +41,20 @@ RUN_SCHEMA = pa.schema(
     [
         *KEYS,
         *WINDOW,
-        *((name, pa.int64()) for name in (*COUNTS, *SUM_COLUMNS)),
-        *((name, pa.float64()) for name in (*RATES, *BOUNDS)),
-        (COMMITTING_IN_WINDOW, pa.list_(pa.float64())),
-        (ENTERED_IN_WINDOW, pa.list_(pa.int64())),
+        *((name, pa.int64()) for name in (*run_metrics.COUNTS, *SUM_COLUMNS)),
+        *((name, pa.float64()) for name in (*run_metrics.RATES, *run_metrics.BOUNDS)),
+        (run_metrics.COMMITTING_IN_WINDOW, pa.list_(pa.float64())),
+        (run_metrics.ENTERED_IN_WINDOW, pa.list_(pa.int64())),
     ]
 )
 PLAIN_COLUMNS = tuple(field.name for field in RUN_SCHEMA if not pa.types.is_list(field.type))
 """The columns of runs that tables of runs have; lists are for what is made of them."""
-TASK_SCHEMA = pa.schema([*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in (*CURVES.values(), *OVER_TIME))])
+TASK_SCHEMA = pa.schema([*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in (*run_metrics.CURVES.values(), *OVER_TIME))])
 SERIES_SCHEMA = pa.schema([("experiment", pa.string()), ("part", pa.int64()), ("committing", pa.list_(pa.float64()))])
-ROW_COLUMNS = ("t_commit_start", "t_submit", "t_commit", *LATENCIES)
+ROW_COLUMNS = ("t_commit_start", "t_submit", "t_commit", *run_metrics.LATENCIES)
 _TEXTS = ["status", "workload_class", "abort_reason"]
+KeyColumns = tuple[Transactions, dict[str, npt.NDArray[np.bool_]], dict[str, Floats]]
+"""What is known of each row: what became of it, why it was aborted (by reason), and its latencies (by name)."""
 
 
 def measuring_code() -> str:
@@ -89,24 +79,23 @@ class OperationRows:
 
     def _split(self, operation: str) -> Iterator[Leaf]:
         """The rows of a seed follow each other; those of its classes are mixed."""
-        rows, reasons, latencies = self._key_columns()
-        seeds = self.column("seed")
+        columns, seeds = self._key_columns(), self.column("seed")
         starts = np.flatnonzero(np.concatenate(([True], seeds[1:] != seeds[:-1]))) if len(seeds) else np.zeros(0, np.int64)
         classes, names = self._codes("workload_class")
         for start, stop in zip(starts, (*starts[1:], len(seeds)), strict=True):
             of_seed = classes[start:stop]
             for code in np.unique(of_seed):
                 index = start + np.flatnonzero(of_seed == code)
-                yield _leaf(int(seeds[start]), names[code], operation, index, rows, reasons, latencies)
+                yield _leaf(int(seeds[start]), names[code], operation, index, columns)
 
-    def _key_columns(self) -> tuple[Transactions, dict[str, npt.NDArray[np.bool_]], dict[str, Floats]]:
+    def _key_columns(self) -> KeyColumns:
         columns = {name: self.column(name) for name in ROW_COLUMNS}
         committed, aborted = self._flags("status", ("committed", "aborted"))
         rows = Transactions.of_rows(
             columns["t_commit_start"], columns["t_submit"], columns["total_latency"], columns["t_commit"], committed, aborted
         )
-        reasons = dict(zip(ABORT_REASONS, self._flags("abort_reason", ABORT_REASONS), strict=True))
-        return rows, reasons, {name: columns[name] for name in LATENCIES}
+        reasons = dict(zip(run_metrics.ABORT_REASONS, self._flags("abort_reason", run_metrics.ABORT_REASONS), strict=True))
+        return rows, reasons, {name: columns[name] for name in run_metrics.LATENCIES}
 
     def _flags(self, name: str, values: Sequence[str]) -> list[npt.NDArray[np.bool_]]:
         codes, names = self._codes(name)
@@ -130,14 +119,14 @@ class RunRows(OperationRows):
         self.leaves = list(self._split(""))
 
     def _split(self, operation: str) -> Iterator[Leaf]:
-        rows, reasons, latencies = self._key_columns()
+        columns = self._key_columns()
         classes, class_names = self._codes("workload_class")
         operations, operation_names = self._codes("operation_type")
         pairs = classes * max(len(operation_names), 1) + operations
         for pair in np.unique(pairs):
             group, place = divmod(int(pair), len(operation_names))
             index = np.flatnonzero(pairs == pair)
-            yield _leaf(self._seed, class_names[group], operation_names[place], index, rows, reasons, latencies)
+            yield _leaf(self._seed, class_names[group], operation_names[place], index, columns)
 
     def submitted(self) -> dict[str, Submitted]:
         """The transactions of each class in the order of their submission."""
@@ -148,16 +137,9 @@ class RunRows(OperationRows):
         return {name: Submitted.in_order(numbers[index], moments[index], rows.take(index)) for name, index in places.items()}
 
 
-def _leaf(
-    seed: int,
-    workload_class: str,
-    operation: str,
-    index: npt.NDArray[np.int64],
-    rows: Transactions,
-    reasons: dict[str, npt.NDArray[np.bool_]],
-    latencies: dict[str, Floats],
-) -> Leaf:
-    own = ({name: values[index] for name, values in columns.items()} for columns in (reasons, latencies))
+def _leaf(seed: int, workload_class: str, operation: str, index: npt.NDArray[np.int64], columns: KeyColumns) -> Leaf:
+    rows, reasons, latencies = columns
+    own = ({name: values[index] for name, values in each.items()} for each in (reasons, latencies))
     return Leaf(seed, workload_class, operation, index, rows.take(index), *own)  # type: ignore[arg-type]
 
 
@@ -201,7 +183,7 @@ def measure_sources(spec: Spec, sources: Sequence[OperationRows]) -> Iterator[di
             values = source.column(name)
             for leaf in source.leaves:
                 leaf.add(name, values)
-        whose = {name: source.column(name) for name in ("n_retries", *WHOSE_COLUMNS)}
+        whose = {name: source.column(name) for name in ("n_retries", *run_metrics.WHOSE_COLUMNS)}
         for leaf in source.leaves:
             leaf.see_whose(whose)
         source.close()

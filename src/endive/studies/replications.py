@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ class Replications:
         experiment = compute_experiment_hash(document)
         found = {seed: self._kept(experiment, seed, chosen) for seed in seeds}
         missing = [seed for seed, metrics in found.items() if metrics is None]
-        self._simulate(document, [seed for seed in missing if not self._rows(experiment, seed).is_file()])
+        self._simulate(document, experiment, missing)
         for seed in missing:
             found[seed] = self._measure(experiment, seed, chosen)
         if not self._keep_rows:
@@ -135,7 +136,7 @@ class Replications:
                 return Window(**kept["window"])
         except (ValueError, KeyError, TypeError, IndexError):
             pass
-        self._simulate(document, [seed for seed in first if not self._rows(experiment, seed).is_file()])
+        self._simulate(document, experiment, first)
         spec = {"duration_ms": duration, "cooldown_ms": cooldown}
         series = committing_over_time(spec, [RunRows(self._rows(experiment, seed), seed) for seed in first])
         found = find_window(duration, cooldown, entry, series)
@@ -144,27 +145,25 @@ class Replications:
 
     def submitted(self, document: Document, seed: int) -> dict[str, Submitted]:
         """The transactions of a run by class, in the order of their submission. Needs ``keep_rows``."""
-        rows = RunRows(self._rows(compute_experiment_hash(document), seed), seed)
-        try:
+        with closing(RunRows(self.rows_file(document, seed), seed)) as rows:
             return rows.submitted()
-        finally:
-            rows.close()
 
     def simulate(self, document: Document, seeds: Sequence[int]) -> None:
         """Run those of these seeds that were not run yet, and keep their rows. Needs ``keep_rows``."""
-        self._simulate(document, [seed for seed in seeds if not self.rows_file(document, seed).is_file()])
+        self._simulate(document, compute_experiment_hash(document), seeds)
 
     def rows_file(self, document: Document, seed: int) -> Path:
         """Where the rows of a run are kept."""
         return self._rows(compute_experiment_hash(document), seed)
 
-    def _simulate(self, document: Document, seeds: Sequence[int]) -> None:
-        """Run these seeds and write their rows."""
-        if not seeds:
+    def _simulate(self, document: Document, experiment: str, seeds: Sequence[int]) -> None:
+        """Run those of these seeds whose rows are not there, and write their rows."""
+        missing = [seed for seed in seeds if not self._rows(experiment, seed).is_file()]
+        if not missing:
             return
-        pool = ThreadPoolExecutor(min(self._workers, len(seeds)))
+        pool = ThreadPoolExecutor(min(self._workers, len(missing)))
         try:
-            for done in as_completed([pool.submit(self._run, document, seed) for seed in seeds]):
+            for done in as_completed([pool.submit(self._run, document, experiment, seed) for seed in missing]):
                 self.runs += 1
                 self._report(done.result())
         except BaseException:
@@ -173,10 +172,9 @@ class Replications:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _run(self, document: Document, seed: int) -> int:
+    def _run(self, document: Document, experiment: str, seed: int) -> int:
         started = time.perf_counter()
         simulation = Simulation(build_simulation_config(document, seed_override=seed), among_many=self._among_many)
-        experiment = compute_experiment_hash(document)
         with (
             whole_file(self._rows(experiment, seed)) as path,
             pq.ParquetWriter(path, _SCHEMA, compression="lz4", use_dictionary=_TEXTS, write_statistics=False) as writer,
@@ -201,7 +199,9 @@ class Replications:
         spec = {"experiment": experiment, "seeds": [seed], "window": asdict(window)}
         measured = measure_sources(spec, [RunRows(path, seed)])
         rows = [{name: _plain(row.get(name)) for name in RUN_SCHEMA.names} for row in measured]
-        self._keep(experiment, about, window, rows)
+        made_by = {"code_version": code_version(), "measured_by": measuring_code(), "window": asdict(window)}
+        kept = {"experiment": experiment, **about, **made_by, "rows": rows}
+        write_text(self._path(experiment, seed), json.dumps(kept) + "\n")
         return RunMetrics(seed, tuple(rows))
 
     def _rows(self, experiment: str, seed: int) -> Path:
@@ -209,11 +209,6 @@ class Replications:
 
     def _path(self, experiment: str, seed: int) -> Path:
         return self._folder / experiment / f"{seed}.json"
-
-    def _keep(self, experiment: str, about: Row, window: Window, rows: Sequence[Row]) -> None:
-        made_by = {"code_version": code_version(), "measured_by": measuring_code(), "window": asdict(window)}
-        kept = {"experiment": experiment, **about, **made_by, "rows": rows}
-        write_text(self._path(experiment, about["seed"]), json.dumps(kept) + "\n")
 
     def _kept(self, experiment: str, seed: int, window: Window) -> RunMetrics | None:
         """What is known of a run; None if it was not run yet, or measured by other code or in another window."""

@@ -49,10 +49,8 @@ def check_options(manifest: Manifest, options: MetricsOptions) -> LoadAxis | str
 
 def tables_of(rows: pa.Table, manifest: Manifest, options: MetricsOptions) -> Metrics:
     """The tables that the rows of tasks come to."""
-    order = ("experiment", "seed", "workload_class", "operation_type")
-    rows = (
-        pa.concat_tables([rows.cast(TASK_SCHEMA), _missing(rows)]).sort_by([(name, "ascending") for name in order]).combine_chunks()
-    )
+    whole = pa.concat_tables([rows.cast(TASK_SCHEMA), _missing(rows)])
+    rows = whole.sort_by([(name, "ascending") for name, _ in KEYS]).combine_chunks()
     axis = load_axis(manifest, options.load)
     found = axis if isinstance(axis, LoadAxis) else None
     runs = rows.select(RUN_SCHEMA.names)

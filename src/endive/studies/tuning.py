@@ -17,12 +17,10 @@ from endive.analysis.windows import Window, common_window
 from endive.config import ConfigError, Document, Problem, compute_experiment_hash
 from endive.config.aliases import ICEBERG_RETRY
 from endive.config.durations import plain_value
-from endive.config.errors import nearest
 from endive.config.load import check_document, parse_assignment, read_toml
 from endive.config.resolve import resolve_classes
-from endive.studies.frontier import estimate_of
+from endive.studies.frontier import check_known, estimate_of
 from endive.studies.replications import WINDOW_SEEDS, Replications, RunMetrics
-from endive.transaction import OPERATIONS
 from endive.transaction.policy import UNUSED_BY_KIND
 
 Tree = dict[str, Any]
@@ -88,15 +86,11 @@ def read_tuning(
         return check_document(tree, str(path), path.parent, {**overrides, **settings})
 
     today = document({})
-    names = [each.name for each in resolve_classes(today)]
     for source, asked in (("--for", objective), ("--subject-to", condition)):
         if asked is not None:
-            _check_known(source, asked.workload_class, names, "class")
-            _check_known(source, asked.operation, list(OPERATIONS), "operation")
-    tuned = (
-        tuple(f"workload.{name}" for name in names if objective.workload_class in (ALL, name))
-        if today.workload
-        else ("transaction",)
+            check_known(source, asked, today)
+    tuned = tuple(f"workload.{name}" for name in sorted(today.workload) if objective.workload_class in (ALL, name)) or (
+        "transaction",
     )
     own = [_dimension(text, lambda settings: document({**_everywhere(tuned, _BACKOFF), **settings})) for text in vary]
     given = {each.name for each in own}
@@ -111,11 +105,6 @@ def read_tuning(
         if identity not in candidates:
             candidates[identity] = Candidate(label, each, made)
     return TuningQuestion(str(path), tree, overrides, objective, condition, tuned, tuple(candidates.values()))
-
-
-def _check_known(source: str, name: str, known: Sequence[str], what: str) -> None:
-    if name not in (ALL, *known):
-        raise ConfigError(source, [Problem("", f"there is no {what} {name!r}; {nearest(name, known)}")])
 
 
 def _everywhere(tuned: Sequence[str], values: Mapping[str, Any]) -> Tree:
