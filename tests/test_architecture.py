@@ -109,7 +109,6 @@ ALONGSIDE_SPARK = {
     "endive.pipeline.class_archive": "lets the JVM of Spark start sooner",
     "endive.pipeline.ddl": "spells schemas as Spark does",
     "endive.pipeline.java": "finds the Java that Spark runs on",
-    "endive.pipeline.measure": "runs on executors",
     "endive.pipeline.quiet": "silences warnings of pyspark",
     "endive.pipeline.tasks": "runs on executors",
 }

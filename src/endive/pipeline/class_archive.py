@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from endive.cache import cache_root
-from endive.files import whole_file
+from endive.files import locked, whole_file
 from endive.pipeline.jvm import spark_home
 
 _USE = "specifications as Arrow tables"
@@ -66,11 +66,7 @@ def make_in_background(java: Path) -> None:
 def make(archive: Path) -> None:
     """Make the archive from the classes that a small session loads, unless somebody is at it."""
     archive.parent.mkdir(parents=True, exist_ok=True)
-    with archive.with_suffix(".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
+    with suppress(BlockingIOError), locked(archive.with_suffix(".lock"), fcntl.LOCK_EX | fcntl.LOCK_NB):
         if archive.exists():
             return
         with whole_file(archive) as temporary:

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import json
 import threading
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +36,7 @@ from endive.config.errors import nearest
 from endive.config.load import check_document, parse_assignment, read_toml
 from endive.config.study import parse_seeds
 from endive.pipeline.ddl import ddl
+from endive.reading import UnreadableError, parse_toml
 from endive.simulation import RESULT_SCHEMA, Simulation, SimulationConfig
 
 if TYPE_CHECKING:
@@ -62,14 +63,6 @@ class Request:
     document: str
     """As JSON."""
     chunks: tuple[tuple[int, ...], ...]
-
-
-class Seeds(InputPartition):
-    """The seeds of one task."""
-
-    def __init__(self, seeds: tuple[int, ...]) -> None:
-        super().__init__(seeds)
-        self.seeds = seeds
 
 
 class EndiveDataSource(DataSource):
@@ -102,14 +95,13 @@ class EndiveReader(DataSourceReader):
         self._request = request
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each task."""
-        return [Seeds(seeds) for seeds in self._request.chunks]
+        """The seeds of each task."""
+        return [InputPartition(seeds) for seeds in self._request.chunks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task's runs, run after run."""
-        assert isinstance(partition, Seeds)
         document = Document.model_validate(json.loads(self._request.document))
-        for seed in partition.seeds:
+        for seed in partition.value:
             for batch in stream_batches(build_simulation_config(document, seed_override=seed)):
                 yield batch.append_column(SCHEMA.field("seed"), pa.repeat(pa.scalar(seed, pa.int64()), batch.num_rows))
 
@@ -133,16 +125,13 @@ def _document(options: Mapping[str, str]) -> Document:
         found = "none" if not given else " and ".join(given)
         raise _wrong("config", f"is needed, or toml, or a path to load, and just one of them; there is {found}")
     if given == ["toml"]:
-        return check_document(_parsed(options["toml"]), "option toml", Path.cwd(), _overrides(options))
+        try:
+            tree = parse_toml(options["toml"])
+        except UnreadableError as error:
+            raise _wrong("toml", str(error)) from error
+        return check_document(tree, "option toml", Path.cwd(), _overrides(options))
     path = Path(options[given[0]]).absolute()
     return check_document(read_toml(path), str(path), path.parent, _overrides(options))
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _wrong("toml", f"is not TOML: {error}") from error
 
 
 def _overrides(options: Mapping[str, str]) -> dict[str, Any]:
@@ -212,13 +201,6 @@ def stream_batches(config: SimulationConfig) -> Iterator[pa.RecordBatch]:
             yield item
     finally:
         left.set()
-        _drain(handed)
-
-
-def _drain(handed: Queue[Any]) -> None:
-    """Make room, so that an engine that waits for it goes on and sees that it may stop."""
-    try:
-        while True:
-            handed.get_nowait()
-    except Empty:
-        pass
+        with suppress(Empty):
+            while True:  # make room, so that an engine that waits for it goes on and sees that it may stop
+                handed.get_nowait()

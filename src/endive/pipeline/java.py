@@ -11,6 +11,7 @@ from importlib import util
 from pathlib import Path
 
 from endive.cache import cache_root
+from endive.files import whole_file
 
 OLDEST_JAVA = 17
 
@@ -91,9 +92,7 @@ done
 exec "{java}" "$@"
 """
     if not script.is_file() or script.read_text() != text:
-        script.parent.mkdir(parents=True, exist_ok=True)
-        temporary = script.with_name(f"java.{os.getpid()}.tmp")
-        temporary.write_text(text)
-        temporary.chmod(temporary.stat().st_mode | stat.S_IXUSR)
-        temporary.replace(script)
+        with whole_file(script) as temporary:
+            temporary.write_text(text)
+            temporary.chmod(temporary.stat().st_mode | stat.S_IXUSR)
     return home

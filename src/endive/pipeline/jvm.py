@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib import util
 from pathlib import Path
-from typing import IO, Any
 
 from endive.pipeline.quiet import without_pandas_warning
 
@@ -73,7 +72,8 @@ class Jvm:
                 raise JvmError("the JVM has ended at its start")
             time.sleep(_POLL_SECONDS)
         with self._told.open("rb") as file:
-            port, secret = _read_int(file), file.read(_read_int(file)).decode()
+            port, length = struct.unpack(">ii", file.read(8))
+            secret = file.read(length).decode()
         self._folder.cleanup()
         os.environ |= {_PORT: str(port), _SECRET: secret}
         try:
@@ -102,8 +102,3 @@ class Jvm:
         with suppress(BrokenPipeError):
             self.process.stdin.close()
         return self.process.wait(seconds)
-
-
-def _read_int(file: IO[bytes]) -> int:
-    found: Any = struct.unpack(">i", file.read(4))[0]
-    return int(found)

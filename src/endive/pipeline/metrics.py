@@ -7,20 +7,20 @@ are ``by_run``, ``by_experiment``, ``saturation``, ``distributions`` and ``over_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks
-from endive.pipeline.measure import SERIES_DDL, TASK_DDL, measure_parts, series_of_parts
+from endive.pipeline.ddl import ddl
+from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks, specs_of
 from endive.runs.dataset import Manifest, PipelineError, load_manifest
 from endive.runs.layout import METRICS_TABLES, dataset_folder
 from endive.runs.parts import Spec
 from endive.runs.tables import read_state, read_tables, write_tables
-from endive.studies.measure import measuring_code
+from endive.studies.measure import SERIES_SCHEMA, TASK_SCHEMA, measured_batch, measuring_code, series_batch
 from endive.studies.tables import Metrics, check_options, part_specs, tables_of, with_windows
 from endive.studies.windows import MetricsOptions, find_windows
 
@@ -83,10 +83,20 @@ def measured_rows(
     parts = part_specs(dataset_folder(root).resolve(), manifest, options)
 
     def series(chosen: Sequence[Spec]) -> pa.Table:
-        return run_tasks(spark, deal(chosen, [1.0] * len(chosen), wanted), series_of_parts, SERIES_DDL, None)
+        return run_tasks(spark, deal(chosen, [1.0] * len(chosen), wanted), series_of_parts, ddl(SERIES_SCHEMA), None)
 
     windows = find_windows(root, manifest, options, parts, series)
-    return run_tasks(spark, deal(with_windows(parts, windows), weights, wanted), measure_parts, TASK_DDL, report)
+    return run_tasks(spark, deal(with_windows(parts, windows), weights, wanted), measure_parts, ddl(TASK_SCHEMA), report)
+
+
+def measure_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Measure the runs in the parts that the rows describe; runs on executors."""
+    return map(measured_batch, specs_of(batches))
+
+
+def series_of_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Tell how many transactions were committing over time in the parts that the rows describe; runs on executors."""
+    return map(series_batch, specs_of(batches))
 
 
 def load_tables(root: Path) -> dict[str, pa.Table]:
@@ -95,6 +105,3 @@ def load_tables(root: Path) -> dict[str, pa.Table]:
     if tables is None:
         raise PipelineError(f"{root}: its tables of metrics are damaged; `endive metrics {root}` makes them again")
     return tables
-
-
-__all__ = ["Metrics", "MetricsOptions", "check_options", "last_options", "load_tables", "measure", "open_dataset", "up_to_date"]

@@ -37,9 +37,7 @@ class FreshTables:
 def fresh_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None = None) -> FreshTables:
     """Return the tables of metrics, measured with these options, or with those of the last time.
 
-    A session is made only if it is needed.
-
-    Raises PipelineError if no run can be used.
+    A session is made only if it is needed. Raises PipelineError if no run can be used.
     """
     manifest, options = load_manifest(root), asked or last_options(root)
     tables: dict[str, pa.Table] | None = None
