@@ -47,11 +47,10 @@ def test_the_metrics_are_those_of_the_pipeline(tmp_path: Path, options: MetricsO
 
 
 def test_what_was_run_is_found_again(tmp_path: Path) -> None:
-    told: list[int] = []
-    first = Replications(tmp_path, MetricsOptions(), report=told.append)
+    first = Replications(tmp_path, MetricsOptions())
     one = first.measured(document(), [2, 0, 1])
     assert [run.seed for run in one] == [2, 0, 1]
-    assert (first.runs, sorted(told)) == (3, [0, 1, 2])
+    assert first.runs == 3
     again = Replications(tmp_path, MetricsOptions())
     assert again.measured(document(), [2, 0, 1, 3], one[0].window)[:3] == one
     assert again.runs == 1

@@ -70,7 +70,7 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
             longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
             hint = "" if longer is None else f"; a run of {_time(longer)}, or more seeds, would have {FEWEST}"
             message = f"{_about(expected, _of(cls))} submitted in a run, too few to judge it by{hint}"
-            yield ConfigWarning("too_few", _arrival_key(cls), message)
+            yield ConfigWarning("too_few", "transaction.inter_arrival" if cls.own is None else f"workload.{cls.name}", message)
 
 
 def _about(expected: float, of: str) -> str:
@@ -84,10 +84,6 @@ def _about(expected: float, of: str) -> str:
 def _of(cls: ResolvedClass) -> str:
     """Whose it is, where there are classes."""
     return "" if cls.own is None else f" of {cls.name}"
-
-
-def _arrival_key(cls: ResolvedClass) -> str:
-    return "transaction.inter_arrival" if cls.own is None else f"workload.{cls.name}"
 
 
 def _never_conflicts(document: Document) -> Iterator[ConfigWarning]:

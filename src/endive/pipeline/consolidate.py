@@ -151,13 +151,9 @@ def _source(run: StoredRun, known: Source | None) -> Source:
     """The file of a run; its provenance is read only if the file is new, or was unfit and no longer is."""
     stat = run.results.stat()
     source = Source(stat.st_size, stat.st_mtime_ns, 0)
-    if known is not None and known.same_file(source) and (known.error is None or _still_unfit(run)):
+    if known is not None and known.same_file(source) and (known.error is None or run.misplaced() or unfitness(run)):
         return known
     return replace(source, rows=run.provenance.get("rows", 0), error=run.misplaced())
-
-
-def _still_unfit(run: StoredRun) -> bool:
-    return (run.misplaced() or unfitness(run)) is not None
 
 
 def _intact(root: Path, name: str, experiment: Experiment) -> Iterator[int]:

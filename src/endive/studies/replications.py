@@ -72,7 +72,7 @@ class RunMetrics:
 
 
 class Replications:
-    """Runs documents and remembers what they came to in ``folder``. ``report`` is told of each run that ends.
+    """Runs documents and remembers what they came to in ``folder``.
 
     ``keep_rows`` keeps the rows of transactions, so that they can be paired and measured in another window. ``among_many`` false
     takes the reference engine where that is done before a kernel is compiled. ``stopped`` is asked now and then; once it says so,
@@ -86,7 +86,6 @@ class Replications:
         *,
         keep_rows: bool = False,
         workers: int | None = None,
-        report: Callable[[int], None] | None = None,
         among_many: bool = True,
         stopped: Callable[[], bool] | None = None,
     ) -> None:
@@ -94,7 +93,6 @@ class Replications:
         self._options = options
         self._keep_rows = keep_rows
         self._workers = workers or os.cpu_count() or 1
-        self._report = report or (lambda seed: None)
         self._stop = threading.Event()
         self._among_many = among_many
         self._stopped = stopped or (lambda: False)
@@ -165,14 +163,14 @@ class Replications:
         try:
             for done in as_completed([pool.submit(self._run, document, experiment, seed) for seed in missing]):
                 self.runs += 1
-                self._report(done.result())
+                done.result()
         except BaseException:
             self._stop.set()  # lets runs end that are under way
             raise
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _run(self, document: Document, experiment: str, seed: int) -> int:
+    def _run(self, document: Document, experiment: str, seed: int) -> None:
         started = time.perf_counter()
         simulation = Simulation(build_simulation_config(document, seed_override=seed), among_many=self._among_many)
         with (
@@ -191,7 +189,6 @@ class Replications:
             simulation.stream(sink, progress=look_up)
             about = {"seed": seed, "engine": simulation.engine, "seconds": round(time.perf_counter() - started, 3)}
             writer.add_key_value_metadata({"endive.run": json.dumps(about)})
-        return seed
 
     def _measure(self, experiment: str, seed: int, window: Window) -> RunMetrics:
         path = self._rows(experiment, seed)
