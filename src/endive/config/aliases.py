@@ -97,7 +97,7 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
                 _put(document, "transaction.table_selection.distribution", "zipf")
     if document.get("partition") == {}:
         document.pop("partition")
-    for section in (document.get("transaction"), *_sections(document.get("workload"))):
+    for section in (document.get("transaction"), *classes_of(document).values()):
         if isinstance(section, dict) and section.get("retry_policy") == "iceberg":
             _fill(section, ICEBERG_RETRY)
     return document, spelling, problems
@@ -110,16 +110,17 @@ def _class_aliases(document: Tree) -> list[tuple[str, str]]:
 
 
 def _class_names(document: Tree) -> list[str]:
+    return [name for name in classes_of(document) if "." not in name]
+
+
+def classes_of(document: Tree) -> Tree:
+    """The classes of a document by name; none if there is no table of them."""
     classes = document.get("workload")
-    return [name for name in classes if "." not in name] if isinstance(classes, dict) else []
+    return classes if isinstance(classes, dict) else {}
 
 
 def _spellings(aliases: Mapping[str, str], meaning: str) -> list[str]:
     return [old for old, new in aliases.items() if new == meaning]
-
-
-def _sections(table: Any) -> list[Any]:
-    return list(table.values()) if isinstance(table, dict) else []
 
 
 def _fill(section: Tree, defaults: Tree) -> None:
@@ -151,9 +152,8 @@ def override(document: Tree, key: str, value: Any) -> Tree:
     if len(parts) > DEEPEST:
         raise KeyError(key)
     document = _copy(document)
-    classes = document.get("workload", {})
-    if parts[0] == "workload" and len(parts) > 1 and (not isinstance(classes, dict) or parts[1] not in classes):
-        raise UnknownClassError(parts[1], tuple(classes) if isinstance(classes, dict) else ())
+    if parts[0] == "workload" and len(parts) > 1 and parts[1] not in classes_of(document):
+        raise UnknownClassError(parts[1], tuple(classes_of(document)))
     spellings = {**ALIASES, **dict(_class_aliases(document))}
     meaning = spellings.get(key, key)
     for other in (meaning, *(old for old, new in spellings.items() if f"{new}.".startswith(f"{meaning}."))):

@@ -10,7 +10,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from endive import reading
-from endive.config.aliases import ALIASES, Tree, UnknownClassError, canonical, override
+from endive.config.aliases import ALIASES, Tree, UnknownClassError, canonical, classes_of, override
 from endive.config.checks import cross_checks
 from endive.config.errors import ConfigError, Problem, nearest
 from endive.config.parts import with_sources
@@ -50,8 +50,7 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
         provider = table.get("provider") if isinstance(table, dict) else None
         if isinstance(provider, str) and provider.endswith(".toml"):
             tree[section]["provider"] = str(directory / provider)
-    classes = tree.get("workload")
-    for cls in classes.values() if isinstance(classes, dict) else ():
+    for cls in classes_of(tree).values():
         if isinstance(cls, dict) and isinstance(cls.get("trace"), str) and cls["trace"]:
             cls["trace"] = str(directory / cls["trace"])
     problems += with_sources(tree, directory)

@@ -113,11 +113,8 @@ def part_metadata(path: Path) -> dict[str, Any] | None:
         return None
     try:
         told = pq.read_metadata(path).metadata or {}
-    except (OSError, pa.ArrowException):
-        return None
-    try:
         return PartNote.model_validate(parse_json(told.get(_PART_KEY, b"").decode())).model_dump()
-    except (UnreadableError, UnicodeDecodeError, ValidationError):
+    except (OSError, pa.ArrowException, UnreadableError, UnicodeDecodeError, ValidationError):
         return None
 
 

@@ -223,9 +223,7 @@ def _plain(value: Any) -> Any:
 
 def check_window(document: Document, options: MetricsOptions) -> None:
     """Raises ConfigError if warm-up and cool-down leave nothing of the run."""
-    cut = (options.warmup_ms or 0.0) + options.cooldown_ms
-    if cut >= document.simulation.duration_ms:
-        text = (
-            f"a warm-up of {options.warmup_ms or 0.0:g} ms and a cool-down of {options.cooldown_ms:g} ms leave nothing of the run"
-        )
-        raise ConfigError("--warmup", [Problem("simulation.duration_ms", text, document.simulation.duration_ms)])
+    duration_ms = document.simulation.duration_ms
+    problem = options.problem_with(duration_ms)
+    if problem is not None:
+        raise ConfigError("--warmup", [Problem("simulation.duration_ms", f"{problem} the run", duration_ms)])

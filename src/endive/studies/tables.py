@@ -38,12 +38,9 @@ class Metrics:
 def check_options(manifest: Manifest, options: MetricsOptions) -> LoadAxis | str:
     """The load axis, or why there is none. Raises PipelineError if the options leave nothing of a run to measure."""
     for name, experiment in manifest.experiments.items():
-        if (options.warmup_ms or 0.0) + options.cooldown_ms >= experiment.duration_ms:
-            raise PipelineError(
-                f"a warm-up of {options.warmup_ms or 0.0:g} ms and a cool-down of {options.cooldown_ms:g} ms leave nothing "
-                f"of {name}, which lasts {experiment.duration_ms:g} ms",
-                usage=True,
-            )
+        problem = options.problem_with(experiment.duration_ms)
+        if problem is not None:
+            raise PipelineError(f"{problem} {name}, which lasts {experiment.duration_ms:g} ms", usage=True)
     return load_axis(manifest, options.load)
 
 

@@ -29,6 +29,13 @@ class MetricsOptions:
     cooldown_ms: float = 0.0
     load: str | None = None
 
+    def problem_with(self, duration_ms: float) -> str | None:
+        """Tell that warm-up and cool-down leave nothing of a run, which is to be named after it; None if they leave something."""
+        warmup_ms = self.warmup_ms or 0.0
+        if warmup_ms + self.cooldown_ms >= duration_ms:
+            return f"a warm-up of {warmup_ms:g} ms and a cool-down of {self.cooldown_ms:g} ms leave nothing of"
+        return None
+
 
 def document_entry_warmup_ms(document: Document) -> float | None:
     """When 95 % of the stationary entry rate is reached; None if the workload changes by plan."""
