@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-from endive.pipeline import consolidate, measure  # noqa: F401
+from endive.pipeline import consolidate, metrics  # noqa: F401
 from endive.utils import convert_without_pandas
 
 if __name__ == "__main__":
