@@ -14,22 +14,8 @@ import altair as alt
 import pandas as pd
 from altair.utils.schemapi import debug_mode
 
-from endive.report.encodings import (
-    Panel,
-    colour,
-    continuous,
-    crossings,
-    discrete,
-    field,
-    most_lines,
-    number_format,
-    references,
-    rounded,
-    shape,
-    short_format,
-    thresholds,
-    tooltip,
-)
+from endive.report import encodings
+from endive.report.encodings import Panel, colour, continuous, discrete, field, most_lines, rounded, thresholds, tooltip
 from endive.report.figure import Axis, Figure
 from endive.report.legend import HATCHES, names_of
 from endive.report.scales import ticks
@@ -94,8 +80,8 @@ def _lines(panel: Panel) -> Any:
     line = base.mark_line(strokeWidth=look.size / 6, clip=True)
     layers = [
         *thresholds(panel),
-        *references(panel),
-        *crossings(panel),
+        *encodings.references(panel),
+        *encodings.crossings(panel),
         *_intervals(panel, base, "y", figure.low, figure.high),
         *_intervals(panel, base, "x", figure.x_low, figure.x_high),
         line.encode(order=follow) if numbers else line,
@@ -107,7 +93,7 @@ def _lines(panel: Panel) -> Any:
 def _points(panel: Panel, base: alt.Chart) -> list[Any]:
     if panel.figure.band or not _few_points(panel.figure):
         return []
-    return [base.mark_point(filled=True, clip=True, opacity=1.0, size=3.2 * panel.look.size).encode(shape=shape(panel))]
+    return [base.mark_point(filled=True, clip=True, opacity=1.0, size=3.2 * panel.look.size).encode(shape=encodings.shape(panel))]
 
 
 def _live_points(panel: Panel, base: alt.Chart, *, zoom: bool) -> list[Any]:
@@ -115,7 +101,7 @@ def _live_points(panel: Panel, base: alt.Chart, *, zoom: bool) -> list[Any]:
     near = alt.selection_point(name="near", on="pointerover", clear="pointerout", empty=False)
     seen = 0.0 if panel.figure.band or not _few_points(panel.figure) else 1.0
     points = base.mark_point(filled=True, clip=True, tooltip=None).encode(
-        shape=shape(panel),
+        shape=encodings.shape(panel),
         size=alt.condition(near, alt.value(140), alt.value(50)),
         opacity=alt.condition(near, alt.value(1.0), alt.value(seen)),
     )
@@ -166,10 +152,10 @@ def _bars(panel: Panel) -> Any:
         layers = [base.mark_bar().encode(x=length, color=colour(panel)), end]
     at = f"datum[{figure.y.column!r}]"
     if figure.low is not None and figure.high is not None:
-        layers += [rule.encode(y=discrete(panel, "x", alt.Y)) for rule in _arms(panel, base)]
+        layers.append(_arms(panel, base))
         at = f"(isValid(datum[{figure.high!r}]) ? datum[{figure.high!r}] : {at})"
     sign = "''" if figure.text is None else f"datum[{figure.text!r}]"
-    written = f"{sign} + format(datum[{figure.y.column!r}], {short_format(figure.y)!r})"
+    written = f"{sign} + format(datum[{figure.y.column!r}], {_short_format(figure.y)!r})"
     words = base.transform_filter(f"isValid(datum[{figure.y.column!r}])").transform_calculate(_end=at, _words=written)
     words = words.encode(x=alt.X(field="_end", type="quantitative"), text=alt.Text(field="_words"))
     layers += thresholds(panel, turned=True)
@@ -186,7 +172,7 @@ def _legible(panel: Panel, words: alt.Chart, **place: Any) -> list[Any]:
     return [ground, words.mark_text(fontSize=look.size - 1, color=look.ink, **place)]
 
 
-def _arms(panel: Panel, base: alt.Chart) -> Iterator[Any]:
+def _arms(panel: Panel, base: alt.Chart) -> Any:
     """Intervals of bars."""
     figure = panel.figure
     base = base.transform_filter(f"isValid(datum[{figure.low!r}]) && isValid(datum[{figure.high!r}])")
@@ -194,7 +180,7 @@ def _arms(panel: Panel, base: alt.Chart) -> Iterator[Any]:
     if figure.y.scale == "log":
         base = base.transform_calculate(_low=f"max(datum[{figure.low!r}], {rounded(panel.span('y')[0])})")
     ends = {"x": alt.X(field=start, type="quantitative"), "x2": alt.X2(field=field(str(figure.high)))}
-    yield base.mark_rule(strokeWidth=panel.look.size / 7, color=panel.look.ink).encode(**ends)
+    return base.mark_rule(strokeWidth=panel.look.size / 7, color=panel.look.ink).encode(**ends)
 
 
 def _stacked(panel: Panel) -> Any:
@@ -246,7 +232,7 @@ def _heatmap(panel: Panel) -> Any:
     bar = alt.Legend(
         orient="top",
         gradientLength=min((20 if figure.facet is None else 12) * look.size, 0.7 * (look.width or math.inf)),
-        format=number_format(figure.value),
+        format=encodings.number_format(figure.value),
         labelOverlap="greedy",
         labelSeparation=look.size,
         titleLimit=0,
@@ -272,7 +258,7 @@ def _heatmap(panel: Panel) -> Any:
     share = f"(log({value}) - log({low})) / log({high / low})" if logarithmic else f"({value} - {low}) / {high - low}"
     words = (
         base.transform_filter(f"isValid({value})")
-        .transform_calculate(_number=f"format({value}, {short_format(figure.value)!r})", _short=f"format({value}, '.2~s')")
+        .transform_calculate(_number=f"format({value}, {_short_format(figure.value)!r})", _short=f"format({value}, '.2~s')")
         .transform_calculate(_words=_fitting_text(panel, "_number", "_short"), _light=f"{share} > {_LIGHT}")
     )
     halo = alt.Stroke(field=column, type="quantitative", scale=shades, legend=None)
@@ -294,6 +280,11 @@ def _fitting_text(panel: Panel, *names: str) -> str:
     wide = "width" if panel.look.width is None else str(panel.look.width)
     room = f"{wide} / {panel.figure.data[panel.figure.x.column].nunique()} > {0.58 * panel.look.size}"
     return "".join(f"{room} * length(datum.{name}) ? datum.{name} : " for name in names) + "''"
+
+
+def _short_format(axis: Axis) -> str:
+    """How d3 is to write a number beside its mark."""
+    return ".4~p" if axis.percent else ",.3~r"
 
 
 def _value_span(figure: Figure, value: Axis) -> tuple[float, float]:

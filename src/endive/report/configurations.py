@@ -1,8 +1,4 @@
-"""What the experiments of a study differ in: the axis that is drawn from left to right, and the configurations beside it.
-
-Finds in the manifest's parameters of every experiment a ``StudyAxis``, if a number varies, and a ``Series`` for each combination of
-the other parameters that vary.
-"""
+"""What the experiments of a study differ in: the axis that is drawn from left to right, and the configurations beside it."""
 
 from __future__ import annotations
 

@@ -211,15 +211,12 @@ def references(panel: Panel) -> list[Any]:
 def crossings(panel: Panel) -> list[Any]:
     """Where curves fall below a threshold: a tick in the colour of the curve, on a line as long as its interval."""
     low, high = panel.span("x")
-    rows = [
-        {"x": each.x, "y": each.y, "low": low if each.low is None else each.low, "high": high if each.high is None else each.high}
-        for each in panel.figure.crossings
-    ]
     layers: list[Any] = []
-    for row, each in zip(rows, panel.figure.crossings, strict=True):
-        data, size = alt.Chart(alt.InlineData(values=[row])), panel.look.size
-        paint = panel.colours.get(each.series, QUIET)
+    for each in panel.figure.crossings:
+        reach = {"low": low if each.low is None else each.low, "high": high if each.high is None else each.high}
+        data = alt.Chart(alt.InlineData(values=[{"x": each.x, "y": each.y, **reach}]))
         data = data.encode(y=alt.Y(field="y", type="quantitative"))
+        size, paint = panel.look.size, panel.colours.get(each.series, QUIET)
         ends = {"x": alt.X(field="low", type="quantitative"), "x2": alt.X2(field="high")}
         layers.append(data.mark_rule(strokeWidth=size / 2, opacity=0.35, color=paint, clip=True).encode(**ends))
         tick = data.mark_tick(orient="vertical", size=1.2 * size, thickness=2, color=paint, clip=True)
@@ -237,11 +234,6 @@ def _points(data: pd.DataFrame) -> list[dict[str, float]]:
 def number_format(axis: Axis) -> str:
     """How d3 is to write the numbers of an axis."""
     return _PERCENT if axis.percent else _NUMBER
-
-
-def short_format(axis: Axis) -> str:
-    """How d3 is to write a number beside its mark."""
-    return ".4~p" if axis.percent else ",.3~r"
 
 
 def tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Tooltip]:

@@ -32,11 +32,8 @@ def frontier_figure(frontier: Frontier, vary: str, condition: Condition, name: s
     return Figure(
         name=name,
         title=f"{subject.capitalize()}{of} over {title.partition(' (')[0]}",
-        definition=(
-            f"{subject.capitalize()}{of} at every load that was looked at, as a mean over seeds with its "
-            f"{100.0 * CONFIDENCE:g} % interval, by which "
-            f"the search for {condition.text} went."
-        ),
+        definition=f"{subject.capitalize()}{of} at every load that was looked at, as a mean over seeds with its "
+        f"{100.0 * CONFIDENCE:g} % interval, by which the search for {condition.text} went.",
         kind="line",
         data=data,
         x=Axis("load", title, "log"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from endive.report.figure import Figure
-from endive.report.style import MOMENTS, PALETTE, QUIET, SHAPES, colours_for
+from endive.report.style import MOMENTS, PALETTE, QUIET, SHAPES, colours
 
 BOX, LINE, DASHES = "box", "line", "dashes"
 HATCHES = {"/": "url(#hatch-below-95)", "x": "url(#hatch-below-80)"}
@@ -41,8 +41,9 @@ def colours_of(figure: Figure, of_study: Mapping[str, str], ink: str = _BLACK) -
     """The colour of each series; black is that of the text, so that it is seen in dark mode too."""
     column = series_column(figure)
     names = [] if column is None else names_of(figure, column)
-    chosen = colours_for(names, figure.colours if all(name in figure.colours for name in names) else of_study)
-    return {name: ink if colour == _BLACK else colour for name, colour in (chosen or {"": PALETTE[0]}).items()}
+    known = next((each for each in (figure.colours, of_study) if all(name in each for name in names)), colours(names))
+    chosen = {name: known[name] for name in names} or {"": PALETTE[0]}
+    return {name: ink if colour == _BLACK else colour for name, colour in chosen.items()}
 
 
 def shape_of(figure: Figure, name: str) -> str:

@@ -7,7 +7,7 @@ colour at all.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -75,13 +75,6 @@ PAGE = Look(
 def colours(labels: Sequence[str]) -> dict[str, str]:
     """A colour for each label, by its place."""
     return {name: PALETTE[place % MOST_SERIES] for place, name in enumerate(labels)}
-
-
-def colours_for(labels: Sequence[str], of_study: Mapping[str, str]) -> dict[str, str]:
-    """The colours of the study for its configurations; other labels get the palette in order."""
-    if all(name in of_study for name in labels):
-        return {name: of_study[name] for name in labels}
-    return colours(labels)
 
 
 def ramp(labels: Sequence[str]) -> dict[str, str]:

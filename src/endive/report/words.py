@@ -1,7 +1,4 @@
-"""Words for people: parameters, their values, operations and parts of time, as figures and reports name them.
-
-Turns names of columns (``param_catalog_num_tables``) and values into text, with units.
-"""
+"""Words for people: parameters, their values, operations and parts of time, as figures and reports name them, with units."""
 
 from __future__ import annotations
 
@@ -45,10 +42,6 @@ _PARAMETERS = {
     "transaction_operation_types_merge_append": ("merge appends", "share"),
     "transaction_operation_types_validated_overwrite": ("validated overwrites", "share"),
     "transaction_operation_types_read_only": ("readers", "share"),
-    "transaction_operation": ("operation", ""),
-    "transaction_commit_path": ("commit path", ""),
-    "transaction_retry_policy": ("retry policy", ""),
-    "transaction_isolation": ("isolation", ""),
     "transaction_partition_range": ("range of partitions", ""),
     "transaction_manifests_hit": ("manifests rewritten", ""),
     "transaction_total_timeout_ms": ("time limit", "ms"),
