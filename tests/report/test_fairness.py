@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endive.report.fairness import fairness_in_words
+from endive.report.answer import fairness_in_words
 
 
 def row(jain: float | None, without: float | None, streak: float | None, name: str = "") -> dict[str, object]:

@@ -15,13 +15,14 @@ from endive.analysis.multiple import best_of, confidence_of_each
 from endive.analysis.paired import more_is_better
 from endive.analysis.run_metrics import ALL
 from endive.analysis.thresholds import Subject, kind_of
-from endive.report.comparison import Comparison, Pairing, Side, compare_metric, estimate_in_words, least_width, pair
+from endive.report.comparison import Comparison, Pairing, Side, all_subjects, compare_metric, estimate_in_words, least_width, pair
 from endive.report.differences import amount, metric_name
-from endive.report.phrases import listed
+from endive.report.phrases import are, begun, listed
 from endive.studies.frontier import values_of
 
 _KINDS = ("number", "bound", "never")
 """Of what is only known to be longer, and of what never ends, nothing is known that would put it before a number."""
+_WHICH = {True: "better", False: "worse", None: "different"}
 METRICS = ("success_rate", "throughput_per_s", "time_to_commit_p95_ms")
 """What is compared unless there is a question, or other metrics are asked for."""
 
@@ -42,7 +43,7 @@ class Standing:
             return "the baseline"
         if not each.told:
             return "no difference can be told"
-        better = {True: "better", False: "worse", None: "different"}[each.better]
+        better = _WHICH[each.better]
         if each.difference is None:
             return better
         more = each.difference.difference > 0.0
@@ -99,10 +100,8 @@ def subjects_of(sides: Sequence[Side], question: Subject | None, metrics: Sequen
     """
     if question is not None and not metrics:
         return [question]
-    groups = frozenset.intersection(*(side.groups for side in sides))
-    classes = sorted(name for name, operation in groups if operation == ALL and name != ALL)
-    chosen = [Subject(metric, name) for name in (ALL, *(classes if len(classes) > 1 else ())) for metric in metrics or METRICS]
-    return list(dict.fromkeys([*([] if question is None else [question]), *chosen]))
+    first = [] if question is None else [question]
+    return list(dict.fromkeys([*first, *all_subjects(sides, metrics or METRICS)]))
 
 
 def compare_sides(sides: Sequence[Side], subjects: Sequence[Subject], *, times: int = 1) -> Alternatives:
@@ -134,16 +133,18 @@ def _ranked(sides: Sequence[Side], pairings: Sequence[Pairing], subject: Subject
         side.name: compare_metric(baseline, side, pairing, subject, confidence)
         for side, pairing in zip(others, pairings, strict=True)
     }
-    own = next((each.a for each in found.values() if each is not None), None)
     missing = tuple(name for name, each in found.items() if each is None)
-    values = {name: (each.b, each) for name, each in found.items() if each is not None}
+    compared = {name: each for name, each in found.items() if each is not None}
+    estimates = {name: each.b for name, each in compared.items()}
+    if compared:
+        estimates[baseline.name] = next(iter(compared.values())).a
     more = more_is_better(subject.metric)
-    standings = [(own, Standing(baseline.name, estimate_in_words(subject.metric, own), None))] if own is not None else []
-    standings += [(of, Standing(name, estimate_in_words(subject.metric, of), each)) for name, (of, each) in values.items()]
-    ordered = sorted(standings, key=lambda each: (_KINDS.index(each[0].kind), each[0].mean * (1.0 if more is False else -1.0)))
-    estimates = {name: of for name, (of, _) in values.items()} | ({} if own is None else {baseline.name: own})
+    sign = 1.0 if more is False else -1.0
+    ordered = [name for name in (baseline.name, *compared) if name in estimates]
+    ordered.sort(key=lambda name: (_KINDS.index(estimates[name].kind), sign * estimates[name].mean))
+    standings = [Standing(name, estimate_in_words(subject.metric, estimates[name]), compared.get(name)) for name in ordered]
     asked = more is not None and not missing and all(pairing.paired for pairing in pairings)
-    return Ranking(subject, tuple(each for _, each in ordered), missing, _leader(sides, subject, estimates) if asked else None)
+    return Ranking(subject, tuple(standings), missing, _leader(sides, subject, estimates) if asked else None)
 
 
 def _leader(sides: Sequence[Side], subject: Subject, estimates: Mapping[str, Estimate]) -> Leader | None:
@@ -169,30 +170,19 @@ def in_short(found: Alternatives) -> list[str]:
     told: dict[str, list[str]] = {}
     for each in ranking.standings:
         if each.comparison is not None:
-            which = {True: "better", False: "worse", None: "different"}[each.comparison.better] if each.comparison.told else "open"
+            which = _WHICH[each.comparison.better] if each.comparison.told else "open"
             told.setdefault(which, []).append(f"{each.name} ({each.value})")
     own = next((each.value for each in ranking.standings if each.comparison is None), None)
     against = found.baseline if own is None else f"{found.baseline} ({own})"
-    parts = [f"{listed(told[which])} {_are(told[which])} {which} than {against}" for which in ("better", "worse") if which in told]
-    parts += [f"{listed(told['different'])} {_are(told['different'])} different from {against}"] if "different" in told else []
+    parts = [f"{listed(told[which])} {are(told[which])} {which} than {against}" for which in ("better", "worse") if which in told]
+    parts += [f"{listed(told['different'])} {are(told['different'])} different from {against}"] if "different" in told else []
     parts += [f"no difference from {against} can be told of {listed(told['open'])}"] if "open" in told else []
-    sentences = [f"{_begun(ranking.title)}: {'; '.join(parts)}."] if parts else [f"{_begun(ranking.title)} could not be measured."]
+    sentences = [f"{begun(ranking.title)}: {'; '.join(parts)}."] if parts else [f"{begun(ranking.title)} could not be measured."]
     if ranking.missing:
         sentences.append(f"It could not be measured in {listed(list(ranking.missing))}.")
-    return [*sentences, *_best_in_words(ranking.best)]
-
-
-def _best_in_words(best: Leader | None) -> list[str]:
-    if best is None:
-        return []
-    if best.clear:
-        return [f"The best is {best.name}, beyond doubt."]
-    return [f"There is no clear best: {listed([best.name, *best.rivals])} cannot be told apart."]
-
-
-def _are(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
-
-
-def _begun(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    best = ranking.best
+    if best is not None and best.clear:
+        sentences.append(f"The best is {best.name}, beyond doubt.")
+    elif best is not None:
+        sentences.append(f"There is no clear best: {listed([best.name, *best.rivals])} cannot be told apart.")
+    return sentences

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,8 +12,7 @@ from endive.analysis.estimates import Estimate
 from endive.analysis.run_metrics import window_of
 from endive.analysis.saturation import LEAST_SUCCESS, LEAST_THROUGHPUT
 from endive.report import words
-from endive.report.fairness import fairness_in_words
-from endive.report.phrases import between, count, duration, known, listed, measured, percent, short, times
+from endive.report.phrases import are, begun, between, count, duration, known, listed, measured, percent, short, times
 from endive.report.question import question_answer
 from endive.report.study import ALL, Study
 from endive.report.windows import overload_in_words, percentile_in_words, success_in_words, window_in_words, window_warning
@@ -23,6 +22,8 @@ _ALIKE = 1.05
 """Numbers that differ by less than this factor are not called different."""
 _CANNOT = 0.05
 """A class of which fewer commit than this cannot commit."""
+_EVEN = 0.9
+"""Of Jain's index: from here on commits count as shared evenly."""
 _MEDIAN, _TAIL = "time_to_commit_p50_ms", "time_to_commit_p99_ms"
 _FAR_MORE = 10.0
 _MOST_TOLD = 6
@@ -33,18 +34,15 @@ _PARTS = {**words.TIME_PARTS, "catalog_commit_ms": "commits at the catalog"}
 
 
 def answer_of(study: Study) -> list[str]:
-    """The answer, a sentence each."""
-    return [*question_answer(study), *_beside_the_question(study)]
-
-
-def _beside_the_question(study: Study) -> list[str]:
-    """What can be said whatever the study is about."""
+    """The answer, a sentence each: to the question of the study, and what can be said whatever it is about."""
     totals = _totals(study)
     if len(totals) == 1:
-        return [*_of_one(totals[0]), *_time(study, totals), *_classes(study), *_fairness(study)]
-    if _has_load(study) and not study.saturation.empty:
-        return [*_of_loads(study, totals), *_fairness(study)]
-    return [*_classes(study), *_of_configurations(study, totals), *_fairness(study)]
+        told = [*_of_one(totals[0]), *_time(study, totals), *_classes(study)]
+    elif study.has_load and not study.saturation.empty:
+        told = _of_loads(study, totals)
+    else:
+        told = [*_classes(study), *_of_configurations(study, totals)]
+    return [*question_answer(study), *told, *_fairness(study)]
 
 
 def _fairness(study: Study) -> Iterator[str]:
@@ -54,10 +52,27 @@ def _fairness(study: Study) -> Iterator[str]:
         yield from fairness_in_words(name, _rows(study, name), lambda row: f" with {_point(study, row)}" if several else "")
 
 
+def fairness_in_words(name: str, rows: Sequence[Row], where: Callable[[Row], str]) -> Iterator[str]:
+    """Tell where the writers of a class share its commits least evenly, if that is far from even.
+
+    ``where`` says which configuration a row is, in words such as `` with 20 clients``; empty if there is only one.
+    """
+    shared = [row for row in rows if known(row.get("jain_index"))]
+    if not shared:
+        return
+    worst = min(shared, key=lambda row: row["jain_index"])
+    if worst["jain_index"] >= _EVEN and not worst["writers_without_commit"]:
+        return
+    told = f"The writers of {name} do not share its commits evenly{where(worst)}: Jain's index is {short(worst['jain_index'])}"
+    if worst["writers_without_commit"] > 0.0:
+        told += f", {percent(worst['writers_without_commit'])} of them never commit"
+    losses = round(worst["longest_losing_streak"])
+    yield f"{told}, and one loses {losses:,} transactions in a row." if losses > 1 else f"{told}."
+
+
 def _of_one(row: Row) -> Iterator[str]:
     yield (
-        f"{measured(row['throughput_per_s'], row['throughput_per_s_hw'])} commits/s of "
-        f"{measured(row['offered_per_s'], row['offered_per_s_hw'])} offered transactions/s"
+        f"{_throughput(row)} commits/s of {measured(row['offered_per_s'], row['offered_per_s_hw'])} offered transactions/s"
         + (f"; {_success(row)} of those that entered commit." if known(row["success_high"]) else "; none has entered.")
     )
     if known(row["success_high"]):
@@ -71,6 +86,10 @@ def _within(time: str) -> str:
     if time in ("never", "-"):
         return {"never": "never", "-": "not known"}[time]
     return f"in more than {time.removeprefix('> ')}" if time.startswith(">") else f"within {time}"
+
+
+def _throughput(row: Row) -> str:
+    return measured(row["throughput_per_s"], row["throughput_per_s_hw"])
 
 
 def _success(row: Row) -> str:
@@ -101,12 +120,12 @@ def _of_loads(study: Study, totals: list[Row]) -> list[str]:
             if len(told) < len(ordered):
                 sentences.append(f"What the other {len(ordered) - len(told)} configurations carry is in the figures.")
     timed = ordered if len(ordered) <= _MOST_TOLD else chosen
-    at = [_nearest(by_series[curve["series"]], curve["saturation_load"]) for curve in timed]
+    at = [min(by_series[curve["series"]], key=lambda row: abs(row["x"] - curve["saturation_load"])) for curve in timed]
     return [*sentences, *_latency_over_loads(study, by_series, chosen), *_time(study, at), *_classes(study)]
 
 
 def _peak(peak: Row, study: Study) -> str:
-    told = f"{measured(peak['throughput_per_s'], peak['throughput_per_s_hw'])} commits/s"
+    told = f"{_throughput(peak)} commits/s"
     if (peak["throughput_ratio"] or 0.0) < LEAST_THROUGHPUT:
         return f"Throughput saturates at {told}."
     return f"Throughput follows the load up to {told}, at {_load(study, peak['x'])}."
@@ -123,12 +142,9 @@ def _best_and_worst(ranked: list[Row]) -> str:
     if _alike(high, low):
         return f"All configurations reach about {short(most)} commits/s."
     factor = f"{times(most / least)} as much as" if least > 0.0 else "more than"
-    return _sentence(
-        f"{high['series']} commits the most: up to {measured(most, high['throughput_per_s_hw'])} commits/s, {factor} "
-        f"{low['series']} ({measured(least, low['throughput_per_s_hw'])})"
-        + _those_between([(row["series"], measured(row["throughput_per_s"], row["throughput_per_s_hw"])) for row in ranked[1:-1]])
-        + "."
-    )
+    others = _those_between([(row["series"], _throughput(row)) for row in ranked[1:-1]])
+    told = f"{high['series']} commits the most: up to {_throughput(high)} commits/s, {factor} {low['series']} ({_throughput(low)})"
+    return begun(f"{told}{others}.")
 
 
 def _those_between(others: list[tuple[str, str]]) -> str:
@@ -144,46 +160,45 @@ def _threshold(curve: Row, study: Study, who: str) -> str:
     """Up to which load a configuration carries it."""
     at = curve["saturation_load"]
     if curve["bound"] == "above":
-        return _sentence(f"{who}the load is carried up to {_load(study, at)}, the highest load tried: {_MOST} or more commit.")
+        return begun(f"{who}the load is carried up to {_load(study, at)}, the highest load tried: {_MOST} or more commit.")
     fails = {
         "success": f"fewer than {_MOST} of transactions commit",
         "throughput": f"less than {_MUCH} of the offered load is committed",
         "backlog": "more enter than leave, and the number that is committing grows",
     }[curve["reason"]]
     if curve["bound"] == "at_or_below":
-        return _sentence(f"{who}already at {_load(study, at)}, the lowest load tried, {fails}.")
-    return _sentence(f"{who}above {_load(study, at)}{between(curve['saturation_low'], curve['saturation_high'])} {fails}.")
+        return begun(f"{who}already at {_load(study, at)}, the lowest load tried, {fails}.")
+    return begun(f"{who}above {_load(study, at)}{between(curve['saturation_low'], curve['saturation_high'])} {fails}.")
 
 
 def _latency_over_loads(study: Study, by_series: dict[str, list[Row]], chosen: list[Row]) -> Iterator[str]:
-    name = _MEDIAN
+    timed = {series: [row for row in rows if known(row[_MEDIAN])] for series, rows in by_series.items()}
     if len(chosen) == 1:
-        rows = [row for row in by_series[chosen[0]["series"]] if known(row[name])]
+        rows = timed[chosen[0]["series"]]
         if len(rows) > 1:
             low, high = min(rows, key=lambda row: row["x"]), max(rows, key=lambda row: row["x"])
             yield (
-                f"The median time to commit is {duration(low[name])} at {_load(study, low['x'])} and {duration(high[name])} at "
-                f"{_load(study, high['x'])}, where 99 % commit {_within(percentile_in_words(high, _TAIL))}."
+                f"The median time to commit is {duration(low[_MEDIAN])} at {_load(study, low['x'])} and {duration(high[_MEDIAN])} "
+                f"at {_load(study, high['x'])}, where 99 % commit {_within(percentile_in_words(high, _TAIL))}."
             )
         return
-    common = set.intersection(*({row["x"] for row in rows if known(row[name])} for rows in by_series.values()))
+    common = set.intersection(*({row["x"] for row in rows} for rows in timed.values()))
     if common:
         at = max(common)
-        rows = [row for rows in by_series.values() for row in rows if row["x"] == at and known(row[name])]
-        yield f"At {_load(study, at)}, {_spread(rows, name, [row['series'] for row in rows])}."
+        medians = [(series, row[_MEDIAN]) for series, rows in timed.items() for row in rows if row["x"] == at]
+        yield f"At {_load(study, at)}, {_spread(medians)}."
 
 
-def _spread(rows: list[Row], name: str, labels: list[str]) -> str:
-    """The lowest and the highest median latency."""
-    ranked = sorted(zip(rows, labels, strict=True), key=lambda pair: pair[0][name])
-    (low, fast), (high, slow) = ranked[0], ranked[-1]
-    if high[name] < low[name] * _ALIKE:
-        return f"the median time to commit is about {duration(high[name])} in all configurations"
-    factor = f", {times(high[name] / low[name])} as much," if low[name] > 0.0 else ""
-    return (
-        f"the median time to commit is lowest with {fast} ({duration(low[name])}) and highest{factor} with {slow} "
-        f"({duration(high[name])}){_those_between([(label, duration(row[name])) for row, label in ranked[1:-1]])}"
-    )
+def _spread(medians: list[tuple[str, float]]) -> str:
+    """The lowest and the highest median time to commit (ms) of some configurations."""
+    ranked = sorted(medians, key=lambda each: each[1])
+    (fast, low), (slow, high) = ranked[0], ranked[-1]
+    if high < low * _ALIKE:
+        return f"the median time to commit is about {duration(high)} in all configurations"
+    factor = f", {times(high / low)} as much," if low > 0.0 else ""
+    others = _those_between([(label, duration(median)) for label, median in ranked[1:-1]])
+    ends = f"lowest with {fast} ({duration(low)}) and highest{factor} with {slow} ({duration(high)})"
+    return f"the median time to commit is {ends}{others}"
 
 
 def _of_configurations(study: Study, totals: list[Row]) -> list[str]:
@@ -193,11 +208,10 @@ def _of_configurations(study: Study, totals: list[Row]) -> list[str]:
     most, least = best["throughput_per_s"], worst["throughput_per_s"]
     if not _alike(best, worst):
         factor = f", {times(most / least)} as much as with" if least > 0.0 else "; least with"
+        others = _those_between([(_point(study, row), _throughput(row)) for row in ranked[1:-1]])
         sentences = [
-            f"Throughput is highest with {_point(study, best)}: {measured(most, best['throughput_per_s_hw'])} commits/s"
-            f"{factor} {_point(study, worst)} ({measured(least, worst['throughput_per_s_hw'])})"
-            + _those_between([(_point(study, r), measured(r["throughput_per_s"], r["throughput_per_s_hw"])) for r in ranked[1:-1]])
-            + "."
+            f"Throughput is highest with {_point(study, best)}: {_throughput(best)} commits/s{factor} {_point(study, worst)} "
+            f"({_throughput(worst)}){others}."
         ]
     else:
         sentences = [f"Throughput is about {short(most)} commits/s in all {len(totals)} configurations."]
@@ -211,9 +225,9 @@ def _of_configurations(study: Study, totals: list[Row]) -> list[str]:
         )
     elif finished:
         sentences.append(f"In all of them {_MOST} of transactions or more commit.")
-    timed = [row for row in totals if known(row[_MEDIAN])]
+    timed = [(_point(study, row), row[_MEDIAN]) for row in totals if known(row[_MEDIAN])]
     if timed:
-        sentences.append(_sentence(_spread(timed, _MEDIAN, [_point(study, row) for row in timed]) + "."))
+        sentences.append(begun(f"{_spread(timed)}."))
     return [*sentences, *_time(study, ranked if len(ranked) <= _MOST_TOLD else [best, worst])]
 
 
@@ -228,9 +242,7 @@ def _time(study: Study, rows: list[Row]) -> Iterator[str]:
     for part, shares in found.items():
         if len(_totals(study)) == 1:
             yield f"{percent(shares[0][1])} of the time of a commit goes into {part}."
-        elif (
-            len(rows) > 2 and len({percent(share) for _, share in shares}) == 1 and len(shares) == len(rows) == len(_totals(study))
-        ):
+        elif 2 < len(shares) == len(rows) == len(_totals(study)) and len({percent(share) for _, share in shares}) == 1:
             yield f"Of the time of a commit, most goes into {part}: {percent(shares[0][1])} in all configurations."
         else:
             told = listed([f"{percent(share)} with {_point(study, row)}" for row, share in shares])
@@ -250,7 +262,7 @@ def _classes(study: Study) -> Iterator[str]:
             failing.append((0.0, [f"None of the transactions of {name} has entered."]))
         elif lowest["success_high"] >= LEAST_SUCCESS:
             fine.append(name)
-        elif not _has_load(study) and any(row["success_high"] >= LEAST_SUCCESS for row in rows):
+        elif not study.has_load and any(row["success_high"] >= LEAST_SUCCESS for row in rows):
             failing.append((lowest["success_high"], _here_and_not_there(study, name, rows)))
         else:
             failing.append((lowest["success_high"], [_failing(study, name, rows, lowest)]))
@@ -264,7 +276,7 @@ def _here_and_not_there(study: Study, name: str, rows: list[Row]) -> list[str]:
     """A class that commits in some configurations and not in others, and what the difference is."""
     through = [row for row in rows if row["success_high"] >= LEAST_SUCCESS]
     held_up = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
-    told = f"{_sentence(name)} commits with {listed([_point(study, row) for row in through])}, but {_fails(study, held_up)}."
+    told = f"{begun(name)} commits with {listed([_point(study, row) for row in through])}, but {_fails(study, held_up)}."
     base = {kind: max(row[kind] for row in through) for kind in _READS}
     causes = []
     for row in held_up:
@@ -289,8 +301,8 @@ def _failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
     where = "" if len(_totals(study)) == 1 else f" with {_point(study, lowest)}"
     told = f"Of {name}, only {success} commit{where}"
     if lowest["success_high"] < _CANNOT:
-        told = f"{_sentence(name)} cannot commit{where}: {success} of its transactions get through"
-    if not _has_load(study):
+        told = f"{begun(name)} cannot commit{where}: {success} of its transactions get through"
+    if not study.has_load:
         return f"{told}."
     own = sorted((row for row in rows if row["series"] == lowest["series"]), key=lambda row: row["x"])
     found = crossing([(row["x"], _estimate(row, "success_high")) for row in own], LEAST_SUCCESS, falling=True)
@@ -306,8 +318,6 @@ def _estimate(row: Row, share: str) -> Estimate:
 def window_sentence(study: Study) -> str:
     """What was cut of the runs."""
     windows = {window_in_words(window_of(row)): window_of(row) for row in _totals(study)}
-    if len(windows) == 1:
-        return next(iter(windows))
     cuts = sorted(window.start_ms for window in windows.values())
     if duration(cuts[0]) == duration(cuts[-1]):
         return next(iter(windows))
@@ -342,10 +352,10 @@ def _windows(study: Study, totals: list[Row]) -> Iterator[str]:
     """What is overloaded, and what is too short; a longer run is of no help to an overload."""
     over = [(row, told) for row in totals if (told := overload_in_words(row)) is not None]
     if over and len(totals) == 1:
-        yield _sentence(over[0][1])
+        yield begun(over[0][1])
     elif over:
         worst = max(over, key=lambda each: each[0]["in_flight"] / each[0]["transactions"])
-        yield f"{len(over)} of {len(totals)} experiments {_are(over)} overloaded; with {_point(study, worst[0])}, {worst[1]}"
+        yield f"{len(over)} of {len(totals)} experiments {are(over)} overloaded; with {_point(study, worst[0])}, {worst[1]}"
     carried = [row for row in totals if row["saturated"] is None]
     short_runs = [(row, told) for row in carried if (told := window_warning(window_of(row))) is not None]
     if short_runs and len(totals) == 1:
@@ -353,13 +363,9 @@ def _windows(study: Study, totals: list[Row]) -> Iterator[str]:
     elif short_runs:
         longest = max((row for row, _ in short_runs), key=lambda row: row["needed_ms"])
         yield (
-            f"{len(short_runs)} of {len(totals)} experiments {_are(short_runs)} too short to settle: up to "
+            f"{len(short_runs)} of {len(totals)} experiments {are(short_runs)} too short to settle: up to "
             f"{duration(longest['needed_ms'])} are needed, with {_point(study, longest)}."
         )
-
-
-def _are(some: Sized) -> str:
-    return "is" if len(some) == 1 else "are"
 
 
 def _totals(study: Study) -> list[Row]:
@@ -370,14 +376,6 @@ def _rows(study: Study, workload_class: str) -> list[Row]:
     table = study.experiments
     chosen = table[(table["workload_class"] == workload_class) & (table["operation_type"] == ALL)]
     return list(chosen.astype(object).where(pd.notna(chosen), None).to_dict("records"))
-
-
-def _nearest(rows: list[Row], load: float) -> Row:
-    return min(rows, key=lambda row: abs(row["x"] - load))
-
-
-def _has_load(study: Study) -> bool:
-    return study.axis is not None and study.axis.load is not None
 
 
 def _load(study: Study, load: float) -> str:
@@ -394,10 +392,5 @@ def _point(study: Study, row: Row) -> str:
     """An experiment by what tells it from the others."""
     told = [row["series"]] if len(study.series) > 1 else []
     if study.axis is not None and known(row["x"]) and len(study.axis.values) > 1:
-        own = study.axis.load is not None
-        told.append(_load(study, row["x"]) if own else words.value(study.axis.column, row["x"]))
-    return " at ".join(told) if study.axis is not None and study.axis.load is not None else ", ".join(told)
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+        told.append(_load(study, row["x"]) if study.has_load else words.value(study.axis.column, row["x"]))
+    return (" at " if study.has_load else ", ").join(told)

@@ -5,22 +5,15 @@ Runs of the same seed are paired; see ``endive.analysis.paired`` and ``endive.an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from endive.analysis import paired
 from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, Estimate
 from endive.analysis.over_seeds import SHARES, estimate_metric
-from endive.analysis.paired import (
-    Difference,
-    better,
-    least_rate_width,
-    least_share_width,
-    paired_difference,
-    unpaired_difference,
-    with_least_width,
-)
 from endive.analysis.pairs import Pairs, Submitted, pair_run
 from endive.analysis.run_metrics import ALL, PERCENTILES
 from endive.analysis.thresholds import Condition, Subject, Verdict, shown
@@ -28,11 +21,11 @@ from endive.analysis.windows import Window
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
 from endive.report.differences import metric_name, verdict
-from endive.report.places import RunPlace, find_place
+from endive.report.places import find_place
 from endive.report.windows import success_in_words
 from endive.runs.stored import find_experiments
 from endive.studies.frontier import estimate_of, values_of
-from endive.studies.local import LocalRun, measure_here
+from endive.studies.local import measure_here
 from endive.studies.measure import RunRows
 from endive.studies.replications import RunMetrics
 from endive.studies.windows import MetricsOptions
@@ -91,27 +84,24 @@ def stored_side(source: str, options: MetricsOptions, window: Window | None = No
         place = find_place(_experiment(source, Path(root), name))
     if place.damaged:
         raise ConfigError(source, [Problem("", f"{where}: {message}") for where, message in place.damaged])
-    told = place.runs[0].provenance
     label = place.name.replace(", ", "-").replace(" ", "-")
-    measured, _ = measure_here(label, label, [_local(run) for run in place.runs], options, window)
-    rows: dict[int, list[dict[str, Any]]] = {}
-    for row in measured.runs.to_pylist():
-        rows.setdefault(row["seed"], []).append(row)
-    runs = tuple(RunMetrics(seed, tuple(rows[seed])) for seed in sorted(rows))
+    measured, _ = measure_here(label, label, place.runs, options, window)
     files = {run.seed: run.results for run in place.runs}
-    return Side(source, place.name, runs, str(told.get("code_version", "")), lambda seed: _submitted(files[seed], seed))
+    runs, version = runs_of(measured.runs.to_pylist()), str(place.runs[0].record.get("code_version", ""))
+    return Side(source, place.name, runs, version, lambda seed: _submitted(files[seed], seed))
+
+
+def runs_of(rows: Iterable[Mapping[Any, Any]]) -> tuple[RunMetrics, ...]:
+    """The metrics of runs from a table of them, in order of their seeds."""
+    by_seed: dict[int, list[Mapping[Any, Any]]] = {}
+    for row in rows:
+        by_seed.setdefault(int(row["seed"]), []).append(row)
+    return tuple(RunMetrics(seed, tuple(by_seed[seed])) for seed in sorted(by_seed))
 
 
 def _submitted(results: Path, seed: int) -> Mapping[str, Submitted]:
-    rows = RunRows(results, seed)
-    try:
+    with closing(RunRows(results, seed)) as rows:
         return rows.submitted()
-    finally:
-        rows.close()
-
-
-def _local(run: RunPlace) -> LocalRun:
-    return LocalRun(run.seed, run.results, run.provenance_file, run.config)
 
 
 def _experiment(source: str, root: Path, name: str) -> Path:
@@ -119,9 +109,8 @@ def _experiment(source: str, root: Path, name: str) -> Path:
     if len(found) == 1:
         return found[0].directory
     listed = ", ".join(each.name for each in (found or list(find_experiments(root)))[:20])
-    problem = (
-        f"there is no experiment {name!r}" if not found else f"there are {len(found)} experiments" + (f" {name}..." if name else "")
-    )
+    several = f"there are {len(found)} experiments" + (f" {name}..." if name else "")
+    problem = several if found else f"there is no experiment {name!r}"
     raise ConfigError(source, [Problem("", f"{problem}; say which, as {root}#NAME: {listed}")])
 
 
@@ -134,13 +123,13 @@ class Comparison:
     operation: str
     a: Estimate
     b: Estimate
-    difference: Difference | None
+    difference: paired.Difference | None
 
     @property
     def better(self) -> bool | None:
         """Whether B is better; None if that cannot be told."""
         if self.difference is not None:
-            return better(self.metric, self.difference)
+            return paired.better(self.metric, self.difference)
         if self.a.low > self.b.high:
             return True
         return False if self.b.low > self.a.high else None
@@ -218,20 +207,20 @@ def pair(a: Side, b: Side) -> Pairing:
     warnings = []
     common = tuple(sorted(set(a.seeds) & set(b.seeds)))
     alone = sorted(set(a.seeds) ^ set(b.seeds))
-    paired = bool(common) and (not alone or len(common) >= FEWEST_SEEDS)
-    if not paired:
+    paired_up = bool(common) and (not alone or len(common) >= FEWEST_SEEDS)
+    if not paired_up:
         warnings.append(
             f"the seeds do not pair (A has {_listed(a.seeds)}, B has {_listed(b.seeds)}): compared by Welch's interval of unpaired "
             f"runs, which is wider"
         )
     elif alone:
         warnings.append(f"compared by the {len(common)} seeds that both have; left out: {_listed(alone)}")
-    fewest = len(common) if paired else min(len(a.seeds), len(b.seeds))
+    fewest = len(common) if paired_up else min(len(a.seeds), len(b.seeds))
     if fewest < FEWEST_SEEDS:
         warnings.append(f"fewer than {FEWEST_SEEDS} seeds: the intervals say little")
     if a.code_version != b.code_version:
         warnings.append(f"A and B were made by different code ({a.code_version} and {b.code_version})")
-    return Pairing(common if paired else None, tuple(warnings))
+    return Pairing(common if paired_up else None, tuple(warnings))
 
 
 def _listed(seeds: Sequence[int]) -> str:
@@ -240,62 +229,64 @@ def _listed(seeds: Sequence[int]) -> str:
 
 def compare(a: Side, b: Side, pairing: Pairing, metrics: Sequence[str] = METRICS) -> Iterator[Comparison]:
     """Every metric, of all transactions and of each class that both have, where it could be measured in both."""
-    classes = sorted(name for name, operation in a.groups & b.groups if operation == ALL and name != ALL)
-    for workload_class in (ALL, *(classes if len(classes) > 1 else ())):
-        for metric in metrics:
-            found = compare_metric(a, b, pairing, Subject(metric, workload_class))
-            if found is not None:
-                yield found
+    for subject in all_subjects((a, b), metrics):
+        found = compare_metric(a, b, pairing, subject)
+        if found is not None:
+            yield found
+
+
+def all_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject]:
+    """Metrics of all transactions and, if there are several, of each class that all sides have."""
+    groups = frozenset.intersection(*(side.groups for side in sides))
+    classes = sorted(name for name, operation in groups if operation == ALL and name != ALL)
+    return [Subject(metric, name) for name in (ALL, *(classes if len(classes) > 1 else ())) for metric in metrics]
 
 
 def compare_metric(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: float = CONFIDENCE) -> Comparison | None:
     """One metric of a class and operation, with intervals of a confidence; None if it could not be measured in both."""
-    group = (of.workload_class, of.operation)
-    of_a, of_b = (estimate_metric(_rows(side, pairing, *group), of.metric, confidence) for side in (a, b))
+    of_a, of_b = (estimate_metric(_rows(side, of, pairing.seeds), of.metric, confidence) for side in (a, b))
     if of_a is None or of_b is None:
         return None
-    numbers = of_a.kind == of_b.kind == "number"
-    found = _difference(a, b, pairing, of.metric, *group, confidence) if numbers else None
-    return Comparison(of.metric, *group, of_a, of_b, found) if found is not None or of.metric in PERCENTILES else None
+    found = _difference(a, b, pairing, of, confidence) if of_a.kind == of_b.kind == "number" else None
+    whole = found is not None or of.metric in PERCENTILES
+    return Comparison(of.metric, of.workload_class, of.operation, of_a, of_b, found) if whole else None
 
 
-def _rows(side: Side, pairing: Pairing, workload_class: str, operation: str) -> list[Mapping[str, Any]]:
-    """The metrics of the runs that are compared."""
-    return [run.of(workload_class, operation) for run in side.runs if pairing.seeds is None or run.seed in pairing.seeds]
+def _rows(side: Side, of: Subject, seeds: Sequence[int] | None = None) -> list[Mapping[str, Any]]:
+    """The metrics of the runs that are compared: those of these seeds, or all."""
+    return [run.of(of.workload_class, of.operation) for run in side.runs if seeds is None or run.seed in seeds]
 
 
-def _difference(
-    a: Side, b: Side, pairing: Pairing, metric: str, workload_class: str, operation: str, confidence: float = CONFIDENCE
-) -> Difference | None:
-    of_a, of_b = (values_of(side.runs, metric, workload_class, operation) for side in (a, b))
+def _difference(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: float = CONFIDENCE) -> paired.Difference | None:
+    of_a, of_b = (values_of(side.runs, of.metric, of.workload_class, of.operation) for side in (a, b))
     if pairing.seeds is None:
-        found = unpaired_difference(list(of_a.values()), list(of_b.values()), confidence) if of_a and of_b else None
+        tell, values_a, values_b = paired.unpaired_difference, list(of_a.values()), list(of_b.values())
     else:
         seeds = [seed for seed in pairing.seeds if seed in of_a and seed in of_b]
-        found = paired_difference([of_a[seed] for seed in seeds], [of_b[seed] for seed in seeds], confidence) if seeds else None
-    if found is None:
+        tell, values_a, values_b = paired.paired_difference, [of_a[seed] for seed in seeds], [of_b[seed] for seed in seeds]
+    if not values_a or not values_b:
         return None
-    rows = [_rows(side, pairing, workload_class, operation) for side in (a, b)]
-    least = _least_width(metric, rows, a.window, confidence)
-    unfinished = sum(map(_doubt, rows)) if metric == "success_rate" else 0.0
-    if metric == "success_rate":
+    found = tell(values_a, values_b, confidence)
+    rows = [_rows(side, of, pairing.seeds) for side in (a, b)]
+    least = _least_width(of.metric, rows, a.window, confidence)
+    unfinished = sum(map(_doubt, rows)) if of.metric == "success_rate" else 0.0
+    if of.metric == "success_rate":
         least = max(least, (found.half_width or 0.0) + unfinished)
-    return with_least_width(found, least, unfinished) if least > 0.0 else found
+    return paired.with_least_width(found, least, unfinished) if least > 0.0 else found
 
 
 def _least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], window: Window, confidence: float) -> float:
     """Half width below which no difference of a metric can be told, however much the seeds agree; 0 if it is not counted."""
     if metric in SHARES:
-        return least_share_width(min(sum(row["transactions"] for row in side) for side in sides), confidence)
+        return paired.least_share_width(min(sum(row["transactions"] for row in side) for side in sides), confidence)
     if metric.endswith("_per_s"):
-        return least_rate_width(window.length_ms / 1000.0 * min(len(side) for side in sides), confidence)
+        return paired.least_rate_width(window.length_ms / 1000.0 * min(len(side) for side in sides), confidence)
     return 0.0
 
 
 def least_width(sides: Sequence[Side], of: Subject, confidence: float = CONFIDENCE) -> float:
     """Half width below which no difference among sides can be told, however much their seeds agree."""
-    rows = [[run.of(of.workload_class, of.operation) for run in side.runs] for side in sides]
-    return _least_width(of.metric, rows, sides[0].window, confidence)
+    return _least_width(of.metric, [_rows(side, of) for side in sides], sides[0].window, confidence)
 
 
 def _doubt(rows: Sequence[Mapping[str, Any]]) -> float:
@@ -335,7 +326,7 @@ def judge(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Judgement
 
 def _relative(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Estimate | None:
     """B as a part of A."""
-    found = _difference(a, b, pairing, condition.metric, condition.workload_class, condition.operation)
+    found = _difference(a, b, pairing, Subject(condition.metric, condition.workload_class, condition.operation))
     if found is None or found.ratio is None:
         return None
     width = float("inf") if found.ratio_half_width is None else found.ratio_half_width
@@ -345,9 +336,8 @@ def _relative(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Estim
 def in_short(comparisons: Sequence[Comparison]) -> str:
     """Which is better, in a sentence."""
     whole = [each for each in comparisons if each.workload_class == ALL]
-    names = {True: "better in", False: "worse in"}
     parts = []
-    for which, words in names.items():
+    for which, words in {True: "better in", False: "worse in"}.items():
         metrics = [metric_name(each.metric).removesuffix(" rate") for each in whole if each.better is which]
         if metrics:
             parts.append(f"{words} {', '.join(metrics)}")

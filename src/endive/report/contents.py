@@ -19,9 +19,8 @@ from endive.report.answer import answer_of, warnings_of, window_sentence
 from endive.report.figure import Figure
 from endive.report.page import Page
 from endive.report.phrases import count, number
-from endive.report.records import Record, records_of
 from endive.report.repeat import repetition_of
-from endive.report.study import Study
+from endive.report.study import Record, Study
 from endive.runs.layout import CONFIG
 from endive.runs.parameters import column_name, varying
 
@@ -31,7 +30,7 @@ _DIGEST = 12
 
 def page_of(study: Study, figures: Sequence[Figure]) -> Page:
     """The report of a study."""
-    records = {name: list(records_of(study, name)) for name in study.manifest.experiments}
+    records = {name: list(study.records(name)) for name in study.manifest.experiments}
     every = [record for of_experiment in records.values() for record in of_experiment]
     apart = study.varying
     return Page(

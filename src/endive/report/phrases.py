@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sized
 
 from endive.config.durations import UNITS_MS
 
@@ -109,17 +110,11 @@ def listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-__all__ = [
-    "between",
-    "count",
-    "duration",
-    "given_time",
-    "known",
-    "listed",
-    "measured",
-    "number",
-    "percent",
-    "quantity",
-    "short",
-    "times",
-]
+def are(names: Sized) -> str:
+    """The verb for one, or for several."""
+    return "is" if len(names) == 1 else "are"
+
+
+def begun(text: str) -> str:
+    """A text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]

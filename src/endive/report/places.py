@@ -15,20 +15,17 @@ from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, RunFiles, is_experim
 from endive.runs.parts import unfitness
 from endive.runs.records import RecordError, read_provenance
 from endive.runs.stored import StoredRun, find_experiments
+from endive.studies.local import LocalRun
 
 PlaceKind = Literal["sweep", "experiment", "run"]
 _RUN_THIS = "`endive run CONFIG` or `endive sweep SWEEP` makes some"
 
 
 @dataclass(frozen=True)
-class RunPlace:
-    """The files of one run."""
+class RunPlace(LocalRun):
+    """The files of one run, what it says of itself, and the name that it goes by."""
 
-    seed: int
-    results: Path
-    provenance_file: Path
-    provenance: dict[str, Any]
-    config: Path
+    record: dict[str, Any]
     label: str
 
 
@@ -99,12 +96,8 @@ def _unlabelled(results: Path) -> RunPlace:
 
 
 def _run(results: Path, provenance: Path, config: Path, label: str) -> RunPlace:
-    told = _provenance(provenance, results)
-    return RunPlace(int(told["seed"]), results, provenance, told, config, label)
-
-
-def _provenance(path: Path, results: Path) -> dict[str, Any]:
     try:
-        return read_provenance(path)
+        record = read_provenance(provenance)
     except RecordError as error:
         raise ReportError(f"{results}: these results do not tell what they are of: {error}") from None
+    return RunPlace(int(record["seed"]), results, provenance, config, record, label)

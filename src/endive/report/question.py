@@ -16,12 +16,12 @@ from endive.analysis.paired import more_is_better
 from endive.analysis.run_metrics import PERCENTILES
 from endive.analysis.thresholds import Subject, shown
 from endive.report.alternatives import compare_sides, in_short, subject_in_words
-from endive.report.comparison import Side
-from endive.report.phrases import listed
+from endive.report.comparison import Side, runs_of
+from endive.report.figures.common import place_label
+from endive.report.phrases import begun, listed
 from endive.report.study import Study
 from endive.report.windows import percentile_in_words
 from endive.runs.parameters import SCENARIO_COLUMN
-from endive.studies.replications import RunMetrics
 
 Row = dict[Any, Any]
 _MOST = 8
@@ -46,13 +46,7 @@ def _places(study: Study) -> list[tuple[str, list[str]]]:
     most = max(map(len, by_place.values()))
     common = sorted(place for place, names in by_place.items() if len(names) == most)
     ends = dict.fromkeys((common[0], common[-1]))
-    return [(_place(study, place), by_place[place]) for place in ends]
-
-
-def _place(study: Study, place: float) -> str:
-    from endive.report.figures.common import place_label
-
-    return place_label(study, place, named=True)
+    return [(place_label(study, place, named=True), by_place[place]) for place in ends]
 
 
 def _told(study: Study, question: Subject, at: str, experiments: Sequence[str], times: int) -> Iterator[str]:
@@ -60,10 +54,10 @@ def _told(study: Study, question: Subject, at: str, experiments: Sequence[str], 
     where = f"At {at}: " if at else ""
     if sides:
         first, *rest = in_short(compare_sides(sides, [question], times=times))
-        yield f"{where}{_lower(first) if where else first}"
+        yield f"{where}{first[:1].lower()}{first[1:]}" if where else first
         yield from rest
     else:
-        yield f"{where}{_in_order(study, question, experiments, begun=not where)}"
+        yield where + _in_order(study, question, where, experiments)
 
 
 def _scenarios(study: Study, experiments: Sequence[str]) -> list[Side]:
@@ -77,15 +71,12 @@ def _scenarios(study: Study, experiments: Sequence[str]) -> list[Side]:
 
 def _side(study: Study, name: str, experiment: str) -> Side:
     table = study.runs[study.runs["experiment"] == experiment]
-    rows: dict[int, list[Row]] = {}
-    for row in table.astype(object).where(table.notna(), None).to_dict("records"):
-        rows.setdefault(int(row["seed"]), []).append(row)
-    runs = tuple(RunMetrics(seed, tuple(rows[seed])) for seed in sorted(rows))
+    runs = runs_of(table.astype(object).where(table.notna(), None).to_dict("records"))
     return Side(experiment, name, runs, study.manifest.experiments[experiment].code_version)
 
 
-def _in_order(study: Study, question: Subject, experiments: Sequence[str], *, begun: bool) -> str:
-    """Every configuration with its value, the best first; equal ones as figures have them."""
+def _in_order(study: Study, question: Subject, where: str, experiments: Sequence[str]) -> str:
+    """Every configuration with its value, the best first; equal ones as figures have them. ``where`` is said before it."""
     table = study.experiments
     chosen = table[
         table["experiment"].isin(list(experiments))
@@ -95,14 +86,14 @@ def _in_order(study: Study, question: Subject, experiments: Sequence[str], *, be
     every = list(chosen.astype(object).where(pd.notna(chosen), None).to_dict("records"))
     rows = [row for row in every if _value(row, question.metric) != "-"]
     title = subject_in_words(question)
-    title = title[:1].upper() + title[1:] if begun else title
+    title = title if where else begun(title)
     if not rows:
         return f"{title} could not be measured."
     sign = 1.0 if more_is_better(question.metric) is False else -1.0
     order = {each.label: place for place, each in enumerate(study.series)}
     rows.sort(key=lambda row: order.get(row["series"], -1))
     rows.sort(key=lambda row: math.inf if row[question.metric] is None else sign * row[question.metric])
-    told = [f"{_value(row, question.metric)}{_who(study, row)}" for row in rows]
+    told = [_value(row, question.metric) + (f" with {row['series']}" if len(study.series) > 1 else "") for row in rows]
     if len(told) > _MOST:
         told = [*told[: _MOST // 2], f"{len(told) - _MOST} between", *told[-_MOST // 2 :]]
     missing = len(experiments) - len(rows)
@@ -119,11 +110,3 @@ def _value(row: Row, metric: str) -> str:
         low, high = value - width, value + width
     told = shown(metric, value)
     return told if low is None or high is None else f"{told} ({shown(metric, max(low, 0.0))} to {shown(metric, high)})"
-
-
-def _who(study: Study, row: Row) -> str:
-    return f" with {row['series']}" if len(study.series) > 1 else ""
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]

@@ -17,8 +17,7 @@ from endive.config.study import files_named
 from endive.reading import UnreadableError, parse_toml, read_text
 from endive.report.page import Repetition
 from endive.report.phrases import count
-from endive.report.records import Record
-from endive.report.study import Study
+from endive.report.study import Record, Study
 from endive.runs.layout import CONFIG, study_file
 from endive.utils import DIRTY
 
@@ -73,10 +72,9 @@ def _within(study: Study, start: _Start) -> Path:
 
 def _of_files(study: Study, again: str, number: str) -> Iterator[str]:
     """Runs that no study planned: each from the file that lies beside it."""
-    seeds = sorted({seed for each in study.manifest.experiments.values() for part in each.parts for seed in part.seeds})
     run = f"endive run $cfg --seed $seed --out {shlex.quote(again)}"
     files = f"{shlex.quote(str(study.path.resolve()))}/*/{CONFIG}"
-    yield f"for cfg in {files}; do for seed in {' '.join(map(str, seeds))}; do {run}; done; done   # {number}"
+    yield f"for cfg in {files}; do for seed in {' '.join(map(str, study.provenance()['seeds']))}; do {run}; done; done   # {number}"
     yield f"endive consolidate {shlex.quote(again)}"
 
 

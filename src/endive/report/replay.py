@@ -68,7 +68,7 @@ def stored_row(run: RunPlace, txn: int) -> Row:
 
 def replay(run: RunPlace, start_ms: float, end_ms: float) -> Replay:
     """Run it again until a little after the window. Raises ReportError if that cannot be done."""
-    duration = float(run.provenance["parameters"]["simulation"]["duration_ms"])
+    duration = float(run.record["parameters"]["simulation"]["duration_ms"])
     until = min(duration, end_ms + (end_ms - start_ms))
     overrides: dict[str, Any] = {"simulation.engine": "reference", "simulation.duration_ms": until, "simulation.drain": False}
     try:
@@ -125,5 +125,5 @@ def _check(run: RunPlace, seen: Replay, until_ms: float) -> None:
             or known["status"] != row["status"]
             or abs(known["total_latency"] - row["total_latency"]) > max(_TOLERANCE_MS, 1e-9 * row["total_latency"])
         ):
-            version = run.provenance.get("code_version", "another version")
+            version = run.record.get("code_version", "another version")
             raise ReportError(f"{run.results}: running it again gives other results; it was made by {version}: run it anew first")

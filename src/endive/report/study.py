@@ -1,13 +1,11 @@
-"""A study: everything that figures and reports are made of, loaded from a path.
+"""A study: everything that figures and reports are made of, loaded from a directory of experiments, an experiment, or a run.
 
-The path is that of a directory of experiments, an experiment, or a run. A ``Study`` has the tables of metrics, the axis that is
-drawn from left to right, and the configurations that curves stand for, each with its label and colour. It is made of the tables of
-metrics alone: the rows of transactions are for the pipeline.
+It is made of the tables of metrics alone: the rows of transactions are for the pipeline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,12 +25,16 @@ from endive.report.phrases import natural
 from endive.report.places import Place, PlaceKind, RunPlace, find_place
 from endive.report.style import colours
 from endive.runs.dataset import Manifest, PipelineError
-from endive.runs.layout import FIGURES_FOLDER, METRICS_TABLES
+from endive.runs.layout import FIGURES_FOLDER, METRICS_TABLES, run_directory
 from endive.runs.parameters import Value
+from endive.runs.stored import StoredRun
 from endive.runs.study_records import StudyRecord, study_of
 from endive.storage.prices import Prices, list_prices
-from endive.studies.local import LocalRun, measure_here
+from endive.studies.local import measure_here
 from endive.studies.windows import MetricsOptions
+
+Record = Mapping[str, Any]
+"""What a run says of itself: its provenance."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,12 @@ class Study:
     @property
     def colours(self) -> dict[str, str]:
         """The colour of each configuration that is drawn."""
-        palette = colours([each.label for each in self.drawn])
-        return {each.label: palette[each.label] for each in self.drawn}
+        return colours([each.label for each in self.drawn])
+
+    @property
+    def has_load(self) -> bool:
+        """Whether the axis is a load."""
+        return self.axis is not None and self.axis.load is not None
 
     @property
     def code_version(self) -> str:
@@ -100,9 +106,17 @@ class Study:
     @property
     def figures_folder(self) -> Path:
         """Where figures go unless told otherwise."""
-        if self.kind == "run":
-            return self.path.parent / FIGURES_FOLDER
-        return self.path / FIGURES_FOLDER
+        return (self.path.parent if self.kind == "run" else self.path) / FIGURES_FOLDER
+
+    def records(self, experiment: str) -> Iterator[Record]:
+        """Yield what the runs of an experiment say of themselves; those that say nothing are passed over."""
+        if self.single_runs:
+            yield from (run.record for run in self.single_runs)
+            return
+        for seed in sorted(seed for part in self.manifest.experiments[experiment].parts for seed in part.seeds):
+            told = StoredRun(run_directory(self.path / experiment, seed)).provenance
+            if told:
+                yield told
 
     def totals(self, workload_class: str = ALL, operation: str = ALL) -> pd.DataFrame:
         """The rows of experiments for a class and an operation, those of drawn configurations only."""
@@ -126,8 +140,6 @@ class Study:
         """What the results were made by and of."""
         seeds = sorted({seed for each in self.manifest.experiments.values() for part in each.parts for seed in part.seeds})
         return {
-            "path": str(self.path),
-            "code_version": self.code_version,
             "experiments": len(self.manifest.experiments),
             "runs": len(self.runs[["experiment", "seed"]].drop_duplicates()),
             "seeds": seeds,
@@ -208,10 +220,9 @@ def _on_this_machine() -> Any:
 
 def _of_runs(place: Place, options: MetricsOptions) -> tuple[Manifest, dict[str, pa.Table]]:
     """The tables of the runs of one configuration."""
-    runs = [LocalRun(run.seed, run.results, run.provenance_file, run.config) for run in place.runs]
     label = place.runs[0].label
     name = place.path.resolve().name if place.kind == "experiment" else label
-    measured, manifest = measure_here(name, label, runs, options)
+    measured, manifest = measure_here(name, label, place.runs, options)
     return manifest, {name: getattr(measured, name) for name in METRICS_TABLES}
 
 
@@ -269,4 +280,4 @@ def _same(left: Any, right: Value | None) -> bool:
     return left == right or (right is None and bool(pd.isna(left)))
 
 
-__all__ = ["ALL", "Series", "Study", "StudyAxis", "load_study"]
+__all__ = ["ALL", "Record", "Series", "Study", "StudyAxis", "load_study"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from endive.config.durations import UNITS_MS
 from endive.report import words
 from endive.report.errors import ReportError
 from endive.report.figure import Axis, Figure
@@ -23,8 +24,9 @@ from endive.report.style import PART_COLOURS
 MOST_LANES = 30
 _MOST_WINNERS = 4
 _TIME = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|min|h)?\s*$")
-_UNITS = {"ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000.0}
 _READ, _RUNTIME, _ATTEMPT, _CONFLICT, _BACKOFF, _COMMIT = words.TIME_PARTS.values()
+_STEPS = {"catalog_read": _READ, "runtime": _RUNTIME, "backoff": _BACKOFF, "commit": _COMMIT, "commit_failed": _COMMIT}
+"""What an event ends, where that takes time; what I/O belongs to depends on what came before."""
 _COMMITTED, _REFUSED, _ABORTED = "committed", "refused", "aborted"
 COLOURS = {**PART_COLOURS, _COMMITTED: "#000000", _REFUSED: "#CC0000", _ABORTED: "#882255"}
 
@@ -34,7 +36,7 @@ def milliseconds(text: str, option: str) -> float:
     found = _TIME.match(text)
     if found is None:
         raise ReportError(f"{option} {text}: a time is a number with ms, s, min or h, such as 12.5s")
-    return float(found["number"]) * _UNITS[found["unit"] or "s"]
+    return float(found["number"]) * UNITS_MS[found["unit"] or "s"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def timeline(study: Study, *, at_ms: float | None = None, span_ms: float = 1000.
     if not study.single_runs:
         raise ReportError(f"{study.path}: a timeline is of one run; give the results of a run, such as EXPERIMENT/SEED")
     run = study.single_runs[0]
-    duration = float(run.provenance["parameters"]["simulation"]["duration_ms"])
+    duration = float(run.record["parameters"]["simulation"]["duration_ms"])
     if span_ms <= 0.0:
         raise ReportError("--span: the time around a moment is more than nothing")
     if txn is not None:
@@ -71,49 +73,6 @@ def timeline(study: Study, *, at_ms: float | None = None, span_ms: float = 1000.
 def timeline_of(seen: Replay, *, txn: int | None = None, source: str = "") -> Figure:
     """The figure of what was seen of a run, the transaction ``txn`` on top. Raises ReportError if nobody was committing."""
     spans = [span for number, events in seen.events.items() for span in _spans(seen, number, events)]
-    return _figure(source, seen, spans, txn)
-
-
-def _life(row: Row) -> tuple[float, float]:
-    """The commit of a transaction with a little time around it."""
-    end = row["t_submit"] + row["total_latency"]
-    commit = row["commit_latency"] or row["total_latency"]
-    return max(0.0, end - 1.15 * commit), end + 0.05 * commit
-
-
-def _spans(seen: Replay, txn: int, events: list[Row]) -> Iterator[Span]:
-    """The steps of a transaction. I/O belongs to the conflict until the conflict is settled, and to the attempt after."""
-    io, read_ms, last_ms = _READ, 0.0, float(seen.rows[txn]["t_submit"])
-    working = False
-    for event in events:
-        name, time, attempt = event["event"], float(event["time_ms"]), int(event["attempt"])
-        began = time - float(event["duration_ms"])
-        last_ms = time
-        if name == "catalog_read":
-            read_ms = time
-            yield Span(txn, _READ, began, time, attempt)
-        elif name == "runtime":
-            io, working = _ATTEMPT, True
-            yield Span(txn, _RUNTIME, began, time, attempt)
-        elif name == "io":
-            yield Span(txn, io, began, time, attempt)
-        elif name == "backoff":
-            yield Span(txn, _BACKOFF, began, time, attempt)
-        elif name in ("commit", "commit_failed"):
-            yield Span(txn, _COMMIT, began, time, attempt)
-            yield Span(txn, _COMMITTED if name == "commit" else _REFUSED, time, time, attempt, read_ms)
-            io = _CONFLICT
-        elif name == "conflict":
-            io = _ATTEMPT
-        elif name == "restart":
-            io, working = _READ, False
-        elif name == "abort":
-            yield Span(txn, _ABORTED, time, time, attempt)
-    if seen.rows[txn]["status"] == "in_flight" and not working and any(event["event"] == "catalog_read" for event in events):
-        yield Span(txn, _RUNTIME, last_ms, seen.end_ms, 0)
-
-
-def _figure(source: str, seen: Replay, spans: list[Span], txn: int | None) -> Figure:
     inside = [span for span in spans if span.end_ms >= seen.start_ms and span.start_ms <= seen.end_ms]
     busy = [span for span in inside if span.part not in (_READ, _RUNTIME)]
     lanes = _lanes(busy, txn)
@@ -151,6 +110,40 @@ def _figure(source: str, seen: Replay, spans: list[Span], txn: int | None) -> Fi
     )
 
 
+def _life(row: Row) -> tuple[float, float]:
+    """The commit of a transaction with a little time around it."""
+    end = row["t_submit"] + row["total_latency"]
+    commit = row["commit_latency"] or row["total_latency"]
+    return max(0.0, end - 1.15 * commit), end + 0.05 * commit
+
+
+def _spans(seen: Replay, txn: int, events: list[Row]) -> Iterator[Span]:
+    """The steps of a transaction. I/O belongs to the conflict until the conflict is settled, and to the attempt after."""
+    io, read_ms, last_ms = _READ, 0.0, float(seen.rows[txn]["t_submit"])
+    working = False
+    for event in events:
+        name, time, attempt = event["event"], float(event["time_ms"]), int(event["attempt"])
+        began = time - float(event["duration_ms"])
+        last_ms = time
+        if name == "io" or name in _STEPS:
+            yield Span(txn, _STEPS.get(name, io), began, time, attempt)
+        if name == "catalog_read":
+            read_ms = time
+        elif name == "runtime":
+            io, working = _ATTEMPT, True
+        elif name in ("commit", "commit_failed"):
+            yield Span(txn, _COMMITTED if name == "commit" else _REFUSED, time, time, attempt, read_ms)
+            io = _CONFLICT
+        elif name == "conflict":
+            io = _ATTEMPT
+        elif name == "restart":
+            io, working = _READ, False
+        elif name == "abort":
+            yield Span(txn, _ABORTED, time, time, attempt)
+    if seen.rows[txn]["status"] == "in_flight" and not working and any(event["event"] == "catalog_read" for event in events):
+        yield Span(txn, _RUNTIME, last_ms, seen.end_ms, 0)
+
+
 def _tell_losses(rows: list[dict[str, Any]]) -> None:
     """Add to the first row of each lane who beat the transaction, and what that cost it in all; to the others nothing."""
     lost: dict[int, list[dict[str, Any]]] = {}
@@ -160,9 +153,8 @@ def _tell_losses(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         own = lost.pop(row["txn"], [])
         winners = [f"#{loss['beaten_by']}" for loss in own if loss["beaten_by"] is not None]
-        told = ", ".join(winners[:_MOST_WINNERS]) + (
-            f" and {len(winners) - _MOST_WINNERS} more" if len(winners) > _MOST_WINNERS else ""
-        )
+        more = f" and {len(winners) - _MOST_WINNERS} more" if len(winners) > _MOST_WINNERS else ""
+        told = ", ".join(winners[:_MOST_WINNERS]) + more
         paid = sum(loss["paid_ms"] or 0.0 for loss in own)
         row["losses"] = f"lost to {told}" + (f": +{paid:,.0f} ms" if paid else "") if told else ""
 
@@ -208,7 +200,6 @@ def _since_read(seen: Replay, refused: Span) -> list[int]:
 
 def _paid(refused: Span, spans: list[Span]) -> float | None:
     """The time from a refusal to the start of the next attempt; None if there was none."""
-    later = [
-        span.start_ms for span in spans if span.txn == refused.txn and span.part == _COMMIT and span.start_ms >= refused.end_ms
-    ]
-    return min(later) - refused.end_ms if later else None
+    own = (span.start_ms for span in spans if span.txn == refused.txn and span.part == _COMMIT)
+    later = min((start for start in own if start >= refused.end_ms), default=None)
+    return None if later is None else later - refused.end_ms

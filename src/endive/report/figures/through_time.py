@@ -18,7 +18,6 @@ from endive.report.figures.common import (
 )
 from endive.report.figures.missing import NotInStudyError
 from endive.report.phrases import number
-from endive.report.records import records_of
 from endive.report.study import Study
 
 _FEWEST_PARTS = 0.1
@@ -100,7 +99,7 @@ def schedule_of(study: Study) -> tuple[Threshold, ...]:
     """The moments (ms) at which the load of a class changes by plan; none if configurations differ in that."""
     if any(_TIMES.search(column) for column in study.varying):
         return ()
-    record = next(records_of(study, next(iter(study.manifest.experiments))), {})
+    record = next(study.records(next(iter(study.manifest.experiments))), {})
     marks: dict[float, list[str]] = {}
     for name, keys in (record.get("parameters", {}).get("workload") or {}).items():
         if not isinstance(keys, dict):
