@@ -168,12 +168,6 @@ def test_versions_are_not_mixed(tmp_path: Path) -> None:
         measured(tmp_path, code_version="nobody")
 
 
-def test_a_metric_that_is_not_there(mixed: Study) -> None:
-    assert mixed.metric("success_rate") == "success_rate"
-    with pytest.raises(ReportError, match=r"no metric 'p42'; there are .*throughput_per_s"):
-        mixed.metric("p42")
-
-
 def manifest_of(*parameters: dict[str, Value]) -> Manifest:
     return Manifest({f"e{i}": Experiment("label", f"{i:012}", "v", 1.0, dict(each)) for i, each in enumerate(parameters)})
 

@@ -129,13 +129,6 @@ class Study:
         chosen = chosen[chosen["series"].isin(list(order))]
         return chosen.sort_values(["series", "x"], key=lambda c: c.map(order) if c.name == "series" else c, kind="stable")
 
-    def metric(self, name: str) -> str:
-        """The name of a metric of the sweep. Raises ReportError if it has no such one."""
-        if name not in self.experiments.columns or f"{name}_hw" not in self.experiments.columns:
-            known = [each.removesuffix("_hw") for each in self.experiments.columns if each.endswith("_hw")]
-            raise ReportError(f"{self.path}: there is no metric {name!r}; there are {', '.join(known)}")
-        return name
-
     def provenance(self) -> dict[str, Any]:
         """What the results were made by and of."""
         seeds = sorted({seed for each in self.manifest.experiments.values() for part in each.parts for seed in part.seeds})

@@ -3,60 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from endive.report.errors import ReportError
 from endive.report.figure import Figure
-from endive.report.figures.bars import catalogs_latency, catalogs_throughput, commit_parts, sustainable_throughput, time_parts
-from endive.report.figures.breakdowns import (
-    frontier,
-    latency_by_class,
-    latency_by_operation,
-    success_by_class,
-    success_by_operation,
-)
-from endive.report.figures.cost import cost
-from endive.report.figures.curves import latency_throughput, overhead_load, retries_load, success_load, throughput_load
-from endive.report.figures.heatmaps import heatmap_latency, heatmap_throughput
-from endive.report.figures.missing import NotInStudyError
-from endive.report.figures.question import question
-from endive.report.figures.shapes import latency_distribution
-from endive.report.figures.through_time import (
-    commit_rate_time,
-    committing_time,
-    latency_time,
-    retries_time,
-    schedule_of,
-    success_time,
-)
+from endive.report.figures import bars, breakdowns, cost, curves, heatmaps, question, through_time
+from endive.report.figures.common import LATENCY, OVERHEAD, RETRIES, SUCCESS, THROUGHPUT, NotInStudyError
 from endive.report.study import ALL, Study
 
 Builder = Callable[[Study], Figure]
+_by_class = partial(breakdowns.measure_by, what="workload class")
+_by_operation = partial(breakdowns.measure_by, what="operation")
 FIGURES: dict[str, Builder] = {
-    "question": question,
-    "frontier": frontier,
-    "throughput_load": throughput_load,
-    "success_load": success_load,
-    "latency_throughput": latency_throughput,
-    "success_by_class": success_by_class,
-    "commit_parts": commit_parts,
-    "latency_by_class": latency_by_class,
-    "latency_distribution": latency_distribution,
-    "commit_rate_time": commit_rate_time,
-    "committing_time": committing_time,
-    "success_time": success_time,
-    "latency_time": latency_time,
-    "retries_time": retries_time,
-    "sustainable_throughput": sustainable_throughput,
-    "cost": cost,
-    "time_parts": time_parts,
-    "retries": retries_load,
-    "overhead": overhead_load,
-    "catalogs_throughput": catalogs_throughput,
-    "catalogs_latency": catalogs_latency,
-    "success_by_operation": success_by_operation,
-    "latency_by_operation": latency_by_operation,
-    "heatmap_throughput": heatmap_throughput,
-    "heatmap_latency": heatmap_latency,
+    "question": question.question,
+    "frontier": breakdowns.frontier,
+    "throughput_load": curves.throughput_load,
+    "success_load": partial(curves.measure_load, measure=SUCCESS, name="success_load"),
+    "latency_throughput": curves.latency_throughput,
+    "success_by_class": partial(_by_class, measure=SUCCESS, name="success_by_class"),
+    "commit_parts": bars.commit_parts,
+    "latency_by_class": partial(_by_class, measure=LATENCY, name="latency_by_class"),
+    "latency_distribution": curves.latency_distribution,
+    "commit_rate_time": partial(through_time.measure_time, measure=through_time.COMMIT_RATE, name="commit_rate_time"),
+    "committing_time": partial(through_time.measure_time, measure=through_time.COMMITTING, name="committing_time"),
+    "success_time": partial(through_time.measure_time, measure=SUCCESS, name="success_time"),
+    "latency_time": partial(through_time.measure_time, measure=through_time.TIME_TO_COMMIT, name="latency_time"),
+    "retries_time": partial(through_time.measure_time, measure=RETRIES, name="retries_time"),
+    "sustainable_throughput": bars.sustainable_throughput,
+    "cost": cost.cost,
+    "time_parts": bars.time_parts,
+    "retries": partial(curves.measure_load, measure=RETRIES, name="retries"),
+    "overhead": partial(curves.measure_load, measure=OVERHEAD, name="overhead"),
+    "catalogs_throughput": partial(bars.catalog_designs, measure=THROUGHPUT, name="catalogs_throughput"),
+    "catalogs_latency": partial(bars.catalog_designs, measure=LATENCY, name="catalogs_latency"),
+    "success_by_operation": partial(_by_operation, measure=SUCCESS, name="success_by_operation"),
+    "latency_by_operation": partial(_by_operation, measure=LATENCY, name="latency_by_operation"),
+    "heatmap_throughput": partial(heatmaps.heatmap, measure=THROUGHPUT, name="heatmap_throughput"),
+    "heatmap_latency": partial(heatmaps.heatmap, measure=LATENCY, name="heatmap_latency"),
 }
 """Figures by name, those that tell most first: a report begins with the first four that a study has. A builder raises
 NotInStudyError if there is no data for it."""
@@ -81,7 +64,7 @@ def report_figures(study: Study) -> list[Figure]:
     names = {figure.name for figure in kept}
     about = _about_the_question(study, names)
     cells = ("heatmap_throughput",) if len(study.drawn) < len(study.series) else ()  # curves leave configurations out
-    first = (*about[:1], *cells, *(_THROUGH_TIME if schedule_of(study) else ()))
+    first = (*about[:1], *cells, *(_THROUGH_TIME if through_time.schedule_of(study) else ()))
     last = ("success_by_class",) if "frontier" in names else ()  # its curves but one are those of the frontier
 
     def place(figure: Figure) -> tuple[int, int]:
@@ -119,7 +102,7 @@ def _repeated(study: Study, names: set[str]) -> Iterable[str]:
         yield from ("heatmap_throughput", "heatmap_latency")
     if "throughput_load" in names:
         yield "catalogs_throughput"
-    if len(study.manifest.experiments) > 1 and not schedule_of(study):  # curves over the load tell it
+    if len(study.manifest.experiments) > 1 and not through_time.schedule_of(study):  # curves over the load tell it
         yield from ("success_time", "latency_time", "retries_time")
 
 
@@ -140,6 +123,3 @@ def figure_of(study: Study, name: str) -> Figure:
         return FIGURES[name](study)
     except NotInStudyError as error:
         raise ReportError(f"{study.path}: {name} cannot be drawn: {error}") from None
-
-
-__all__ = ["FIGURES", "NotInStudyError", "catalogue", "figure_of", "figures_of", "report_figures"]

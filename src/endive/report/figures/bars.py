@@ -8,22 +8,7 @@ import pandas as pd
 
 from endive.report import words
 from endive.report.figure import Axis, Figure
-from endive.report.figures.common import (
-    INTERVAL,
-    LATENCY,
-    THROUGHPUT,
-    Measure,
-    axis_word,
-    fitting,
-    has_axis,
-    in_order,
-    measured,
-    of_configurations,
-    place_label,
-    study_axis,
-    tidy,
-)
-from endive.report.figures.missing import NotInStudyError
+from endive.report.figures import common
 from endive.report.scales import HIDING
 from endive.report.study import Study
 from endive.report.style import PART_COLOURS
@@ -39,28 +24,28 @@ _MOST_GROUPS = 4
 def sustainable_throughput(study: Study) -> Figure:
     """The load at which each configuration saturates."""
     if study.axis is None or study.axis.load is None:
-        raise NotInStudyError("no rate of arrivals varies, so no saturation was measured")
+        raise common.NotInStudyError("no rate of arrivals varies, so no saturation was measured")
     labels = [each.label for each in study.drawn]
-    rows = in_order(study.saturation[study.saturation["series"].isin(labels)], "series", labels)
+    rows = common.in_order(study.saturation[study.saturation["series"].isin(labels)], "series", labels)
     if rows.empty or rows["n_loads"].max() < 2:
-        raise NotInStudyError("every configuration was measured at one load only")
+        raise common.NotInStudyError("every configuration was measured at one load only")
     signs = rows["bound"].map(_BOUNDS)
     rows = rows.assign(y=rows["saturation_load"], low=rows["saturation_low"], high=rows["saturation_high"], bound_sign=signs)
     columns = ["y", "low", "high", "bound", "bound_sign", "reason", "lowest_load", "highest_load", "peak_throughput_per_s"]
-    data = tidy(rows, columns)
-    unit = study.axis.title.partition(" (")[2].rstrip(")")
-    return of_configurations(
+    data = common.tidy(rows, columns)
+    load, unit = common.axis_word(study), study.axis.title.partition(" (")[2].rstrip(")")
+    return common.of_configurations(
         study,
         rows,
         data,
         name="sustainable_throughput",
-        title=f"Sustainable {axis_word(study)} by configuration",
-        definition=f"The first {axis_word(study)} at which success falls below 99 %, throughput below 95 % of the offered load, or "
+        title=f"Sustainable {load} by configuration",
+        definition=f"The first {load} at which success falls below 99 %, throughput below 95 % of the offered load, or "
         "the number that is committing grows, interpolated between the loads that were measured. Lines are 95 % intervals, left "
         "out where the loads do not bound them. \u2265: not reached at the highest load; \u2264: already at the lowest.",
         kind="bars",
         x=Axis("series", "configuration", "category"),
-        y=fitting(Axis("y", f"sustainable {axis_word(study)}" + (f" ({unit})" if unit else "")), data),
+        y=common.fitting(Axis("y", f"sustainable {load}" + (f" ({unit})" if unit else "")), data),
         text="bound_sign",
     )
 
@@ -93,28 +78,18 @@ def commit_parts(study: Study) -> Figure:
 def _stacked(study: Study, parts: tuple[str, ...], name: str, title: str, definition: str, y: str) -> Figure:
     rows = study.totals().dropna(subset=["mean_t_runtime"])
     if rows.empty:
-        raise NotInStudyError("nothing was committed")
-    along = has_axis(study)
-    where = [place_label(study, x, named=False) for x in rows["x"]] if along else rows["series"]
-    rows = rows.assign(where=where, total=sum(rows[f"mean_{part}"].astype(float) for part in parts))
+        raise common.NotInStudyError("nothing was committed")
+    rows = common.with_place(study, rows).assign(total=sum(rows[f"mean_{part}"].astype(float) for part in parts))
     shares = rows["total"].max() > HIDING * rows["total"].median() and (rows["total"] > 0.0).all()
-    data = _parts(rows, parts, rows["total"] if shares else 1.0)
     more = " Bars are shares, so that none hides the others; the time itself stands at their ends." if shares else ""
-    return of_configurations(
+    return common.of_parts(
         study,
         rows,
-        tidy(data, ["where", "part", "y", "low", "high", "total", "text"]),
+        _parts(rows, parts, rows["total"] if shares else 1.0),
         name=name,
         title=title,
         definition=f"{definition} The lines on the boxes are 95 % intervals of the part over seeds.{more}",
-        kind="stacked",
-        x=Axis("where", study_axis(study).title if along else "configuration", "category"),
         y=Axis("y", "share of the time (%)", percent=True) if shares else Axis("y", f"{y} (ms)"),
-        series=None,
-        series_title="",
-        facet="series" if along else None,
-        part="part",
-        text="text",
         colours=PART_COLOURS,
     )
 
@@ -128,41 +103,30 @@ def _parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[float] | 
         text = [f"{total:,.0f} ms" if total >= 10.0 else f"{total:.2g} ms" for total in rows["total"]] if part == shown[-1] else ""
         ends = {"y": mean / unit, "low": (mean - width).clip(lower=0.0) / unit, "high": (mean + width) / unit}
         found.append(rows.assign(part=words.TIME_PARTS[part], text=text, **ends))
-    return in_order(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))
+    return common.in_order(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))
 
 
-def catalogs_throughput(study: Study) -> Figure:
-    """Throughput of catalog designs side by side."""
-    return _designs(study, THROUGHPUT, "catalogs_throughput")
-
-
-def catalogs_latency(study: Study) -> Figure:
-    """Latency of catalog designs side by side."""
-    return _designs(study, LATENCY, "catalogs_latency")
-
-
-def _designs(study: Study, measure: Measure, name: str) -> Figure:
+def catalog_designs(study: Study, measure: common.Measure, name: str) -> Figure:
+    """A measure of catalog designs side by side."""
     design = [column for column in DESIGN if column in study.varying]
     if not design:
-        raise NotInStudyError("neither the type of the catalog nor the mode of manifest lists nor inlining varies")
+        raise common.NotInStudyError("neither the type of the catalog nor the mode of manifest lists nor inlining varies")
     rows = study.totals()
     others = {each.label: {k: v for k, v in each.parameters.items() if k not in design} for each in study.drawn}
     panel = rows["series"].map({label: words.label(rest) for label, rest in others.items()})
-    along = has_axis(study)
+    along = common.has_axis(study)
     lines = along and study.axis is not None and len(study.axis.values) > _MOST_GROUPS
-    where = [place_label(study, x, named=False) for x in rows["x"]] if along else rows["series"]
-    data = measured(study, rows.assign(where=where, panel=panel), measure, ["where", "panel"])
-    title = study_axis(study).title if along else "configuration"
-    return of_configurations(
+    data = common.measured(common.with_place(study, rows).assign(panel=panel), measure, ["where", "panel"])
+    return common.of_configurations(
         study,
         rows,
         data.sort_values("x", kind="stable") if along else data,
         name=name,
         title=f"Catalog designs: {measure.title.lower()}",
-        definition=f"{measure.definition} Factors: {', '.join(words.parameter(column)[0] for column in design)}. {INTERVAL}",
+        definition=f"{measure.definition} Factors: {', '.join(words.parameter(column)[0] for column in design)}. {common.INTERVAL}",
         kind="line" if lines else "bars",
-        x=study_axis(study) if lines else Axis("where", title, "category"),
-        y=fitting(measure.y if lines else replace(measure.y, scale="linear"), data),
+        x=common.study_axis(study) if lines else common.place_axis(study),
+        y=common.fitting(measure.y if lines else replace(measure.y, scale="linear"), data),
         series_title="catalog design",
         facet="panel" if panel.nunique() > 1 else None,
     )

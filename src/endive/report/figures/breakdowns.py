@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Literal
 
 import pandas as pd
 
@@ -12,20 +13,7 @@ from endive.analysis.crossings import Crossing, crossing
 from endive.analysis.estimates import Estimate
 from endive.report import words
 from endive.report.figure import Axis, CurveCrossing, Figure, Threshold
-from endive.report.figures.common import (
-    INTERVAL,
-    LATENCY,
-    SUCCESS,
-    Measure,
-    axis_word,
-    fitting,
-    has_axis,
-    measured,
-    of_configurations,
-    place_label,
-    study_axis,
-)
-from endive.report.figures.missing import NotInStudyError
+from endive.report.figures import common
 from endive.report.phrases import listed
 from endive.report.study import Study
 from endive.report.windows import percentile_in_words
@@ -35,53 +23,33 @@ COMMITTABLE = 0.95
 """A class of which less is committed is counted as un-committable."""
 
 
-def success_by_operation(study: Study) -> Figure:
-    """Success of each operation."""
-    return _by(study, "operation", SUCCESS, "success_by_operation")
-
-
-def latency_by_operation(study: Study) -> Figure:
-    """Latency of each operation."""
-    return _by(study, "operation", LATENCY, "latency_by_operation")
-
-
-def success_by_class(study: Study) -> Figure:
-    """Success of each workload class."""
-    return _by(study, "workload class", SUCCESS, "success_by_class")
-
-
-def latency_by_class(study: Study) -> Figure:
-    """Latency of each workload class."""
-    return _by(study, "workload class", LATENCY, "latency_by_class")
-
-
-def _by(study: Study, what: str, measure: Measure, name: str) -> Figure:
+def measure_by(study: Study, what: Literal["operation", "workload class"], measure: common.Measure, name: str) -> Figure:
     """A measure of each operation or class: a panel for each if there is an axis, else a group of bars."""
     of_operations = what == "operation"
     members = study.operations if of_operations else study.classes
     if len(members) < 2:
-        raise NotInStudyError(f"there is one {what} only ({', '.join(members) or 'none'})")
+        raise common.NotInStudyError(f"there is one {what} only ({', '.join(members) or 'none'})")
     every = pd.concat(
         study.totals(operation=member).assign(member=words.operation(member))
         if of_operations
         else study.totals(workload_class=member).assign(member=member)
         for member in members
     )
-    data = measured(study, every, measure, ["member"])
-    lines = has_axis(study)
-    return of_configurations(
+    data = common.measured(every, measure, ["member"])
+    lines = common.has_axis(study)
+    return common.of_configurations(
         study,
         every,
         data,
-        further=_left_out(every, measure.column) if measure is LATENCY else (),
+        further=_left_out(every, measure.column) if measure is common.LATENCY else (),
         name=name,
         title=f"{measure.title} by {what}",
-        definition=f"{measure.definition} {INTERVAL}",
+        definition=f"{measure.definition} {common.INTERVAL}",
         kind="line" if lines else "bars",
-        x=study_axis(study) if lines else Axis("member", what, "category"),
-        y=measure.y if lines else fitting(replace(measure.y, scale="linear"), data),
+        x=common.study_axis(study) if lines else Axis("member", what, "category"),
+        y=measure.y if lines else common.fitting(replace(measure.y, scale="linear"), data),
         facet="member" if lines else None,
-        thresholds=(Threshold(COMMITTABLE, "95 %"),) if measure is SUCCESS else (),
+        thresholds=(Threshold(COMMITTABLE, "95 %"),) if measure is common.SUCCESS else (),
         filters=("series", "member"),
     )
 
@@ -116,50 +84,40 @@ def _who(rows: pd.DataFrame, member: str, why: str) -> str:
 
 def frontier(study: Study) -> Figure:
     """Success of the other classes against the rate of one: where they can no longer commit."""
-    x = study_axis(study)
+    x = common.study_axis(study)
     assert study.axis is not None
     driving = words.class_of_load(study.axis.column) if study.axis.load is not None else None
     others = [name for name in study.classes if column_name(name) != column_name(driving or "")]
     if driving is None or len(others) == len(study.classes) or not others:
-        raise NotInStudyError("it takes two workload classes, and a rate of one of them that varies")
+        raise common.NotInStudyError("it takes two workload classes, and a rate of one of them that varies")
     every = pd.concat(study.totals(workload_class=name).assign(member=name) for name in others)
-    data = measured(study, every, SUCCESS, ["member"])
-    marks = tuple(_where_each(data)) if len(others) == 1 else ()
+    data = common.measured(every, common.SUCCESS, ["member"])
+    curves = data.sort_values("x").groupby(["member", "series"], sort=False)
+    found = {(str(member), str(series)): _crossing(curve) for (member, series), curve in curves}
+    lines, marks = [Threshold(COMMITTABLE, "95 %")], []
+    for (_, series), at in found.items():
+        if at.bound == "crossed" and len(found) == 1:
+            lines.append(Threshold(at.load, common.place_label(study, at.load, named=False), "x", at.low, at.high))
+        elif at.bound == "crossed" and len(others) == 1:
+            marks.append(CurveCrossing(series, at.load, COMMITTABLE, at.low, at.high))
     marked = "; a tick on the line marks where, its shade is the 95 % interval" if marks else ""
-    return of_configurations(
+    return common.of_configurations(
         study,
         every,
         data,
-        further=_crossings(study, data),
+        further=_crossings(study, found),
         name="frontier",
-        title=f"Who can still commit: {', '.join(others)}, by {axis_word(study)}",
-        definition=f"Success of {', '.join(others)} (committed share of those that entered) against the {axis_word(study)}. "
-        f"Below 95 % a class counts as un-committable{marked}. {INTERVAL}",
+        title=f"Who can still commit: {', '.join(others)}, by {common.axis_word(study)}",
+        definition=f"Success of {', '.join(others)} (committed share of those that entered) against the {common.axis_word(study)}. "
+        f"Below 95 % a class counts as un-committable{marked}. {common.INTERVAL}",
         kind="line",
         x=x,
-        y=SUCCESS.y,
+        y=common.SUCCESS.y,
         facet="member" if len(others) > 1 else None,
-        thresholds=(Threshold(COMMITTABLE, "95 %"), *_where(study, data)),
-        crossings=marks,
+        thresholds=tuple(lines),
+        crossings=tuple(marks),
         filters=("series", "member"),
     )
-
-
-def _where(study: Study, data: pd.DataFrame) -> Iterator[Threshold]:
-    """The load at which a lone curve falls below the threshold, with the loads at which the ends of its interval do."""
-    if data.groupby(["member", "series"]).ngroups > 1:
-        return
-    found = _crossing(data)
-    if found.bound == "crossed":
-        yield Threshold(found.load, place_label(study, found.load, named=False), "x", found.low, found.high)
-
-
-def _where_each(data: pd.DataFrame) -> Iterator[CurveCrossing]:
-    """The same of each curve, where they are several."""
-    curves = [(str(series), _crossing(curve)) for series, curve in data.sort_values("x").groupby("series", sort=False)]
-    for series, found in curves if len(curves) > 1 else ():
-        if found.bound == "crossed":
-            yield CurveCrossing(series, found.load, COMMITTABLE, found.low, found.high)
 
 
 def _crossing(curve: pd.DataFrame) -> Crossing:
@@ -170,18 +128,15 @@ def _crossing(curve: pd.DataFrame) -> Crossing:
     return found
 
 
-def _crossings(study: Study, data: pd.DataFrame) -> list[str]:
+def _crossings(study: Study, curves: Mapping[tuple[str, str], Crossing]) -> Iterator[str]:
     """Where each curve falls below the threshold, in words."""
-    found = []
-    for (member, series), curve in data.sort_values("x").groupby(["member", "series"], sort=False):
-        where = _crossing(curve)
-        at = place_label(study, where.load, named=True)
+    for (member, series), where in curves.items():
+        at = common.place_label(study, where.load, named=True)
         if where.bound == "above":
-            found.append(f"{member}, {series}: above 95 % up to {at}.")
+            yield f"{member}, {series}: above 95 % up to {at}."
         elif where.bound == "at_or_below":
-            found.append(f"{member}, {series}: below 95 % already at {at}.")
+            yield f"{member}, {series}: below 95 % already at {at}."
         else:
-            low, high = (None if end is None else place_label(study, end, named=False) for end in (where.low, where.high))
+            low, high = (None if end is None else common.place_label(study, end, named=False) for end in (where.low, where.high))
             within = f" (95 % interval {low or 'below all loads'} to {high or 'above all loads'})" if low or high else ""
-            found.append(f"{member}, {series}: below 95 % from {at}{within}.")
-    return found
+            yield f"{member}, {series}: below 95 % from {at}{within}."

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from endive.report.figure import Axis, Figure
-from endive.report.figures.missing import NotInStudyError
 from endive.report.phrases import number, quantity
 from endive.report.scales import fitting_scale
 from endive.report.study import ALL, Study
@@ -18,6 +17,10 @@ from endive.report.style import ramp
 INTERVAL = "Bars are 95 % intervals over seeds."
 MOST_FACETS = 9
 """More small multiples than this are turned round, or said to be left out."""
+
+
+class NotInStudyError(Exception):
+    """The study has no data for a figure; the message says what is missing."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,17 @@ def of_configurations(
     return Figure(data=data, notes=notes(study, rows, *further), **{**usual, **fields})
 
 
+def of_parts(study: Study, rows: pd.DataFrame, data: pd.DataFrame, **fields: Any) -> Figure:
+    """Return a figure of bars that are made of parts: of each configuration, or of each of its places on the axis.
+
+    ``data`` has the columns of ``with_place``, and ``part``, ``y``, ``low``, ``high``, ``total`` and ``text`` of each part.
+    """
+    facet = "series" if has_axis(study) else None
+    usual: dict[str, Any] = {"kind": "stacked", "x": place_axis(study), "series": None, "series_title": "", "facet": facet}
+    data = tidy(data, ["where", "part", "y", "low", "high", "total", "text"])
+    return of_configurations(study, rows, data, part="part", text="text", **usual, **fields)
+
+
 def fitting(axis: Axis, data: pd.DataFrame) -> Axis:
     """Return the axis on a logarithmic scale where one value would hide the others on a linear one."""
     if axis.percent or axis.scale != "linear":
@@ -85,9 +99,9 @@ def fitting(axis: Axis, data: pd.DataFrame) -> Axis:
     return replace(axis, scale=fitting_scale(data[axis.column].astype(float)))
 
 
-def measured(study: Study, rows: pd.DataFrame, measure: Measure, columns: Sequence[str] = ()) -> pd.DataFrame:
+def measured(rows: pd.DataFrame, measure: Measure, columns: Sequence[str] = ()) -> pd.DataFrame:
     """Return the rows that have a value of a measure, with the columns ``y``, ``low`` and ``high``. Raises NotInStudyError."""
-    data = with_interval(rows, study.metric(measure.column), most=measure.most)
+    data = with_interval(rows, measure.column, most=measure.most)
     data = tidy(data, [*columns, "y", "low", "high"]).dropna(subset=["y"])
     if data.empty:
         raise NotInStudyError(f"no experiment has a value of {measure.column}")
@@ -106,13 +120,28 @@ def study_axis(study: Study) -> Axis:
     return Axis("x", study.axis.title, study.axis.scale)
 
 
-def with_interval(rows: pd.DataFrame, metric: str, *, least: float = 0.0, most: float = float("inf")) -> pd.DataFrame:
-    """The columns ``y``, ``low`` and ``high`` of a metric. Where there is one seed, there is no interval."""
+def place_axis(study: Study) -> Axis:
+    """The column ``where`` of ``with_place`` as an axis: places on that of the study, or configurations if no number varies."""
+    return Axis("where", study_axis(study).title if has_axis(study) else "configuration", "category")
+
+
+def with_place(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with their place on the axis in words, or with their configuration if no number varies, as the column ``where``."""
+    along = has_axis(study)
+    return rows.assign(where=[place_label(study, x, named=False) for x in rows["x"]] if along else rows["series"])
+
+
+def with_interval(
+    rows: pd.DataFrame, metric: str, names: Sequence[str] = ("y", "low", "high"), most: float = float("inf")
+) -> pd.DataFrame:
+    """Rows with a metric and the ends of its interval as columns of these names. Where there is one seed, there is no interval."""
     rows, y = rows.copy(), rows[metric].astype(float)  # a copy is in one piece, which makes adding columns quick
     if f"{metric}_low" in rows.columns:
-        return rows.assign(y=y, low=rows[f"{metric}_low"].astype(float), high=rows[f"{metric}_high"].astype(float))
-    width = rows[f"{metric}_hw"].astype(float)
-    return rows.assign(y=y, low=(y - width).clip(lower=least), high=(y + width).clip(upper=most))
+        low, high = rows[f"{metric}_low"].astype(float), rows[f"{metric}_high"].astype(float)
+    else:
+        width = rows[f"{metric}_hw"].astype(float)
+        low, high = (y - width).clip(lower=0.0), (y + width).clip(upper=most)
+    return rows.assign(**dict(zip(names, (y, low, high), strict=True)))
 
 
 def axis_word(study: Study) -> str:
@@ -176,12 +205,8 @@ def notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, ...]:
     return (*found, *(text for text in further if text))
 
 
-def identity(rows: pd.DataFrame) -> list[str]:
-    """The columns that say what a row is of."""
-    return [name for name in ("experiment", "series", "x", "workload_class", "operation_type", "n_seeds") if name in rows.columns]
-
-
 def tidy(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """The columns that a figure draws, and those that say what a row is of."""
-    names = list(dict.fromkeys([*identity(rows), *columns]))
-    return rows[names].reset_index(drop=True)
+    identity = ("experiment", "series", "x", "workload_class", "operation_type", "n_seeds")
+    names = dict.fromkeys([*(name for name in identity if name in rows.columns), *columns])
+    return rows[list(names)].reset_index(drop=True)

@@ -11,8 +11,7 @@ import pandas as pd
 from endive.analysis.cost import KINDS, Cost, basis_of, cost_of, rows_by_class
 from endive.analysis.estimates import mean_estimate
 from endive.report.figure import Axis, Figure
-from endive.report.figures.common import has_axis, in_order, of_configurations, place_label, study_axis, tidy
-from endive.report.figures.missing import NotInStudyError
+from endive.report.figures import common
 from endive.report.phrases import listed, money, short
 from endive.report.study import Study
 from endive.report.style import PALETTE
@@ -22,38 +21,28 @@ from endive.storage.prices import list_prices
 def cost(study: Study) -> Figure:
     """Requests of a thousand commits by kind, priced if all of them can be."""
     if study.runs.empty:
-        raise NotInStudyError("there are no runs to count requests of")
+        raise common.NotInStudyError("there are no runs to count requests of")
     by_experiment = _costs(study)
     rows = study.totals()
     rows = rows[rows["experiment"].isin(list(by_experiment))]
     if rows.empty:
-        raise NotInStudyError("nothing was committed")
+        raise common.NotInStudyError("nothing was committed")
     shown = set(rows["experiment"])
     priced = all(each.money is not None for name in shown for each in by_experiment[name])
     currency = study.prices.currency
     at = ", at list price" if study.prices == list_prices() else ", at the prices given"
-    along = has_axis(study)
-    where = [place_label(study, x, named=False) for x in rows["x"]] if along else rows["series"]
-    data = _parts(rows.assign(where=where), by_experiment, priced)
     what = f"cost of 1,000 commits ({currency})" if priced else "requests for 1,000 commits"
-    return of_configurations(
+    return common.of_parts(
         study,
         rows,
-        tidy(data, ["where", "part", "y", "low", "high", "total", "text"]),
+        _parts(common.with_place(study, rows), by_experiment, priced),
         further=_left_behind(study, rows, by_experiment),
         name="cost",
         title="What requests cost" if priced else "Requests of commits",
         definition=f"Requests to the store and the catalog for a thousand commits{at if priced else ''}; what did "
         "not commit is paid too. The lines on the boxes are 95 % intervals of the part over seeds."
         + ("" if priced else " Something here has no price; --prices FILE gives it one."),
-        kind="stacked",
-        x=Axis("where", study_axis(study).title if along else "configuration", "category"),
         y=Axis("y", what),
-        series=None,
-        series_title="",
-        facet="series" if along else None,
-        part="part",
-        text="text",
         colours={word: PALETTE[place] for place, word in enumerate(KINDS.values())},
     )
 
@@ -66,7 +55,10 @@ def _left_behind(study: Study, rows: pd.DataFrame, by_experiment: dict[str, list
     most: dict[str, tuple[float, float]] = {}
     for series, x, mean in zip(rows["series"], rows["x"], means, strict=True):
         most[series] = max(most.get(series, (0.0, 0.0)), (mean, float(x)))
-    at = {series: f" at {place_label(study, x, named=True)}" if has_axis(study) else "" for series, (_, x) in most.items()}
+    at = {
+        series: f" at {common.place_label(study, x, named=True)}" if common.has_axis(study) else ""
+        for series, (_, x) in most.items()
+    }
     told = [f"{short(left)} with {series}{at[series]}" for series, (left, _) in most.items()]
     yield f"Files that are left behind for a thousand commits, at most: {listed(told)}."
 
@@ -103,4 +95,4 @@ def _parts(rows: pd.DataFrame, by_experiment: dict[str, list[Cost]], priced: boo
             "high": [each.high if math.isfinite(each.high) else math.nan for each in estimates],
         }
         found.append(rows.assign(part=KINDS[kind], total=totals, text=text, **ends))
-    return in_order(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))
+    return common.in_order(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))

@@ -1,4 +1,4 @@
-"""Curves over the load: throughput, latency, success, overhead and retries of whole configurations."""
+"""Curves: throughput, latency, success, overhead and retries over the load, and how latencies are distributed."""
 
 from __future__ import annotations
 
@@ -8,50 +8,39 @@ import pandas as pd
 
 from endive.analysis.percentiles import PERCENTS
 from endive.analysis.saturation import LEAST_SUCCESS
+from endive.analysis.theory import Curve, NotPredictableError
+from endive.config import ConfigError, load_document
 from endive.report.figure import Axis, Figure, Reference, Scale, Threshold
-from endive.report.figures.common import (
-    INTERVAL,
-    OVERHEAD,
-    RETRIES,
-    SUCCESS,
-    THROUGHPUT,
-    Measure,
-    axis_word,
-    fitting,
-    measured,
-    of_configurations,
-    study_axis,
-    tidy,
-    with_interval,
-)
-from endive.report.figures.missing import NotInStudyError
-from endive.report.predictions import predicted_throughput
+from endive.report.figures import common
 from endive.report.study import Study
+from endive.runs.layout import CONFIG
 
 EVERYTHING_COMMITS = "everything commits"
+_MOST_PREDICTED = 48
+"""Predictions of more experiments than this would be waited for."""
 
 
 def throughput_load(study: Study) -> Figure:
     """Throughput against the load that was offered: where it bends, a configuration is saturated."""
     if study.axis is None or study.axis.load is None or len(study.axis.values) < 2:
-        raise NotInStudyError("no rate of arrivals varies")
-    rows = study.totals()
-    offered = with_interval(rows, study.metric("offered_per_s"))
-    rows = rows.assign(offered=offered["y"], offered_low=offered["low"], offered_high=offered["high"])
-    data = measured(study, rows, THROUGHPUT, ["offered", "offered_low", "offered_high"])
-    x = fitting(Axis("offered", "offered load (transactions/s)"), data)
-    y = fitting(THROUGHPUT.y, data)
+        raise common.NotInStudyError("no rate of arrivals varies")
+    offered = ("offered", "offered_low", "offered_high")
+    rows = common.with_interval(study.totals(), "offered_per_s", offered)
+    data = common.measured(rows, common.THROUGHPUT, offered)
+    x = common.fitting(Axis("offered", "offered load (transactions/s)"), data)
+    y = common.fitting(common.THROUGHPUT.y, data)
     scale: Scale = "log" if "log" in (x.scale, y.scale) and (data[["offered", "y"]] > 0.0).all(axis=None) else "linear"
-    predictions = predicted_throughput(study)
+    predictions = _predicted_throughput(study)
+    drawn = "; what theory predicts (renewal of optimistic retries) is drawn behind the points" if predictions else ""
     ends = [float(data["offered"].min()) if scale == "log" else 0.0, float(data["offered"].max())]
-    return of_configurations(
+    return common.of_configurations(
         study,
         rows,
         data,
         name="throughput_load",
         title="Throughput against offered load",
-        definition=f"Commits per second against the transactions per second that begin to commit, by {axis_word(study)}. "
-        f"On the dashed line everything commits{_predictions_are_drawn(predictions)}. {INTERVAL}",
+        definition=f"Commits per second against the transactions per second that begin to commit, by {common.axis_word(study)}. "
+        f"On the dashed line everything commits{drawn}. {common.INTERVAL}",
         kind="line",
         x=replace(x, scale=scale),
         y=replace(y, scale=scale),
@@ -62,34 +51,50 @@ def throughput_load(study: Study) -> Figure:
     )
 
 
-def _predictions_are_drawn(predictions: tuple[Reference, ...]) -> str:
-    return "; what theory predicts (renewal of optimistic retries) is drawn behind the points" if predictions else ""
+def _predicted_throughput(study: Study) -> tuple[Reference, ...]:
+    """The throughput that the renewal approximation predicts against the offered load, a curve for each configuration.
+
+    Configurations that theory has nothing to say of have none.
+    """
+    rows = study.totals()
+    if study.kind != "sweep" or len(rows) > _MOST_PREDICTED:
+        return ()
+    curves = ((series.label, _predicted_curve(study, rows[rows["series"] == series.label])) for series in study.drawn)
+    only = len(study.drawn) == 1
+    return tuple(Reference("theory" if only else f"{label}, theory", curve, label) for label, curve in curves if len(curve) > 1)
+
+
+def _predicted_curve(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """The points of a configuration for which there is a prediction, by load."""
+    points, curve = [], Curve()
+    for experiment in rows["experiment"]:
+        try:
+            points.append(curve.point(load_document(study.path / str(experiment) / CONFIG)))
+        except (ConfigError, NotPredictableError):
+            continue
+    return pd.DataFrame(sorted(points), columns=["x", "y"])
 
 
 def latency_throughput(study: Study) -> Figure:
     """Percentiles of the time to commit against throughput: a panel for each percentile, a curve for each configuration."""
-    study_axis(study)
-    rows = study.totals()
-    throughput = with_interval(rows, study.metric("throughput_per_s"))
-    rows = rows.assign(throughput=throughput["y"], throughput_low=throughput["low"], throughput_high=throughput["high"])
-    panels = [
-        with_interval(rows, study.metric(f"time_to_commit_p{percent}_ms")).assign(percentile=f"p{percent}") for percent in PERCENTS
-    ]
-    columns = ["percentile", "throughput", "throughput_low", "throughput_high", "y", "low", "high"]
-    data = tidy(pd.concat(panels), columns).dropna(subset=["y"])
+    common.study_axis(study)
+    throughput = ("throughput", "throughput_low", "throughput_high")
+    rows = common.with_interval(study.totals(), "throughput_per_s", throughput)
+    panels = [common.with_interval(rows, f"time_to_commit_p{percent}_ms").assign(percentile=f"p{percent}") for percent in PERCENTS]
+    data = common.tidy(pd.concat(panels), ["percentile", *throughput, "y", "low", "high"]).dropna(subset=["y"])
     if data.empty:
-        raise NotInStudyError("no percentile of the time to commit is a number")
-    return of_configurations(
+        raise common.NotInStudyError("no percentile of the time to commit is a number")
+    return common.of_configurations(
         study,
         rows,
         data,
         name="latency_throughput",
         title="Time to commit against throughput",
         definition="Percentiles of the time to commit over all transactions that entered, an abort counting as never, against "
-        f"commits per second; points of a curve follow each other by {axis_word(study)}. Percentiles that are never reached, or "
-        f"of which only a bound is known, are left out. {INTERVAL}",
+        f"commits per second; points of a curve follow each other by {common.axis_word(study)}. Percentiles that are never "
+        f"reached, or of which only a bound is known, are left out. {common.INTERVAL}",
         kind="line",
-        x=fitting(Axis("throughput", "throughput (commits/s)"), data),
+        x=common.fitting(Axis("throughput", "throughput (commits/s)"), data),
         y=Axis("y", "time to commit (ms)", "log"),
         facet="percentile",
         x_low="throughput_low",
@@ -99,35 +104,53 @@ def latency_throughput(study: Study) -> Figure:
     )
 
 
-def success_load(study: Study) -> Figure:
-    """Success against the load."""
-    return _curve(study, SUCCESS, "success_load", (Threshold(LEAST_SUCCESS, "99 %"),))
-
-
-def overhead_load(study: Study) -> Figure:
-    """Overhead against the load."""
-    return _curve(study, OVERHEAD, "overhead")
-
-
-def retries_load(study: Study) -> Figure:
-    """Retries against the load."""
-    return _curve(study, RETRIES, "retries")
-
-
-def _curve(study: Study, measure: Measure, name: str, thresholds: tuple[Threshold, ...] = ()) -> Figure:
+def measure_load(study: Study, measure: common.Measure, name: str) -> Figure:
     """A measure of whole configurations against the axis of the study."""
-    x = study_axis(study)
+    x = common.study_axis(study)
     rows = study.totals()
-    data = measured(study, rows, measure).dropna(subset=["x"])
-    return of_configurations(
+    data = common.measured(rows, measure).dropna(subset=["x"])
+    return common.of_configurations(
         study,
         rows,
         data,
         name=name,
-        title=f"{measure.title} against {axis_word(study)}",
-        definition=f"{measure.definition} {INTERVAL}",
+        title=f"{measure.title} against {common.axis_word(study)}",
+        definition=f"{measure.definition} {common.INTERVAL}",
         kind="line",
         x=x,
-        y=fitting(measure.y, data),
-        thresholds=thresholds,
+        y=common.fitting(measure.y, data),
+        thresholds=(Threshold(LEAST_SUCCESS, "99 %"),) if measure is common.SUCCESS else (),
+    )
+
+
+def latency_distribution(study: Study) -> Figure:
+    """The share of transactions whose commit took longer, on logarithmic axes: the tail is to be seen."""
+    rows, fields = common.by_load_or_class(study, study.distributions)
+    supported = rows["slower_share"] * rows["committed"] >= 1.0
+    rows = rows[supported | (rows["slower_share"] == 1.0)]
+    if rows.empty:
+        raise common.NotInStudyError("nothing was committed")
+    latency = ("latency", "latency_low", "latency_high")
+    data = common.with_interval(rows, "commit_latency_ms", latency)
+    data = data[data["latency"] > 0.0]
+    if data.empty:
+        raise common.NotInStudyError("no commit took any time")
+    return common.of_configurations(
+        study,
+        rows,
+        common.tidy(data, ["panel", "load", "slower_share", *latency]),
+        name="latency_distribution",
+        title="Distribution of the commit latency",
+        definition="The share of committed transactions whose commit took longer (one minus the cumulative distribution). "
+        "Each quantile is a mean over seeds; bands are 95 % intervals. Shares of less than one transaction of a run are not drawn.",
+        kind="line",
+        x=Axis("latency", "commit latency (ms)", "log"),
+        y=Axis("slower_share", "transactions that take longer (share)", "log"),
+        low=None,
+        high=None,
+        x_low="latency_low",
+        x_high="latency_high",
+        order="slower_share",
+        band=True,
+        **fields,
     )

@@ -8,19 +8,7 @@ import pandas as pd
 
 from endive.report import words
 from endive.report.figure import Axis, Figure
-from endive.report.figures.common import (
-    LATENCY,
-    MOST_FACETS,
-    THROUGHPUT,
-    Measure,
-    axis_word,
-    fitting,
-    notes,
-    place_label,
-    study_axis,
-    tidy,
-)
-from endive.report.figures.missing import NotInStudyError
+from endive.report.figures import common
 from endive.report.study import ALL, Series, Study
 from endive.report.windows import percentile_in_words
 from endive.runs.parameters import Value
@@ -30,29 +18,20 @@ _HATCHING = "Hatched where success is below 95 %, cross-hatched below 80 %."
 _NO_NUMBER = " Never: so many fail that this percentile is not reached; -: it takes more transactions to tell."
 
 
-def heatmap_throughput(study: Study) -> Figure:
-    """Throughput over two parameters."""
-    return _heatmap(study, THROUGHPUT, "heatmap_throughput")
-
-
-def heatmap_latency(study: Study) -> Figure:
-    """Latency over two parameters."""
-    return _heatmap(study, LATENCY, "heatmap_latency")
-
-
-def _heatmap(study: Study, measure: Measure, name: str) -> Figure:
-    x = study_axis(study)
+def heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
+    """A measure over two parameters. Raises NotInStudyError if fewer vary."""
+    x = common.study_axis(study)
     vertical = _vertical(study.series)
     rows, panels = _cells(study, vertical)
-    further = f"{MOST_FACETS} of {len(panels)} combinations of the other parameters are shown." if len(panels) > MOST_FACETS else ""
-    metric = study.metric(measure.column)
-    rows = rows.assign(instead=[percentile_in_words(row, metric) if measure is LATENCY else "" for row in rows.to_dict("records")])
-    data = tidy(rows, ["across", "down", "panel", metric, "success_rate", "hatch", "instead"])
-    value = fitting(replace(measure.y, column=metric), data)
+    metric, most, timed = measure.column, common.MOST_FACETS, measure is common.LATENCY
+    further = f"{most} of {len(panels)} combinations of the other parameters are shown." if len(panels) > most else ""
+    rows = rows.assign(instead=[percentile_in_words(row, metric) if timed else "" for row in rows.to_dict("records")])
+    data = common.tidy(rows, ["across", "down", "panel", metric, "success_rate", "hatch", "instead"])
+    value = common.fitting(replace(measure.y, column=metric), data)
     return Figure(
         name=name,
-        title=f"{measure.title} over {words.parameter(vertical)[0]} and {axis_word(study)}",
-        definition=f"{measure.definition} Means over seeds. {_HATCHING}{_NO_NUMBER if measure is LATENCY else ''}",
+        title=f"{measure.title} over {words.parameter(vertical)[0]} and {common.axis_word(study)}",
+        definition=f"{measure.definition} Means over seeds. {_HATCHING}{_NO_NUMBER if timed else ''}",
         kind="heatmap",
         data=data,
         x=Axis("across", x.title, "category"),
@@ -62,7 +41,7 @@ def _heatmap(study: Study, measure: Measure, name: str) -> Figure:
         hatch="hatch",
         text="instead",
         filters=("panel",) if len(panels) > 1 else (),
-        notes=tuple(note for note in notes(study, rows, further) if "are drawn" not in note),
+        notes=tuple(note for note in common.notes(study, rows, further) if "are drawn" not in note),
     )
 
 
@@ -73,14 +52,14 @@ def _cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
     by_label = {each.label: each for each in study.series}
     chosen = [by_label[label] for label in rows["series"]]
     rows = rows.assign(
-        across=[place_label(study, place, named=False) for place in rows["x"]],
+        across=[common.place_label(study, place, named=False) for place in rows["x"]],
         down=[_bare(vertical, each.parameters[vertical]) for each in chosen],
         panel=[words.label({k: v for k, v in each.parameters.items() if k != vertical}) for each in chosen],
         rank=[list(by_label).index(each.label) for each in chosen],
         hatch=rows["success_rate"].map(_hatch),
     )
     panels = list(dict.fromkeys(rows.sort_values("rank")["panel"]))
-    rows = rows[rows["panel"].isin(panels[:MOST_FACETS])]
+    rows = rows[rows["panel"].isin(panels[: common.MOST_FACETS])]
     places = rows["panel"].map({panel: place for place, panel in enumerate(panels)})
     ranks = rows.groupby("down")["rank"].transform("min")
     return rows.assign(rank=ranks, place=places).sort_values(["x", "place", "rank"], kind="stable"), panels
@@ -95,7 +74,7 @@ def _vertical(series: tuple[Series, ...]) -> str:
     """The parameter beside the axis that has most values."""
     names = list(series[0].parameters)
     if not names or len(series) < 2:
-        raise NotInStudyError("it takes two parameters that vary, one of them a number")
+        raise common.NotInStudyError("it takes two parameters that vary, one of them a number")
     return max(names, key=lambda name: len({each.parameters[name] for each in series}))
 
 

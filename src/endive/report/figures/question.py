@@ -7,25 +7,15 @@ from dataclasses import replace
 from endive.analysis.paired import more_is_better
 from endive.analysis.thresholds import Kind, kind_of
 from endive.report.alternatives import subject_in_words
+from endive.report.differences import metric_name
 from endive.report.figure import Axis, Figure
-from endive.report.figures.common import (
-    INTERVAL,
-    LATENCY,
-    OVERHEAD,
-    RETRIES,
-    SUCCESS,
-    THROUGHPUT,
-    Measure,
-    fitting,
-    has_axis,
-    measured,
-    of_configurations,
-    study_axis,
-)
-from endive.report.figures.missing import NotInStudyError
+from endive.report.figures import common
+from endive.report.phrases import begun
 from endive.report.study import Study
 
-_KNOWN = {measure.column: measure for measure in (SUCCESS, THROUGHPUT, LATENCY, OVERHEAD, RETRIES)}
+_KNOWN = {
+    measure.column: measure for measure in (common.SUCCESS, common.THROUGHPUT, common.LATENCY, common.OVERHEAD, common.RETRIES)
+}
 _UNITS: dict[Kind, str] = {"share": " (%)", "time": " (ms)", "rate": " (per second)", "number": ""}
 
 
@@ -33,31 +23,28 @@ def question(study: Study) -> Figure:
     """Return the metric that the study is about, of each configuration."""
     asked = study.question
     if asked is None:
-        raise NotInStudyError("its file has no question ([sweep] question)")
+        raise common.NotInStudyError("its file has no question ([sweep] question)")
     rows = study.totals(asked.workload_class, asked.operation)
     measure = _KNOWN.get(asked.metric) or _measure(asked.metric)
-    data = measured(study, rows, measure)
-    lines = has_axis(study)
-    title = subject_in_words(asked)
+    data = common.measured(rows, measure)
+    lines = common.has_axis(study)
     if not lines:
         data = data.sort_values("y", ascending=more_is_better(asked.metric) is False, kind="stable").reset_index(drop=True)
-    return of_configurations(
+    return common.of_configurations(
         study,
         rows,
         data,
         name="question",
-        title=title[:1].upper() + title[1:],
-        definition=f"What this study is about. {measure.definition} {INTERVAL}",
+        title=begun(subject_in_words(asked)),
+        definition=f"What this study is about. {measure.definition} {common.INTERVAL}",
         kind="line" if lines else "bars",
-        x=study_axis(study) if lines else Axis("series", "configuration", "category"),
-        y=measure.y if lines else fitting(replace(measure.y, scale="linear"), data),
+        x=common.study_axis(study) if lines else Axis("series", "configuration", "category"),
+        y=measure.y if lines else common.fitting(replace(measure.y, scale="linear"), data),
     )
 
 
-def _measure(metric: str) -> Measure:
-    from endive.report.differences import metric_name
-
+def _measure(metric: str) -> common.Measure:
     kind, name = kind_of(metric), metric_name(metric)
     most = 1.0 if kind == "share" else float("inf")
     y = Axis("y", f"{name}{_UNITS[kind]}", "log" if kind == "time" else "linear", percent=kind == "share")
-    return Measure(metric, name, y, f"{name[:1].upper()}{name[1:]}, mean over seeds.", most)
+    return common.Measure(metric, name, y, f"{begun(name)}, mean over seeds.", most)

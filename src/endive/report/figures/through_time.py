@@ -6,17 +6,7 @@ import re
 from dataclasses import replace
 
 from endive.report.figure import Axis, Figure, Threshold
-from endive.report.figures.common import (
-    RETRIES,
-    SUCCESS,
-    Measure,
-    by_load_or_class,
-    fitting,
-    of_configurations,
-    tidy,
-    with_interval,
-)
-from endive.report.figures.missing import NotInStudyError
+from endive.report.figures import common
 from endive.report.phrases import number
 from endive.report.study import Study
 
@@ -26,14 +16,14 @@ _MOST_MARKS = 12
 _UNITS = (("s", 1000.0, 600_000.0), ("min", 60_000.0, 18_000_000.0), ("h", 3_600_000.0, float("inf")))
 """Units of the axis of time in ms, each with the longest run that is told in it."""
 _TIMES = re.compile(r"_(schedule|trace|start_ms|end_ms)$")
-COMMIT_RATE = Measure("commits_per_s", "Commit rate", Axis("y", "commit rate (commits/s)"), "Commits per second.")
-COMMITTING = Measure(
+COMMIT_RATE = common.Measure("commits_per_s", "Commit rate", Axis("y", "commit rate (commits/s)"), "Commits per second.")
+COMMITTING = common.Measure(
     "committing",
     "Transactions that are committing",
     Axis("y", "committing (transactions)"),
     "Mean number of transactions that have begun to commit and are not done.",
 )
-TIME_TO_COMMIT = Measure(
+TIME_TO_COMMIT = common.Measure(
     "time_to_commit_p50_ms",
     "Time to commit",
     Axis("y", "median of the time to commit (ms)"),
@@ -41,44 +31,20 @@ TIME_TO_COMMIT = Measure(
 )
 
 
-def commit_rate_time(study: Study) -> Figure:
-    """Commits per second over the run."""
-    return _through_time(study, COMMIT_RATE, "commit_rate_time")
-
-
-def success_time(study: Study) -> Figure:
-    """Success of the transactions that entered in each part of the run."""
-    return _through_time(study, SUCCESS, "success_time")
-
-
-def latency_time(study: Study) -> Figure:
-    """The median time to commit of the transactions that entered in each part of the run."""
-    return _through_time(study, TIME_TO_COMMIT, "latency_time")
-
-
-def retries_time(study: Study) -> Figure:
-    """Retries of the transactions that entered in each part of the run."""
-    return _through_time(study, RETRIES, "retries_time")
-
-
-def committing_time(study: Study) -> Figure:
-    """How many transactions are committing over the run."""
-    return _through_time(study, COMMITTING, "committing_time")
-
-
-def _through_time(study: Study, measure: Measure, name: str) -> Figure:
-    rows, fields = by_load_or_class(study, study.over_time)
+def measure_time(study: Study, measure: common.Measure, name: str) -> Figure:
+    """A measure of each part of the run: of what happens in it, or of the transactions that entered in it."""
+    rows, fields = common.by_load_or_class(study, study.over_time)
     if not (rows["commits_per_s"] > 0.0).any():
-        raise NotInStudyError("nothing was committed")
-    data = with_interval(rows, measure.column, most=measure.most)
+        raise common.NotInStudyError("nothing was committed")
+    data = common.with_interval(rows, measure.column, most=measure.most)
     unit, length = next((unit, length) for unit, length, most in _UNITS if rows["to_ms"].max() <= most)
     time = f"time_{unit}"
     data = data.assign(**{time: (data["from_ms"] + data["to_ms"]) / 2.0 / length})
-    data = tidy(data, ["panel", "load", time, "y", "low", "high"]).dropna(subset=["y"])
+    data = common.tidy(data, ["panel", "load", time, "y", "low", "high"]).dropna(subset=["y"])
     if len(data) < _FEWEST_PARTS * len(rows):
-        raise NotInStudyError("too few transactions enter in a part of the run")
+        raise common.NotInStudyError("too few transactions enter in a part of the run")
     marks = tuple(replace(mark, value=mark.value / length) for mark in schedule_of(study))
-    return of_configurations(
+    return common.of_configurations(
         study,
         rows,
         data,
@@ -88,7 +54,7 @@ def _through_time(study: Study, measure: Measure, name: str) -> Figure:
         + (" Dashed lines are where the load changes by plan." if marks else ""),
         kind="line",
         x=Axis(time, f"time ({unit})"),
-        y=fitting(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak is what there is to see
+        y=common.fitting(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak is what there is to see
         band=True,
         thresholds=marks,
         **fields,
