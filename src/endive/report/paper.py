@@ -150,16 +150,16 @@ def svg_of(figure: Figure, size: Size) -> str:
         svg = str(vl_convert.vegalite_to_svg(spec, vl_version=vegalite_version(), allowed_base_urls=[]))
         wide, high = _measured(svg)
         if 0.0 <= target - wide < _NEAR and (tall is None or 0.0 <= tall - high < _NEAR):
-            return _framed(_numbered(svg), target, tall or high, hatched=figure.hatch is not None)
+            break
         inner = max(_LEAST, inner + (target - 0.5 - wide) / sheet.columns)
         height = None if tall is None or height is None else max(_LEAST, height + (tall - 0.5 - high) / rows)
-    if size.width is None and tall is None:
-        return _framed(_numbered(svg), wide, high, hatched=figure.hatch is not None)
-    raise ReportError(
-        f"{figure.name}: it does not fit into {target / POINTS:.3g}in"
-        + ("" if tall is None else f" by {tall / POINTS:.3g}in")
-        + f"; it takes {max(wide, target) / POINTS:.2f}in by {max(high, tall or 0.0) / POINTS:.2f}in at least"
-    )
+    else:
+        if size.width is not None or tall is not None:
+            asked = f"{target / POINTS:.3g}in" + ("" if tall is None else f" by {tall / POINTS:.3g}in")
+            least = f"{max(wide, target) / POINTS:.2f}in by {max(high, tall or 0.0) / POINTS:.2f}in"
+            raise ReportError(f"{figure.name}: it does not fit into {asked}; it takes {least} at least")
+        target = wide
+    return _framed(_numbered(svg), target, tall or high, hatched=figure.hatch is not None)
 
 
 def _sheet(figure: Figure, size: Size) -> Sheet:

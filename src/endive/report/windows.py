@@ -25,17 +25,16 @@ def window_in_words(window: Window) -> str:
     """What was measured of a run: ``The first 690 s of 3,600 s are cut.``"""
     whole, end = seconds(window.duration_ms), window.duration_ms - window.end_ms
     last = f" and the last {seconds(end)}" if end > 0.0 else ""
-    why = {
-        "given": "as asked for",
-        "runtimes": "until 95 % of the entry rate is reached",
-        "mser5": "until the number that is committing has settled",
-        "schedule": "",
-    }[window.chosen_by]
     if window.chosen_by == "schedule":
         rest = f" but for{last.removeprefix(' and')}" if last else ""
         return f"The run of {whole} is measured whole{rest}: its load changes by plan."
     if window.start_ms < _NOTHING_MS:
         return f"Nothing of {whole} is cut{' but' + last.removeprefix(' and') if last else ''}."
+    why = {
+        "given": "as asked for",
+        "runtimes": "until 95 % of the entry rate is reached",
+        "mser5": "until the number that is committing has settled",
+    }[window.chosen_by]
     if window.needed_ms is not None:
         why = "half of it" if window.start_ms >= window.end_ms / 2.0 - 1e-6 else "but what is committing has not settled"
     return f"The first {seconds(window.start_ms)}{last} of {whole} are cut ({why})."

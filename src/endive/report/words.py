@@ -57,6 +57,14 @@ _PARAMETERS = {
 }
 """Word and unit of a parameter, by its column without the prefix. Classes share the words of ``[transaction]``."""
 
+_STORES = {
+    "s3": "S3",
+    "s3x": "S3 Express",
+    "azure": "Azure Blob",
+    "azurex": "Azure Premium",
+    "gcp": "Google Cloud",
+    "instant": "instant store",
+}
 _VALUES: dict[tuple[str, Any], str] = {
     **{("catalog_type", kind.name): kind.word for kind in CATALOG_KINDS.values()},
     ("catalog_type", None): "CAS",
@@ -75,18 +83,7 @@ _VALUES: dict[tuple[str, Any], str] = {
     ("transaction_isolation", "none"): "not isolated",
     ("table_merge_manifests", True): "manifests merged",
     ("table_merge_manifests", False): "manifests not merged",
-    **{
-        (f"{where}_provider", name): words
-        for where in ("storage", "catalog")
-        for name, words in (
-            ("s3", "S3"),
-            ("s3x", "S3 Express"),
-            ("azure", "Azure Blob"),
-            ("azurex", "Azure Premium"),
-            ("gcp", "Google Cloud"),
-            ("instant", "instant store"),
-        )
-    },
+    **{(f"{where}_provider", name): word for where in ("storage", "catalog") for name, word in _STORES.items()},
 }
 """Values that speak for themselves."""
 
