@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from endive.catalog.append import AppendCatalog
 from endive.catalog.base import StoredCatalog
 from endive.catalog.cas import CASCatalog, InstantCatalog
+from endive.catalog.server import ServiceSettings
 from endive.catalog.service import ServiceCatalog
 
 _SIZE = {"size_bytes": "size_bytes"}
 _LIMIT = {"metadata_limit_bytes": "metadata_limit_bytes"}
-_SERVICE = (
-    "network",
-    "load",
-    "commit",
-    "check",
-    "workers",
-    "queue_limit",
-    "retry_after_ms",
-    "max_resends",
-    "lock",
-    "server_retries",
-    "coalesce",
-    "transfer_ms_per_mib",
-)
+_SERVICE = [setting.name for setting in fields(ServiceSettings) if setting.name != "writes_metadata"]
 """Settings of a service, which ``endive.config.build`` puts together."""
 
 
