@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Self
@@ -28,8 +29,7 @@ class AccountedCatalog(Catalog):
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
         """The same catalog as one transaction sees it."""
-        view = object.__new__(type(self))
-        view.__dict__.update(self.__dict__)
+        view = copy.copy(self)
         view._catalog = self._catalog.bind(rng, group)
         return view
 

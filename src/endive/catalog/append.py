@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 
 from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms
-from endive.catalog.base import DEFAULT_CATALOG_BYTES, Group, StoredCatalog, TableChanges
-from endive.catalog.types import CommitResult, IntentionRecord
+from endive.catalog.base import DEFAULT_CATALOG_BYTES, CommitRequest, Group, StoredCatalog
+from endive.catalog.types import CommitResult
 from endive.storage import CATALOG, StorageProvider, UnsupportedOperationError
 from endive.table import TableModel
 
@@ -52,65 +52,46 @@ class AppendCatalog(StoredCatalog):
         """Where the log of a group ends."""
         return self._state.groups[group].log_offset
 
-    def commit(
-        self,
-        expected_seq: int,
-        writes: Mapping[int, int],
-        timestamp_ms: float = 0.0,
-        intention: IntentionRecord | None = None,
-        *,
-        partitions_written: Mapping[int, frozenset[int]] | None = None,
-        changes: Mapping[int, TableChanges] | None = None,
-    ) -> Generator[float, None, CommitResult]:
+    def _commit(self, request: CommitRequest) -> Generator[float, None, CommitResult]:
         """Append until the record is in the log, then read the catalog to learn whether it was applied."""
-        group = self._state.group_of(writes)
-        if intention is None:
-            intention = IntentionRecord(-1, expected_seq, writes)
-        offset = group.log_offset if intention.expected_offset is None else intention.expected_offset
+        group, offset = self._state.group_of(request.writes), request.intention.expected_offset
+        if offset is None:
+            offset = group.log_offset
         latency, round_trips = 0.0, 0
         landed = applied = False
         while not landed:
             if group.sealed:
                 latency += yield from self._compact(group)
                 round_trips += 1
-            request = self.storage.append_ms(CATALOG, offset, self.log_entry_bytes)
-            effect = moment_of_effect_ms(request.success_ms, self.linearization)
+            append = self.storage.append_ms(CATALOG, offset, self.log_entry_bytes)
+            effect = moment_of_effect_ms(append.success_ms, self.linearization)
             yield effect
             landed = group.log_offset == offset
             if landed:
-                applied = self._apply(group, intention, writes, partitions_written, changes)
-                answer = request.success_ms
+                applied = self._apply(group, request)
+                answer = append.success_ms
             else:
                 self._state.counters.append_physical_failure += 1
                 offset = group.log_offset
-                answer = failed_answer_ms(effect, request.failure_ms)
+                answer = failed_answer_ms(effect, append.failure_ms)
             if answer - effect > 0.0:
                 yield answer - effect
             latency += answer
             round_trips += 1
-        _, discovery = yield from self._timed_read(timestamp_ms + latency, group)
+        _, discovery = yield from self._timed_read(request.timestamp_ms + latency, group)
         return CommitResult(applied, latency + discovery, round_trips + 1)
 
-    def _apply(
-        self,
-        group: Group,
-        intention: IntentionRecord,
-        writes: Mapping[int, int],
-        partitions_written: Mapping[int, frozenset[int]] | None,
-        changes: Mapping[int, TableChanges] | None,
-    ) -> bool:
+    def _apply(self, group: Group, request: CommitRequest) -> bool:
         """Enter a record into the log and say whether it takes effect."""
         counters = self._state.counters
         counters.append_physical_success += 1
         group.log_offset += self.log_entry_bytes
         group.entries_since_checkpoint += 1
-        tables = self._state.tables
-        applied = all(tables[table_id].version == new - 1 for table_id, new in writes.items()) and all(
-            tables[table_id].version == version for table_id, version in intention.tables_read.items() if table_id not in writes
-        )
+        relied_on = {**request.intention.tables_read, **{table_id: new - 1 for table_id, new in request.writes.items()}}
+        applied = all(self.tables[table_id].version == version for table_id, version in relied_on.items())
         if applied:
             counters.append_logical_success += 1
-            self._state.install(group, writes, partitions_written, changes)
+            self._state.install(group, request)
         else:
             counters.append_logical_conflict += 1
             counters.commit_conflict += 1

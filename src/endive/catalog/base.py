@@ -10,7 +10,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 from endive.arithmetic.costs import moment_of_effect_ms
 from endive.arithmetic.files import metadata_size
@@ -76,6 +76,17 @@ class Catalog(ABC):
         return CatalogCounters()
 
 
+class CommitRequest(NamedTuple):
+    """What a commit asks of a built-in catalog; ``partitions`` and ``changes`` as ``Catalog.commit`` takes them."""
+
+    expected_seq: int
+    writes: Mapping[int, int]
+    timestamp_ms: float
+    intention: IntentionRecord
+    partitions: Mapping[int, frozenset[int]] | None
+    changes: Mapping[int, TableChanges] | None
+
+
 @dataclass
 class Group:
     """The shared object of one table group: a pointer for compare-and-swap, or a log."""
@@ -108,17 +119,10 @@ class CatalogState:
             raise ValueError(f"a commit belongs to one table group, but tables {sorted(writes)} are of groups {sorted(ids)}")
         return self.groups[ids.pop()]
 
-    def install(
-        self,
-        group: Group,
-        writes: Mapping[int, int],
-        partitions: Mapping[int, frozenset[int]] | None,
-        changes: Mapping[int, TableChanges] | None,
-        moves_ref: bool = True,
-    ) -> None:
+    def install(self, group: Group, request: CommitRequest) -> None:
         """Put new versions in place of the old ones; snapshots that were handed out keep the old ones."""
-        tables = list(self.tables)
-        for table_id, new_version in writes.items():
+        tables, partitions = list(self.tables), request.partitions
+        for table_id, new_version in request.writes.items():
             table = tables[table_id]
             if partitions is None:
                 versions = tuple([version + 1 for version in table.partition_versions])
@@ -128,24 +132,14 @@ class CatalogState:
                     changed[partition_id] += 1
                 versions = tuple(changed)
             files = table.files
-            if files is not None and changes is not None:
-                for change in changes[table_id]:
+            if files is not None and request.changes is not None:
+                for change in request.changes[table_id]:
                     files = files.after(change)
-            ref = table.ref + moves_ref
+            ref = table.ref + request.intention.moves_ref
             tables[table_id] = TableMetadata(table_id, new_version, table.num_partitions, versions, files, ref)
         self.tables = tuple(tables)
         group.seq += 1
         self.counters.commit_success += 1
-
-    def is_over_limit(self, tables: Collection[int], limit_bytes: int, now_ms: float) -> bool:
-        """Whether one more snapshot makes the metadata of a table larger than ``limit_bytes``; remembers when it first did."""
-        for table_id in tables:
-            files = self.tables[table_id].files
-            if files is not None and metadata_size(files.model, files.snapshots + 1) > limit_bytes:
-                if self.counters.metadata_limit_reached_ms == 0.0:
-                    self.counters.metadata_limit_reached_ms = now_ms
-                return True
-        return False
 
 
 class StoredCatalog(Catalog):
@@ -178,7 +172,6 @@ class StoredCatalog(Catalog):
         self.table_model = table_model
         self.metadata_limit_bytes = metadata_limit_bytes
         self._group_id = 0
-        self._partitions_per_table = tuple(partitions_per_table)
         groups = (0,) * num_tables if table_groups is None else tuple(table_groups)
         if len(groups) != num_tables or min(groups) < 0:
             raise ValueError(f"{num_tables} tables need as many groups, numbered from 0, not {groups}")
@@ -187,7 +180,7 @@ class StoredCatalog(Catalog):
     def fresh(self) -> Self:
         """The same catalog before its first commit."""
         catalog = copy.copy(self)
-        catalog._state = CatalogState(self._partitions_per_table, self.table_groups, self.table_model)
+        catalog._state = CatalogState([table.num_partitions for table in self.tables], self.table_groups, self.table_model)
         return catalog
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
@@ -223,6 +216,23 @@ class StoredCatalog(Catalog):
         """What happened so far."""
         return self._state.counters
 
+    def commit(
+        self,
+        expected_seq: int,
+        writes: Mapping[int, int],
+        timestamp_ms: float = 0.0,
+        intention: IntentionRecord | None = None,
+        *,
+        partitions_written: Mapping[int, frozenset[int]] | None = None,
+        changes: Mapping[int, TableChanges] | None = None,
+    ) -> Generator[Step, None, CommitResult]:
+        """Install new versions of tables, if nothing that they rely on has changed."""
+        intention = intention or IntentionRecord(-1, expected_seq, writes)
+        return self._commit(CommitRequest(expected_seq, writes, timestamp_ms, intention, partitions_written, changes))
+
+    def _commit(self, request: CommitRequest) -> Generator[Step, None, CommitResult]:
+        raise NotImplementedError
+
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
         """Learn the current state of the group."""
         snapshot, _ = yield from self._timed_read(timestamp_ms, self._state.groups[self._group_id])
@@ -239,6 +249,19 @@ class StoredCatalog(Catalog):
         if latency - effect > 0.0:
             yield latency - effect
         return snapshot, latency
+
+    def _is_too_large(self, request: CommitRequest, now_ms: float) -> bool:
+        """Whether one more snapshot makes the metadata of a table more than the catalog takes; remembers when it first did."""
+        limit, counters = self.metadata_limit_bytes, self.counters
+        if limit is None or not request.intention.moves_ref:  # an expiry makes it smaller
+            return False
+        for table_id in request.writes:
+            files = self.tables[table_id].files
+            if files is not None and metadata_size(files.model, files.snapshots + 1) > limit:
+                if counters.metadata_limit_reached_ms == 0.0:
+                    counters.metadata_limit_reached_ms = now_ms
+                return True
+        return False
 
     def _log_entry_read_ms(self) -> float:
         """What each log entry since the checkpoint adds to a read: nothing, where there is no log."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Generator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from endive.catalog.base import CommitRequest
 from endive.catalog.types import CatalogCounters
 from endive.steps import Signal, Step, WaitFor
 from endive.storage import FixedLatency, LognormalLatency, QuantileDistribution
@@ -57,7 +58,7 @@ class Member:
 
     __slots__ = ("arrived_ms", "leads", "outcome", "request", "signal")
 
-    def __init__(self, request: object, arrived_ms: float) -> None:
+    def __init__(self, request: CommitRequest, arrived_ms: float) -> None:
         self.request = request
         self.arrived_ms = arrived_ms
         self.signal = Signal()

@@ -6,34 +6,21 @@ service, unless somebody else has moved its table meanwhile. See docs/explanatio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Sequence
+from dataclasses import replace
 from typing import Self
 
 from endive.arithmetic.costs import BYTES_PER_MIB
 from endive.arithmetic.files import metadata_size
-from endive.catalog.base import StoredCatalog, TableChanges
+from endive.catalog.base import CommitRequest, StoredCatalog
 from endive.catalog.server import SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
-from endive.catalog.types import METADATA_TOO_LARGE, CatalogSnapshot, CommitResult, IntentionRecord
+from endive.catalog.types import METADATA_TOO_LARGE, CatalogSnapshot, CommitResult
 from endive.randomness import RandomSource, Stream
 from endive.steps import RequestFailedError, Step, WaitFor
 from endive.storage import TABLE_METADATA, StorageProvider
 from endive.table import TableModel
 
 DEFAULT_METADATA_BYTES = 16_384
-
-
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """What a commit asks of the service."""
-
-    tables: tuple[int, ...]
-    refs: Mapping[int, int]
-    seq: int
-    moves_ref: bool
-    rebasable: bool
-    partitions: Mapping[int, frozenset[int]] | None
-    changes: Mapping[int, TableChanges] | None
 
 
 class ServiceCatalog(StoredCatalog):
@@ -103,28 +90,16 @@ class ServiceCatalog(StoredCatalog):
             yield back
         return snapshot
 
-    def commit(
-        self,
-        expected_seq: int,
-        writes: Mapping[int, int],
-        timestamp_ms: float = 0.0,
-        intention: IntentionRecord | None = None,
-        *,
-        partitions_written: Mapping[int, frozenset[int]] | None = None,
-        changes: Mapping[int, TableChanges] | None = None,
-    ) -> Generator[Step, None, CommitResult]:
+    def _commit(self, request: CommitRequest) -> Generator[Step, None, CommitResult]:
         """Send a commit with its requirements."""
-        refs = {table_id: version - 1 for table_id, version in writes.items()}
-        moves_ref, rebasable = True, False
-        if intention is not None and intention.refs is not None:
-            refs, moves_ref, rebasable = dict(intention.refs), intention.moves_ref, intention.rebasable
-        applied = intention is not None and intention.applied
-        tables = tuple(sorted(writes))
-        request = _Commit(tables, refs, expected_seq, moves_ref, rebasable, partitions_written, changes)
-        coalesced = self.settings.coalesce is not None and not applied
-        now_ms, u, back, round_trips = yield from self._send(timestamp_ms, joins_batch=coalesced)
+        intention = request.intention
+        if intention.refs is None:
+            refs = {table_id: version - 1 for table_id, version in request.writes.items()}
+            request = request._replace(intention=replace(intention, refs=refs, moves_ref=True, rebasable=False))
+        coalesced = self.settings.coalesce is not None and not intention.applied
+        now_ms, u, back, round_trips = yield from self._send(request.timestamp_ms, joins_batch=coalesced)
         outcome: str | None
-        if applied:
+        if intention.applied:
             outcome, now_ms = yield from self._recognise(u, now_ms)
         elif coalesced:
             outcome, now_ms = yield from self._commit_in_batch(request, u, now_ms)
@@ -132,7 +107,7 @@ class ServiceCatalog(StoredCatalog):
             outcome, now_ms = yield from self._commit_alone(request, u, now_ms)
         if back > 0.0:
             yield back
-        return CommitResult(outcome is None, now_ms + back - timestamp_ms, round_trips, outcome or None)
+        return CommitResult(outcome is None, now_ms + back - request.timestamp_ms, round_trips, outcome or None)
 
     def _send(self, now_ms: float, *, joins_batch: bool) -> Generator[Step, None, tuple[float, float, float, int]]:
         """Bring a request to the server, again while it is refused. Returns when it is there, the uniform of its service, the way
@@ -164,13 +139,13 @@ class ServiceCatalog(StoredCatalog):
         self._server.leave(began_ms, now_ms)
         return None, now_ms
 
-    def _commit_alone(self, request: _Commit, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
+    def _commit_alone(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
         """Serve one commit; returns None where it took effect, otherwise why not (empty: it lost), and when it was decided."""
-        settings, server = self.settings, self._server
+        settings, server, tables = self.settings, self._server, sorted(request.writes)
         now_ms = began_ms = yield from server.enter(now_ms)
         if settings.lock == "table":
-            now_ms = yield from server.lock(request.tables, now_ms)
-        retries = settings.server_retries if request.rebasable else 0
+            now_ms = yield from server.lock(tables, now_ms)
+        retries = settings.server_retries if request.intention.rebasable else 0
         seen = self._seen(request)
         outcome: str | None = ""
         if seen != self._current(request) and retries > 0:
@@ -182,7 +157,7 @@ class ServiceCatalog(StoredCatalog):
         elif self._is_too_large(request, now_ms):
             service, outcome = settings.check.at(u), METADATA_TOO_LARGE
         else:
-            service, outcome = settings.commit.at(u) + self._write_ms(request.tables, 1), None
+            service, outcome = settings.commit.at(u) + self._write_ms(tables, 1), None
         yield service
         now_ms += service
         while outcome is None and seen != self._current(request):
@@ -192,23 +167,24 @@ class ServiceCatalog(StoredCatalog):
             retries -= 1
             self._state.counters.service_retries += 1
             seen = self._current(request)
-            service = settings.commit.at(self._rng.random_sample()) + self._write_ms(request.tables, 1)
+            service = settings.commit.at(self._rng.random_sample()) + self._write_ms(tables, 1)
             yield service
             now_ms += service
         self._decide(request, outcome)
         if settings.lock == "table":
-            server.unlock(request.tables)
+            server.unlock(tables)
         server.leave(began_ms, now_ms)
         return outcome, now_ms
 
-    def _commit_in_batch(self, request: _Commit, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
+    def _commit_in_batch(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
         """Wait for the batch of the table, lead it if nobody else does, and learn what came of it."""
         coalesce, server = self.settings.coalesce, self._server
         assert coalesce is not None
-        table, member = request.tables[0], Member(request, now_ms)
+        table, member = min(request.writes), Member(request, now_ms)
         server.join(table, member)
         if not member.leads:
-            now_ms = yield from _wait(member)
+            yield WaitFor(member.signal)
+            now_ms = member.signal.time_ms
         if not member.leads:
             return member.outcome, now_ms
         linger = member.arrived_ms + coalesce.linger_ms - now_ms
@@ -221,49 +197,41 @@ class ServiceCatalog(StoredCatalog):
         yield service
         now_ms += service
         for each in batch:
-            wanted = each.request
-            assert isinstance(wanted, _Commit)
-            if wanted.rebasable or self._seen(wanted) == self._current(wanted):
-                each.outcome = METADATA_TOO_LARGE if self._is_too_large(wanted, now_ms) else None
-            self._decide(wanted, each.outcome)
+            if each.request.intention.rebasable or self._seen(each.request) == self._current(each.request):
+                each.outcome = METADATA_TOO_LARGE if self._is_too_large(each.request, now_ms) else None
+            self._decide(each.request, each.outcome)
         server.leave(began_ms, now_ms)
         server.end_batch(table, batch)
         return member.outcome, now_ms
 
-    def _decide(self, request: _Commit, outcome: str | None) -> None:
+    def _decide(self, request: CommitRequest, outcome: str | None) -> None:
         """Put a commit in place, or count it as lost."""
         if outcome is not None:
             self._state.counters.commit_conflict += 1
             return
-        writes = {table_id: self._state.tables[table_id].version + 1 for table_id in request.tables}
-        groups = {self.table_groups[table_id] for table_id in request.tables}
-        first = self._state.groups[min(groups)]
-        self._state.install(first, writes, request.partitions, request.changes, request.moves_ref)
-        for group in groups - {min(groups)}:
+        writes = {table_id: self.tables[table_id].version + 1 for table_id in request.writes}
+        first, *others = sorted({self.table_groups[table_id] for table_id in writes})
+        self._state.install(self._state.groups[first], request._replace(writes=writes))
+        for group in others:
             self._state.groups[group].seq += 1
 
-    def _seen(self, request: _Commit) -> tuple[int, ...]:
+    def _seen(self, request: CommitRequest) -> tuple[int, ...]:
         """What the commit relies on: where its main branches were, or the pointer that its tables share."""
         if not self.own_pointers:
-            return (request.seq,)
-        return tuple(request.refs[table_id] for table_id in request.tables) if request.moves_ref else ()
+            return (request.expected_seq,)
+        intention = request.intention
+        assert intention.refs is not None
+        return tuple(intention.refs[table_id] for table_id in request.writes) if intention.moves_ref else ()
 
-    def _current(self, request: _Commit) -> tuple[int, ...]:
+    def _current(self, request: CommitRequest) -> tuple[int, ...]:
         """The same as it is now."""
         if not self.own_pointers:
-            return (self._state.groups[self.table_groups[request.tables[0]]].seq,)
-        return tuple(self._state.tables[table_id].ref for table_id in request.tables) if request.moves_ref else ()
+            return (self._state.groups[self.table_groups[min(request.writes)]].seq,)
+        return tuple(self.tables[table_id].ref for table_id in request.writes) if request.intention.moves_ref else ()
 
     def _metadata_size(self, table_id: int, more_snapshots: int) -> int:
         files = self._state.tables[table_id].files
         return self.metadata_bytes if files is None else metadata_size(files.model, files.snapshots + more_snapshots)
-
-    def _is_too_large(self, request: _Commit, now_ms: float) -> bool:
-        """Whether the new metadata of a table is more than the catalog takes; an expiry makes it smaller."""
-        limit = self.metadata_limit_bytes
-        if limit is None or not request.moves_ref:
-            return False
-        return self._state.is_over_limit(request.tables, limit, now_ms)
 
     def _write_ms(self, tables: Collection[int], more_snapshots: int) -> float:
         """How long the server takes to write the metadata of the tables, one after the other."""
@@ -272,8 +240,3 @@ class ServiceCatalog(StoredCatalog):
             for table_id in tables:
                 total += self.storage.write_ms(TABLE_METADATA, self._metadata_size(table_id, more_snapshots))
         return total
-
-
-def _wait(member: Member) -> Generator[Step, None, float]:
-    yield WaitFor(member.signal)
-    return member.signal.time_ms
