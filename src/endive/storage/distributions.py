@@ -17,7 +17,7 @@ from endive.arithmetic.draws import EXPONENTIAL, FIXED, LOGNORMAL, NORMAL, UNIFO
 from endive.randomness import RandomSource
 
 Parameters = tuple[int, float, float, float]
-"""Kind, a, b, floor, as ``endive.randomness.quantile`` takes them."""
+"""Kind, a, b, floor, as ``endive.arithmetic.draws.quantile`` takes them."""
 
 
 class LatencyDistribution(ABC):
@@ -38,8 +38,7 @@ class QuantileDistribution(LatencyDistribution):
 
     def at(self, u: float) -> float:
         """The value at the uniform ``u``."""
-        kind, a, b, floor = self.parameters
-        return quantile(kind, a, b, floor, u)
+        return quantile(*self.parameters, u)
 
     def mean_of_quantiles_ms(self, points: int) -> float:
         """Return about the mean, after the floor, in milliseconds: that of so many equally likely values."""
@@ -47,8 +46,7 @@ class QuantileDistribution(LatencyDistribution):
 
     def sample(self, rng: RandomSource) -> float:
         """Draw a latency in milliseconds."""
-        kind, a, b, floor = self.parameters
-        return quantile(kind, a, b, floor, rng.random_sample())
+        return self.at(rng.random_sample())
 
 
 @dataclass(frozen=True)

@@ -23,18 +23,17 @@ class Drawn:
 
 def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
     """For each kind of access, what is drawn for an object of ``TYPICAL_BYTES``; None where the store has no such access."""
-    found: dict[str, Drawn | None] = {
+    conditional = {
+        "cas": profile.cas,
+        "failed_cas": profile.failed_cas or profile.cas,
+        "append": profile.append,
+        "failed_append": profile.failed_append or profile.append,
+    }
+    return {
         "read": _drawn(profile.read_parameters(MANIFEST_FILE, TYPICAL_BYTES)),
         "write": _drawn(profile.write_parameters(MANIFEST_FILE, TYPICAL_BYTES)),
+        **{name: None if latency is None else _drawn(latency.parameters) for name, latency in conditional.items()},
     }
-    for name, latency in (
-        ("cas", profile.cas),
-        ("failed_cas", profile.failed_cas or profile.cas),
-        ("append", profile.append),
-        ("failed_append", profile.failed_append or profile.append),
-    ):
-        found[name] = None if latency is None else _drawn(latency.parameters)
-    return found
 
 
 def cas_rate_per_s(profile: StorageProfile) -> float | None:
@@ -46,5 +45,4 @@ def cas_rate_per_s(profile: StorageProfile) -> float | None:
 
 
 def _drawn(parameters: Parameters) -> Drawn:
-    kind, a, b, floor = parameters
-    return Drawn(quantile(kind, a, b, floor, 0.5), quantile(kind, a, b, floor, 0.99))
+    return Drawn(quantile(*parameters, 0.5), quantile(*parameters, 0.99))

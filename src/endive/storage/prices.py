@@ -52,7 +52,6 @@ class Prices:
     currency: str
     stores: Mapping[str, StorePrices] = field(default_factory=dict)
     service_request: float | None = None
-    service_source: str = ""
 
     def of(self, provider: str) -> StorePrices | None:
         """Return the prices of a provider; a profile of one's own is found by its name, with or without the digest behind it."""
@@ -87,12 +86,10 @@ def _parsed(tree: Mapping[str, Any], where: str, base: Prices) -> Prices:
     stores = _table(tree, "stores", where)
     service = _table(tree, "service", where)
     _only(service, ("request_per_1000", *_ABOUT), f"{where}: service")
-    asked = "request_per_1000" in service
     return Prices(
         currency,
         {**base.stores, **{name: _store(_table(stores, name, f"{where}: stores"), f"{where}: stores.{name}") for name in stores}},
-        _price(service, "request_per_1000", f"{where}: service") if asked else base.service_request,
-        str(service.get("source", "")) if asked else base.service_source,
+        _price(service, "request_per_1000", f"{where}: service") if "request_per_1000" in service else base.service_request,
     )
 
 

@@ -33,7 +33,6 @@ from endive.storage.tables import EmpiricalLatency, GammaLatency, MixtureLatency
 
 PROFILE_SETS = ("2025-06", "2025-12", "2026-01")
 DEFAULT_PROFILE_SET = "2026-01"
-_FIRST_SET = PROFILE_SETS[0]
 _CONDITIONALS = ("cas", "failed_cas", "append", "failed_append", "compaction", "log_entry_read")
 _MAX_SIGMA = 10.0  # a spread of e^10 either way: beyond, latencies overflow
 _TOP_LEVEL = {"name", "description", "source", "min_latency_ms", "tail_append", "object_writes_per_s", "read", "write"}
@@ -50,7 +49,7 @@ def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, Sto
     if profile_set not in PROFILE_SETS:
         raise ProfileError(f"there is no profile set {profile_set!r}; there are {', '.join(PROFILE_SETS)}")
     profiles: dict[str, StorageProfile] = {}
-    for directory in dict.fromkeys((_FIRST_SET, profile_set)):
+    for directory in dict.fromkeys((PROFILE_SETS[0], profile_set)):
         folder = resources.files("endive.storage").joinpath("profile_data", directory)
         for entry in sorted(folder.iterdir(), key=lambda item: item.name):
             profile = parse_profile(parse_toml(entry.read_text()), f"{directory}/{entry.name}")
@@ -108,16 +107,11 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
         min_latency_ms=floor,
         reads=_by_kind(document["read"], floor, f"{where}: read"),
         writes=_by_kind(document["write"], floor, f"{where}: write"),
-        cas=conditionals.get("cas"),
-        failed_cas=conditionals.get("failed_cas"),
-        append=conditionals.get("append"),
-        failed_append=conditionals.get("failed_append"),
-        compaction=conditionals.get("compaction"),
-        log_entry_read=conditionals.get("log_entry_read"),
         tail_append=tail_append,
         object_writes_per_s=limit,
         description=str(document.get("description", "")),
         source=str(document.get("source", "")),
+        **{"cas": None, **conditionals},
     )
 
 
@@ -164,8 +158,7 @@ def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribu
     if shape == "lognormal":
         return LognormalLatency.from_median(_positive(value, "median_ms", where), value["sigma"], floor)
     if shape == "size":
-        _positive(value, "base_ms", where)
-        return SizeBasedLatency(value["base_ms"], value["per_mib_ms"], value["sigma"], floor)
+        return SizeBasedLatency(_positive(value, "base_ms", where), value["per_mib_ms"], value["sigma"], floor)
     if shape == "normal":
         return NormalLatency(value["mean_ms"], value["stddev_ms"], floor)
     if shape == "fixed":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 from endive.arithmetic.draws import quantile
@@ -211,34 +211,8 @@ def _sized(distribution: QuantileDistribution, size_bytes: int) -> Parameters:
 
 
 _MOST_PREPARED = 10_000
-
-
-class _Conditional:
-    """The distributions of the two answers to a conditional write."""
-
-    def __init__(self, success: QuantileDistribution, failure: QuantileDistribution) -> None:
-        self._success = success.parameters
-        self._failure = failure.parameters
-
-    def draw(self, rng: RandomSource) -> ConditionalLatency:
-        u = rng.random_sample()
-        kind, a, b, floor = self._success
-        success_ms = quantile(kind, a, b, floor, u)
-        if self._failure == self._success:
-            return ConditionalLatency(success_ms, success_ms)
-        kind, a, b, floor = self._failure
-        return ConditionalLatency(success_ms, quantile(kind, a, b, floor, u))
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """What is worked out once and shared by all the copies of a provider."""
-
-    cas: _Conditional | None
-    append: _Conditional | None
-    compaction: _Conditional | None
-    reads: dict[tuple[str, int], Parameters] = field(default_factory=dict)
-    writes: dict[tuple[str, int], Parameters] = field(default_factory=dict)
+_Answers = tuple[Parameters, Parameters]
+"""The distributions of the two answers to a conditional write: success, failure."""
 
 
 class ProfiledProvider(StorageProvider):
@@ -247,11 +221,10 @@ class ProfiledProvider(StorageProvider):
     def __init__(self, profile: StorageProfile, rng: RandomSource) -> None:
         super().__init__(rng)
         self.profile = profile
-        self._prepared = _Prepared(
-            cas=_conditional(profile.cas, profile.failed_cas),
-            append=_conditional(profile.append, profile.failed_append),
-            compaction=_conditional(profile.compaction or profile.cas, profile.failed_cas),
-        )
+        self._cas = _answers(profile.cas, profile.failed_cas)
+        self._append = _answers(profile.append, profile.failed_append)
+        self._compaction = _answers(profile.compaction or profile.cas, profile.failed_cas)
+        self._prepared: dict[tuple[bool, str, int], Parameters] = {}
 
     @property
     def name(self) -> str:
@@ -285,27 +258,19 @@ class ProfiledProvider(StorageProvider):
 
     def read(self, key: str, expected_size_bytes: int) -> Generator[float, None, StorageResult]:
         """Read an object."""
-        latency = self.read_ms(key, expected_size_bytes)
-        yield latency
-        return StorageResult(True, latency, expected_size_bytes)
+        return (yield from _done(self.read_ms(key, expected_size_bytes), expected_size_bytes))
 
     def write(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
         """Write an object."""
-        latency = self.write_ms(key, size_bytes)
-        yield latency
-        return StorageResult(True, latency, size_bytes)
+        return (yield from _done(self.write_ms(key, size_bytes), size_bytes))
 
     def cas(self, key: str, expected_version: int, size_bytes: int) -> Generator[float, None, StorageResult]:
         """Replace an object; the latency is that of a success."""
-        latency = self.cas_ms(key, expected_version, size_bytes).success_ms
-        yield latency
-        return StorageResult(True, latency, size_bytes)
+        return (yield from _done(self.cas_ms(key, expected_version, size_bytes).success_ms, size_bytes))
 
     def append(self, key: str, offset: int, size_bytes: int) -> Generator[float, None, StorageResult]:
         """Append at an offset; the latency is that of a success."""
-        latency = self.append_ms(key, offset, size_bytes).success_ms
-        yield latency
-        return StorageResult(True, latency, size_bytes)
+        return (yield from _done(self.append_ms(key, offset, size_bytes).success_ms, size_bytes))
 
     def tail_append(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
         """Append wherever the object ends."""
@@ -323,40 +288,42 @@ class ProfiledProvider(StorageProvider):
 
     def slowest_read_ms(self, key: str, expected_size_bytes: int, count: int) -> float:
         """The latency of ``count`` reads at once: that of the largest of as many uniforms."""
-        parameters = self._prepared.reads.get((key, expected_size_bytes))
-        if parameters is None:
-            _keep_small(self._prepared.reads)
-            parameters = self.profile.read_parameters(key, expected_size_bytes)
-            self._prepared.reads[(key, expected_size_bytes)] = parameters
-        kind, a, b, floor = parameters
-        return quantile(kind, a, b, floor, _largest(self._rng, count))
+        return self._slowest_ms(False, key, expected_size_bytes, count)
 
     def slowest_write_ms(self, key: str, size_bytes: int, count: int) -> float:
         """The latency of ``count`` writes at once: that of the largest of as many uniforms."""
-        parameters = self._prepared.writes.get((key, size_bytes))
+        return self._slowest_ms(True, key, size_bytes, count)
+
+    def _slowest_ms(self, write: bool, key: str, size_bytes: int, count: int) -> float:
+        prepared, place = self._prepared, (write, key, size_bytes)
+        parameters = prepared.get(place)
         if parameters is None:
-            _keep_small(self._prepared.writes)
-            parameters = self.profile.write_parameters(key, size_bytes)
-            self._prepared.writes[(key, size_bytes)] = parameters
-        kind, a, b, floor = parameters
-        return quantile(kind, a, b, floor, _largest(self._rng, count))
+            if len(prepared) >= _MOST_PREPARED:  # sizes of growing objects do not come back: begin anew
+                prepared.clear()
+            profile = self.profile
+            parameters = profile.write_parameters(key, size_bytes) if write else profile.read_parameters(key, size_bytes)
+            prepared[place] = parameters
+        return quantile(*parameters, _largest(self._rng, count))
 
     def cas_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
         """The latencies of one compare-and-swap, both made from one uniform."""
-        return self._draw(self._prepared.cas, "compare-and-swap")
+        return self._draw(self._cas, "compare-and-swap")
 
     def append_ms(self, key: str, offset: int, size_bytes: int) -> ConditionalLatency:
         """The latencies of one append, both made from one uniform."""
-        return self._draw(self._prepared.append, "append")
+        return self._draw(self._append, "append")
 
     def compaction_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
         """The latencies of the compare-and-swap that compacts a catalog log."""
-        return self._draw(self._prepared.compaction, "compare-and-swap")
+        return self._draw(self._compaction, "compare-and-swap")
 
-    def _draw(self, conditional: _Conditional | None, operation: str) -> ConditionalLatency:
-        if conditional is None:
+    def _draw(self, answers: _Answers | None, operation: str) -> ConditionalLatency:
+        if answers is None:
             raise UnsupportedOperationError(f"provider {self.name!r} has no {operation}")
-        return conditional.draw(self._rng)
+        success, failure = answers
+        u = self._rng.random_sample()
+        success_ms = quantile(*success, u)
+        return ConditionalLatency(success_ms, success_ms if failure == success else quantile(*failure, u))
 
     def log_entry_read_ms(self) -> float:
         """What each log entry since the checkpoint adds to a read of the catalog (0 where the profile says nothing)."""
@@ -364,10 +331,9 @@ class ProfiledProvider(StorageProvider):
         return 0.0 if entry is None else entry.sample(self._rng)
 
 
-def _keep_small(prepared: dict[tuple[str, int], Parameters]) -> None:
-    """Sizes of growing objects do not come back: begin anew when there are many."""
-    if len(prepared) >= _MOST_PREPARED:
-        prepared.clear()
+def _done(latency_ms: float, size_bytes: int) -> Generator[float, None, StorageResult]:
+    yield latency_ms
+    return StorageResult(True, latency_ms, size_bytes)
 
 
 def _largest(rng: RandomSource, count: int) -> float:
@@ -377,5 +343,5 @@ def _largest(rng: RandomSource, count: int) -> float:
     return max(rng.random_sample() for _ in range(count))
 
 
-def _conditional(success: QuantileDistribution | None, failure: QuantileDistribution | None) -> _Conditional | None:
-    return None if success is None else _Conditional(success, failure or success)
+def _answers(success: QuantileDistribution | None, failure: QuantileDistribution | None) -> _Answers | None:
+    return None if success is None else (success.parameters, (failure or success).parameters)
