@@ -20,33 +20,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from endive.arithmetic import validation
 from endive.arithmetic.files import bins_of, list_size, mean_size, merged_size, metadata_size
-from endive.arithmetic.validation import (
-    Review,
-    files_made,
-    files_of_lost_attempts,
-    is_start_expired,
-    manifests_to_filter,
-    nothing_found,
-    reads_history,
-    review_record,
-)
 from endive.catalog.types import CatalogSnapshot
 from endive.steps import Step
 from endive.table import NO_SNAPSHOT, TableFiles, TableModel, Traits
-from endive.transaction.accesses import (
-    CONFLICT_IO,
-    FILE_DELETE,
-    FILE_READ,
-    FILE_WRITE,
-    LIST_READ,
-    LIST_WRITE,
-    METADATA_READ,
-    METADATA_WRITE,
-    PER_ATTEMPT_IO,
-    FileAccess,
-)
-from endive.transaction.lifecycle import AbortError, Lifecycle, RestartError, Steps
+from endive.transaction import accesses
+from endive.transaction.account import Steps
+from endive.transaction.lifecycle import AbortError, Lifecycle, RestartError
 from endive.transaction.types import VALIDATION_EXCEPTION
 
 
@@ -75,15 +56,15 @@ class Handle:
     """Full bins that were merged already."""
 
 
-def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> Review:
+def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> validation.Review:
     """Look through the snapshots since the start, newest first; an operation that cares for none of them does not look."""
-    found = nothing_found()
-    if reads_history(traits):
+    found = validation.nothing_found()
+    if validation.reads_history(traits):
         unseen = files.length - handle.seen
         for age, record in enumerate(files.history(handle.start)):
             in_range = record.range_has(partitions)
             overlaps = in_range and record.overlaps(partitions)
-            found = review_record(found, record, traits, in_range, overlaps, age < unseen)
+            found = validation.review_record(found, record, traits, in_range, overlaps, age < unseen)
     return found
 
 
@@ -96,7 +77,7 @@ class IcebergLifecycle(Lifecycle):
             yield from self._attempts(snapshot, handles)
         except (AbortError, RestartError):
             for handle in handles.values():
-                yield from self._batches(FILE_DELETE, files_made(handle, self.txn.get_traits()), PER_ATTEMPT_IO, 0, 1)
+                yield from self._batches(accesses.FILE_DELETE, validation.files_made(handle, self.txn.get_traits()), 0)
             raise
 
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
@@ -125,44 +106,48 @@ class IcebergLifecycle(Lifecycle):
         if handle.prepared and not moved:
             return
         if moved:
-            yield from self._metadata(METADATA_READ, files.metadata_size)
+            yield from self._metadata(accesses.METADATA_READ, files.metadata_size)
         if traits.kind != NO_SNAPSHOT:
             found = review(files, handle, traits, self._partitions(table_id))
-            if traits.validates and is_start_expired(files, handle.start):
+            if traits.validates and validation.is_start_expired(files, handle.start):
                 raise AbortError(VALIDATION_EXCEPTION)
             yield from self._validate(handle, files, found, new)
             yield from self._make_snapshot(handle, files, found)
-        yield from self._metadata(METADATA_WRITE, metadata_size(files.model, files.snapshots + 1))
+        yield from self._metadata(accesses.METADATA_WRITE, metadata_size(files.model, files.snapshots + 1))
         handle.version, handle.seen, handle.prepared = version, files.length, True
         handle.data_revision, handle.delete_revision, handle.merges = files.data_revision, files.delete_revision, files.merges
 
-    def _validate(self, handle: Handle, files: TableFiles, found: Review, new: CatalogSnapshot) -> Steps:
+    def _validate(self, handle: Handle, files: TableFiles, found: validation.Review, new: CatalogSnapshot) -> Steps:
         """Read what landed since the operation started, as far as it matters, and the current manifest list."""
-        yield from self._batches(LIST_READ, found.lists, CONFLICT_IO, files.list_size, 1)
-        yield from self._batches(FILE_READ, found.manifests, CONFLICT_IO, files.model.manifest_bytes, 1)
-        if found.conflicting and self._is_real_conflict(new, found.conflicting):
-            raise self._end_of_conflict()
+        yield from self._read_since(files, found, new)
         head = files.head if files.length > handle.start else None
         if head is None or not head.kind & self.txn.get_traits().validates:
-            yield from self._batches(LIST_READ, 1, PER_ATTEMPT_IO, files.list_size, 1)
+            yield from self._batches(accesses.LIST_READ, 1, files.list_size)
 
-    def _make_snapshot(self, handle: Handle, files: TableFiles, found: Review) -> Steps:
+    def _read_since(self, files: TableFiles, found: validation.Review, new: CatalogSnapshot) -> Steps:
+        """Read what validation wants of what landed since the operation started; raises if that is a real conflict."""
+        yield from self._batches(accesses.LIST_READ, found.lists, files.list_size, component=accesses.CONFLICT_IO)
+        yield from self._batches(accesses.FILE_READ, found.manifests, files.model.manifest_bytes, component=accesses.CONFLICT_IO)
+        if found.conflicting and self._is_real_conflict(new, found.conflicting):
+            raise self._end_of_conflict()
+
+    def _make_snapshot(self, handle: Handle, files: TableFiles, found: validation.Review) -> Steps:
         """Filter, write and merge manifests, and write the manifest list."""
         traits, model = self.txn.get_traits(), files.model
-        component = CONFLICT_IO if handle.prepared else PER_ATTEMPT_IO
+        component = accesses.CONFLICT_IO if handle.prepared else accesses.PER_ATTEMPT_IO
         pool = self.policy.max_parallel
         mean = mean_size(model, files)
-        hits, misses, deletes, delete_hits = manifests_to_filter(files, handle, traits, found)
-        yield from self._batches(FILE_READ, hits + misses, component, mean, pool)
+        hits, misses, deletes, delete_hits = validation.manifests_to_filter(files, handle, traits, found)
+        yield from self._batches(accesses.FILE_READ, hits + misses, mean, pool, component)
         if traits.reads_per_hit > 1:
-            yield from self._batches(FILE_READ, hits, component, mean, pool)
+            yield from self._batches(accesses.FILE_READ, hits, mean, pool, component)
         if traits.filters_deletes:
-            yield from self._batches(FILE_READ, deletes + delete_hits, component, model.manifest_bytes, pool)
-        yield from self._batches(FILE_WRITE, hits + delete_hits, component, mean, pool)
+            yield from self._batches(accesses.FILE_READ, deletes + delete_hits, model.manifest_bytes, pool, component)
+        yield from self._batches(accesses.FILE_WRITE, hits + delete_hits, mean, pool, component)
         handle.made += hits
         if not handle.prepared:
             handle.made += traits.data
-            yield from self._batches(FILE_WRITE, traits.data + traits.deletes, PER_ATTEMPT_IO, model.manifest_bytes, 1)
+            yield from self._batches(accesses.FILE_WRITE, traits.data + traits.deletes, model.manifest_bytes)
         if handle.prepared:
             handle.lost += 1
         if traits.merges and (not handle.prepared or files.data_revision != handle.data_revision):
@@ -174,7 +159,7 @@ class IcebergLifecycle(Lifecycle):
             size = files.delete_bytes + traits.deletes * model.manifest_bytes
             yield from self._merge(files.deletes + traits.deletes, size, model, component)
         size = list_size(model, files.manifests + traits.data + traits.deletes)
-        yield from self._batches(LIST_WRITE, 1, PER_ATTEMPT_IO, size, 1)
+        yield from self._batches(accesses.LIST_WRITE, 1, size)
         handle.made_list = True
 
     def _merge(
@@ -190,12 +175,12 @@ class IcebergLifecycle(Lifecycle):
         left = bins - cached
         while left > 0:
             at_once = min(left, self.policy.max_parallel)
-            yield from self._batches(FILE_READ, at_once * per_bin, component, mean, at_once)
-            yield from self._batches(FILE_WRITE, at_once, component, merged_size(model, mean, per_bin), at_once)
+            yield from self._batches(accesses.FILE_READ, at_once * per_bin, mean, at_once, component)
+            yield from self._batches(accesses.FILE_WRITE, at_once, merged_size(model, mean, per_bin), at_once, component)
             left -= at_once
         if newest:
-            yield from self._batches(FILE_READ, newest, component, mean, 1)
-            yield from self._batches(FILE_WRITE, 1, component, merged_size(model, mean, newest), 1)
+            yield from self._batches(accesses.FILE_READ, newest, mean, component=component)
+            yield from self._batches(accesses.FILE_WRITE, 1, merged_size(model, mean, newest), component=component)
         return bins, newest > 0
 
     def _after_commit(self, committed: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
@@ -203,25 +188,25 @@ class IcebergLifecycle(Lifecycle):
         yield from self._read_catalog()
         for table_id in self._written:
             files, traits = files_of(committed, table_id), self.txn.get_traits()
-            yield from self._metadata(METADATA_READ, metadata_size(files.model, files.snapshots + 1))
+            yield from self._metadata(accesses.METADATA_READ, metadata_size(files.model, files.snapshots + 1))
             if traits.list_after:
                 size = list_size(files.model, files.manifests + traits.data + traits.deletes)
-                yield from self._batches(LIST_READ, 1, PER_ATTEMPT_IO, size, 1)
+                yield from self._batches(accesses.LIST_READ, 1, size)
             handle = handles[table_id]
             if traits.kind == NO_SNAPSHOT:
                 yield from self._clean_up(files, traits)
-            yield from self._batches(FILE_DELETE, files_of_lost_attempts(handle), PER_ATTEMPT_IO, 0, 1)
+            yield from self._batches(accesses.FILE_DELETE, validation.files_of_lost_attempts(handle), 0)
 
     def _clean_up(self, files: TableFiles, traits: Traits) -> Steps:
         """What an expiry looks through to find files that nobody needs any more: a list and a manifest for each snapshot."""
         pool = self.policy.max_parallel
-        yield from self._batches(LIST_READ, files.snapshots, PER_ATTEMPT_IO, files.list_size, pool)
-        yield from self._batches(FILE_READ, files.snapshots, PER_ATTEMPT_IO, files.model.manifest_bytes, pool)
-        yield from self._batches(FILE_DELETE, max(files.snapshots - traits.retain, 0), PER_ATTEMPT_IO, 0, pool)
+        yield from self._batches(accesses.LIST_READ, files.snapshots, files.list_size, pool)
+        yield from self._batches(accesses.FILE_READ, files.snapshots, files.model.manifest_bytes, pool)
+        yield from self._batches(accesses.FILE_DELETE, max(files.snapshots - traits.retain, 0), 0, pool)
 
-    def _metadata(self, access: FileAccess, size: int) -> Steps:
+    def _metadata(self, access: accesses.FileAccess, size: int) -> Steps:
         if not self.policy.table_metadata_inlined:
-            yield from self._batches(access, 1, PER_ATTEMPT_IO, size, 1)
+            yield from self._batches(access, 1, size)
 
 
 def files_of(snapshot: CatalogSnapshot, table_id: int) -> TableFiles:

@@ -44,24 +44,6 @@ class MergeAppendTransaction(FastAppendTransaction):
         return ConflictCost(manifest_file_reads=manifests, manifest_file_writes=manifests)
 
 
-class ValidatedOverwriteTransaction(Transaction):
-    """Replaces files, and validates that nobody touched them: it reads the manifest list of each snapshot that came between."""
-
-    operation_type: ClassVar[str] = "validated_overwrite"
-
-    def can_have_real_conflict(self) -> bool:
-        """Another writer may have changed the same rows."""
-        return True
-
-    def should_abort_on_real_conflict(self) -> bool:
-        """Iceberg raises a ValidationException, which it does not retry."""
-        return True
-
-    def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """One historical manifest list for each snapshot that came between: the I/O convoy."""
-        return ConflictCost(historical_ml_reads=n_snapshots_behind)
-
-
 class ReadOnlyTransaction(FastAppendTransaction):
     """Reads a snapshot, works, and is done: there is nothing to commit, so nothing can conflict."""
 
@@ -88,6 +70,16 @@ class OverwriteTransaction(Transaction):
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
         """One historical manifest list for each snapshot that came between, if it validates."""
         return ConflictCost(historical_ml_reads=n_snapshots_behind if self.can_have_real_conflict() else 0)
+
+
+class ValidatedOverwriteTransaction(OverwriteTransaction):
+    """An overwrite that always validates: it reads the manifest list of each snapshot that came between (the I/O convoy)."""
+
+    operation_type: ClassVar[str] = "validated_overwrite"
+
+    def can_have_real_conflict(self) -> bool:
+        """Another writer may have changed the same rows."""
+        return True
 
 
 class RowDeltaTransaction(OverwriteTransaction):

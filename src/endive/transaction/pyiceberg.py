@@ -21,19 +21,10 @@ from endive.arithmetic.files import hits_of, list_size, metadata_size
 from endive.arithmetic.validation import is_start_expired
 from endive.catalog.types import CatalogSnapshot
 from endive.table import TableFiles, Traits, pyiceberg_traits_of
-from endive.transaction.accesses import (
-    CONFLICT_IO,
-    FILE_DELETE,
-    FILE_READ,
-    FILE_WRITE,
-    LIST_READ,
-    LIST_WRITE,
-    METADATA_READ,
-    METADATA_WRITE,
-    PER_ATTEMPT_IO,
-)
+from endive.transaction import accesses
+from endive.transaction.account import Steps
 from endive.transaction.iceberg import Handle, IcebergLifecycle, files_of, review
-from endive.transaction.lifecycle import AbortError, RestartError, Steps
+from endive.transaction.lifecycle import AbortError, RestartError
 from endive.transaction.types import VALIDATION_EXCEPTION
 
 
@@ -56,7 +47,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
             yield from self._attempts(snapshot, handles)
         except (AbortError, RestartError) as error:
             ended = error
-        yield from self._batches(FILE_DELETE, self._lost_files, PER_ATTEMPT_IO, 0, 1)
+        yield from self._batches(accesses.FILE_DELETE, self._lost_files, 0)
         if ended is not None:
             raise ended
 
@@ -64,7 +55,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
         self.attempt = 0
         base = snapshot
         while True:
-            written = self.counts[FILE_WRITE.counter] + self.counts[LIST_WRITE.counter]
+            written = self.counts[accesses.FILE_WRITE.counter] + self.counts[accesses.LIST_WRITE.counter]
             for table_id in self._written:
                 yield from self._make_snapshots(handles[table_id], files_of(base, table_id), table_id)
             current = base
@@ -72,21 +63,22 @@ class PyIcebergLifecycle(IcebergLifecycle):
                 self._emit("check")
                 current = yield from self._read_catalog()
                 for table_id in self._written:
-                    yield from self._metadata(METADATA_READ, files_of(current, table_id).metadata_size)
+                    yield from self._metadata(accesses.METADATA_READ, files_of(current, table_id).metadata_size)
             if all(files_of(current, t).length == files_of(base, t).length for t in self._written):
                 for table_id in self._written:
                     files = files_of(current, table_id)
-                    yield from self._metadata(METADATA_WRITE, metadata_size(files.model, files.snapshots + len(self._snapshots())))
+                    size = metadata_size(files.model, files.snapshots + len(self._snapshots()))
+                    yield from self._metadata(accesses.METADATA_WRITE, size)
                 result = yield from self._attempt(current)
                 if result.success:
                     return
             else:
                 self._emit("check_failed")
-            self._lost_files += self.counts[FILE_WRITE.counter] + self.counts[LIST_WRITE.counter] - written
+            self._lost_files += self.counts[accesses.FILE_WRITE.counter] + self.counts[accesses.LIST_WRITE.counter] - written
             yield from self._lost_attempt()
             base = yield from self._read_catalog()
             for table_id in self._written:
-                yield from self._metadata(METADATA_READ, files_of(base, table_id).metadata_size)
+                yield from self._metadata(accesses.METADATA_READ, files_of(base, table_id).metadata_size)
                 yield from self._validate_again(handles[table_id], table_id, base)
 
     def _validate_again(self, handle: Handle, table_id: int, new: CatalogSnapshot) -> Steps:
@@ -97,11 +89,8 @@ class PyIcebergLifecycle(IcebergLifecycle):
         if is_start_expired(files, handle.start):
             raise AbortError(VALIDATION_EXCEPTION)
         found = review(files, handle, traits, self._partitions(table_id))
-        yield from self._batches(LIST_READ, found.lists, CONFLICT_IO, files.list_size, 1)
-        yield from self._batches(FILE_READ, found.manifests, CONFLICT_IO, files.model.manifest_bytes, 1)
         handle.seen = files.length
-        if found.conflicting and self._is_real_conflict(new, found.conflicting):
-            raise self._end_of_conflict()
+        yield from self._read_since(files, found, new)
 
     def _make_snapshots(self, handle: Handle, files: TableFiles, table_id: int) -> Steps:
         """Make the manifests and the list of each snapshot of the commit, the later ones on top of the earlier."""
@@ -110,23 +99,23 @@ class PyIcebergLifecycle(IcebergLifecycle):
             if traits.data:
                 yield from self._together(files)
                 if traits.merges:
-                    yield from self._merge(files.data + 1, files.data_bytes + model.manifest_bytes, model, PER_ATTEMPT_IO)
+                    yield from self._merge(files.data + 1, files.data_bytes + model.manifest_bytes, model, accesses.PER_ATTEMPT_IO)
             else:
                 found = review(files, handle, traits, self._partitions(table_id))
-                yield from self._batches(LIST_READ, 1, PER_ATTEMPT_IO, files.list_size, 1)
+                yield from self._batches(accesses.LIST_READ, 1, files.list_size)
                 looked_into = hits_of(files, traits) + found.hits + found.misses
-                yield from self._batches(FILE_READ, looked_into, PER_ATTEMPT_IO, model.manifest_bytes, 1)
-                yield from self._batches(FILE_WRITE, 1, PER_ATTEMPT_IO, model.manifest_bytes, 1)
-            yield from self._batches(LIST_WRITE, 1, PER_ATTEMPT_IO, list_size(model, files.manifests + 1), 1)
+                yield from self._batches(accesses.FILE_READ, looked_into, model.manifest_bytes)
+                yield from self._batches(accesses.FILE_WRITE, 1, model.manifest_bytes)
+            yield from self._batches(accesses.LIST_WRITE, 1, list_size(model, files.manifests + 1))
 
     def _together(self, files: TableFiles) -> Steps:
         """The new manifest is written while the manifest list is read."""
-        read = self.storage.slowest_read_ms(LIST_READ.kind, files.list_size, 1)
-        write = self.storage.slowest_write_ms(FILE_WRITE.kind, files.model.manifest_bytes, 1)
+        read = self.storage.slowest_read_ms(accesses.LIST_READ.kind, files.list_size, 1)
+        write = self.storage.slowest_write_ms(accesses.FILE_WRITE.kind, files.model.manifest_bytes, 1)
         slower, failures = max(read, write), self.policy.failures
         if failures is not None and failures.request_error > 0.0:
             slower += self._resends_ms(failures.request_error, 2, slower)
-        yield from self._wait(slower + self._client_ms(), PER_ATTEMPT_IO, "io_together")
-        for access in (LIST_READ, FILE_WRITE):
+        yield from self._wait(slower + self._client_ms(), accesses.PER_ATTEMPT_IO, "io_together")
+        for access in (accesses.LIST_READ, accesses.FILE_WRITE):
             self.counts[access.counter] += 1
             self._emit("io", access.counter)

@@ -1,0 +1,231 @@
+"""The account of one transaction: its clock, its counts and where its time went; and the steps that are entered into it.
+
+A step is entered when it is finished, so that a run may be cut off at any moment and the account is still right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, TypeVar
+
+from endive.arithmetic.costs import any_error_probability, orphaned_files, sdk_resend_wait_ms
+from endive.catalog.types import CatalogSnapshot
+from endive.randomness import Purpose, TransactionStreams
+from endive.steps import FailedAnswer, RequestFailedError, Step, WaitFor
+from endive.transaction import accesses
+from endive.transaction.failures import CLIENT_CRASH, COMMIT_STATE_UNKNOWN
+from endive.transaction.policy import CommitPolicy
+from endive.transaction.trace import TraceEvent, Tracer
+from endive.transaction.types import TransactionResult, TransactionStatus
+
+if TYPE_CHECKING:
+    from endive.storage import StorageProvider
+    from endive.transaction.base import Transaction
+
+Steps = Generator[Step, None, None]
+T = TypeVar("T")
+_EVENTS = ("event_count", "total_retries", "restarts", "false_conflicts", "real_conflicts", "unknown_outcomes", "installs")
+
+
+class Account:
+    """What a transaction has done so far. ``times`` and ``counts`` go by the names of ``TransactionResult``."""
+
+    def __init__(
+        self,
+        txn: Transaction,
+        storage: StorageProvider,
+        policy: CommitPolicy,
+        streams: TransactionStreams | None,
+        trace: Tracer | None,
+    ) -> None:
+        self.txn = txn
+        self.policy = policy
+        self.streams = streams or TransactionStreams(txn.txn_id)
+        self.storage = storage if streams is None else storage.bind(streams.stream(Purpose.STORAGE))
+        self.trace = trace
+        self.status = TransactionStatus.PENDING
+        self.now_ms = txn.submit_time_ms
+        self.attempt = 0
+        self.commit_latency_ms = 0.0
+        self.commit_started_ms = 0.0
+        """When the commit began that is under way, or was last; a restart begins another."""
+        self.entered_ms = -1.0
+        self.times = dict.fromkeys(accesses.TIMES, 0.0)
+        self.counts = dict.fromkeys((*accesses.COUNTERS, *_EVENTS), 0)
+
+    def _enter(self, component: str, elapsed_ms: float) -> None:
+        self.times[component] += elapsed_ms
+        self.counts["event_count"] += 1
+
+    def _emit(self, event: str, kind: str = "", count: int = 1, duration_ms: float = 0.0) -> None:
+        if self.trace is not None:
+            self.trace(TraceEvent(self.now_ms, self.txn.txn_id, event, kind, count, duration_ms, self.attempt))
+
+    def _emit_versions(self, event: str, snapshot: CatalogSnapshot, tables: list[int], duration_ms: float) -> None:
+        """Say what was read, or what a commit was based on: table and version, as in ``0:3 2:7``."""
+        if self.trace is not None:
+            versions = " ".join(f"{table_id}:{snapshot.get_table(table_id).version}" for table_id in tables)
+            self._emit(event, kind=versions, duration_ms=duration_ms)
+
+    def _leave_commit(self) -> None:
+        self.commit_latency_ms += self.now_ms - self.commit_started_ms
+
+    def _wait(self, duration_ms: float, component: str, event: str) -> Steps:
+        yield duration_ms
+        self.now_ms += duration_ms
+        self._enter(component, duration_ms)
+        self._emit(event, duration_ms=duration_ms)
+
+    def _pay(self, charged: accesses.Accesses, component: str) -> Steps:
+        for access, count in charged:
+            if count > 0:
+                yield from self._access(access, count, component)
+
+    def _access(self, access: accesses.FileAccess, count: int, component: str) -> Steps:
+        """A run of like accesses of the usual size, in batches of ``max_parallel``."""
+        return self._batches(access, count, getattr(self.policy.sizes, access.size), self.policy.max_parallel, component)
+
+    def _batches(
+        self,
+        access: accesses.FileAccess,
+        count: int,
+        size: int,
+        parallel: int = 1,
+        component: str = accesses.PER_ATTEMPT_IO,
+    ) -> Steps:
+        """A run of like accesses, in batches of ``parallel``; a batch takes as long as its slowest."""
+        slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
+        times, counts, failures = self.times, self.counts, self.policy.failures
+        computes = self.policy.client_time is not None
+        while count > 0:
+            batch = count if count < parallel else parallel
+            count -= batch
+            try:
+                slowest = slowest_ms(access.kind, size, batch)
+            except RequestFailedError as error:
+                yield from self._wait(error.latency_ms, component, "io_failed")
+                raise
+            if failures is not None and failures.request_error > 0.0:
+                slowest += self._resends_ms(failures.request_error, batch, slowest)
+            if computes:
+                slowest += self._client_ms()
+            yield slowest
+            self.now_ms += slowest
+            times[component] += slowest
+            counts["event_count"] += 1
+            counts[access.counter] += batch
+            if self.trace is not None:
+                self._emit("io", access.counter, batch, slowest)
+
+    def _client_ms(self) -> float:
+        """How long the client computes for one access."""
+        time = self.policy.client_time
+        return 0.0 if time is None else time.sample(self.streams.stream(Purpose.CLIENT))
+
+    def _compute(self) -> Generator[Step, None, float]:
+        """Let the client compute after an access to the catalog; returns how long it took."""
+        if self.policy.client_time is None:
+            return 0.0
+        duration_ms = self._client_ms()
+        yield duration_ms
+        self.now_ms += duration_ms
+        return duration_ms
+
+    def _fails(self, probability: float) -> bool:
+        """Whether something fails that is as likely as that; what cannot fail draws nothing."""
+        return probability > 0.0 and self.streams.stream(Purpose.FAILURE).random_sample() < probability
+
+    def _request_errors(self, component: str) -> Steps:
+        """The waits of the SDK for requests to the catalog that fail before they get there."""
+        failures = self.policy.failures
+        if failures is None or failures.request_error == 0.0:
+            return
+        waited = self._resends_ms(failures.request_error, 1, 0.0)
+        if waited > 0.0:
+            yield waited
+            self.now_ms += waited
+            self.times[component] += waited
+
+    def _resends_ms(self, request_error: float, requests: int, latency_ms: float) -> float:
+        """What errors of some of the requests add: each one's latency again, and the wait of the SDK before."""
+        added, errors = 0.0, 0
+        probability = any_error_probability(request_error, requests)
+        while self._fails(probability):
+            errors += 1
+            added += sdk_resend_wait_ms(errors, self.streams.stream(Purpose.FAILURE).random_sample()) + latency_ms
+            probability = request_error
+        return added
+
+    def _clocked(self, steps: Generator[Step, None, T], component: str) -> Generator[Step, None, tuple[T, float]]:
+        """Pass on the latencies of others, keeping the clock; returns their value and how long it took."""
+        elapsed = 0.0
+        failed: RequestFailedError | None = None
+        while True:
+            try:
+                step = next(steps) if failed is None else steps.throw(failed)
+            except StopIteration as stop:
+                return stop.value, elapsed
+            except RequestFailedError as error:
+                if error.latency_ms > 0.0:
+                    yield error.latency_ms
+                    self.now_ms += error.latency_ms
+                self._enter(component, elapsed + error.latency_ms)
+                self._emit("request_failed", kind=error.reason, duration_ms=elapsed + error.latency_ms)
+                raise
+            failed = None
+            before = self.now_ms
+            if isinstance(step, WaitFor):
+                yield step
+                self.now_ms = step.signal.time_ms
+                elapsed += self.now_ms - before
+                continue
+            latency = step.latency_ms if isinstance(step, FailedAnswer) else step
+            try:
+                yield step
+            except RequestFailedError as error:
+                failed = RequestFailedError(error.reason)
+            self.now_ms = before + latency
+            elapsed += latency
+
+    def _finish(self, status: TransactionStatus, reason: str | None = None) -> TransactionResult:
+        if reason is not None:
+            self._emit("abort", kind=reason)
+        self.status = status
+        return self.result(self.now_ms, reason)
+
+    def _orphaned_files(self, reason: str | None) -> int:
+        counts, writes = self.counts, (accesses.METADATA_WRITE, accesses.LIST_WRITE, accesses.FILE_WRITE)
+        unclean = reason in (CLIENT_CRASH, COMMIT_STATE_UNKNOWN)
+        written = sum(counts[access.counter] for access in writes)
+        return orphaned_files(unclean, counts["installs"], written, counts[accesses.FILE_DELETE.counter])
+
+    def result(self, now_ms: float, reason: str | None = None) -> TransactionResult:
+        """The account as it stands at ``now_ms``: of a finished transaction, or of one that is still on its way."""
+        txn, status = self.txn, self.status
+        commit_latency = self.commit_latency_ms
+        if status is TransactionStatus.COMMITTING:
+            commit_latency += now_ms - self.commit_started_ms
+        if status not in (TransactionStatus.COMMITTED, TransactionStatus.ABORTED):
+            status = TransactionStatus.IN_FLIGHT
+        return TransactionResult(
+            status=status,
+            txn_id=txn.txn_id,
+            commit_time_ms=now_ms if status is TransactionStatus.COMMITTED else -1.0,
+            abort_time_ms=now_ms if status is TransactionStatus.ABORTED else -1.0,
+            abort_reason=reason,
+            commit_latency_ms=commit_latency,
+            commit_start_ms=self.entered_ms,
+            total_latency_ms=now_ms - txn.submit_time_ms,
+            operation_type=txn.operation_type,
+            submit_time_ms=txn.submit_time_ms,
+            workload_class=txn.workload_class,
+            tables_written=tuple(sorted(txn.tables_written)),
+            client=txn.client,
+            batch_size=txn.batch.size,
+            batch_wait_ms=txn.batch.wait_ms,
+            batch_longest_wait_ms=txn.batch.longest_wait_ms,
+            duplicates=max(self.counts["installs"] - 1, 0),
+            orphaned_files=self._orphaned_files(reason),
+            **self.times,  # type: ignore[arg-type]
+            **self.counts,
+        )
