@@ -9,15 +9,9 @@ from dataclasses import dataclass, field
 from endive.storage import LatencyDistribution
 from endive.table import OperationSettings
 from endive.transaction import CommitPolicy, ConflictDetector, FastAppendTransaction, Transaction
+from endive.workload import selectors
 from endive.workload.arrivals import Arrivals, ClosedArrivals, ScheduledArrivals, TraceArrivals
 from endive.workload.committer import CommitterSettings
-from endive.workload.selectors import (
-    PartitionSelector,
-    TableSelector,
-    UniformPartitionSelector,
-    UniformTableSelector,
-    check_alpha,
-)
 
 DEFAULT_CLASS = "default"
 ALL_CLASSES = "all"
@@ -31,7 +25,7 @@ class ZipfCount:
     alpha: float
 
     def __post_init__(self) -> None:
-        check_alpha(self.alpha)
+        selectors.check_alpha(self.alpha)
 
 
 @dataclass(frozen=True)
@@ -48,10 +42,10 @@ class WorkloadClass:
     runtime: LatencyDistribution
     operations: Mapping[type[Transaction], float] = field(default_factory=lambda: {FastAppendTransaction: 1.0})
     tables_per_txn: int | ZipfCount = 1
-    table_selector: TableSelector = field(default_factory=UniformTableSelector)
+    table_selector: selectors.TableSelector = field(default_factory=selectors.UniformTableSelector)
     tables: tuple[int, ...] | None = None
     partitions_per_txn: float | None = None
-    partition_selector: PartitionSelector = field(default_factory=UniformPartitionSelector)
+    partition_selector: selectors.PartitionSelector = field(default_factory=selectors.UniformPartitionSelector)
     partition_range: tuple[int, int] | None = None
     manifests_per_concurrent_commit: float = 1.5
     max_retries: int | None = None

@@ -48,7 +48,7 @@ class PartitionSelector(ABC):
 class WeightedSelector:
     """Item k (from 1) has weight 1/k^alpha. The first picks are the written ones."""
 
-    def __init__(self, alpha: float, write_fraction: float) -> None:
+    def __init__(self, alpha: float = 1.5, write_fraction: float = 1.0) -> None:
         if not 0.0 < write_fraction <= 1.0:
             raise ValueError(f"write_fraction is {write_fraction}, but must lie in (0, 1]")
         check_alpha(alpha)
@@ -77,41 +77,31 @@ def written_count(n: int, write_fraction: float) -> int:
     return max(1, int(n * write_fraction + 0.5))
 
 
-class _WeightedTableSelector(WeightedSelector, TableSelector):
+class ZipfTableSelector(WeightedSelector, TableSelector):
+    """A few hot tables: the k-th has weight 1/k^alpha."""
+
     def select(self, n_tables: int, total_tables: int, rng: RandomSource) -> Selection:
         """Return the tables read and the tables written."""
         return self.pick_some(n_tables, total_tables, rng)
 
 
-class _WeightedPartitionSelector(WeightedSelector, PartitionSelector):
-    def select(self, n_partitions: int, total_partitions: int, rng: RandomSource) -> Selection:
-        """Return the partitions read and the partitions written."""
-        return self.pick_some(n_partitions, total_partitions, rng)
-
-
-class UniformTableSelector(_WeightedTableSelector):
+class UniformTableSelector(ZipfTableSelector):
     """Every table alike."""
 
     def __init__(self, write_fraction: float = 1.0) -> None:
         super().__init__(0.0, write_fraction)
 
 
-class ZipfTableSelector(_WeightedTableSelector):
-    """A few hot tables: the k-th has weight 1/k^alpha."""
+class ZipfPartitionSelector(WeightedSelector, PartitionSelector):
+    """A few hot partitions: the k-th has weight 1/k^alpha."""
 
-    def __init__(self, alpha: float = 1.5, write_fraction: float = 1.0) -> None:
-        super().__init__(alpha, write_fraction)
+    def select(self, n_partitions: int, total_partitions: int, rng: RandomSource) -> Selection:
+        """Return the partitions read and the partitions written."""
+        return self.pick_some(n_partitions, total_partitions, rng)
 
 
-class UniformPartitionSelector(_WeightedPartitionSelector):
+class UniformPartitionSelector(ZipfPartitionSelector):
     """Every partition alike."""
 
     def __init__(self, write_fraction: float = 1.0) -> None:
         super().__init__(0.0, write_fraction)
-
-
-class ZipfPartitionSelector(_WeightedPartitionSelector):
-    """A few hot partitions: the k-th has weight 1/k^alpha."""
-
-    def __init__(self, alpha: float = 1.5, write_fraction: float = 1.0) -> None:
-        super().__init__(alpha, write_fraction)

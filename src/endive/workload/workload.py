@@ -27,6 +27,7 @@ from endive.transaction import (
     Transaction,
     ValidatedOverwriteTransaction,
 )
+from endive.workload import selectors
 from endive.workload.arrivals import (
     ClosedArrivals,
     OpenArrivals,
@@ -38,15 +39,6 @@ from endive.workload.arrivals import (
     writers_of,
 )
 from endive.workload.classes import DEFAULT_CLASS, WorkloadClass, ZipfCount
-from endive.workload.selectors import (
-    PartitionSelector,
-    TableSelector,
-    UniformPartitionSelector,
-    UniformTableSelector,
-    WeightedSelector,
-    written_count,
-    zipf_cumulative,
-)
 
 
 @dataclass(frozen=True)
@@ -63,9 +55,9 @@ class WorkloadConfig:
     validated_overwrite_weight: float = 0.1
 
     tables_per_txn: int | ZipfCount = 1
-    table_selector: TableSelector | None = None
+    table_selector: selectors.TableSelector | None = None
     partitions_per_txn: float | None = None
-    partition_selector: PartitionSelector | None = None
+    partition_selector: selectors.PartitionSelector | None = None
 
     manifests_per_concurrent_commit: float = 1.5
 
@@ -104,9 +96,9 @@ class WorkloadConfig:
                     ValidatedOverwriteTransaction: self.validated_overwrite_weight,
                 },
                 tables_per_txn=self.tables_per_txn,
-                table_selector=self.table_selector or UniformTableSelector(),
+                table_selector=self.table_selector or selectors.UniformTableSelector(),
                 partitions_per_txn=self.partitions_per_txn,
-                partition_selector=self.partition_selector or UniformPartitionSelector(),
+                partition_selector=self.partition_selector or selectors.UniformPartitionSelector(),
                 manifests_per_concurrent_commit=self.manifests_per_concurrent_commit,
             ),
         )
@@ -115,14 +107,6 @@ class WorkloadConfig:
     def groups(self) -> tuple[int, ...]:
         """The group of each table."""
         return self.table_groups or (0,) * self.num_tables
-
-    @cached_property
-    def group_members(self) -> tuple[tuple[int, ...], ...]:
-        """The tables of each group."""
-        members: list[list[int]] = [[] for _ in range(max(self.groups) + 1)]
-        for table, group in enumerate(self.groups):
-            members[group].append(table)
-        return tuple(tuple(tables) for tables in members)
 
 
 _UNIT = ExponentialLatency(1.0)
@@ -139,9 +123,10 @@ class Source:
         self._config = config
         self._key = key
         self._client = client
-        self.writer = client if writers_of(cls.arrivals) else -1
+        self.writer = client if client < writers_of(cls.arrivals) else -1
         """The number of the writer, -1 where submissions are nobody's."""
         self._candidates = tuple(range(config.num_tables)) if cls.tables is None else cls.tables
+        self._chooses_freely = config.spans_groups or not any(config.groups)
         self._operations = sorted(cls.operations.items(), key=lambda item: item[0].operation_type)
         self._streams = transaction_streams(key, client, 0)
         self._known_versions: dict[int, int] = {}
@@ -265,7 +250,7 @@ class Source:
         """The first table is any of the class's; the others are of the same group."""
         cls, candidates = self.workload_class, self._candidates
         count = self._table_count(rng)
-        if self._config.spans_groups or len(self._config.group_members) == 1:
+        if self._chooses_freely:
             read, written = cls.table_selector.select(n_tables=count, total_tables=len(candidates), rng=rng)
             return frozenset(candidates[i] for i in read), frozenset(candidates[i] for i in written)
         first = candidates[next(iter(cls.table_selector.select(n_tables=1, total_tables=len(candidates), rng=rng)[0]))]
@@ -274,9 +259,9 @@ class Source:
         if count == 1 or not others:
             return frozenset({first}), frozenset({first})
         selector = cls.table_selector
-        if isinstance(selector, WeightedSelector):
+        if isinstance(selector, selectors.WeightedSelector):
             tables = [first, *(others[i] for i in selector.picks(count - 1, len(others), rng))]
-            return frozenset(tables), frozenset(tables[: written_count(len(tables), selector.write_fraction)])
+            return frozenset(tables), frozenset(tables[: selectors.written_count(len(tables), selector.write_fraction)])
         read, written = selector.select(n_tables=count - 1, total_tables=len(others), rng=rng)
         return frozenset({first, *(others[i] for i in read)}), frozenset({first, *(others[i] for i in written)})
 
@@ -284,7 +269,7 @@ class Source:
         count = self.workload_class.tables_per_txn
         if isinstance(count, ZipfCount):
             total = len(self._candidates)
-            return 1 + pick(zipf_cumulative(total, count.alpha), total, (), 0, rng.random_sample())
+            return 1 + pick(selectors.zipf_cumulative(total, count.alpha), total, (), 0, rng.random_sample())
         return count
 
     def _partitions(self, tables: frozenset[int], mean: float, rng: RandomSource) -> dict[int, frozenset[int]]:
@@ -304,10 +289,6 @@ _NO_WORK = Submission(0.0, runtime_ms=0.0)
 
 class CommitterSource(Source):
     """Who commits what the writers of a class hand over: the client after the last writer. Its commits are nobody's own work."""
-
-    def __init__(self, config: WorkloadConfig, cls: WorkloadClass, key: int, client: int, rank: int) -> None:
-        super().__init__(config, cls, key, client, rank)
-        self.writer = -1
 
     def _given(self) -> Submission:
         return _NO_WORK
