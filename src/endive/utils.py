@@ -69,11 +69,11 @@ def _is_text(node: ast.stmt) -> bool:
 
 def _kept(digest: str) -> Path | None:
     """Where the fingerprint of code with these bytes is kept; None if there is no cache to use."""
-    from endive.cache import UnsafeCacheError, cache_root
+    from endive.cache import cache_root
 
     try:
         return cache_root() / "fingerprints" / f"{digest[:32]}-{sys.version_info.major}.{sys.version_info.minor}"
-    except (OSError, UnsafeCacheError):
+    except OSError:
         return None
 
 

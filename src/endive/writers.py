@@ -69,21 +69,19 @@ def _beginning(match: re.Match[str]) -> str:
 
 def remove_leftovers(root: Path) -> list[Path]:
     """Remove the temporary files below a directory whose writers are dead, and return them."""
-    removed = []
-    for path in find_leftovers(root):
+    removed = list(find_leftovers(root))
+    for path in removed:
         path.unlink(missing_ok=True)
-        removed.append(path)
     return removed
 
 
 def _is_alive(match: re.Match[str], path: Path) -> bool:
-    machine, pid, started = match[1], int(match[2]), int(match[3])
-    if machine != _machine():
+    if match[1] != _machine():
         try:
             return time.time() - path.stat().st_mtime < FOREIGN_SECONDS
         except OSError:
             return True  # it is gone: its writer has finished
-    return _is_running(pid, started)
+    return _is_running(int(match[2]), int(match[3]))
 
 
 def _is_running(pid: int, started: int) -> bool:
