@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import ClassVar
 
 from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms
 from endive.catalog.base import DEFAULT_CATALOG_BYTES, CommitRequest, Group, StoredCatalog
@@ -18,6 +19,8 @@ class AppendCatalog(StoredCatalog):
     Once it is in the log, it is applied if the tables it names still have the versions it relies on; a read tells which. When
     the log has grown past a threshold it is sealed, and the next commit first pays a compare-and-swap that compacts it.
     """
+
+    replays_log: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -122,6 +125,3 @@ class AppendCatalog(StoredCatalog):
         if answer - effect > 0.0:
             yield answer - effect
         return answer
-
-    def _log_entry_read_ms(self) -> float:
-        return self.storage.log_entry_read_ms()

@@ -147,6 +147,8 @@ class StoredCatalog(Catalog):
 
     needs_cas: ClassVar[bool] = False
     """Whether the store has to have compare-and-swap."""
+    replays_log: ClassVar[bool] = False
+    """Whether each log entry since the checkpoint adds to a read."""
 
     def __init__(
         self,
@@ -241,7 +243,7 @@ class StoredCatalog(Catalog):
     def _timed_read(self, timestamp_ms: float, group: Group) -> Generator[float, None, tuple[CatalogSnapshot, float]]:
         """A read, and how long it took: a log is replayed entry by entry once it is here."""
         latency = self.storage.read_ms(CATALOG, self.size_bytes)
-        per_entry = self._log_entry_read_ms()
+        per_entry = self.storage.log_entry_read_ms() if self.replays_log else 0.0
         effect = moment_of_effect_ms(latency, self.linearization)
         yield effect
         snapshot = CatalogSnapshot(group.seq, self._state.tables, timestamp_ms + effect, group.log_offset)
@@ -262,7 +264,3 @@ class StoredCatalog(Catalog):
                     counters.metadata_limit_reached_ms = now_ms
                 return True
         return False
-
-    def _log_entry_read_ms(self) -> float:
-        """What each log entry since the checkpoint adds to a read: nothing, where there is no log."""
-        return 0.0

@@ -53,18 +53,16 @@ class ServiceSettings:
     """The server writes metadata.json, within the time of service, and serves it with the load."""
 
 
+@dataclass(eq=False, slots=True)
 class Member:
     """A commit that waits at the server to go into a batch."""
 
-    __slots__ = ("arrived_ms", "leads", "outcome", "request", "signal")
-
-    def __init__(self, request: CommitRequest, arrived_ms: float) -> None:
-        self.request = request
-        self.arrived_ms = arrived_ms
-        self.signal = Signal()
-        self.leads = False
-        self.outcome: str | None = ""
-        """None: it took effect. Otherwise why it failed for good; empty: it lost."""
+    request: CommitRequest
+    arrived_ms: float
+    signal: Signal = field(default_factory=Signal)
+    leads: bool = False
+    outcome: str | None = ""
+    """None: it took effect. Otherwise why it failed for good; empty: it lost."""
 
 
 class Server:

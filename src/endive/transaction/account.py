@@ -86,12 +86,7 @@ class Account:
         return self._batches(access, count, getattr(self.policy.sizes, access.size), self.policy.max_parallel, component)
 
     def _batches(
-        self,
-        access: accesses.FileAccess,
-        count: int,
-        size: int,
-        parallel: int = 1,
-        component: str = accesses.PER_ATTEMPT_IO,
+        self, access: accesses.FileAccess, count: int, size: int, parallel: int = 1, component: str = accesses.PER_ATTEMPT_IO
     ) -> Steps:
         """A run of like accesses, in batches of ``parallel``; a batch takes as long as its slowest."""
         slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms

@@ -19,25 +19,8 @@ from endive.arithmetic.costs import fractional_count, pick, scheduled_delay_ms
 from endive.arithmetic.draws import MASK, derive
 from endive.randomness import Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
 from endive.storage import ExponentialLatency, LatencyDistribution
-from endive.transaction import (
-    CommitPolicy,
-    FastAppendTransaction,
-    MergeAppendTransaction,
-    ReadOnlyTransaction,
-    Transaction,
-    ValidatedOverwriteTransaction,
-)
-from endive.workload import selectors
-from endive.workload.arrivals import (
-    ClosedArrivals,
-    OpenArrivals,
-    PeriodicArrivals,
-    ScheduledArrivals,
-    Submission,
-    TraceArrivals,
-    WriterArrivals,
-    writers_of,
-)
+from endive.transaction import OPERATIONS, CommitPolicy, MergeAppendTransaction, ReadOnlyTransaction, Transaction
+from endive.workload import arrivals, selectors
 from endive.workload.classes import DEFAULT_CLASS, WorkloadClass, ZipfCount
 
 
@@ -71,12 +54,18 @@ class WorkloadConfig:
             raise ValueError(f"{self.num_tables} tables need as many partition counts, not {len(self.partitions_per_table)}")
         if not self.classes and (self.inter_arrival is None or self.runtime is None):
             raise ValueError("a workload needs classes, or inter_arrival and runtime")
-        weights = (self.fast_append_weight, self.merge_append_weight, self.validated_overwrite_weight)
+        weights = tuple(self._weights.values())
         if not self.classes and not (min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf):
             raise ValueError(f"the weights of operations are {weights}: none may be negative, and one must be above 0")
         names = [cls.name for cls in self.classes]
         if len(set(names)) != len(names):
             raise ValueError(f"workload classes need names of their own, not {names}")
+
+    @property
+    def _weights(self) -> dict[type[Transaction], float]:
+        """The weights of the operations of the one class."""
+        names = ("fast_append", "merge_append", "validated_overwrite")
+        return {OPERATIONS[name]: getattr(self, f"{name}_weight") for name in names}
 
     @cached_property
     def workload_classes(self) -> tuple[WorkloadClass, ...]:
@@ -88,13 +77,9 @@ class WorkloadConfig:
         return (
             WorkloadClass(
                 name=DEFAULT_CLASS,
-                arrivals=OpenArrivals(self.inter_arrival),
+                arrivals=arrivals.OpenArrivals(self.inter_arrival),
                 runtime=self.runtime,
-                operations={
-                    FastAppendTransaction: self.fast_append_weight,
-                    MergeAppendTransaction: self.merge_append_weight,
-                    ValidatedOverwriteTransaction: self.validated_overwrite_weight,
-                },
+                operations=self._weights,
                 tables_per_txn=self.tables_per_txn,
                 table_selector=self.table_selector or selectors.UniformTableSelector(),
                 partitions_per_txn=self.partitions_per_txn,
@@ -110,7 +95,7 @@ class WorkloadConfig:
 
 
 _UNIT = ExponentialLatency(1.0)
-_DRAWN = Submission(0.0)
+_DRAWN = arrivals.Submission(0.0)
 
 
 class Source:
@@ -123,7 +108,7 @@ class Source:
         self._config = config
         self._key = key
         self._client = client
-        self.writer = client if client < writers_of(cls.arrivals) else -1
+        self.writer = client if client < arrivals.writers_of(cls.arrivals) else -1
         """The number of the writer, -1 where submissions are nobody's."""
         self._candidates = tuple(range(config.num_tables)) if cls.tables is None else cls.tables
         self._chooses_freely = config.spans_groups or not any(config.groups)
@@ -144,33 +129,33 @@ class Source:
     @property
     def closed(self) -> bool:
         """Whether the next arrival waits for the end of this one."""
-        return isinstance(self.workload_class.arrivals, ClosedArrivals)
+        return isinstance(self.workload_class.arrivals, arrivals.ClosedArrivals)
 
     def next_delay_ms(self, now_ms: float = 0.0) -> float:
         """How long after ``now_ms`` the next transaction is submitted; infinite, if there is none.
 
         ``now_ms`` is when the last one was submitted (of a client: when it was completed), 0 before the first.
         """
-        cls, arrivals = self.workload_class, self.workload_class.arrivals
-        if isinstance(arrivals, TraceArrivals):
-            return arrivals.submissions[self.ordinal].time_ms - now_ms if self.ordinal < len(arrivals.submissions) else math.inf
-        if isinstance(arrivals, ScheduledArrivals):
+        cls, process = self.workload_class, self.workload_class.arrivals
+        if isinstance(process, arrivals.TraceArrivals):
+            return process.submissions[self.ordinal].time_ms - now_ms if self.ordinal < len(process.submissions) else math.inf
+        if isinstance(process, arrivals.ScheduledArrivals):
             unit = _UNIT.sample(self._streams.stream(Purpose.ARRIVAL))
-            return scheduled_delay_ms(now_ms, unit, arrivals.flat, len(arrivals.steps))
-        if isinstance(arrivals, PeriodicArrivals | WriterArrivals):
-            return arrivals.interval_ms if self.ordinal else self.first_ms
-        wait = arrivals.inter_arrival if isinstance(arrivals, OpenArrivals) else arrivals.think_time
+            return scheduled_delay_ms(now_ms, unit, process.flat, len(process.steps))
+        if isinstance(process, arrivals.PeriodicArrivals | arrivals.WriterArrivals):
+            return process.interval_ms if self.ordinal else self.first_ms
+        wait = process.inter_arrival if isinstance(process, arrivals.OpenArrivals) else process.think_time
         delay = wait.sample(self._streams.stream(Purpose.ARRIVAL))
         return delay if self.ordinal else cls.start_ms + delay
 
     @property
     def first_ms(self) -> float:
         """When the source begins; a periodic one submits at that moment."""
-        cls, arrivals = self.workload_class, self.workload_class.arrivals
-        if isinstance(arrivals, PeriodicArrivals):
-            return cls.start_ms + arrivals.phase_ms
-        if isinstance(arrivals, WriterArrivals):
-            return cls.start_ms + arrivals.phase_ms(self._key, self._client)
+        cls, process = self.workload_class, self.workload_class.arrivals
+        if isinstance(process, arrivals.PeriodicArrivals):
+            return cls.start_ms + process.phase_ms
+        if isinstance(process, arrivals.WriterArrivals):
+            return cls.start_ms + process.phase_ms(self._key, self._client)
         return cls.start_ms
 
     def next_work_ms(self) -> float:
@@ -233,10 +218,10 @@ class Source:
             state_ms = ended.backoff_state_ms
             self._backoff_state_ms = state_after_commit_ms(state_ms, policy.backoff.base_ms) if committed else state_ms
 
-    def _given(self) -> Submission:
+    def _given(self) -> arrivals.Submission:
         """What a trace says of the next transaction."""
-        arrivals = self.workload_class.arrivals
-        return arrivals.submissions[self.ordinal] if isinstance(arrivals, TraceArrivals) else _DRAWN
+        process = self.workload_class.arrivals
+        return process.submissions[self.ordinal] if isinstance(process, arrivals.TraceArrivals) else _DRAWN
 
     def _operation(self, rng: RandomSource) -> type[Transaction]:
         left = rng.random_sample() * sum(weight for _, weight in self._operations)
@@ -284,13 +269,13 @@ class Source:
         return chosen
 
 
-_NO_WORK = Submission(0.0, runtime_ms=0.0)
+_NO_WORK = arrivals.Submission(0.0, runtime_ms=0.0)
 
 
 class CommitterSource(Source):
     """Who commits what the writers of a class hand over: the client after the last writer. Its commits are nobody's own work."""
 
-    def _given(self) -> Submission:
+    def _given(self) -> arrivals.Submission:
         return _NO_WORK
 
 
@@ -311,7 +296,7 @@ class Workload:
         for cls in self.config.workload_classes:
             key = class_key(self.seed, cls.name)
             first = len(made)
-            writers = writers_of(cls.arrivals) or 1
+            writers = arrivals.writers_of(cls.arrivals) or 1
             made.extend(Source(self.config, cls, key, writer, first + writer) for writer in range(writers))
             if cls.committer is not None:
                 made.append(CommitterSource(self.config, cls, key, writers, first + writers))
