@@ -1,27 +1,17 @@
 """Catalogs: who holds the versions of tables, and how a commit is installed."""
 
-from endive.catalog.accounts import AccountedCatalog
-from endive.catalog.append import AppendCatalog
-from endive.catalog.base import Catalog, StoredCatalog, TableChanges
-from endive.catalog.cas import CASCatalog, InstantCatalog
-from endive.catalog.server import Coalesce, ServiceSettings
-from endive.catalog.service import ServiceCatalog
-from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableMetadata
-
-__all__ = [
-    "AccountedCatalog",
-    "AppendCatalog",
-    "CASCatalog",
-    "Catalog",
-    "CatalogCounters",
-    "CatalogSnapshot",
-    "Coalesce",
-    "CommitResult",
-    "InstantCatalog",
-    "IntentionRecord",
-    "ServiceCatalog",
-    "ServiceSettings",
-    "StoredCatalog",
-    "TableChanges",
-    "TableMetadata",
-]
+from endive.catalog.accounts import AccountedCatalog as AccountedCatalog
+from endive.catalog.append import AppendCatalog as AppendCatalog
+from endive.catalog.base import Catalog as Catalog
+from endive.catalog.base import StoredCatalog as StoredCatalog
+from endive.catalog.base import TableChanges as TableChanges
+from endive.catalog.cas import CASCatalog as CASCatalog
+from endive.catalog.cas import InstantCatalog as InstantCatalog
+from endive.catalog.server import Coalesce as Coalesce
+from endive.catalog.server import ServiceSettings as ServiceSettings
+from endive.catalog.service import ServiceCatalog as ServiceCatalog
+from endive.catalog.types import CatalogCounters as CatalogCounters
+from endive.catalog.types import CatalogSnapshot as CatalogSnapshot
+from endive.catalog.types import CommitResult as CommitResult
+from endive.catalog.types import IntentionRecord as IntentionRecord
+from endive.catalog.types import TableMetadata as TableMetadata

@@ -1,59 +1,31 @@
 """Object stores: latency distributions, providers, and the profiles that describe them."""
 
-from endive.storage.distributions import (
-    ExponentialLatency,
-    FixedLatency,
-    LatencyDistribution,
-    LognormalLatency,
-    NormalLatency,
-    QuantileDistribution,
-    SizeBasedLatency,
-    UniformLatency,
-)
-from endive.storage.profiles import DEFAULT_PROFILE_SET, PROFILE_SETS, builtin_profiles, create_provider, load_profile
-from endive.storage.provider import (
-    CATALOG,
-    MANIFEST_FILE,
-    MANIFEST_LIST,
-    OBJECT_KINDS,
-    TABLE_METADATA,
-    ConditionalLatency,
-    ProfiledProvider,
-    StorageProfile,
-    StorageProvider,
-    StorageResult,
-    UnsupportedOperationError,
-)
-from endive.storage.tables import EmpiricalLatency, GammaLatency, MixtureLatency, ShiftedLognormalLatency, TableLatency
-
-__all__ = [
-    "CATALOG",
-    "DEFAULT_PROFILE_SET",
-    "MANIFEST_FILE",
-    "MANIFEST_LIST",
-    "OBJECT_KINDS",
-    "PROFILE_SETS",
-    "TABLE_METADATA",
-    "ConditionalLatency",
-    "EmpiricalLatency",
-    "ExponentialLatency",
-    "FixedLatency",
-    "GammaLatency",
-    "LatencyDistribution",
-    "LognormalLatency",
-    "MixtureLatency",
-    "NormalLatency",
-    "ProfiledProvider",
-    "QuantileDistribution",
-    "ShiftedLognormalLatency",
-    "SizeBasedLatency",
-    "StorageProfile",
-    "StorageProvider",
-    "StorageResult",
-    "TableLatency",
-    "UniformLatency",
-    "UnsupportedOperationError",
-    "builtin_profiles",
-    "create_provider",
-    "load_profile",
-]
+from endive.storage.distributions import ExponentialLatency as ExponentialLatency
+from endive.storage.distributions import FixedLatency as FixedLatency
+from endive.storage.distributions import LatencyDistribution as LatencyDistribution
+from endive.storage.distributions import LognormalLatency as LognormalLatency
+from endive.storage.distributions import NormalLatency as NormalLatency
+from endive.storage.distributions import QuantileDistribution as QuantileDistribution
+from endive.storage.distributions import SizeBasedLatency as SizeBasedLatency
+from endive.storage.distributions import UniformLatency as UniformLatency
+from endive.storage.profiles import DEFAULT_PROFILE_SET as DEFAULT_PROFILE_SET
+from endive.storage.profiles import PROFILE_SETS as PROFILE_SETS
+from endive.storage.profiles import builtin_profiles as builtin_profiles
+from endive.storage.profiles import create_provider as create_provider
+from endive.storage.profiles import load_profile as load_profile
+from endive.storage.provider import CATALOG as CATALOG
+from endive.storage.provider import MANIFEST_FILE as MANIFEST_FILE
+from endive.storage.provider import MANIFEST_LIST as MANIFEST_LIST
+from endive.storage.provider import OBJECT_KINDS as OBJECT_KINDS
+from endive.storage.provider import TABLE_METADATA as TABLE_METADATA
+from endive.storage.provider import ConditionalLatency as ConditionalLatency
+from endive.storage.provider import ProfiledProvider as ProfiledProvider
+from endive.storage.provider import StorageProfile as StorageProfile
+from endive.storage.provider import StorageProvider as StorageProvider
+from endive.storage.provider import StorageResult as StorageResult
+from endive.storage.provider import UnsupportedOperationError as UnsupportedOperationError
+from endive.storage.tables import EmpiricalLatency as EmpiricalLatency
+from endive.storage.tables import GammaLatency as GammaLatency
+from endive.storage.tables import MixtureLatency as MixtureLatency
+from endive.storage.tables import ShiftedLognormalLatency as ShiftedLognormalLatency
+from endive.storage.tables import TableLatency as TableLatency

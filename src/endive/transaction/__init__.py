@@ -1,47 +1,26 @@
 """Transactions: operations on tables and their way through the commit protocol."""
 
-from endive.transaction.base import ConflictDetector, Transaction
-from endive.transaction.manifest_lists import ManifestListCounters, ManifestLists
-from endive.transaction.operations import (
-    OPERATIONS,
-    DeleteTransaction,
-    ExpireSnapshotsTransaction,
-    FastAppendTransaction,
-    MergeAppendTransaction,
-    OverwriteTransaction,
-    ReadOnlyTransaction,
-    ReplacePartitionsTransaction,
-    RewriteFilesTransaction,
-    RowDeltaTransaction,
-    ValidatedOverwriteTransaction,
-)
-from endive.transaction.policy import Backoff, CommitPolicy, ManifestCount, ObjectSizes
-from endive.transaction.trace import TraceEvent, Tracer
-from endive.transaction.types import ConflictCost, TransactionResult, TransactionStatus
-
-__all__ = [
-    "OPERATIONS",
-    "Backoff",
-    "CommitPolicy",
-    "ConflictCost",
-    "ConflictDetector",
-    "DeleteTransaction",
-    "ExpireSnapshotsTransaction",
-    "FastAppendTransaction",
-    "ManifestCount",
-    "ManifestListCounters",
-    "ManifestLists",
-    "MergeAppendTransaction",
-    "ObjectSizes",
-    "OverwriteTransaction",
-    "ReadOnlyTransaction",
-    "ReplacePartitionsTransaction",
-    "RewriteFilesTransaction",
-    "RowDeltaTransaction",
-    "TraceEvent",
-    "Tracer",
-    "Transaction",
-    "TransactionResult",
-    "TransactionStatus",
-    "ValidatedOverwriteTransaction",
-]
+from endive.transaction.base import ConflictDetector as ConflictDetector
+from endive.transaction.base import Transaction as Transaction
+from endive.transaction.manifest_lists import ManifestListCounters as ManifestListCounters
+from endive.transaction.manifest_lists import ManifestLists as ManifestLists
+from endive.transaction.operations import OPERATIONS as OPERATIONS
+from endive.transaction.operations import DeleteTransaction as DeleteTransaction
+from endive.transaction.operations import ExpireSnapshotsTransaction as ExpireSnapshotsTransaction
+from endive.transaction.operations import FastAppendTransaction as FastAppendTransaction
+from endive.transaction.operations import MergeAppendTransaction as MergeAppendTransaction
+from endive.transaction.operations import OverwriteTransaction as OverwriteTransaction
+from endive.transaction.operations import ReadOnlyTransaction as ReadOnlyTransaction
+from endive.transaction.operations import ReplacePartitionsTransaction as ReplacePartitionsTransaction
+from endive.transaction.operations import RewriteFilesTransaction as RewriteFilesTransaction
+from endive.transaction.operations import RowDeltaTransaction as RowDeltaTransaction
+from endive.transaction.operations import ValidatedOverwriteTransaction as ValidatedOverwriteTransaction
+from endive.transaction.policy import Backoff as Backoff
+from endive.transaction.policy import CommitPolicy as CommitPolicy
+from endive.transaction.policy import ManifestCount as ManifestCount
+from endive.transaction.policy import ObjectSizes as ObjectSizes
+from endive.transaction.trace import TraceEvent as TraceEvent
+from endive.transaction.trace import Tracer as Tracer
+from endive.transaction.types import ConflictCost as ConflictCost
+from endive.transaction.types import TransactionResult as TransactionResult
+from endive.transaction.types import TransactionStatus as TransactionStatus

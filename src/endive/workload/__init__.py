@@ -1,58 +1,29 @@
 """Workloads: topology, arrivals, and the choice of operations, tables and partitions."""
 
-from endive.workload.arrivals import (
-    Arrivals,
-    ClosedArrivals,
-    OpenArrivals,
-    PeriodicArrivals,
-    ScheduledArrivals,
-    Submission,
-    TraceArrivals,
-    WriterArrivals,
-    expected_submissions,
-    mean_ms,
-    writers_of,
-)
-from endive.workload.classes import DEFAULT_CLASS, WorkloadClass, ZipfCount
-from endive.workload.committer import Committer, CommitterSettings, HandOverCounters
-from endive.workload.groups import assign_groups
-from endive.workload.selectors import (
-    PartitionSelector,
-    TableSelector,
-    UniformPartitionSelector,
-    UniformTableSelector,
-    ZipfPartitionSelector,
-    ZipfTableSelector,
-)
-from endive.workload.workload import CommitterSource, Source, Workload, WorkloadConfig
-
-__all__ = [
-    "DEFAULT_CLASS",
-    "Arrivals",
-    "ClosedArrivals",
-    "Committer",
-    "CommitterSettings",
-    "CommitterSource",
-    "HandOverCounters",
-    "OpenArrivals",
-    "PartitionSelector",
-    "PeriodicArrivals",
-    "ScheduledArrivals",
-    "Source",
-    "Submission",
-    "TableSelector",
-    "TraceArrivals",
-    "UniformPartitionSelector",
-    "UniformTableSelector",
-    "Workload",
-    "WorkloadClass",
-    "WorkloadConfig",
-    "WriterArrivals",
-    "ZipfCount",
-    "ZipfPartitionSelector",
-    "ZipfTableSelector",
-    "assign_groups",
-    "expected_submissions",
-    "mean_ms",
-    "writers_of",
-]
+from endive.workload.arrivals import Arrivals as Arrivals
+from endive.workload.arrivals import ClosedArrivals as ClosedArrivals
+from endive.workload.arrivals import OpenArrivals as OpenArrivals
+from endive.workload.arrivals import PeriodicArrivals as PeriodicArrivals
+from endive.workload.arrivals import ScheduledArrivals as ScheduledArrivals
+from endive.workload.arrivals import Submission as Submission
+from endive.workload.arrivals import TraceArrivals as TraceArrivals
+from endive.workload.arrivals import WriterArrivals as WriterArrivals
+from endive.workload.arrivals import expected_submissions as expected_submissions
+from endive.workload.arrivals import mean_ms as mean_ms
+from endive.workload.classes import DEFAULT_CLASS as DEFAULT_CLASS
+from endive.workload.classes import WorkloadClass as WorkloadClass
+from endive.workload.classes import ZipfCount as ZipfCount
+from endive.workload.committer import Committer as Committer
+from endive.workload.committer import CommitterSettings as CommitterSettings
+from endive.workload.committer import HandOverCounters as HandOverCounters
+from endive.workload.groups import assign_groups as assign_groups
+from endive.workload.selectors import PartitionSelector as PartitionSelector
+from endive.workload.selectors import TableSelector as TableSelector
+from endive.workload.selectors import UniformPartitionSelector as UniformPartitionSelector
+from endive.workload.selectors import UniformTableSelector as UniformTableSelector
+from endive.workload.selectors import ZipfPartitionSelector as ZipfPartitionSelector
+from endive.workload.selectors import ZipfTableSelector as ZipfTableSelector
+from endive.workload.workload import CommitterSource as CommitterSource
+from endive.workload.workload import Source as Source
+from endive.workload.workload import Workload as Workload
+from endive.workload.workload import WorkloadConfig as WorkloadConfig
