@@ -8,10 +8,8 @@ import pytest
 from endive.randomness import Stream
 from endive.storage import (
     CATALOG,
-    DEFAULT_PROFILE_SET,
     MANIFEST_FILE,
     MANIFEST_LIST,
-    PROFILE_SETS,
     FixedLatency,
     LognormalLatency,
     NormalLatency,
@@ -22,7 +20,7 @@ from endive.storage import (
     create_provider,
     load_profile,
 )
-from endive.storage.profiles import ProfileError
+from endive.storage.profiles import DEFAULT_PROFILE_SET, PROFILE_SETS, ProfileError
 from tests.storage import PROVIDERS, PUBLISHED, BySize, Lognormal
 
 

@@ -8,8 +8,6 @@ from endive.storage.distributions import NormalLatency as NormalLatency
 from endive.storage.distributions import QuantileDistribution as QuantileDistribution
 from endive.storage.distributions import SizeBasedLatency as SizeBasedLatency
 from endive.storage.distributions import UniformLatency as UniformLatency
-from endive.storage.profiles import DEFAULT_PROFILE_SET as DEFAULT_PROFILE_SET
-from endive.storage.profiles import PROFILE_SETS as PROFILE_SETS
 from endive.storage.profiles import builtin_profiles as builtin_profiles
 from endive.storage.profiles import create_provider as create_provider
 from endive.storage.profiles import load_profile as load_profile
