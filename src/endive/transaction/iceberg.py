@@ -76,9 +76,13 @@ class IcebergLifecycle(Lifecycle):
         try:
             yield from self._attempts(snapshot, handles)
         except (AbortError, RestartError):
-            for handle in handles.values():
-                yield from self._batches(accesses.FILE_DELETE, validation.files_made(handle, self.txn.get_traits()), 0)
+            yield from self._delete_useless(handles)
             raise
+
+    def _delete_useless(self, handles: dict[int, Handle]) -> Steps:
+        """Delete what was written for nothing: all of it, since no attempt succeeded."""
+        for handle in handles.values():
+            yield from self._batches(accesses.FILE_DELETE, validation.files_made(handle, self.txn.get_traits()), 0)
 
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
         """Attempts until one succeeds; otherwise it raises what ended them."""

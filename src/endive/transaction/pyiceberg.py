@@ -24,7 +24,7 @@ from endive.table import TableFiles, Traits, pyiceberg_traits_of
 from endive.transaction import accesses
 from endive.transaction.account import Steps
 from endive.transaction.iceberg import Handle, IcebergLifecycle, files_of, review
-from endive.transaction.lifecycle import AbortError, RestartError
+from endive.transaction.lifecycle import AbortError
 from endive.transaction.types import VALIDATION_EXCEPTION
 
 
@@ -39,20 +39,12 @@ class PyIcebergLifecycle(IcebergLifecycle):
     def _snapshots(self) -> tuple[Traits, ...]:
         return pyiceberg_traits_of(self.txn.operation_type, self.txn.settings)
 
-    def _commit(self, snapshot: CatalogSnapshot) -> Steps:
-        handles = {table_id: self._handle(snapshot, table_id) for table_id in self._written}
-        self._lost_files = 0
-        ended: Exception | None = None
-        try:
-            yield from self._attempts(snapshot, handles)
-        except (AbortError, RestartError) as error:
-            ended = error
+    def _delete_useless(self, handles: dict[int, Handle]) -> Steps:
+        """Delete the manifests and manifest lists of lost attempts."""
         yield from self._batches(accesses.FILE_DELETE, self._lost_files, 0)
-        if ended is not None:
-            raise ended
 
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
-        self.attempt = 0
+        self.attempt = self._lost_files = 0
         base = snapshot
         while True:
             written = self.counts[accesses.FILE_WRITE.counter] + self.counts[accesses.LIST_WRITE.counter]
@@ -71,6 +63,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
                     yield from self._metadata(accesses.METADATA_WRITE, size)
                 result = yield from self._attempt(current)
                 if result.success:
+                    yield from self._delete_useless(handles)
                     return
             else:
                 self._emit("check_failed")
