@@ -43,31 +43,12 @@ NOBODY = -1
 """The end of a list of slots."""
 
 # Moments that touch what transactions share: what a transaction's next event is.
-(
-    START_READ,
-    RETRY_READ,
-    CAS_EFFECT,
-    LOG_COMMIT,
-    COMPACTION_EFFECT,
-    APPEND_EFFECT,
-    DISCOVERY,
-    LISTS_READ,
-    LIST_APPEND,
-    LIST_REWRITE,
-    REFRESH,
-    AFTER_COMMIT,
-    CHECK,
-    DONE,
-    SERVICE_ARRIVAL,
-    SERVICE_BEGIN,
-    SERVICE_LOCKED,
-    SERVICE_END,
-    BATCH_LEAD,
-    BATCH_READY,
-    BATCH_END,
-    BATCH_ANSWER,
-    STATUS_CHECK,
-) = range(23)
+START_READ, RETRY_READ, CAS_EFFECT = range(3)
+LOG_COMMIT, COMPACTION_EFFECT, APPEND_EFFECT, DISCOVERY = range(3, 7)
+LISTS_READ, LIST_APPEND, LIST_REWRITE = range(7, 10)
+REFRESH, AFTER_COMMIT, CHECK, DONE = range(10, 14)
+SERVICE_ARRIVAL, SERVICE_BEGIN, SERVICE_LOCKED, SERVICE_END = range(14, 18)
+BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK = range(18, 23)
 
 LEVELS = 24
 """Convolved convoys: sums of up to 2^24 batches, more than any transaction can wait for."""
@@ -85,10 +66,16 @@ CACHE_LINE = 64
 """What a processor reads of its memory at once, in bytes."""
 
 
-def _in_lines(*names: Any) -> np.dtype[Any]:
+def _record(*groups: str) -> np.dtype[Any]:
+    """A record by the names of its fields: milliseconds are floats and all else integers, unless a type stands after a colon."""
+    named = (each.partition(":") for group in groups for each in group.split())
+    return np.dtype([(name, kind or ("f8" if name.endswith("_ms") else "i8")) for name, _, kind in named])
+
+
+def _in_lines(*groups: str) -> np.dtype[Any]:
     """A record that fills whole lines of the processor's cache, so that what lies together in one does so in every record."""
-    words = -np.dtype([*names]).itemsize % CACHE_LINE // 8
-    return np.dtype([*names, ("unused", "i8", (words,))] if words else [*names])
+    words = -_record(*groups).itemsize % CACHE_LINE // 8
+    return _record(*groups, f"unused:({words},)i8") if words else _record(*groups)
 
 
 def aligned(shape: int | tuple[int, ...], dtype: np.dtype[Any], ahead: int = 0) -> npt.NDArray[Any]:
@@ -98,428 +85,6 @@ def aligned(shape: int | tuple[int, ...], dtype: np.dtype[Any], ahead: int = 0) 
     memory = np.zeros(size + CACHE_LINE, np.uint8)
     start = -(memory.ctypes.data + ahead * dtype.itemsize) % CACHE_LINE
     return memory[start : start + size].view(dtype).reshape(shape)
-
-
-RUN = np.dtype(
-    [
-        ("now_ms", "f8"),
-        ("end_ms", "f8"),
-        ("duration_ms", "f8"),
-        ("next_id", "i8"),
-        ("rows_used", "i8"),
-        ("heap_size", "i8"),
-        ("heap_hole", "i8"),
-        ("free_head", "i8"),
-        # addresses and sizes of the other arrays
-        ("classes", "i8"),
-        ("sources", "i8"),
-        ("txns", "i8"),
-        ("touched", "i8"),
-        ("partitions_touched", "i8"),
-        ("groups", "i8"),
-        ("tables", "i8"),
-        ("partitions", "i8"),
-        ("heap", "i8"),
-        ("rows", "i8"),
-        ("row_tables", "i8"),
-        ("weights", "i8"),
-        ("quantiles", "i8"),
-        ("candidates", "i8"),
-        ("convoys", "i8"),
-        ("scratch", "i8"),
-        ("traits", "i8"),
-        ("history", "i8"),
-        ("history_partitions", "i8"),
-        ("schedules", "i8"),
-        ("submissions", "i8"),
-        ("traced_partitions", "i8"),
-        ("requests", "i8"),
-        ("known_versions", "i8"),
-        ("committers", "i8"),
-        ("handovers", "i8"),
-        ("slots", "i8"),
-        ("row_capacity", "i8"),
-        ("row_stride", "i8"),
-        ("num_quantiles", "i8"),
-        ("num_weights", "i8"),
-        ("num_candidates", "i8"),
-        ("num_partitions", "i8"),
-        ("num_convoys", "i8"),
-        ("num_classes", "i8"),
-        ("num_sources", "i8"),
-        ("num_tables", "i8"),
-        ("scratch_length", "i8"),
-        ("num_traits", "i8"),
-        ("history_capacity", "i8"),
-        ("history_first", "i8"),
-        ("history_end", "i8"),
-        # the configuration of tables, where their files are kept account of
-        ("tracks_files", "i8"),
-        ("metadata_bytes", "i8"),
-        ("metadata_bytes_per_snapshot", "i8"),
-        ("manifest_list_bytes", "i8"),
-        ("manifest_list_bytes_per_manifest", "i8"),
-        ("manifest_bytes", "i8"),
-        ("manifest_header_bytes", "i8"),
-        ("min_count_to_merge", "i8"),
-        ("target_bytes", "i8"),
-        ("merge_manifests", "i8"),
-        # the configuration of the catalog
-        ("catalog_kind", "i8"),
-        ("linearization", "f8"),
-        ("log_entry_bytes", "i8"),
-        ("compaction_threshold", "i8"),
-        ("compaction_max_entries", "i8"),
-        ("seal_threshold", "i8"),
-        ("log_entry_read", "i8"),
-        ("num_groups", "i8"),
-        ("max_tables", "i8"),
-        ("max_partitions", "i8"),
-        ("convolved", "i8"),
-        ("catalog", "f8", (8, 4)),
-        # the configuration and the state of a catalog service
-        ("service", "f8", (4, 4)),
-        ("metadata_write", "f8", (4,)),
-        ("metadata_sized", "f8", (3,)),
-        ("fixed_metadata_bytes", "i8"),
-        ("writes_metadata", "i8"),
-        ("metadata_limit", "i8"),
-        ("write_interval_ms", "f8"),
-        ("transfer_ms_per_mib", "f8"),
-        ("own_pointers", "i8"),
-        ("spans_groups", "i8"),
-        ("workers", "i8"),
-        ("queue_limit", "i8"),
-        ("retry_after_ms", "f8"),
-        ("max_resends", "i8"),
-        ("locks_tables", "i8"),
-        ("server_retries", "i8"),
-        ("coalesces", "i8"),
-        ("linger_ms", "f8"),
-        ("max_batch", "i8"),
-        ("busy_workers", "i8"),
-        ("waiting", "i8"),
-        ("queue_head", "i8"),
-        ("queue_tail", "i8"),
-        ("queue_length", "i8"),
-        ("lock_head", "i8"),
-        ("lock_tail", "i8"),
-        ("in_batches", "i8"),
-        ("commit_success", "i8"),
-        ("commit_conflict", "i8"),
-        ("append_physical_success", "i8"),
-        ("append_physical_failure", "i8"),
-        ("append_logical_success", "i8"),
-        ("append_logical_conflict", "i8"),
-        ("append_compactions_triggered", "i8"),
-        ("append_compactions_completed", "i8"),
-        ("commit_throttled", "i8"),
-        ("service_requests", "i8"),
-        ("service_refused", "i8"),
-        ("service_retries", "i8"),
-        ("service_batches", "i8"),
-        ("service_longest_queue", "i8"),
-        ("service_busy_ms", "f8"),
-        ("service_waited_ms", "f8"),
-        ("metadata_limit_reached_ms", "f8"),
-        ("manifest_append_physical_success", "i8"),
-        ("manifest_append_physical_failure", "i8"),
-        ("manifest_append_sealed_rewrite", "i8"),
-        # hand-overs to committers; held are those at work and those in a queue
-        ("handover_free", "i8"),
-        ("handover_capacity", "i8"),
-        ("handovers_held", "i8"),
-        ("handovers_begun", "i8"),
-        ("handovers_made", "i8"),
-        ("handovers_committed", "i8"),
-        ("handovers_given_up", "i8"),
-    ]
-)
-
-CLASS = np.dtype(
-    [
-        ("arrival_kind", "i8"),
-        ("arrival", "f8", (4,)),
-        ("first_step", "i8"),
-        ("steps", "i8"),
-        ("first_submission", "i8"),
-        ("submissions", "i8"),
-        ("runtime", "f8", (4,)),
-        ("weights", "f8", (NUM_OPERATIONS,)),
-        ("only_operation", "i8"),
-        ("tables_per_txn", "i8"),
-        ("table_count_weights", "i8"),
-        ("table_weights", "i8"),
-        ("table_write_fraction", "f8"),
-        ("first_candidate", "i8"),
-        ("candidates", "i8"),
-        ("partitions_per_txn", "f8"),
-        ("partition_weights", "i8"),
-        ("partition_write_fraction", "f8"),
-        ("range_first", "i8"),
-        ("range_end", "i8"),
-        ("manifests_per_commit", "f8"),
-        ("max_retries", "i8"),
-        ("max_parallel", "i8"),
-        ("inlined", "i8"),
-        ("entry_bytes", "i8"),
-        ("linearization", "f8"),
-        ("commit_path", "i8"),
-        ("access", "f8", (7, 4)),
-        ("sized", "f8", (7, 3)),
-        ("convoy", "i8", (7,)),
-        ("list_append", "f8", (4,)),
-        ("failed_list_append", "f8", (4,)),
-        ("backoff", "i8"),
-        ("backoff_base_ms", "f8"),
-        ("backoff_multiplier", "f8"),
-        ("backoff_max_ms", "f8"),
-        ("backoff_jitter", "f8"),
-        ("backoff_upwards", "i8"),
-        ("timeout_ms", "f8"),
-        ("timeout_from_retry", "i8"),
-        ("on_real_conflict", "i8"),
-        ("max_restarts", "i8"),
-        ("manifests", "f8", (4,)),
-        ("manifests_low", "i8"),
-        ("manifests_high", "i8"),
-        ("detector", "i8"),
-        ("real_probability", "f8"),
-        ("request_error", "f8"),
-        ("lost_answer", "f8"),
-        ("client_crash", "f8"),
-        ("on_unknown", "i8"),
-        ("status_checks", "i8"),
-        ("check_min_wait_ms", "f8"),
-        ("check_max_wait_ms", "f8"),
-        ("backoff_kind", "i8"),
-        ("keeps_handles", "i8"),
-        ("computes", "i8"),
-        ("client_time", "f8", (4,)),
-        ("committer", "i8"),
-    ]
-)
-
-SOURCE = np.dtype(
-    [
-        ("cls", "i8"),
-        ("key", "u8"),
-        ("ordinal", "i8"),
-        ("client", "i8"),
-        ("first_ms", "f8"),
-        ("end_ms", "f8"),
-        ("backoff_state_ms", "f8"),
-        ("uncommitted", "i8"),
-        ("blocked", "i8"),
-    ]
-)
-
-COMMITTER = np.dtype(
-    [
-        ("source", "i8"),
-        ("interval_ms", "f8"),
-        ("max_batch", "i8"),
-        ("limit", "i8"),
-        ("next_ms", "f8"),
-        ("waiting", "i8"),
-        ("under_way", "i8"),
-        ("head", "i8"),
-        ("tail", "i8"),
-        ("called", "i8"),
-        ("timed", "i8"),
-    ]
-)
-"""A committer: its source, its settings, the list of its hand-overs (the first are under way), and what it has in the queue."""
-
-HANDOVER = np.dtype([("time_ms", "f8"), ("source", "i8"), ("next", "i8")])
-
-SUBMISSION = np.dtype(
-    [("time_ms", "f8"), ("operation", "i8"), ("runtime_ms", "f8"), ("table", "i8"), ("first_partition", "i8"), ("partitions", "i8")]
-)
-"""A submission of a trace: what is negative is drawn. Partitions are a range of ``World.traced_partitions``."""
-
-ROW = np.dtype(
-    [
-        ("now_ms", "f8"),
-        ("txn_id", "i8"),
-        ("cls", "i8"),
-        ("operation", "i8"),
-        ("written", "i8"),
-        ("event_count", "i8"),
-        ("retries", "i8"),
-        ("false_conflicts", "i8"),
-        ("times", "f8", (6,)),
-        ("counts", "i8", (NUM_COUNTS,)),
-        ("commit_latency_ms", "f8"),
-        ("status", "i8"),
-        ("reason", "i8"),
-        ("submit_ms", "f8"),
-        ("entered_ms", "f8"),
-        ("restarts", "i8"),
-        ("real_conflicts", "i8"),
-        ("client", "i8"),
-        ("unknown_outcomes", "i8"),
-        ("installs", "i8"),
-        ("batch_size", "i8"),
-        ("batch_wait_ms", "f8"),
-        ("batch_longest_wait_ms", "f8"),
-    ]
-)
-"""What a row of results is made of: the beginning of a transaction's record."""
-BATCH_WORDS = 3
-"""The last fields of a row, which only commits of committers have."""
-
-TXN = _in_lines(
-    *((name, *each) for name, *each in ROW.descr),
-    # what every attempt touches
-    ("event", "i8"),
-    ("group", "i8"),
-    ("seq", "i8"),
-    ("log_offset", "i8"),
-    ("read", "i8"),
-    ("tracks_partitions", "i8"),
-    ("attempt", "i8"),
-    ("append_due", "i8"),
-    ("redo_tables", "i8"),
-    ("storage_key", "u8"),
-    ("storage_index", "i8"),
-    ("catalog_key", "u8"),
-    ("catalog_index", "i8"),
-    ("effect_ms", "f8"),
-    ("success_ms", "f8"),
-    ("failure_ms", "f8"),
-    ("elapsed_ms", "f8"),
-    ("round_trips", "i8"),
-    ("commit_started_ms", "f8"),
-    ("key", "u8"),
-    ("conflict_index", "i8"),
-    ("backoff_index", "i8"),
-    # the rest
-    ("source", "i8"),
-    ("next_free", "i8"),
-    ("runtime_ms", "f8"),
-    ("checkpoint_offset", "i8"),
-    ("applied", "i8"),
-    ("table_cursor", "i8"),
-    ("history_start", "i8"),
-    ("written_before", "i8"),
-    ("lost_files", "i8"),
-    ("failure_index", "i8"),
-    ("known_by_key", "i8"),
-    ("rebased", "i8"),
-    ("took_effect", "i8"),
-    ("status_checks", "i8"),
-    ("final_reason", "i8"),
-    ("client_index", "i8"),
-    ("backoff_state_ms", "f8"),
-)
-"""A transaction in flight. Fields that are used together lie together: a record is larger than what the nearest cache holds."""
-
-GROUP = np.dtype(
-    [("seq", "i8"), ("log_offset", "i8"), ("checkpoint_offset", "i8"), ("entries", "i8"), ("sealed", "i8"), ("writable_ms", "f8")]
-)
-
-TABLE = np.dtype(
-    [
-        ("version", "i8"),
-        ("whole_commits", "i8"),
-        ("group", "i8"),
-        ("partitions", "i8"),
-        ("first_partition", "i8"),
-        ("list_offset", "i8"),
-        ("list_start", "i8"),
-        ("list_sealed", "i8"),
-        # its files
-        ("data", "i8"),
-        ("data_bytes", "i8"),
-        ("deletes", "i8"),
-        ("delete_bytes", "i8"),
-        ("snapshots", "i8"),
-        ("length", "i8"),
-        ("head", "i8"),
-        ("data_revision", "i8"),
-        ("delete_revision", "i8"),
-        ("merges", "i8"),
-        # at a service
-        ("ref", "i8"),
-        ("locked", "i8"),
-        ("batch_open", "i8"),
-        ("batch_head", "i8"),
-        ("batch_tail", "i8"),
-    ]
-)
-
-TOUCHED = _in_lines(
-    ("table", "i8"),
-    ("version", "i8"),
-    ("ref", "i8"),
-    ("partitions", "i8"),
-    ("list_offset", "i8"),
-    ("list_sealed", "i8"),
-    ("redo", "i8"),
-    # what an operation on one of Iceberg's paths knows of it
-    ("start", "i8"),
-    ("prepared_version", "i8"),
-    ("seen", "i8"),
-    ("base", "i8"),
-    ("prepared", "i8"),
-    ("data_revision", "i8"),
-    ("delete_revision", "i8"),
-    ("merges", "i8"),
-    ("lost", "i8"),
-    ("made", "i8"),
-    ("made_list", "i8"),
-    ("merged", "i8"),
-    ("bins", "i8"),
-    ("snapshots", "i8"),
-    ("manifests", "i8"),
-    # where the writer keeps its handles
-    ("known_version", "i8"),
-)
-"""A table that a transaction touches: the version it has seen, how many partitions it writes, the end of the list it has seen."""
-
-TRAITS = np.dtype([(field.name, "i8") for field in fields(Traits)])
-"""A snapshot that an operation of a class makes. With PyIceberg an operation may make two; otherwise the second is ``UNUSED``."""
-UNUSED = -1
-
-HISTORY = np.dtype(
-    [
-        ("parent", "i8"),
-        ("kind", "i8"),
-        ("data", "i8"),
-        ("deletes", "i8"),
-        ("partitions", "i8"),
-        ("first", "i8"),
-        ("last", "i8"),
-    ]
-)
-"""A snapshot: the one before it, what it added, and how many partitions it wrote (-1: any), from which to which."""
-
-PARTITION = np.dtype([("partition", "i8"), ("version", "i8")])
-"""A partition that a transaction writes, and the version it has seen."""
-
-REQUEST = np.dtype(
-    [
-        ("then", "i8"),
-        ("u", "f8"),
-        ("back_ms", "f8"),
-        ("began_ms", "f8"),
-        ("queued_ms", "f8"),
-        ("arrived_ms", "f8"),
-        ("next", "i8"),
-        ("next_member", "i8"),
-        ("serving", "i8"),
-        ("leads", "i8"),
-        ("members", "i8"),
-        ("retries", "i8"),
-        ("outcome", "i8"),
-    ]
-)
-"""A request of a transaction at a service: where it stands, and who comes after it in the list in which it waits."""
-
-INTEGER = np.dtype([("value", "i8")])
-
-EVENT = np.dtype([("time_ms", "f8"), ("whose", "i8")])
 
 
 class World(NamedTuple):
@@ -552,6 +117,116 @@ class World(NamedTuple):
     known_versions: Ints
     committers: Array
     handovers: Array
+
+
+RUN = _record(
+    "now_ms end_ms duration_ms next_id rows_used heap_size heap_hole free_head",
+    # addresses and sizes of the other arrays
+    *World._fields[1:],
+    "slots row_capacity row_stride num_quantiles num_weights num_candidates num_partitions num_convoys num_classes num_sources",
+    "num_tables scratch_length num_traits history_capacity history_first history_end",
+    # the configuration of tables, where their files are kept account of
+    "tracks_files metadata_bytes metadata_bytes_per_snapshot manifest_list_bytes manifest_list_bytes_per_manifest manifest_bytes",
+    "manifest_header_bytes min_count_to_merge target_bytes merge_manifests",
+    # the configuration of the catalog
+    "catalog_kind linearization:f8 log_entry_bytes compaction_threshold compaction_max_entries seal_threshold log_entry_read",
+    "num_groups max_tables max_partitions convolved catalog:(8,4)f8",
+    # the configuration and the state of a catalog service
+    "service:(4,4)f8 metadata_write:(4,)f8 metadata_sized:(3,)f8 fixed_metadata_bytes writes_metadata metadata_limit",
+    "write_interval_ms transfer_ms_per_mib:f8 own_pointers spans_groups workers queue_limit retry_after_ms max_resends",
+    "locks_tables server_retries coalesces linger_ms max_batch",
+    "busy_workers waiting queue_head queue_tail queue_length lock_head lock_tail in_batches",
+    # counters
+    "commit_success commit_conflict append_physical_success append_physical_failure append_logical_success",
+    "append_logical_conflict append_compactions_triggered append_compactions_completed commit_throttled",
+    "service_requests service_refused service_retries service_batches service_longest_queue service_busy_ms service_waited_ms",
+    "metadata_limit_reached_ms manifest_append_physical_success manifest_append_physical_failure manifest_append_sealed_rewrite",
+    # hand-overs to committers; held are those at work and those in a queue
+    "handover_free handover_capacity handovers_held handovers_begun handovers_made handovers_committed handovers_given_up",
+)
+
+CLASS = _record(
+    # when it submits, and what
+    "arrival_kind arrival:(4,)f8 first_step steps first_submission submissions runtime:(4,)f8",
+    f"weights:({NUM_OPERATIONS},)f8 only_operation tables_per_txn table_count_weights table_weights table_write_fraction:f8",
+    "first_candidate candidates partitions_per_txn:f8 partition_weights partition_write_fraction:f8 range_first range_end",
+    # how it commits, and what its accesses cost
+    "manifests_per_commit:f8 max_retries max_parallel inlined entry_bytes linearization:f8 commit_path",
+    "access:(7,4)f8 sized:(7,3)f8 convoy:(7,)i8 list_append:(4,)f8 failed_list_append:(4,)f8",
+    "backoff backoff_base_ms backoff_multiplier:f8 backoff_max_ms backoff_jitter:f8 backoff_upwards timeout_ms timeout_from_retry",
+    "on_real_conflict max_restarts manifests:(4,)f8 manifests_low manifests_high detector real_probability:f8",
+    # what fails, and what its clients do
+    "request_error:f8 lost_answer:f8 client_crash:f8 on_unknown status_checks check_min_wait_ms check_max_wait_ms",
+    "backoff_kind keeps_handles computes client_time:(4,)f8 committer",
+)
+
+SOURCE = _record("cls key:u8 ordinal client first_ms end_ms backoff_state_ms uncommitted blocked")
+
+COMMITTER = _record("source interval_ms max_batch limit next_ms waiting under_way head tail called timed")
+"""A committer: its source, its settings, the list of its hand-overs (the first are under way), and what it has in the queue."""
+
+HANDOVER = _record("time_ms source next")
+
+SUBMISSION = _record("time_ms operation runtime_ms table first_partition partitions")
+"""A submission of a trace: what is negative is drawn. Partitions are a range of ``World.traced_partitions``."""
+
+_ROW = (
+    "now_ms txn_id cls operation written event_count retries false_conflicts",
+    f"times:(6,)f8 counts:({NUM_COUNTS},)i8 commit_latency_ms status reason submit_ms entered_ms restarts real_conflicts",
+    "client unknown_outcomes installs batch_size batch_wait_ms batch_longest_wait_ms",
+)
+ROW = _record(*_ROW)
+"""What a row of results is made of: the beginning of a transaction's record."""
+BATCH_WORDS = 3
+"""The last fields of a row, which only commits of committers have."""
+
+TXN = _in_lines(
+    *_ROW,
+    # what every attempt touches
+    "event group seq log_offset read tracks_partitions attempt append_due redo_tables",
+    "storage_key:u8 storage_index catalog_key:u8 catalog_index effect_ms success_ms failure_ms elapsed_ms round_trips",
+    "commit_started_ms key:u8 conflict_index backoff_index",
+    # the rest
+    "source next_free runtime_ms checkpoint_offset applied table_cursor history_start written_before lost_files failure_index",
+    "known_by_key rebased took_effect status_checks final_reason client_index backoff_state_ms",
+)
+"""A transaction in flight. Fields that are used together lie together: a record is larger than what the nearest cache holds."""
+
+GROUP = _record("seq log_offset checkpoint_offset entries sealed writable_ms")
+
+TABLE = _record(
+    "version whole_commits group partitions first_partition list_offset list_start list_sealed",
+    # its files
+    "data data_bytes deletes delete_bytes snapshots length head data_revision delete_revision merges",
+    # at a service
+    "ref locked batch_open batch_head batch_tail",
+)
+
+TOUCHED = _in_lines(
+    "table version ref partitions list_offset list_sealed redo",
+    # what an operation on one of Iceberg's paths knows of it
+    "start prepared_version seen base prepared data_revision delete_revision merges lost made made_list merged bins",
+    "snapshots manifests",
+    # where the writer keeps its handles
+    "known_version",
+)
+"""A table that a transaction touches: the version it has seen, how many partitions it writes, the end of the list it has seen."""
+
+TRAITS = _record(*(field.name for field in fields(Traits)))
+"""A snapshot that an operation of a class makes. With PyIceberg an operation may make two; otherwise the second is ``UNUSED``."""
+UNUSED = -1
+
+HISTORY = _record("parent kind data deletes partitions first last")
+"""A snapshot: the one before it, what it added, and how many partitions it wrote (-1: any), from which to which."""
+
+PARTITION = _record("partition version")
+"""A partition that a transaction writes, and the version it has seen."""
+
+REQUEST = _record("then u:f8 back_ms began_ms queued_ms arrived_ms next next_member serving leads members retries outcome")
+"""A request of a transaction at a service: where it stands, and who comes after it in the list in which it waits."""
+
+INTEGER = _record("value")
+EVENT = _record("time_ms whose")
 
 
 def point(world: World) -> World:
