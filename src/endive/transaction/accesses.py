@@ -26,8 +26,8 @@ FILE_READ = FileAccess(True, MANIFEST_FILE, "manifest_file_bytes", "manifest_fil
 FILE_WRITE = FileAccess(False, MANIFEST_FILE, "manifest_file_bytes", "manifest_file_writes")
 FILE_DELETE = FileAccess(False, MANIFEST_FILE, "", "file_deletes")
 LIST_APPENDS = "manifest_list_appends"
-_ACCESSES = (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE)
-COUNTERS = (*(access.counter for access in _ACCESSES), LIST_APPENDS)
+ACCESSES = (METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE)
+COUNTERS = (*(access.counter for access in ACCESSES), LIST_APPENDS)
 
 CATALOG_READ = "catalog_read_ms"
 RUNTIME = "runtime_ms"

@@ -114,7 +114,7 @@ def append_record(run: Any, txn: Any, slot: int) -> bool:
     else:
         run.append_logical_conflict += 1
         run.commit_conflict += 1
-    too_long = group.log_offset - group.checkpoint_offset > run.compaction_threshold
+    too_long = group.log_offset - group.checkpoint_offset > run.compaction_threshold_bytes
     too_many = 0 < run.compaction_max_entries <= group.entries
     if not group.sealed and (too_long or too_many):
         group.sealed = 1

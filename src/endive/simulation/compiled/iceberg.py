@@ -83,7 +83,7 @@ def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size
 @jit
 def metadata_access(run: Any, txn: Any, kind: int, snapshots: int) -> bool:
     """Table metadata, where it is not inlined."""
-    if class_at(run, txn.cls).inlined:
+    if class_at(run, txn.cls).table_metadata_inlined:
         return True
     return sized_access(run, txn, kind, 1, PER_ATTEMPT_IO, metadata_size(run, snapshots), 1)
 

@@ -6,6 +6,7 @@ The records of transactions are recycled, so their number follows the work in fl
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple, get_args
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from endive.table import OPERATION_CODES, Traits
 from endive.transaction.failures import OnUnknown
-from endive.transaction.policy import CommitPath, OnRealConflict
+from endive.transaction.policy import BACKOFF_KINDS, CommitPath, OnRealConflict
 
 # Where time goes: indices of Txn.times, in the order of lifecycle.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)
@@ -26,16 +27,20 @@ READ, COMMIT, FAILED_COMMIT, APPEND, FAILED_APPEND, COMPACTION, FAILED_COMPACTIO
 
 EXPIRE_SNAPSHOTS, MERGE_APPEND, READ_ONLY = (OPERATION_CODES[name] for name in ("expire_snapshots", "merge_append", "read_only"))
 NUM_OPERATIONS = len(OPERATION_CODES)
-COMMIT_PATHS: tuple[CommitPath, ...] = get_args(CommitPath)
-ENDIVE, ICEBERG, PYICEBERG = (COMMIT_PATHS.index(path) for path in ("endive", "iceberg", "pyiceberg"))
+CODES: Mapping[str, tuple[str, ...]] = {
+    "commit_path": get_args(CommitPath),
+    "on_real_conflict": get_args(OnRealConflict),
+    "on_unknown": get_args(OnUnknown),
+    "backoff_kind": BACKOFF_KINDS,
+}
+"""Settings that are words, which records hold by their places here."""
+ENDIVE, ICEBERG, PYICEBERG = (CODES["commit_path"].index(path) for path in ("endive", "iceberg", "pyiceberg"))
+MERGE, RESTART = (CODES["on_real_conflict"].index(policy) for policy in ("merge", "restart"))
+UNKNOWN_CHECK, UNKNOWN_RETRY = (CODES["on_unknown"].index(policy) for policy in ("check", "retry"))
 OPEN, PERIODIC, CLOSED, SCHEDULED, TRACED = range(5)
 EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
 NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION, UNAVAILABLE, METADATA_TOO_LARGE, CRASH, STATE_UNKNOWN = range(-1, 7)
-ON_REAL_CONFLICT: tuple[OnRealConflict, ...] = get_args(OnRealConflict)
-ABORT, MERGE, RESTART = (ON_REAL_CONFLICT.index(policy) for policy in ("abort", "merge", "restart"))
 PROBABILISTIC, PARTITION_OVERLAP = range(2)
-ON_UNKNOWN: tuple[OnUnknown, ...] = get_args(OnUnknown)
-UNKNOWN_CHECK, UNKNOWN_RETRY, UNKNOWN_KEY = (ON_UNKNOWN.index(each) for each in ("check", "retry", "idempotency_key"))
 CAS, LOG, SERVICE = range(3)
 # Distributions of a service: indices of Run.service.
 SERVICE_NETWORK, SERVICE_LOAD, SERVICE_COMMIT, SERVICE_CHECK = range(4)
@@ -123,13 +128,13 @@ RUN = _record(
     "now_ms end_ms duration_ms next_id rows_used heap_size heap_hole free_head",
     # addresses and sizes of the other arrays
     *World._fields[1:],
-    "slots row_capacity row_stride num_quantiles num_weights num_candidates num_partitions num_convoys num_classes num_sources",
-    "num_tables scratch_length num_traits history_capacity history_first history_end",
+    "row_capacity row_stride num_quantiles num_convoys num_sources num_tables scratch_length num_traits",
+    "history_capacity history_first history_end",
     # the configuration of tables, where their files are kept account of
     "tracks_files metadata_bytes metadata_bytes_per_snapshot manifest_list_bytes manifest_list_bytes_per_manifest manifest_bytes",
     "manifest_header_bytes min_count_to_merge target_bytes merge_manifests",
     # the configuration of the catalog
-    "catalog_kind linearization:f8 log_entry_bytes compaction_threshold compaction_max_entries seal_threshold log_entry_read",
+    "catalog_kind linearization:f8 log_entry_bytes compaction_threshold_bytes compaction_max_entries seal_threshold log_entry_read",
     "num_groups max_tables max_partitions convolved catalog:(8,4)f8",
     # the configuration and the state of a catalog service
     "service:(4,4)f8 metadata_write:(4,)f8 metadata_sized:(3,)f8 fixed_metadata_bytes writes_metadata metadata_limit",
@@ -151,12 +156,13 @@ CLASS = _record(
     f"weights:({NUM_OPERATIONS},)f8 only_operation tables_per_txn table_count_weights table_weights table_write_fraction:f8",
     "first_candidate candidates partitions_per_txn:f8 partition_weights partition_write_fraction:f8 range_first range_end",
     # how it commits, and what its accesses cost
-    "manifests_per_commit:f8 max_retries max_parallel inlined entry_bytes linearization:f8 commit_path",
-    "access:(7,4)f8 sized:(7,3)f8 convoy:(7,)i8 list_append:(4,)f8 failed_list_append:(4,)f8",
-    "backoff backoff_base_ms backoff_multiplier:f8 backoff_max_ms backoff_jitter:f8 backoff_upwards timeout_ms timeout_from_retry",
-    "on_real_conflict max_restarts manifests:(4,)f8 manifests_low manifests_high detector real_probability:f8",
+    "manifests_per_commit:f8 max_retries max_parallel table_metadata_inlined manifest_list_entry_bytes linearization:f8",
+    "commit_path access:(7,4)f8 sized:(7,3)f8 convoy:(7,)i8 list_append:(4,)f8 failed_list_append:(4,)f8",
+    "backoff_enabled backoff_base_ms backoff_multiplier:f8 backoff_max_ms backoff_jitter:f8 backoff_upwards",
+    "timeout_ms timeout_from_retry on_real_conflict max_restarts",
+    "manifests:(4,)f8 manifests_low manifests_high detector real_probability:f8",
     # what fails, and what its clients do
-    "request_error:f8 lost_answer:f8 client_crash:f8 on_unknown status_checks check_min_wait_ms check_max_wait_ms",
+    "request_error:f8 lost_answer:f8 client_crash:f8 on_unknown status_checks min_wait_ms max_wait_ms",
     "backoff_kind keeps_handles computes client_time:(4,)f8 committer",
 )
 
@@ -236,17 +242,10 @@ def point(world: World) -> World:
         if name != "run":
             assert array.flags.c_contiguous
             run[name] = array.ctypes.data
-    run["slots"] = len(world.txns)
     run["row_capacity"] = len(world.row_tables)
     run["row_stride"] = world.rows.shape[1]
-    run["num_quantiles"] = len(world.quantiles)
-    run["num_weights"] = len(world.weights)
-    run["num_candidates"] = len(world.candidates)
-    run["num_partitions"] = len(world.partitions)
-    run["num_convoys"] = len(world.convoys)
-    run["num_classes"] = len(world.classes)
-    run["num_sources"] = len(world.sources)
-    run["num_tables"] = len(world.tables)
+    for name in ("quantiles", "convoys", "sources", "tables"):
+        run[f"num_{name}"] = len(getattr(world, name))
     run["max_tables"], run["max_partitions"] = world.partitions_touched.shape[1:]
     run["scratch_length"] = world.scratch.shape[1]
     run["num_traits"] = world.traits.shape[1]

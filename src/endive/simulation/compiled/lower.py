@@ -6,40 +6,21 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
+from endive import storage, workload
 from endive.arithmetic.draws import QUANTILES
 from endive.catalog import AppendCatalog, CASCatalog, Catalog, ServiceCatalog, StoredCatalog
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.features import Features
-from endive.simulation.compiled.layout import World, aligned, point
-from endive.simulation.compiled.lower_service import SERVICE_TIMES, lower_service
+from endive.simulation.compiled.layout import World, aligned
+from endive.simulation.compiled.room import with_more_handovers, with_more_slots
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS
-from endive.storage import (
-    CATALOG,
-    MANIFEST_FILE,
-    MANIFEST_LIST,
-    TABLE_METADATA,
-    EmpiricalLatency,
-    ExponentialLatency,
-    FixedLatency,
-    GammaLatency,
-    LatencyDistribution,
-    LognormalLatency,
-    MixtureLatency,
-    NormalLatency,
-    ProfiledProvider,
-    QuantileDistribution,
-    ShiftedLognormalLatency,
-    SizeBasedLatency,
-    TableLatency,
-    UniformLatency,
-)
 from endive.storage.distributions import Parameters
 from endive.table import (
     ICEBERG_OPERATIONS,
@@ -52,69 +33,23 @@ from endive.table import (
     traits_of,
 )
 from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
+from endive.transaction.accesses import ACCESSES
 from endive.transaction.failures import Failures
-from endive.workload import (
-    Arrivals,
-    ClosedArrivals,
-    CommitterSource,
-    OpenArrivals,
-    PeriodicArrivals,
-    ScheduledArrivals,
-    Source,
-    Submission,
-    TraceArrivals,
-    UniformPartitionSelector,
-    UniformTableSelector,
-    Workload,
-    WorkloadClass,
-    WriterArrivals,
-    ZipfCount,
-    ZipfPartitionSelector,
-    ZipfTableSelector,
-)
+from endive.workload import ClosedArrivals, OpenArrivals, Workload, WorkloadClass, ZipfCount
 from endive.workload.selectors import zipf_cumulative
 
 INITIAL_SLOTS = 1024
 _ROW_PADDING = 72
 """Columns of rows do not begin at multiples of a power of two, which all would share few places in the processor's caches."""
 INITIAL_HISTORY = 4096
-INITIAL_HANDOVERS = 1024
 OPERATION_ORDER = tuple(OPERATIONS[name] for name in OPERATION_CODES)
 """The operations in the order of their codes."""
 
-_DISTRIBUTIONS = (
-    EmpiricalLatency,
-    ExponentialLatency,
-    FixedLatency,
-    GammaLatency,
-    LognormalLatency,
-    MixtureLatency,
-    NormalLatency,
-    ShiftedLognormalLatency,
-    SizeBasedLatency,
-    UniformLatency,
+_DISTRIBUTIONS = tuple(
+    kind for kind in vars(storage).values() if isinstance(kind, type) and issubclass(kind, storage.QuantileDistribution)
 )
-_BY_SIZE = (
-    (TABLE_METADATA, False),
-    (TABLE_METADATA, True),
-    (MANIFEST_LIST, False),
-    (MANIFEST_LIST, True),
-    (MANIFEST_FILE, False),
-    (MANIFEST_FILE, True),
-    (MANIFEST_FILE, True),
-)
-"""Objects, and whether they are written, in the order of ``layout.METADATA_READ`` and so on."""
-_TABLE_SETTINGS = (
-    "metadata_bytes",
-    "metadata_bytes_per_snapshot",
-    "manifest_list_bytes",
-    "manifest_list_bytes_per_manifest",
-    "manifest_bytes",
-    "manifest_header_bytes",
-    "min_count_to_merge",
-    "target_bytes",
-    "merge_manifests",
-)
+_SERVICE_TIMES = ("network", "load", "commit", "check")
+"""Distributions of a service, in the order of ``layout.SERVICE_NETWORK`` and so on."""
 _NOTHING: Parameters = (0, 0.0, 0.0, 0.0)
 
 
@@ -126,23 +61,23 @@ def check_lowerable(config: SimulationConfig) -> None:
     """Raise NotLowerableError if the compiled engine cannot run this configuration."""
     _builtin(config.catalog, [kind.catalog for kind in CATALOG_KINDS.values()], "catalog")
     if isinstance(config.catalog, ServiceCatalog):
-        settings = config.catalog.settings
-        for name in SERVICE_TIMES:
-            _builtin(getattr(settings, name), _DISTRIBUTIONS, f"{name} of the catalog service")
-    _builtin(config.storage_provider, (ProfiledProvider,), "storage provider")
+        for name in _SERVICE_TIMES:
+            _builtin(getattr(config.catalog.settings, name), _DISTRIBUTIONS, f"{name} of the catalog service")
+    _builtin(config.storage_provider, (storage.ProfiledProvider,), "storage provider")
     assert isinstance(config.catalog, StoredCatalog)
-    _builtin(config.catalog.storage, (ProfiledProvider,), "storage provider of the catalog")
+    _builtin(config.catalog.storage, (storage.ProfiledProvider,), "storage provider of the catalog")
     _builtin(config.workload, (Workload,), "workload")
     for cls in config.workload.config.workload_classes:
         where = f"of class {cls.name!r}"
         _builtin(config.detector_of(cls), (ProbabilisticConflictDetector, PartitionOverlapConflictDetector), f"detector {where}")
-        _builtin(cls.table_selector, (UniformTableSelector, ZipfTableSelector), f"table selector {where}")
-        _builtin(cls.partition_selector, (UniformPartitionSelector, ZipfPartitionSelector), f"partition selector {where}")
+        _builtin(cls.table_selector, (workload.UniformTableSelector, workload.ZipfTableSelector), f"table selector {where}")
+        selectors = (workload.UniformPartitionSelector, workload.ZipfPartitionSelector)
+        _builtin(cls.partition_selector, selectors, f"partition selector {where}")
         _builtin(cls.runtime, _DISTRIBUTIONS, f"runtime {where}")
         client_time = config.policy_of(cls).client_time
         if client_time is not None:
             _builtin(client_time, _DISTRIBUTIONS, f"client time {where}")
-        _builtin(cls.arrivals, get_args(Arrivals), f"arrival process {where}")
+        _builtin(cls.arrivals, get_args(workload.Arrivals), f"arrival process {where}")
         if isinstance(cls.arrivals, OpenArrivals):
             _builtin(cls.arrivals.inter_arrival, _DISTRIBUTIONS, f"inter-arrival time {where}")
         if isinstance(cls.arrivals, ClosedArrivals):
@@ -166,7 +101,9 @@ def _builtin(part: object, allowed: Sequence[type], what: str) -> None:
 
 def features_of(config: SimulationConfig) -> Features:
     """What the kernel must be able to do for a configuration. Classes on several commit paths take the kernel that knows all."""
-    paths = {config.policy_of(cls).commit_path for cls in config.workload.config.workload_classes}
+    classes = config.workload.config.workload_classes
+    policies = [config.policy_of(cls) for cls in classes]
+    paths = {policy.commit_path for policy in policies}
     several = len(paths) > 1
     log, service = isinstance(config.catalog, AppendCatalog), isinstance(config.catalog, ServiceCatalog)
     return Features(
@@ -178,10 +115,10 @@ def features_of(config: SimulationConfig) -> Features:
         log=log,
         service=service,
         limits=_has_limits(config.catalog),
-        failures=any(config.policy_of(cls).failures is not None for cls in config.workload.config.workload_classes),
+        failures=any(policy.failures is not None for policy in policies),
         list_appends=config.ml_append_mode,
-        clients=any(_has_client(config.policy_of(cls)) for cls in config.workload.config.workload_classes),
-        committers=any(cls.committer is not None for cls in config.workload.config.workload_classes),
+        clients=any(_has_client(policy) for policy in policies),
+        committers=any(cls.committer is not None for cls in classes),
     )
 
 
@@ -272,7 +209,7 @@ class _Lowering:
             settings = cls.committer
             assert settings is not None
             record["source"] = np.flatnonzero(sources["cls"] == self.classes.index(cls))[-1]
-            record["interval_ms"], record["max_batch"] = settings.interval_ms, settings.max_batch
+            _fill(record, settings)
             record["limit"] = cls.most_uncommitted
             record["next_ms"] = cls.start_ms + settings.interval_ms
             record["head"] = layout.NOBODY
@@ -293,26 +230,22 @@ class _Lowering:
         run["write_interval_ms"] = 0.0 if limit is None else 1000.0 / limit
         run["spans_groups"] = self.workload.config.spans_groups
         if isinstance(catalog, ServiceCatalog):
-            lower_service(run, catalog)
+            _fill_service(run, catalog)
         run["linearization"] = catalog.linearization
         run["seal_threshold"] = config.manifest_list_seal_threshold_bytes
         run["num_groups"] = max(self.workload.config.groups) + 1
         run["convolved"] = config.convoy == "convolved"
         if isinstance(catalog, AppendCatalog):
-            run["log_entry_bytes"] = catalog.log_entry_bytes
-            run["compaction_threshold"] = catalog.compaction_threshold_bytes
-            run["compaction_max_entries"] = catalog.compaction_max_entries
-        model = catalog.table_model
-        if model is not None:
+            for name in ("log_entry_bytes", "compaction_threshold_bytes", "compaction_max_entries"):
+                run[name] = getattr(catalog, name)
+        if catalog.table_model is not None:
             run["tracks_files"] = 1
-            for name in _TABLE_SETTINGS:
-                run[name] = getattr(model, name)
-        assert isinstance(catalog.storage, ProfiledProvider)
-        profile = catalog.storage.profile
+            _fill(run, catalog.table_model)
+        profile = _profile(catalog.storage)
         logged = isinstance(catalog, AppendCatalog) and profile.log_entry_read is not None
         run["log_entry_read"] = logged
         run["catalog"][:] = (
-            profile.read_parameters(CATALOG, catalog.size_bytes),
+            profile.read_parameters(storage.CATALOG, catalog.size_bytes),
             _parameters(profile.cas),
             _parameters(profile.failed_cas or profile.cas),
             _parameters(profile.append),
@@ -341,15 +274,15 @@ class _Lowering:
 
     def _arrivals(self, record: np.void, cls: WorkloadClass) -> None:
         arrivals = cls.arrivals
-        if isinstance(arrivals, PeriodicArrivals | WriterArrivals):
+        if isinstance(arrivals, workload.PeriodicArrivals | workload.WriterArrivals):
             record["arrival_kind"] = layout.PERIODIC
             record["arrival"] = (0.0, arrivals.interval_ms, 0.0, 0.0)
-        elif isinstance(arrivals, ScheduledArrivals):
+        elif isinstance(arrivals, workload.ScheduledArrivals):
             record["arrival_kind"] = layout.SCHEDULED
-            record["arrival"] = ExponentialLatency(1.0).parameters
+            record["arrival"] = storage.ExponentialLatency(1.0).parameters
             record["first_step"], record["steps"] = len(self.schedules), len(arrivals.steps)
             self.schedules.extend(arrivals.flat)
-        elif isinstance(arrivals, TraceArrivals):
+        elif isinstance(arrivals, workload.TraceArrivals):
             record["arrival_kind"] = layout.TRACED
             record["first_submission"], record["submissions"] = len(self.submissions), len(arrivals.submissions)
             for submission in arrivals.submissions:
@@ -361,7 +294,7 @@ class _Lowering:
             record["arrival_kind"] = layout.OPEN
             record["arrival"] = _parameters(arrivals.inter_arrival)
 
-    def _submission(self, submission: Submission) -> None:
+    def _submission(self, submission: workload.Submission) -> None:
         operation, runtime_ms, partitions = submission.operation, submission.runtime_ms, submission.partitions
         self.submissions.append(
             (
@@ -377,8 +310,8 @@ class _Lowering:
 
     def _selection(self, record: np.void, cls: WorkloadClass) -> None:
         tables, partitions = cls.table_selector, cls.partition_selector
-        assert isinstance(tables, UniformTableSelector | ZipfTableSelector)
-        assert isinstance(partitions, UniformPartitionSelector | ZipfPartitionSelector)
+        assert isinstance(tables, workload.UniformTableSelector | workload.ZipfTableSelector)
+        assert isinstance(partitions, workload.UniformPartitionSelector | workload.ZipfPartitionSelector)
         count = cls.tables_per_txn
         record["tables_per_txn"] = 0 if isinstance(count, ZipfCount) else count
         record["table_count_weights"] = self._weights_at(count.alpha) if isinstance(count, ZipfCount) else -1
@@ -394,55 +327,23 @@ class _Lowering:
         record["range_first"], record["range_end"] = cls.partition_range or (0, -1)
 
     def _policy(self, record: np.void, policy: CommitPolicy) -> None:
-        provider = self.config.storage_provider
-        assert isinstance(provider, ProfiledProvider)
-        profile, sizes = provider.profile, policy.sizes
-        access = (
-            profile.read_parameters(TABLE_METADATA, sizes.table_metadata_bytes),
-            profile.write_parameters(TABLE_METADATA, sizes.table_metadata_bytes),
-            profile.read_parameters(MANIFEST_LIST, sizes.manifest_list_bytes),
-            profile.write_parameters(MANIFEST_LIST, sizes.manifest_list_bytes),
-            profile.read_parameters(MANIFEST_FILE, sizes.manifest_file_bytes),
-            profile.write_parameters(MANIFEST_FILE, sizes.manifest_file_bytes),
-            profile.write_parameters(MANIFEST_FILE, 0),
-        )
-        for kind, (distribution, write) in enumerate(_BY_SIZE):
-            found = profile.distribution(distribution, write=write)
-            if isinstance(found, SizeBasedLatency | TableLatency):
-                record["sized"][kind] = (1.0, found.base_latency_ms, found.latency_per_mib_ms)
-        record["access"][:] = access
-        failures = policy.failures or Failures()
-        for name in ("request_error", "lost_answer", "client_crash", "status_checks"):
-            record[name] = getattr(failures, name)
-        record["on_unknown"] = layout.ON_UNKNOWN.index(failures.on_unknown)
-        record["check_min_wait_ms"], record["check_max_wait_ms"] = failures.min_wait_ms, failures.max_wait_ms
-        record["commit_path"] = layout.COMMIT_PATHS.index(policy.commit_path)
-        record["convoy"][:] = [
-            self.convoys.setdefault((parameters, policy.max_parallel), len(self.convoys)) for parameters in access
-        ]
+        profile = _profile(self.config.storage_provider)
+        for kind, access in enumerate(ACCESSES):
+            size = getattr(policy.sizes, access.size) if access.size else 0
+            parameters = (profile.read_parameters if access.reading else profile.write_parameters)(access.kind, size)
+            record["access"][kind] = parameters
+            record["sized"][kind] = _growth(profile, access.kind, write=not access.reading)
+            record["convoy"][kind] = self.convoys.setdefault((parameters, policy.max_parallel), len(self.convoys))
         record["list_append"] = _parameters(profile.append)
         record["failed_list_append"] = _parameters(profile.failed_append or profile.append)
-        record["max_parallel"] = policy.max_parallel
-        record["inlined"] = policy.table_metadata_inlined
-        record["entry_bytes"] = policy.manifest_list_entry_bytes
-        record["linearization"] = policy.linearization
-        record["backoff"] = policy.backoff.enabled
-        record["backoff_base_ms"] = policy.backoff.base_ms
-        record["backoff_multiplier"] = policy.backoff.multiplier
-        record["backoff_max_ms"] = policy.backoff.max_ms
-        record["backoff_jitter"] = policy.backoff.jitter
-        record["backoff_upwards"] = policy.backoff.upwards
-        record["backoff_kind"] = policy.backoff.code
+        _fill(record, policy)
+        _fill(record, policy.failures or Failures())
+        _fill(record, policy.backoff, "backoff_")
+        _fill(record, policy.conflicting_manifests, "manifests_")
+        record["manifests"] = policy.conflicting_manifests.distribution.parameters
         record["keeps_handles"] = policy.table_handle == "kept"
         record["computes"] = policy.client_time is not None
-        record["client_time"] = _parameters(policy.client_time)
-        record["timeout_from_retry"] = policy.timeout_from_retry
         record["timeout_ms"] = math.inf if policy.total_timeout_ms is None else policy.total_timeout_ms
-        record["on_real_conflict"] = layout.ON_REAL_CONFLICT.index(policy.on_real_conflict)
-        record["max_restarts"] = policy.max_restarts
-        counts = policy.conflicting_manifests
-        record["manifests"] = counts.distribution.parameters
-        record["manifests_low"], record["manifests_high"] = counts.low, counts.high
 
     def _detector(self, record: np.void, detector: ConflictDetector) -> None:
         if isinstance(detector, ProbabilisticConflictDetector):
@@ -457,9 +358,9 @@ class _Lowering:
             [self._source(source, places[source.workload_class.name]) for source in self.workload.sources()], layout.SOURCE
         )
 
-    def _source(self, source: Source, place: int) -> tuple[int, int, int, int, float, float, float, int, int]:
+    def _source(self, source: workload.Source, place: int) -> tuple[int, int, int, int, float, float, float, int, int]:
         end_ms = min(self.config.duration_ms, source.workload_class.end_ms)
-        if isinstance(source, CommitterSource):
+        if isinstance(source, workload.CommitterSource):
             end_ms = -math.inf
         base_ms = self.config.policy_of(source.workload_class).backoff.base_ms
         return (place, source.key, 0, source.writer, source.first_ms, end_ms, base_ms, 0, 0)
@@ -473,9 +374,7 @@ class _Lowering:
         tables["first_partition"] = np.cumsum([0, *topology.partitions_per_table[:-1]])
         model = self.config.catalog.table_model  # type: ignore[attr-defined]
         if model is not None:
-            files = TableFiles.initial(model)
-            for name in ("data", "data_bytes", "deletes", "delete_bytes", "snapshots"):
-                tables[name] = getattr(files, name)
+            _fill(tables, TableFiles.initial(model))
         return tables, np.zeros(sum(topology.partitions_per_table), np.int64)
 
     def _traits(self) -> layout.Array:
@@ -522,66 +421,53 @@ def _quantiles(length: int) -> layout.Floats:
     return table
 
 
-def with_more_slots(world: World, slots: int) -> World:
-    """The same run with room for so many transactions in flight."""
-    old = len(world.txns)
-    txns = aligned(slots, layout.TXN)
-    txns[:old] = world.txns
-    txns["txn_id"][old:] = -1
-    txns["next_free"][old:] = np.arange(old + 1, slots + 1)
-    run = world.run[0]
-    txns["next_free"][-1] = run["free_head"]
-    run["free_head"] = old
-    touched = aligned((slots, *world.touched.shape[1:]), layout.TOUCHED)
-    touched[:old] = world.touched
-    partitions = np.zeros((slots, *world.partitions_touched.shape[1:]), layout.PARTITION)
-    partitions[:old] = world.partitions_touched
-    heap = _heap(world, slots, len(world.handovers))
-    requests = np.zeros(slots if run["catalog_kind"] == layout.SERVICE else 0, layout.REQUEST)
-    requests[: len(world.requests)] = world.requests
-    return point(world._replace(txns=txns, touched=touched, partitions_touched=partitions, heap=heap, requests=requests))
+def _fill_service(run: np.void, catalog: ServiceCatalog) -> None:
+    """Fill in what the kernel needs to know of a service."""
+    settings = catalog.settings
+    run["catalog_kind"] = layout.SERVICE
+    run["service"][:] = [getattr(settings, name).parameters for name in _SERVICE_TIMES]
+    run["own_pointers"] = catalog.own_pointers
+    run["queue_limit"] = run["queue_head"] = run["lock_head"] = layout.NOBODY
+    run["locks_tables"] = settings.lock == "table"
+    run["fixed_metadata_bytes"] = catalog.metadata_bytes
+    _fill(run, settings)
+    if settings.coalesce is not None:
+        run["coalesces"] = 1
+        _fill(run, settings.coalesce)
+    profile = _profile(catalog.storage)
+    run["metadata_write"] = profile.write_parameters(storage.TABLE_METADATA, catalog.metadata_bytes)
+    run["metadata_sized"] = _growth(profile, storage.TABLE_METADATA, write=True)
 
 
-def _heap(world: World, slots: int, handovers: int) -> layout.Array:
-    """Return the same queue with room for an event of each slot, source and hand-over, and two of each committer."""
-    size = slots + len(world.sources) + 2 * len(world.committers) + handovers
-    heap = aligned(size, layout.EVENT, ahead=1)  # the four children of an event are in one line
-    heap[: len(world.heap)] = world.heap
-    return heap
+def _fill(record: Any, part: Any, prefix: str = "") -> None:
+    """Fill in the fields of a record that bear the names of a part of the model, with ``prefix`` before them.
+
+    Words become codes, distributions their parameters; what is None is left as it is.
+    """
+    for field in dataclasses.fields(part):
+        name, value = prefix + field.name, getattr(part, field.name)
+        if name not in record.dtype.names or value is None:
+            continue
+        if isinstance(value, storage.QuantileDistribution):
+            value = value.parameters
+        record[name] = layout.CODES[name].index(value) if isinstance(value, str) else value
 
 
-def with_more_handovers(world: World) -> World:
-    """The same run with room for twice as many hand-overs."""
-    old = len(world.handovers)
-    handovers = np.zeros(max(2 * old, INITIAL_HANDOVERS), layout.HANDOVER)
-    handovers[:old] = world.handovers
-    handovers["next"][old:] = np.arange(old + 1, len(handovers) + 1)
-    run = world.run[0]
-    handovers["next"][-1] = run["handover_free"]
-    run["handover_free"] = old
-    return point(world._replace(handovers=handovers, heap=_heap(world, len(world.txns), len(handovers))))
+def _profile(provider: storage.StorageProvider) -> storage.StorageProfile:
+    assert isinstance(provider, storage.ProfiledProvider)
+    return provider.profile
 
 
-def with_room_in_history(world: World) -> World:
-    """The same run with room for more snapshots: those that nobody will look back to are dropped."""
-    run = world.run[0]
-    first, end = int(run["history_first"]), int(run["history_end"])
-    live = world.txns["txn_id"] >= 0
-    needed = min(int(world.txns["history_start"][live].min(initial=end)), end)
-    kept = slice(needed - first, end - first)
-    length = len(world.history) if end - needed <= len(world.history) // 2 else 2 * len(world.history)
-    while length < end - needed + 2 * (int(run["max_tables"]) + int(run["in_batches"])):
-        length *= 2
-    history = np.zeros(length, layout.HISTORY)
-    partitions = np.zeros((length, world.history_partitions.shape[1]), np.int64)
-    history[: end - needed] = world.history[kept]
-    partitions[: end - needed] = world.history_partitions[kept]
-    run["history_first"] = needed
-    return point(world._replace(history=history, history_partitions=partitions))
+def _growth(profile: storage.StorageProfile, kind: str, *, write: bool) -> tuple[float, float, float]:
+    """Whether the median latency of an access grows with the size of the object, from what on, and by how much for each MiB."""
+    found = profile.distribution(kind, write=write)
+    if isinstance(found, storage.SizeBasedLatency | storage.TableLatency):
+        return 1.0, found.base_latency_ms, found.latency_per_mib_ms
+    return 0.0, 0.0, 0.0
 
 
-def _parameters(distribution: LatencyDistribution | None) -> Parameters:
+def _parameters(distribution: storage.LatencyDistribution | None) -> Parameters:
     if distribution is None:
         return _NOTHING
-    assert isinstance(distribution, QuantileDistribution)
+    assert isinstance(distribution, storage.QuantileDistribution)
     return distribution.parameters

@@ -40,7 +40,7 @@ def make_manifests(run: Any, txn: Any, slot: int) -> None:
                 _access_drawn(run, txn, LIST_READ, list_read)
                 and _access_drawn(run, txn, FILE_WRITE, file_write)
                 and _access_drawn(run, txn, LIST_WRITE, list_write)
-                and (cls.inlined or _access_drawn(run, txn, METADATA_WRITE, metadata_write))
+                and (cls.table_metadata_inlined or _access_drawn(run, txn, METADATA_WRITE, metadata_write))
             ):
                 begin_commit(run, txn, slot)
             return
@@ -135,7 +135,7 @@ def _request_list_append(run: Any, txn: Any, slot: int) -> None:
 @inlined
 def _list_append_effect(run: Any, txn: Any, slot: int) -> None:
     mine = touched_at(run, slot, txn.table_cursor)
-    landed = append_to_list(run, mine, class_at(run, txn.cls).entry_bytes)
+    landed = append_to_list(run, mine, class_at(run, txn.cls).manifest_list_entry_bytes)
     read_list_end(run, mine)
     rest = (txn.success_ms if landed else failed_answer_ms(txn.effect_ms, txn.failure_ms)) - txn.effect_ms
     now, elapsed = txn.now_ms, txn.effect_ms + rest

@@ -95,7 +95,7 @@ def learn_status(run: Any, txn: Any, slot: int) -> None:
         _learn_outcome(run, txn, slot, txn.took_effect == 1, effect_at)
     elif txn.status_checks > cls.status_checks:
         abort(run, txn, slot, STATE_UNKNOWN)
-    elif step(run, txn, BACKOFF, status_check_wait_ms(txn.status_checks, cls.check_min_wait_ms, cls.check_max_wait_ms)):
+    elif step(run, txn, BACKOFF, status_check_wait_ms(txn.status_checks, cls.min_wait_ms, cls.max_wait_ms)):
         request_read(run, txn, slot, STATUS_CHECK)
 
 

@@ -111,8 +111,10 @@ def _tables_to_load(run: Any, txn: Any, slot: int, cls: Any) -> int:
 @jit
 def read_tables(run: Any, txn: Any, slot: int, cls: Any) -> bool:
     """The start of a transaction after it has read the catalog: table metadata, where it is not inlined, and the work."""
-    if not cls.inlined and not access(run, txn, cls, METADATA_READ, _tables_to_load(run, txn, slot, cls), CATALOG_READ):
-        return False
+    if not cls.table_metadata_inlined:
+        tables = _tables_to_load(run, txn, slot, cls)
+        if not access(run, txn, cls, METADATA_READ, tables, CATALOG_READ):
+            return False
     return step(run, txn, RUNTIME, txn.runtime_ms)
 
 
@@ -137,13 +139,13 @@ def write_manifests(run: Any, txn: Any, cls: Any) -> bool:
 @jit
 def write_metadata(run: Any, txn: Any, cls: Any) -> bool:
     """Table metadata, where it is not inlined."""
-    return bool(cls.inlined) or access(run, txn, cls, METADATA_WRITE, txn.redo_tables, PER_ATTEMPT_IO)
+    return bool(cls.table_metadata_inlined) or access(run, txn, cls, METADATA_WRITE, txn.redo_tables, PER_ATTEMPT_IO)
 
 
 @jit
 def back_off(run: Any, txn: Any, cls: Any) -> bool:
     """Wait before the next attempt."""
-    if not cls.backoff:
+    if not cls.backoff_enabled:
         return True
     u = backoff_uniform(txn)
     base, multiplier, longest = cls.backoff_base_ms, cls.backoff_multiplier, cls.backoff_max_ms
