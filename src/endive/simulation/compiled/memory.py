@@ -14,26 +14,7 @@ from numba import from_dtype, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from endive.simulation.compiled.layout import (
-    BATCH_WORDS,
-    CLASS,
-    COMMITTER,
-    EVENT,
-    GROUP,
-    HANDOVER,
-    HISTORY,
-    INTEGER,
-    PARTITION,
-    REQUEST,
-    ROW,
-    RUN,
-    SOURCE,
-    SUBMISSION,
-    TABLE,
-    TOUCHED,
-    TRAITS,
-    TXN,
-)
+from endive.simulation.compiled import layout
 
 _WORD = ir.IntType(64)
 _BYTES = ir.IntType(8).as_pointer()
@@ -65,7 +46,7 @@ def _finder(array: str, dtype: np.dtype[np.void], *inner: str) -> Any:
 
 def _field(builder: Any, run_pointer: Any, name: str, kind: Any) -> Any:
     """An address or size in the run's record. The kernel never changes one, so LLVM need not load it again after a store."""
-    offset = ir.Constant(_WORD, RUN.fields[name][1])  # type: ignore[index]
+    offset = ir.Constant(_WORD, layout.RUN.fields[name][1])  # type: ignore[index]
     place = builder.gep(builder.bitcast(run_pointer, _BYTES), [offset], inbounds=True)
     found = builder.load(builder.bitcast(place, kind.as_pointer()))
     found.set_metadata("invariant.load", builder.module.add_metadata([]))
@@ -93,13 +74,9 @@ def _array_at(item: Any) -> Any:
     return array_at
 
 
-_LINE = 64
-"""Bytes that come from memory at once."""
-
-
 def _fetcher(dtype: np.dtype[np.void], *names: str) -> Any:
     """A function that asks for the lines of a record with these fields, and does not wait for them. Any address will do."""
-    offsets = sorted({dtype.fields[name][1] // _LINE * _LINE for name in names})  # type: ignore[index]
+    offsets = sorted({dtype.fields[name][1] // layout.CACHE_LINE * layout.CACHE_LINE for name in names})  # type: ignore[index]
 
     @intrinsic
     def fetch(typing_context: Any, record: Any) -> Any:
@@ -119,60 +96,54 @@ def _fetcher(dtype: np.dtype[np.void], *names: str) -> Any:
     return fetch
 
 
-_ROW_WORDS = ROW.itemsize // 8
+def _row_writer(first: int, end: int) -> Any:
+    """A function (run, row, txn) that writes words of a transaction's row, each into the column of that word."""
+
+    @intrinsic
+    def write(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            run_pointer, row, record = arguments
+            words = builder.bitcast(record, _WORD.as_pointer())
+            columns = _field(builder, run_pointer, "rows", _WORD.as_pointer())
+            stride = _field(builder, run_pointer, "row_stride", _WORD)
+            row = builder.add(row, builder.mul(stride, ir.Constant(_WORD, first)))
+            for word in range(first, end):
+                found = builder.load(builder.gep(words, [ir.Constant(_WORD, word)]))
+                builder.store(found, builder.gep(columns, [row]))
+                row = builder.add(row, stride)
+            return context.get_dummy_value()
+
+        return types.none(run, types.int64, txn), generate
+
+    return write
 
 
-def _write_words(run: Any, txn: Any, first: int, end: int) -> Any:
-    """Write words of a transaction's row, each into the column of that word."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        run_pointer, row, record = arguments
-        words = builder.bitcast(record, _WORD.as_pointer())
-        columns = _field(builder, run_pointer, "rows", _WORD.as_pointer())
-        stride = _field(builder, run_pointer, "row_stride", _WORD)
-        row = builder.add(row, builder.mul(stride, ir.Constant(_WORD, first)))
-        for word in range(first, end):
-            found = builder.load(builder.gep(words, [ir.Constant(_WORD, word)]))
-            builder.store(found, builder.gep(columns, [row]))
-            row = builder.add(row, stride)
-        return context.get_dummy_value()
-
-    return types.none(run, types.int64, txn), generate
-
-
-def _write_row(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:
-    return _write_words(run, txn, 0, _ROW_WORDS - BATCH_WORDS)
-
-
-def _write_batch(typing_context: Any, run: Any, index: Any, txn: Any) -> Any:
-    return _write_words(run, txn, _ROW_WORDS - BATCH_WORDS, _ROW_WORDS)
-
-
-write_row: Any = intrinsic(_write_row)
+_ROW_WORDS = layout.ROW.itemsize // 8
+write_row = _row_writer(0, _ROW_WORDS - layout.BATCH_WORDS)
 """Write a transaction's row, but for what only commits of committers have: that is for ``write_batch``."""
-write_batch: Any = intrinsic(_write_batch)
-fetch_txn = _fetcher(TXN, "now_ms", "times", "status", "event", "storage_key", "effect_ms")
+write_batch = _row_writer(_ROW_WORDS - layout.BATCH_WORDS, _ROW_WORDS)
+fetch_txn = _fetcher(layout.TXN, "now_ms", "times", "status", "event", "storage_key", "effect_ms")
 """Ask for those lines of a transaction that most events work on."""
-fetch_touched = _fetcher(TOUCHED, "table")
-committer_at = _finder("committers", COMMITTER)
-handover_at = _finder("handovers", HANDOVER)
-class_at = _finder("classes", CLASS)
-source_at = _finder("sources", SOURCE)
-submission_at = _finder("submissions", SUBMISSION)
-known_version_at = _finder("known_versions", INTEGER, "num_tables")
-traced_partition_at = _finder("traced_partitions", INTEGER)
-txn_at = _finder("txns", TXN)
-group_at = _finder("groups", GROUP)
-table_at = _finder("tables", TABLE)
-event_at = _finder("heap", EVENT)
-candidate_at = _finder("candidates", INTEGER)
-partition_version_at = _finder("partitions", INTEGER)
-touched_at = _finder("touched", TOUCHED, "max_tables")
-row_table_at = _finder("row_tables", INTEGER, "max_tables")
-traits_at = _finder("traits", TRAITS, "num_traits")
-history_at = _finder("history", HISTORY)
-request_at = _finder("requests", REQUEST)
-history_partition_at = _finder("history_partitions", INTEGER, "max_partitions")
-partition_at = _finder("partitions_touched", PARTITION, "max_tables", "max_partitions")
+fetch_touched = _fetcher(layout.TOUCHED, "table")
+committer_at = _finder("committers", layout.COMMITTER)
+handover_at = _finder("handovers", layout.HANDOVER)
+class_at = _finder("classes", layout.CLASS)
+source_at = _finder("sources", layout.SOURCE)
+submission_at = _finder("submissions", layout.SUBMISSION)
+known_version_at = _finder("known_versions", layout.INTEGER, "num_tables")
+traced_partition_at = _finder("traced_partitions", layout.INTEGER)
+txn_at = _finder("txns", layout.TXN)
+group_at = _finder("groups", layout.GROUP)
+table_at = _finder("tables", layout.TABLE)
+event_at = _finder("heap", layout.EVENT)
+candidate_at = _finder("candidates", layout.INTEGER)
+partition_version_at = _finder("partitions", layout.INTEGER)
+touched_at = _finder("touched", layout.TOUCHED, "max_tables")
+row_table_at = _finder("row_tables", layout.INTEGER, "max_tables")
+traits_at = _finder("traits", layout.TRAITS, "num_traits")
+history_at = _finder("history", layout.HISTORY)
+request_at = _finder("requests", layout.REQUEST)
+history_partition_at = _finder("history_partitions", layout.INTEGER, "max_partitions")
+partition_at = _finder("partitions_touched", layout.PARTITION, "max_tables", "max_partitions")
 floats_at = _array_at(types.float64)
 integers_at = _array_at(types.int64)
