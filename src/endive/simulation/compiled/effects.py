@@ -14,10 +14,6 @@ from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.layout import (
     APPEND,
     APPEND_EFFECT,
-    BATCH_ANSWER,
-    BATCH_END,
-    BATCH_LEAD,
-    BATCH_READY,
     CAS_EFFECT,
     CATALOG_COMMIT,
     CATALOG_READ,
@@ -30,32 +26,13 @@ from endive.simulation.compiled.layout import (
     FAILED_COMPACTION,
     LOG_COMMIT,
     METADATA_TOO_LARGE,
-    SERVICE_ARRIVAL,
-    SERVICE_BEGIN,
-    SERVICE_END,
-    SERVICE_LOCKED,
     UNAVAILABLE,
 )
 from endive.simulation.compiled.memory import group_at, request_at
 from endive.simulation.compiled.outcomes import take_answer
 from endive.simulation.compiled.reads import request_read, rest_of_read
 from endive.simulation.compiled.sending import send_request
-from endive.simulation.compiled.service import (
-    COMMITS,
-    GAVE_UP,
-    GOES_ON,
-    TOO_LARGE,
-    WON,
-    answer_member,
-    arrive,
-    batch_ready,
-    end_batch,
-    end_commit,
-    get_locks,
-    get_worker,
-    is_too_large,
-    lead_next_batch,
-)
+from endive.simulation.compiled.service import COMMITS, GAVE_UP, GOES_ON, TOO_LARGE, WON, is_too_large, request_event
 
 
 @jit
@@ -171,23 +148,7 @@ def _discovered(run: Any, txn: Any, slot: int) -> None:
 @inlined
 def service_event(run: Any, txn: Any, slot: int, event: int) -> None:
     """What an event of a request at a service does."""
-    outcome = GOES_ON
-    if event == SERVICE_ARRIVAL:
-        outcome = arrive(run, txn, slot)
-    elif event == SERVICE_END:
-        outcome = end_commit(run, txn, slot)
-    elif event == SERVICE_BEGIN:
-        get_worker(run, txn, slot)
-    elif event == SERVICE_LOCKED:
-        get_locks(run, txn, slot)
-    elif event == BATCH_LEAD:
-        lead_next_batch(run, txn, slot)
-    elif event == BATCH_READY:
-        batch_ready(run, txn, slot)
-    elif event == BATCH_END:
-        outcome = end_batch(run, txn, slot)
-    elif event == BATCH_ANSWER:
-        outcome = answer_member(run, txn, slot)
+    outcome = request_event(run, txn, slot, event)
     if outcome == GAVE_UP:
         _give_up_request(run, txn, slot)
     elif outcome != GOES_ON:

@@ -1,7 +1,7 @@
 """Requests at a catalog service: the compiled ``endive.catalog.service`` and ``endive.catalog.server``.
 
 A request is a record beside its transaction's. Who waits (for a worker, a lock, or a batch) has no event; whoever lets it go on
-makes one, at the same moment. Functions that end a request say how; the kernel goes on from there.
+makes one, at the same moment. ``request_event`` says what came of an event; the kernel goes on from there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from endive.simulation.compiled.draws import catalog_uniform, value
 from endive.simulation.compiled.features import HAS_FAILURES, HAS_FILES, HAS_LIMITS
 from endive.simulation.compiled.heap import await_event, push
 from endive.simulation.compiled.iceberg import first_parameter, sized_latency
-from endive.simulation.compiled.jit import jit
+from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.layout import (
     BATCH_ANSWER,
     BATCH_END,
@@ -53,6 +53,29 @@ def send(run: Any, txn: Any, slot: int, then: int) -> None:
     _transmit(run, txn, slot)
 
 
+@inlined
+def request_event(run: Any, txn: Any, slot: int, event: int) -> int:
+    """Let an event of a request happen; says what came of it."""
+    outcome = GOES_ON
+    if event == SERVICE_ARRIVAL:
+        outcome = _arrive(run, txn, slot)
+    elif event == SERVICE_END:
+        outcome = _end_commit(run, txn, slot)
+    elif event == SERVICE_BEGIN:
+        _get_worker(run, txn, slot)
+    elif event == SERVICE_LOCKED:
+        _get_locks(run, txn, slot)
+    elif event == BATCH_LEAD:
+        _lead_next_batch(run, txn, slot)
+    elif event == BATCH_READY:
+        _enter(run, txn, slot)
+    elif event == BATCH_END:
+        outcome = _end_batch(run, txn, slot)
+    elif event == BATCH_ANSWER:
+        outcome = _answer_member(run, txn, slot)
+    return outcome
+
+
 @jit
 def _transmit(run: Any, txn: Any, slot: int) -> None:
     request = request_at(run, slot)
@@ -65,7 +88,7 @@ def _transmit(run: Any, txn: Any, slot: int) -> None:
 
 
 @jit
-def arrive(run: Any, txn: Any, slot: int) -> int:
+def _arrive(run: Any, txn: Any, slot: int) -> int:
     """A request is at the server: it gets a worker, waits, or is refused and sent again."""
     request = request_at(run, slot)
     joins_batch = run.coalesces and request.then == COMMITS
@@ -129,7 +152,7 @@ def _enter(run: Any, txn: Any, slot: int) -> None:
 
 
 @jit
-def get_worker(run: Any, txn: Any, slot: int) -> None:
+def _get_worker(run: Any, txn: Any, slot: int) -> None:
     """A worker has come free for a request that waited."""
     request = request_at(run, slot)
     if not request.leads:
@@ -302,7 +325,7 @@ def _check(run: Any, txn: Any, slot: int) -> None:
 
 
 @jit
-def end_commit(run: Any, txn: Any, slot: int) -> int:
+def _end_commit(run: Any, txn: Any, slot: int) -> int:
     """The service of a commit is over: it takes effect, is applied again, or has lost."""
     request = request_at(run, slot)
     if HAS_FAILURES and request.outcome == RECOGNISED:
@@ -348,16 +371,16 @@ def _are_free(run: Any, txn: Any, slot: int) -> bool:
 
 
 @jit
-def _take_locks(run: Any, txn: Any, slot: int) -> None:
+def _set_locks(run: Any, txn: Any, slot: int, held: int) -> None:
     for t in range(txn.written):
-        table_at(run, touched_at(run, slot, t).table).locked = 1
+        table_at(run, touched_at(run, slot, t).table).locked = held
 
 
 @jit
 def _lock(run: Any, txn: Any, slot: int) -> bool:
     """Lock the tables of a commit, or wait for those who hold them; says whether it has them."""
     if _are_free(run, txn, slot):
-        _take_locks(run, txn, slot)
+        _set_locks(run, txn, slot, 1)
         return True
     request = request_at(run, slot)
     request.queued_ms = txn.now_ms
@@ -371,7 +394,7 @@ def _lock(run: Any, txn: Any, slot: int) -> bool:
 
 
 @jit
-def get_locks(run: Any, txn: Any, slot: int) -> None:
+def _get_locks(run: Any, txn: Any, slot: int) -> None:
     """A commit that waited for its tables has them."""
     txn.elapsed_ms += txn.now_ms - request_at(run, slot).queued_ms
     _check(run, txn, slot)
@@ -380,14 +403,13 @@ def get_locks(run: Any, txn: Any, slot: int) -> None:
 @jit
 def _unlock(run: Any, txn: Any, slot: int) -> None:
     """Give the locks to those who have waited for them, the longest waiting first."""
-    for t in range(txn.written):
-        table_at(run, touched_at(run, slot, t).table).locked = 0
+    _set_locks(run, txn, slot, 0)
     before, waiting = NOBODY, run.lock_head
     while waiting != NOBODY:
         after = request_at(run, waiting).next
         other = txn_at(run, waiting)
         if _are_free(run, other, waiting):
-            _take_locks(run, other, waiting)
+            _set_locks(run, other, waiting, 1)
             if before == NOBODY:
                 run.lock_head = after
             else:
@@ -423,7 +445,7 @@ def _join_batch(run: Any, txn: Any, slot: int) -> None:
 
 
 @jit
-def lead_next_batch(run: Any, txn: Any, slot: int) -> None:
+def _lead_next_batch(run: Any, txn: Any, slot: int) -> None:
     """The batch before is done, and the first of those who wait leads the next one."""
     txn.elapsed_ms += txn.now_ms - request_at(run, slot).arrived_ms
     _lead(run, txn, slot)
@@ -439,12 +461,6 @@ def _lead(run: Any, txn: Any, slot: int) -> None:
         await_event(run, txn, slot, BATCH_READY, linger)
     else:
         _enter(run, txn, slot)
-
-
-@jit
-def batch_ready(run: Any, txn: Any, slot: int) -> None:
-    """The leader of a batch has waited for others."""
-    _enter(run, txn, slot)
 
 
 @jit
@@ -471,7 +487,7 @@ def _begin_batch(run: Any, txn: Any, slot: int) -> None:
 
 
 @jit
-def end_batch(run: Any, txn: Any, slot: int) -> int:
+def _end_batch(run: Any, txn: Any, slot: int) -> int:
     """A batch takes effect: its members are decided in order, and all of them are answered."""
     request = request_at(run, slot)
     table = table_at(run, touched_at(run, slot, 0).table)
@@ -497,7 +513,7 @@ def end_batch(run: Any, txn: Any, slot: int) -> int:
 
 
 @jit
-def answer_member(run: Any, txn: Any, slot: int) -> int:
+def _answer_member(run: Any, txn: Any, slot: int) -> int:
     """A member of a batch learns what came of it."""
     request = request_at(run, slot)
     txn.elapsed_ms += txn.now_ms - request.arrived_ms
