@@ -46,6 +46,9 @@ class _Finished(NamedTuple):
 
 
 _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
+    "t_submit": lambda done: _plain(done("submit_ms")),
+    "t_commit_start": lambda done: _plain(done("entered_ms")),
+    "n_retries": lambda done: _plain(done("retries")),
     "t_commit": lambda done: _plain(np.where(done("status") == layout.COMMITTED, done("now_ms"), -1.0)),
     "total_latency": lambda done: _plain(done("now_ms") - done("submit_ms")),
     "status": lambda done: _named(done("status"), [_STATUS.get(code, "") for code in range(len(_STATUS) + 2)]),
@@ -57,7 +60,7 @@ _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
     "orphaned_files": lambda done: _plain(_orphaned(done)),
     "tables_written": lambda done: _lists(done("written"), done.tables),
 }
-"""Columns that are not in a record as they are."""
+"""Columns that are not in a record as they are, or not by their name."""
 
 
 def to_batch(words: layout.Ints, tables: layout.Ints, class_names: Sequence[str]) -> pa.RecordBatch:
@@ -71,7 +74,7 @@ def _array(column: Column, done: _Finished) -> pa.Array:
         return _plain(done("times", TIMES.index(column.attribute)))
     if column.attribute in COUNTERS:
         return _plain(done("counts", COUNTERS.index(column.attribute)))
-    return _plain(done(column.kernel)) if column.kernel else _COMPUTED[column.name](done)
+    return _COMPUTED[column.name](done) if column.name in _COMPUTED else _plain(done(column.attribute))
 
 
 def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
