@@ -5,43 +5,21 @@ Events of the same moment come in this order: transactions, arrivals, hand-overs
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from endive.transaction.types import Batch
 from endive.workload import Committer, CommitterSource, HandOverCounters, Source
+
+if TYPE_CHECKING:
+    from endive.simulation.reference import ReferenceEngine
 
 HAND_OVER, BEGIN, TIMER = 1, 2, 3
 """Kinds of events of a source after its arrivals (0), in the order in which they come at the same moment."""
 
 
-class Engine(Protocol):
-    """What the driver needs of an engine."""
-
-    @property
-    def now_ms(self) -> float:
-        """The time of the run."""
-
-    def schedule(self, kind: int, source: Source, delay_ms: float, happen: Callable[[], None]) -> None:
-        """Let something of a source happen after so many milliseconds."""
-
-    def await_arrival(self, source: Source) -> None:
-        """Wait for the next arrival of a source."""
-
-    def arrive_now(self, source: Source) -> None:
-        """Let a source arrive at this moment, unless it has come to its end."""
-
-    def begin_commit(self, source: CommitterSource, batch: Batch) -> None:
-        """Begin a transaction of the committer."""
-
-    def has_ended(self) -> bool:
-        """Whether the time of arrivals is over."""
-
-
 class CommitterDriver:
     """The committer of one class, the client that commits, and its timer."""
 
-    def __init__(self, engine: Engine, source: CommitterSource, counters: HandOverCounters) -> None:
+    def __init__(self, engine: ReferenceEngine, source: CommitterSource, counters: HandOverCounters) -> None:
         cls = source.workload_class
         assert cls.committer is not None
         self._engine = engine
@@ -90,7 +68,7 @@ class CommitterDriver:
 
     def _begin(self) -> None:
         self._called = False
-        self._engine.begin_commit(self._source, self._committer.begin(self._engine.now_ms))
+        self._engine.submit(self._source, self._committer.begin(self._engine.now_ms))
 
     def end(self, *, installed: bool) -> None:
         """End the commit that is under way: what it held is committed, given up, or waits for the next one."""
@@ -113,4 +91,4 @@ class CommitterDriver:
         if writer.closed:
             self._engine.await_arrival(writer)
         else:
-            self._engine.arrive_now(writer)
+            self._engine.arrive_after(writer, 0.0)

@@ -4,8 +4,8 @@ Hands on results, one for each transaction, in the order in which they end, and 
 engine owns the clock and the number of the next transaction.
 
 Events of the same moment are ordered by transaction; arrivals come after them, in order of their source, and after them what
-concerns committers (``committing.py``). SimPy orders events of
-a moment by priority, so the priority of an event is its transaction's number.
+concerns committers (``committing.py``). SimPy orders events of a moment by priority, so the priority of an event is its
+transaction's number.
 """
 
 from __future__ import annotations
@@ -23,12 +23,7 @@ from endive.simulation.rows import Progress, RowBuffer, Sink, results_to_batch, 
 from endive.simulation.summary import RunCounters
 from endive.steps import FailedAnswer, RequestFailedError, Signal, Step, WaitFor
 from endive.table import TableModel
-from endive.transaction import (
-    ManifestLists,
-    Transaction,
-    TransactionResult,
-    TransactionStatus,
-)
+from endive.transaction import ManifestLists, Transaction, TransactionResult, TransactionStatus
 from endive.transaction.types import Batch
 from endive.workload import CommitterSource, HandOverCounters, Source
 
@@ -136,16 +131,13 @@ class ReferenceEngine:
 
     def await_arrival(self, source: Source) -> None:
         """Wait for the next arrival of a source, unless it would come after the end."""
-        self._arrive_after(source, source.next_delay_ms(self._env.now))
+        self.arrive_after(source, source.next_delay_ms(self._env.now))
 
-    def arrive_now(self, source: Source) -> None:
-        """Let a source arrive at this moment, unless it has come to its end."""
-        self._arrive_after(source, 0.0)
-
-    def _arrive_after(self, source: Source, delay_ms: float) -> None:
+    def arrive_after(self, source: Source, delay_ms: float) -> None:
+        """Let a source arrive after so many milliseconds, unless it has come to its end by then."""
         if self._env.now + delay_ms < min(self._config.duration_ms, source.workload_class.end_ms):
             committer = self._committers.get(source.workload_class.name)
-            self.schedule(0, source, delay_ms, partial(self._submit if committer is None else committer.arrive, source))
+            self.schedule(0, source, delay_ms, partial(self.submit if committer is None else committer.arrive, source))
 
     def schedule(self, kind: int, source: Source, delay_ms: float, happen: Callable[[], None]) -> None:
         """Let something of a source happen after so many milliseconds; kinds of events of the same moment come in their order."""
@@ -154,12 +146,8 @@ class ReferenceEngine:
         event.callbacks = [lambda _: happen()]
         self._env.schedule(event, _ARRIVALS + kind * len(self._sources) + source.rank, delay_ms)  # type: ignore[arg-type]
 
-    def begin_commit(self, source: CommitterSource, batch: Batch) -> None:
-        """Begin a transaction of a committer."""
-        self._submit(source, batch)
-
-    def _submit(self, source: Source, batch: Batch | None = None) -> None:
-        """Start the next transaction of a source."""
+    def submit(self, source: Source, batch: Batch | None = None) -> None:
+        """Start the next transaction of a source; ``batch`` is what a committer commits by it."""
         config, cls = self._config, source.workload_class
         policy = self._policies[cls.name]
         txn, streams = source.make(self._next_id, self._env.now)
