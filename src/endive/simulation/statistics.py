@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -11,22 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from endive.simulation.columns import BY_ATTRIBUTE
 from endive.simulation.rows import RESULT_SCHEMA, batch_to_results, results_to_batch
-from endive.simulation.summary import RunCounters
+from endive.simulation.summary import RunCounters, counts_of
 from endive.transaction import TransactionResult
 from endive.transaction.types import VALIDATION_EXCEPTION
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_SUMMED = {
-    "total_retries": "n_retries",
-    "manifest_list_reads": "manifest_list_reads",
-    "manifest_list_writes": "manifest_list_writes",
-    "manifest_file_reads": "manifest_file_reads",
-    "manifest_file_writes": "manifest_file_writes",
-}
-"""Counters that are sums of a column."""
 
 
 class _MadeWhenAsked:
@@ -80,11 +72,15 @@ class Statistics:
     def __call__(self, batch: pa.RecordBatch) -> None:
         """Record the rows of a batch."""
         self._batches.append(batch)
-        for status in ("committed", "aborted", "in_flight"):
-            setattr(self, status, getattr(self, status) + _times(batch, "status", status))
-        self.validation_exceptions += _times(batch, "abort_reason", VALIDATION_EXCEPTION)
-        for counter, column in _SUMMED.items():
-            setattr(self, counter, getattr(self, counter) + (pc.sum(batch.column(column)).as_py() or 0))
+        statuses = counts_of(batch, "status")
+        self.committed += statuses["committed"]
+        self.aborted += statuses["aborted"]
+        self.in_flight += statuses["in_flight"]
+        self.validation_exceptions += counts_of(batch, "abort_reason")[VALIDATION_EXCEPTION]
+        for counter in fields(self):
+            if counter.name in BY_ATTRIBUTE:
+                rows = batch.column(BY_ATTRIBUTE[counter.name].name)
+                setattr(self, counter.name, getattr(self, counter.name) + (pc.sum(rows).as_py() or 0))
 
     def record_transaction(self, result: TransactionResult) -> None:
         """Record one result."""
@@ -105,8 +101,3 @@ class Statistics:
 
         with whole_file(Path(path)) as temporary:
             pq.write_table(self.to_table().combine_chunks(), temporary)
-
-
-def _times(batch: pa.RecordBatch, column: str, value: str) -> int:
-    """Count how often a column has a value."""
-    return pc.sum(pc.equal(batch.column(column), value)).as_py() or 0

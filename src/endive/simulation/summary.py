@@ -7,6 +7,7 @@ These are of the whole run, from its first moment to its last. Rates and percent
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +36,12 @@ class RunCounters:
         return cls({name: count for each in kinds for name, count in dataclasses.asdict(each).items()})
 
 
+def counts_of(rows: pa.RecordBatch, column: str) -> Counter[str]:
+    """Count how often each text stands in a column; nulls are not counted."""
+    pairs = pc.value_counts(pc.drop_null(rows.column(column))).to_pylist()
+    return Counter({pair["values"]: pair["counts"] for pair in pairs})
+
+
 @dataclass
 class GroupSummary:
     """The transactions of one class and operation."""
@@ -42,17 +49,16 @@ class GroupSummary:
     committed: int = 0
     aborted: int = 0
     in_flight: int = 0
-    abort_reasons: dict[str, int] = field(default_factory=dict)
+    abort_reasons: Counter[str] = field(default_factory=Counter)
     sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_SUMS, 0))
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Count these rows."""
-        status = rows.column("status")
-        self.committed += pc.sum(pc.equal(status, "committed")).as_py() or 0
-        self.aborted += pc.sum(pc.equal(status, "aborted")).as_py() or 0
-        self.in_flight += pc.sum(pc.equal(status, "in_flight")).as_py() or 0
-        for pair in pc.value_counts(pc.drop_null(rows.column("abort_reason"))).to_pylist():
-            self.abort_reasons[pair["values"]] = self.abort_reasons.get(pair["values"], 0) + pair["counts"]
+        statuses = counts_of(rows, "status")
+        self.committed += statuses["committed"]
+        self.aborted += statuses["aborted"]
+        self.in_flight += statuses["in_flight"]
+        self.abort_reasons.update(counts_of(rows, "abort_reason"))
         for name in _SUMS:
             self.sums[name] += pc.sum(rows.column(name)).as_py() or 0
 
@@ -72,8 +78,7 @@ class GroupSummary:
         self.committed += other.committed
         self.aborted += other.aborted
         self.in_flight += other.in_flight
-        for reason, count in other.abort_reasons.items():
-            self.abort_reasons[reason] = self.abort_reasons.get(reason, 0) + count
+        self.abort_reasons.update(other.abort_reasons)
         for name in _SUMS:
             self.sums[name] += other.sums[name]
 
