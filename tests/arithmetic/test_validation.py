@@ -16,7 +16,8 @@ from endive.arithmetic.validation import (
     reads_history,
     review_record,
 )
-from endive.table import APPEND, DELETE, OVERWRITE, OperationSettings, pyiceberg_traits_of, traits_of
+from endive.table import OperationSettings, pyiceberg_traits_of, traits_of
+from endive.table.traits import APPEND, DELETE, OVERWRITE
 
 SERIALIZABLE = traits_of("overwrite", OperationSettings(isolation="serializable"))
 BY_FILTER = traits_of("overwrite", OperationSettings(isolation="serializable", by="filter"))

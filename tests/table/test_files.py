@@ -11,13 +11,13 @@ from endive.table import (
     ALL_MANIFESTS,
     APPEND,
     ICEBERG_OPERATIONS,
-    REPLACE,
     OperationSettings,
     TableChange,
     TableFiles,
     TableModel,
     traits_of,
 )
+from endive.table.traits import REPLACE
 
 USUAL = OperationSettings()
 

@@ -1,7 +1,7 @@
 """Tables as Iceberg keeps them: the history of their snapshots, their manifests, and what operations do to both."""
 
 from endive.arithmetic.files import ALL_MANIFESTS, NO_SNAPSHOT
-from endive.table.files import SnapshotRecord, TableChange, TableFiles, TableModel
+from endive.table.files import TableChange, TableFiles, TableModel
 from endive.table.operations import (
     ICEBERG_OPERATIONS,
     OPERATION_CODES,
@@ -11,29 +11,18 @@ from endive.table.operations import (
     pyiceberg_traits_of,
     traits_of,
 )
-from endive.table.traits import (
-    APPEND,
-    DELETE,
-    OVERWRITE,
-    REPLACE,
-    OperationSettings,
-    Traits,
-)
+from endive.table.traits import APPEND, OperationSettings, Traits
 
 __all__ = [
     "ALL_MANIFESTS",
     "APPEND",
-    "DELETE",
     "ICEBERG_OPERATIONS",
     "NO_SNAPSHOT",
     "OPERATION_CODES",
     "OPERATION_FACTS",
     "OPERATION_WORDS",
-    "OVERWRITE",
     "PYICEBERG_OPERATIONS",
-    "REPLACE",
     "OperationSettings",
-    "SnapshotRecord",
     "TableChange",
     "TableFiles",
     "TableModel",

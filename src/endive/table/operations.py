@@ -11,16 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from endive.arithmetic.files import NO_SNAPSHOT
-from endive.table.traits import (
-    APPEND,
-    DELETE,
-    EQUALITY,
-    OVERWRITE,
-    REPLACE,
-    Isolation,
-    OperationSettings,
-    Traits,
-)
+from endive.table.traits import APPEND, DELETE, EQUALITY, OVERWRITE, REPLACE, Isolation, OperationSettings, Traits
 
 VALIDATING = ("overwrite", "validated_overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete")
 """Operations that look for changes of the same data."""
@@ -38,16 +29,14 @@ def _merge_append(_: OperationSettings) -> Traits:
 
 def _overwrite(settings: OperationSettings) -> Traits:
     """By files or by a filter; the filter also takes what others added to its partitions meanwhile."""
-    if settings.by == "files":
-        traits = _validated(settings.isolation or "serializable", changed=_ROWS_DELETED, deletes=_ROWS_DELETED)
-    else:
-        traits = _validated(settings.isolation or "serializable", changed=_CHANGED, removed=_CHANGED, deletes=_ROWS_DELETED)
+    isolation = settings.isolation or "serializable"
+    traits = _validated(isolation, changed=_ROWS_DELETED, removed=0) if settings.by == "files" else _validated(isolation)
     return replace(_removing(traits, settings, by_filter=settings.by == "filter"), kind=OVERWRITE, data=1)
 
 
 def _row_delta(settings: OperationSettings) -> Traits:
     """Deletion vectors alone add no data, and look for vectors in all new delete manifests."""
-    traits = _validated(settings.isolation or "serializable", changed=_CHANGED, removed=_CHANGED, deletes=_ROWS_DELETED)
+    traits = _validated(settings.isolation or "serializable")
     if settings.deletes == "vectors":
         vectors = _CHANGED if traits.validates else 0
         traits = replace(traits, kind=DELETE, deletes=1, reads_vectors=vectors)
@@ -59,20 +48,20 @@ def _row_delta(settings: OperationSettings) -> Traits:
 
 def _rewrite_files(settings: OperationSettings) -> Traits:
     """Appends cost it nothing; new deletes are looked at wherever they are. Deletes by equality apply to its new files as well."""
-    traits = _validated("snapshot", changed=_ROWS_DELETED, deletes=_ROWS_DELETED)
+    traits = _validated("snapshot", changed=_ROWS_DELETED, removed=0)
     traits = _removing(traits, settings, by_filter=False)
     return replace(traits, kind=REPLACE, data=1, prunes=0, conflicts=_CHANGED, exempt_marks=EQUALITY)
 
 
 def _replace_partitions(settings: OperationSettings) -> Traits:
     """By default it validates nothing; where it does, without pruning."""
-    traits = _validated(settings.isolation or "none", changed=_CHANGED, removed=_CHANGED, deletes=_ROWS_DELETED)
+    traits = _validated(settings.isolation or "none")
     return replace(_removing(traits, settings, by_filter=True), kind=OVERWRITE, data=1, prunes=0)
 
 
 def _delete(settings: OperationSettings) -> Traits:
     """Java validates nothing here; with an isolation it is as an overwrite by filter that adds nothing."""
-    traits = _validated(settings.isolation or "none", changed=_CHANGED, removed=_CHANGED, deletes=_ROWS_DELETED)
+    traits = _validated(settings.isolation or "none")
     return replace(_removing(traits, settings, by_filter=True), kind=DELETE)
 
 
@@ -80,7 +69,7 @@ def _expire_snapshots(settings: OperationSettings) -> Traits:
     return Traits(NO_SNAPSHOT, retain=settings.retain_snapshots)
 
 
-def _validated(isolation: Isolation, *, changed: int, removed: int = 0, deletes: int) -> Traits:
+def _validated(isolation: Isolation, *, changed: int = _CHANGED, removed: int = _CHANGED) -> Traits:
     """What validation looks at: changes by others, and for serializable isolation what they added."""
     if isolation == "none":
         return Traits(NO_SNAPSHOT)
@@ -90,7 +79,7 @@ def _validated(isolation: Isolation, *, changed: int, removed: int = 0, deletes:
         validates=changed | appended,
         reads_added=appended and appended | OVERWRITE,
         reads_removed=removed,
-        reads_deletes=deletes,
+        reads_deletes=_ROWS_DELETED,
         conflicts=changed | appended,
         prunes=1,
     )
@@ -119,7 +108,7 @@ def _python_append(settings: OperationSettings, merges: int = 0) -> tuple[Traits
 
 
 def _python_delete(settings: OperationSettings) -> tuple[Traits, ...]:
-    validated = _validated(settings.isolation or "serializable", changed=_CHANGED, removed=_CHANGED, deletes=_ROWS_DELETED)
+    validated = _validated(settings.isolation or "serializable")
     return (replace(validated, kind=DELETE, hits=settings.manifests_hit, prunes=0, passes=2, lists_each=1, keeps_nothing=1),)
 
 
