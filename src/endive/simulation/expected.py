@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-import pyarrow as pa
-
 from endive.catalog import AppendCatalog, Catalog
+from endive.simulation.columns import IO_COLUMNS
 from endive.simulation.config import SimulationConfig
 from endive.simulation.reference import ReferenceEngine
 from endive.storage import FixedLatency, ProfiledProvider
@@ -27,7 +26,6 @@ from endive.workload import ClosedArrivals, PeriodicArrivals, Workload, Workload
 _TRIED = 5
 """Transactions of each class that are run alone."""
 _NEVER_MS = 1e15
-_MERGING = ("merge_append",)
 
 
 @dataclass(frozen=True)
@@ -105,29 +103,24 @@ def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
     if cls.committer is not None:
         once = replace(once, runtime=FixedLatency(0.0))
     rows: list[dict[str, Any]] = []
-
-    def keep(batch: pa.RecordBatch) -> None:
-        rows.extend(batch.to_pylist())
-
     for seed in range(_TRIED):
         workload = Workload(replace(config.workload.config, classes=(once,)), seed)
-        ReferenceEngine(replace(config, seed=seed, workload=workload, duration_ms=1.0, drain=True), keep).run()
+        alone = replace(config, seed=seed, workload=workload, duration_ms=1.0, drain=True)
+        ReferenceEngine(alone, lambda batch: rows.extend(batch.to_pylist())).run()
     names = {row["operation_type"] for row in rows}
-    history = 1.0 if names & set(VALIDATING) else 2.0 * cls.manifests_per_concurrent_commit if names & set(_MERGING) else 0.0
-    if config.policy_of(cls).commit_path != "endive" and not names & set(VALIDATING):
-        history = 0.0
+    history = 0.0
+    if names & set(VALIDATING):
+        history = 1.0
+    elif "merge_append" in names and config.policy_of(cls).commit_path == "endive":
+        history = 2.0 * cls.manifests_per_concurrent_commit
     return _Alone(
         commit_s=fmean(row["commit_latency"] for row in rows) / 1000.0,
         work_s=mean_ms(cls.runtime) / 1000.0,
         steps=fmean(row["event_count"] for row in rows),
-        accesses=fmean(_accesses(row) for row in rows),
+        accesses=fmean(sum(row[name] for name in IO_COLUMNS) for row in rows),
         commit_call_s=fmean(row["catalog_commit_ms"] for row in rows) / 1000.0,
         history_reads=history,
     )
-
-
-def _accesses(row: dict[str, Any]) -> int:
-    return sum(value for name, value in row.items() if name.endswith(("_reads", "_writes", "_appends", "_deletes")))
 
 
 def _attempt_success(loads: Sequence[_Load], pointers: int) -> float:

@@ -59,15 +59,10 @@ class Simulation:
 
                 return CompiledEngine(self.config, sink, progress).run()
             if self.choice.compiles == "beside":
-                _compile_beside(self.config)
+                from endive.simulation.compiled.cache import compile_beside
+                from endive.simulation.compiled.lower import features_of
+
+                compile_beside(features_of(self.config))
         from endive.simulation.reference import ReferenceEngine
 
         return ReferenceEngine(self.config, sink, trace, progress).run()
-
-
-def _compile_beside(config: SimulationConfig) -> None:
-    """Compile the kernel of a configuration in a process of its own, for the next time."""
-    from endive.simulation.compiled.cache import compile_beside
-    from endive.simulation.compiled.lower import features_of
-
-    compile_beside(features_of(config))

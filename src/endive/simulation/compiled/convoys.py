@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from endive.arithmetic.draws import (
     EXPONENTIAL,
@@ -29,15 +28,13 @@ from endive.arithmetic.draws import (
 )
 from endive.cache import cache_root
 from endive.files import whole_file
-from endive.simulation.compiled.layout import LEVELS, SCORES
+from endive.simulation.compiled.layout import LEVELS, SCORES, Floats
 from endive.storage.distributions import Parameters
 from endive.utils import fingerprint
 
 _GRID = 1 << 15
 _ROW = SCORES + 1
 _NEGLIGIBLE = 1e-14
-
-Floats = npt.NDArray[np.float64]
 
 
 @lru_cache(maxsize=64)

@@ -94,8 +94,6 @@ class CompiledEngine:
                 self._flush()
 
     def _counters(self) -> RunCounters:
-        run = self._world.run[0]
-        catalog = {field.name: run[field.name].item() for field in dataclasses.fields(CatalogCounters)}
-        lists = {field.name: run[field.name].item() for field in dataclasses.fields(ManifestListCounters)}
-        handovers = {field.name: run[field.name].item() for field in dataclasses.fields(HandOverCounters)}
-        return RunCounters.of(CatalogCounters(**catalog), ManifestListCounters(**lists), HandOverCounters(**handovers))
+        kinds = (CatalogCounters, ManifestListCounters, HandOverCounters)
+        names = [field.name for kind in kinds for field in dataclasses.fields(kind)]
+        return RunCounters({name: self._world.run[0][name].item() for name in names})
