@@ -8,14 +8,7 @@ from endive.simulation.compiled.features import HAS_FAILURES, HAS_FILES, HAS_SER
 from endive.simulation.compiled.files import change_files
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.layout import NUM_OPERATIONS, UNUSED
-from endive.simulation.compiled.memory import (
-    group_at,
-    partition_at,
-    partition_version_at,
-    table_at,
-    touched_at,
-    traits_at,
-)
+from endive.simulation.compiled.memory import group_at, partition_at, partition_version_at, table_at, touched_at, traits_at
 
 
 @jit

@@ -7,14 +7,7 @@ from typing import Any
 from endive.arithmetic.files import NO_SNAPSHOT, counts_after, hits_of
 from endive.arithmetic.validation import nothing_found, reads_history, review_record
 from endive.simulation.compiled.jit import inlined, jit
-from endive.simulation.compiled.memory import (
-    history_at,
-    history_partition_at,
-    partition_at,
-    table_at,
-    touched_at,
-    traits_at,
-)
+from endive.simulation.compiled.memory import history_at, history_partition_at, partition_at, table_at, touched_at, traits_at
 
 
 @jit
