@@ -6,12 +6,4 @@ from endive.simulation.runner import Simulation
 from endive.simulation.statistics import Statistics
 from endive.simulation.summary import RunCounters, Summary
 
-__all__ = [
-    "RESULT_SCHEMA",
-    "TRACE_SCHEMA",
-    "RunCounters",
-    "Simulation",
-    "SimulationConfig",
-    "Statistics",
-    "Summary",
-]
+__all__ = ["RESULT_SCHEMA", "TRACE_SCHEMA", "RunCounters", "Simulation", "SimulationConfig", "Statistics", "Summary"]

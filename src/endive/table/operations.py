@@ -140,10 +140,7 @@ OPERATION_FACTS: tuple[OperationFacts, ...] = (
         lambda settings: _python_append(settings, merges=1),
     ),
     OperationFacts(
-        "validated_overwrite",
-        "Replaces files, and validates that nobody touched them.",
-        _validated_overwrite,
-        _python_overwrite,
+        "validated_overwrite", "Replaces files, and validates that nobody touched them.", _validated_overwrite, _python_overwrite
     ),
     OperationFacts("read_only", "Reads a snapshot and commits nothing."),
     OperationFacts("overwrite", "Replaces files, as isolation and overwrite_by say.", _overwrite, _python_overwrite),
