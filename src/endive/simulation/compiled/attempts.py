@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from endive.simulation.compiled import layout
 from endive.simulation.compiled.commits import redo_all_tables, snapshots_behind, take_snapshot
 from endive.simulation.compiled.ends import abort, succeed
 from endive.simulation.compiled.features import HAS_ENDIVE, HAS_FILES, HAS_ICEBERG, HAS_PYICEBERG, HAS_SERVICE
@@ -18,21 +19,6 @@ from endive.simulation.compiled.iceberg import (
     take_handles,
 )
 from endive.simulation.compiled.jit import inlined, jit
-from endive.simulation.compiled.layout import (
-    CHECK,
-    COMMITTED,
-    COMMITTING,
-    DONE,
-    EXECUTING,
-    ICEBERG,
-    MERGE,
-    PYICEBERG,
-    READ_ONLY,
-    REFRESH,
-    RESTART,
-    START_READ,
-    VALIDATION,
-)
 from endive.simulation.compiled.manifests import make_manifests
 from endive.simulation.compiled.memory import class_at
 from endive.simulation.compiled.outcomes import delete_leftovers, lose_attempt
@@ -51,19 +37,19 @@ def start_work(run: Any, txn: Any, slot: int) -> None:
         take_handles(run, txn, slot)
     if not end_read(run, txn) or not read_tables(run, txn, slot, cls):
         return
-    if txn.operation == READ_ONLY:
-        txn.status = COMMITTED
-        _await_event(run, txn, slot, DONE, 0.0)
+    if txn.operation == layout.READ_ONLY:
+        txn.status = layout.COMMITTED
+        _await_event(run, txn, slot, layout.DONE, 0.0)
         return
-    txn.status = COMMITTING
+    txn.status = layout.COMMITTING
     txn.commit_started_ms = txn.now_ms
     if txn.entered_ms < 0.0:
         txn.entered_ms = txn.now_ms
     txn.attempt = 0
     txn.append_due = 1
-    if HAS_ICEBERG and cls.commit_path == ICEBERG:
-        request_read(run, txn, slot, REFRESH)
-    elif HAS_PYICEBERG and cls.commit_path == PYICEBERG:
+    if HAS_ICEBERG and cls.commit_path == layout.ICEBERG:
+        request_read(run, txn, slot, layout.REFRESH)
+    elif HAS_PYICEBERG and cls.commit_path == layout.PYICEBERG:
         _stage(run, txn, slot)
     elif HAS_ENDIVE:
         redo_all_tables(run, txn, slot)
@@ -83,7 +69,7 @@ def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
         if outcome != PREPARED:
             _end_by_conflict(run, txn, slot, outcome == REAL_CONFLICT)
             return
-    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == PYICEBERG:
+    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == layout.PYICEBERG:
         _stage(run, txn, slot)
     else:
         begin_commit(run, txn, slot)
@@ -93,7 +79,7 @@ def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
 def _prepare(run: Any, txn: Any, slot: int, t: int) -> int:
     """Validate a table and make its new state (PyIceberg: validate it); says how it ended."""
     outcome = PREPARED
-    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == PYICEBERG:
+    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == layout.PYICEBERG:
         outcome = validate_again(run, txn, slot, t)
     elif HAS_ICEBERG:
         outcome = prepare(run, txn, slot, t)
@@ -116,7 +102,7 @@ def _stage(run: Any, txn: Any, slot: int) -> None:
     if HAS_SERVICE and run.writes_metadata:
         begin_commit(run, txn, slot)
     else:
-        request_read(run, txn, slot, CHECK)
+        request_read(run, txn, slot, layout.CHECK)
 
 
 @inlined
@@ -137,13 +123,13 @@ def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
     cls = class_at(run, txn.cls)
     if not delete_leftovers(run, txn, slot):
         return
-    if may_restart and cls.on_real_conflict == RESTART and txn.restarts < cls.max_restarts:
+    if may_restart and cls.on_real_conflict == layout.RESTART and txn.restarts < cls.max_restarts:
         txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
         txn.restarts += 1
-        txn.status = EXECUTING
-        request_read(run, txn, slot, START_READ)
+        txn.status = layout.EXECUTING
+        request_read(run, txn, slot, layout.START_READ)
     else:
-        abort(run, txn, slot, VALIDATION)
+        abort(run, txn, slot, layout.VALIDATION)
 
 
 @inlined
@@ -163,7 +149,7 @@ def retry_attempt(run: Any, txn: Any, slot: int) -> None:
         txn.append_due = 0
         make_manifests(run, txn, slot)
         return
-    if cls.on_real_conflict == MERGE:
+    if cls.on_real_conflict == layout.MERGE:
         if merge(run, txn, cls, txn.redo_tables, conflicting_manifests(run, txn, cls)):
             txn.append_due = 1
             make_manifests(run, txn, slot)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from endive.simulation.compiled import layout
 from endive.simulation.compiled.arrivals import await_arrival, submit
 from endive.simulation.compiled.attempts import end_iceberg_commit, look_again, prepare_attempt, retry_attempt, start_work
 from endive.simulation.compiled.committers import begin_batch, take_turn
@@ -28,24 +29,6 @@ from endive.simulation.compiled.features import (
 )
 from endive.simulation.compiled.heap import arrival, close_hole, fetch_next, take_first
 from endive.simulation.compiled.jit import inlined, jit
-from endive.simulation.compiled.layout import (
-    AFTER_COMMIT,
-    CAS_EFFECT,
-    CHECK,
-    CLOSED,
-    DONE,
-    FINISHED,
-    HANDOVERS_FULL,
-    HISTORY_FULL,
-    NOBODY,
-    PAUSED,
-    REFRESH,
-    RETRY_READ,
-    ROWS_FULL,
-    SLOTS_FULL,
-    START_READ,
-    STATUS_CHECK,
-)
 from endive.simulation.compiled.manifests import list_event
 from endive.simulation.compiled.memory import class_at, event_at, request_at, source_at, txn_at
 from endive.simulation.compiled.outcomes import learn_status
@@ -58,19 +41,19 @@ def advance(run: Any, max_events: int) -> int:
     """Take events until something has to be done outside; says what."""
     for _ in range(max_events):
         if run.rows_used >= run.row_capacity:
-            return ROWS_FULL
+            return layout.ROWS_FULL
         if run.free_head < 0:
-            return SLOTS_FULL
+            return layout.SLOTS_FULL
         if HAS_FILES and run.history_end - run.history_first + 2 * (run.max_tables + run.in_batches) > run.history_capacity:
-            return HISTORY_FULL
+            return layout.HISTORY_FULL
         if HAS_COMMITTERS and run.handovers_held >= run.handover_capacity:
-            return HANDOVERS_FULL
+            return layout.HANDOVERS_FULL
         if run.heap_size == 0:
-            return FINISHED
+            return layout.FINISHED
         event = event_at(run, 0)
         now, slot = event.time_ms, event.whose
         if now >= run.end_ms:
-            return FINISHED
+            return layout.FINISHED
         take_first(run)
         fetch_next(run)
         run.now_ms = now
@@ -81,7 +64,7 @@ def advance(run: Any, max_events: int) -> int:
             txn.now_ms = now
             _take_effect(run, txn, slot)
         close_hole(run)
-    return PAUSED
+    return layout.PAUSED
 
 
 @jit
@@ -96,7 +79,7 @@ def _arrive(run: Any, whose: int) -> None:
     source_id = whose
     if HAS_COMMITTERS:
         source_id = take_turn(run, whose)
-        if source_id == NOBODY:
+        if source_id == layout.NOBODY:
             return
     source = source_at(run, source_id)
     cls = class_at(run, source.cls)
@@ -113,9 +96,9 @@ def _arrive(run: Any, whose: int) -> None:
     submit(run, txn, slot, source, cls)
     if HAS_COMMITTERS and cls.committer >= 0:
         begin_batch(run, txn, cls)
-    elif cls.arrival_kind != CLOSED:
+    elif cls.arrival_kind != layout.CLOSED:
         await_arrival(run, source_id)
-    request_read(run, txn, slot, START_READ)
+    request_read(run, txn, slot, layout.START_READ)
 
 
 @inlined
@@ -124,21 +107,21 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
     event = txn.event
     if HAS_SERVICE and request_at(run, slot).serving:
         end_load(run, txn, slot)
-    if event == START_READ:
+    if event == layout.START_READ:
         start_work(run, txn, slot)
-    elif event == DONE:
+    elif event == layout.DONE:
         finish(run, txn, slot)
-    elif HAS_CAS and event == CAS_EFFECT:
+    elif HAS_CAS and event == layout.CAS_EFFECT:
         swap_pointer(run, txn, slot)
-    elif HAS_ENDIVE and event == RETRY_READ:
+    elif HAS_ENDIVE and event == layout.RETRY_READ:
         retry_attempt(run, txn, slot)
-    elif HAS_FILES and event == REFRESH:
+    elif HAS_FILES and event == layout.REFRESH:
         prepare_attempt(run, txn, slot)
-    elif HAS_ICEBERG and event == AFTER_COMMIT:
+    elif HAS_ICEBERG and event == layout.AFTER_COMMIT:
         end_iceberg_commit(run, txn, slot)
-    elif HAS_PYICEBERG and event == CHECK:
+    elif HAS_PYICEBERG and event == layout.CHECK:
         look_again(run, txn, slot)
-    elif HAS_FAILURES and event == STATUS_CHECK:
+    elif HAS_FAILURES and event == layout.STATUS_CHECK:
         learn_status(run, txn, slot)
     else:
         if HAS_LOG:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from endive.arithmetic.costs import status_check_wait_ms
+from endive.simulation.compiled import layout
 from endive.simulation.compiled.arrivals import know_written
 from endive.simulation.compiled.draws import client_ms
 from endive.simulation.compiled.ends import abort, succeed
@@ -12,25 +13,6 @@ from endive.simulation.compiled.failures import fails
 from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_ICEBERG, HAS_LIMITS, HAS_PYICEBERG
 from endive.simulation.compiled.iceberg import delete_all
 from endive.simulation.compiled.jit import inlined, jit
-from endive.simulation.compiled.layout import (
-    AFTER_COMMIT,
-    BACKOFF,
-    CATALOG_COMMIT,
-    ENDIVE,
-    FILE_WRITE,
-    ICEBERG,
-    LIST_WRITE,
-    MAX_RETRIES,
-    NO_REASON,
-    PYICEBERG,
-    REFRESH,
-    RETRY_READ,
-    STATE_UNKNOWN,
-    STATUS_CHECK,
-    TIMEOUT,
-    UNKNOWN_CHECK,
-    UNKNOWN_RETRY,
-)
 from endive.simulation.compiled.memory import class_at
 from endive.simulation.compiled.pyiceberg import clean_up
 from endive.simulation.compiled.reads import end_read, request_read
@@ -43,7 +25,7 @@ def take_answer(run: Any, txn: Any, slot: int, success: bool, effect_at: float) 
     """A commit is answered, unless the answer is lost."""
     if HAS_CLIENTS and not _compute_after_commit(run, txn):
         return
-    txn.times[CATALOG_COMMIT] += txn.elapsed_ms
+    txn.times[layout.CATALOG_COMMIT] += txn.elapsed_ms
     txn.event_count += txn.round_trips
     if HAS_FAILURES:
         if success and not txn.known_by_key:
@@ -71,12 +53,12 @@ def _lose_answer(run: Any, txn: Any, slot: int, success: bool) -> None:
     on_unknown = class_at(run, txn.cls).on_unknown
     txn.unknown_outcomes += 1
     if HAS_LIMITS:
-        txn.final_reason = NO_REASON
-    if on_unknown == UNKNOWN_CHECK:
+        txn.final_reason = layout.NO_REASON
+    if on_unknown == layout.UNKNOWN_CHECK:
         txn.took_effect = 1 if success else 0
         txn.status_checks = 0
-        request_read(run, txn, slot, STATUS_CHECK)
-    elif on_unknown == UNKNOWN_RETRY:
+        request_read(run, txn, slot, layout.STATUS_CHECK)
+    elif on_unknown == layout.UNKNOWN_RETRY:
         lose_attempt(run, txn, slot)
     else:
         txn.known_by_key = 1 if success else 0
@@ -94,9 +76,9 @@ def learn_status(run: Any, txn: Any, slot: int) -> None:
     if not fails(txn, cls.lost_answer):
         _learn_outcome(run, txn, slot, txn.took_effect == 1, effect_at)
     elif txn.status_checks > cls.status_checks:
-        abort(run, txn, slot, STATE_UNKNOWN)
-    elif step(run, txn, BACKOFF, status_check_wait_ms(txn.status_checks, cls.min_wait_ms, cls.max_wait_ms)):
-        request_read(run, txn, slot, STATUS_CHECK)
+        abort(run, txn, slot, layout.STATE_UNKNOWN)
+    elif step(run, txn, layout.BACKOFF, status_check_wait_ms(txn.status_checks, cls.min_wait_ms, cls.max_wait_ms)):
+        request_read(run, txn, slot, layout.STATUS_CHECK)
 
 
 @jit
@@ -105,14 +87,14 @@ def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: floa
     cls = class_at(run, txn.cls)
     if HAS_CLIENTS and success and cls.keeps_handles:
         know_written(run, txn, slot)
-    if HAS_LIMITS and not success and txn.final_reason != NO_REASON:
+    if HAS_LIMITS and not success and txn.final_reason != layout.NO_REASON:
         if delete_leftovers(run, txn, slot):
             abort(run, txn, slot, txn.final_reason)
     elif not success:
         lose_attempt(run, txn, slot)
-    elif HAS_ICEBERG and cls.commit_path == ICEBERG:
-        request_read(run, txn, slot, AFTER_COMMIT)
-    elif HAS_PYICEBERG and cls.commit_path == PYICEBERG:
+    elif HAS_ICEBERG and cls.commit_path == layout.ICEBERG:
+        request_read(run, txn, slot, layout.AFTER_COMMIT)
+    elif HAS_PYICEBERG and cls.commit_path == layout.PYICEBERG:
         if clean_up(run, txn):
             succeed(run, txn, slot, effect_at)
     else:
@@ -124,25 +106,25 @@ def lose_attempt(run: Any, txn: Any, slot: int) -> None:
     """Give up, or wait and read the catalog again."""
     cls = class_at(run, txn.cls)
     if HAS_PYICEBERG:
-        txn.lost_files += txn.counts[FILE_WRITE] + txn.counts[LIST_WRITE] - txn.written_before
+        txn.lost_files += txn.counts[layout.FILE_WRITE] + txn.counts[layout.LIST_WRITE] - txn.written_before
     if txn.attempt >= cls.max_retries:
         if delete_leftovers(run, txn, slot):
-            abort(run, txn, slot, MAX_RETRIES)
+            abort(run, txn, slot, layout.MAX_RETRIES)
     elif txn.attempt >= cls.timeout_from_retry and txn.now_ms - txn.commit_started_ms > cls.timeout_ms:
         if delete_leftovers(run, txn, slot):
-            abort(run, txn, slot, TIMEOUT)
+            abort(run, txn, slot, layout.TIMEOUT)
     else:
         txn.attempt += 1
         txn.retries += 1
         if back_off(run, txn, cls):
-            request_read(run, txn, slot, RETRY_READ if cls.commit_path == ENDIVE else REFRESH)
+            request_read(run, txn, slot, layout.RETRY_READ if cls.commit_path == layout.ENDIVE else layout.REFRESH)
 
 
 @jit
 def delete_leftovers(run: Any, txn: Any, slot: int) -> bool:
     """What is deleted when an operation ends without success."""
-    if HAS_ICEBERG and class_at(run, txn.cls).commit_path == ICEBERG:
+    if HAS_ICEBERG and class_at(run, txn.cls).commit_path == layout.ICEBERG:
         return delete_all(run, txn, slot)
-    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == PYICEBERG:
+    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == layout.PYICEBERG:
         return clean_up(run, txn)
     return True
