@@ -147,12 +147,8 @@ def normal_quantile(u: float, table: Sequence[float]) -> float:
     return z if u < 0.5 else -z
 
 
-FIXED = 0
-UNIFORM = 1
-EXPONENTIAL = 2
-NORMAL = 3  # from here on made of a normal score
-LOGNORMAL = 4
-TABLE = 5
+FIXED, UNIFORM, EXPONENTIAL, NORMAL, LOGNORMAL, TABLE = range(6)
+"""Kinds of distributions; from ``NORMAL`` on they are made of a normal score."""
 
 TABLE_CELLS = 1024
 """Cells of a table of quantiles, over the normal scores from -8.3 to 8.3 (beyond them lies no uniform)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, get_type_hints
 
 import pyarrow as pa
 
@@ -22,17 +22,8 @@ _ARROW: dict[Kind, pa.DataType] = {
 }
 RESULT_SCHEMA = pa.schema([(column.name, _ARROW[column.kind]) for column in COLUMNS])
 
-TRACE_SCHEMA = pa.schema(
-    [
-        ("time_ms", pa.float64()),
-        ("txn_id", pa.int64()),
-        ("event", pa.string()),
-        ("kind", pa.string()),
-        ("count", pa.int64()),
-        ("duration_ms", pa.float64()),
-        ("attempt", pa.int64()),
-    ]
-)
+_TRACED = {float: pa.float64(), int: pa.int64(), str: pa.string()}
+TRACE_SCHEMA = pa.schema([(name, _TRACED[kind]) for name, kind in get_type_hints(TraceEvent).items()])
 
 Sink = Callable[[pa.RecordBatch], None]
 Progress = Callable[[float], None]
