@@ -40,27 +40,25 @@ Lowering a part takes Numba most of the time that a kernel takes: a second kerne
 """
 
 
-class _Specialisation:
-    """The parts of one kernel: copies of functions in which features are constants, and calls go to other copies."""
+def _part(function: Any, constants: Mapping[str, bool]) -> Part:
+    """A part of one kernel: a copy of a function in which features are constants, and calls go to other copies."""
+    key = function, frozenset((name, constants[name]) for name in _asked_by_all(function) if name in constants)
+    if key not in _parts:
+        used = {name: _specialised(name, value, constants) for name, value in _globals_of(function).items()}
+        used["__name__"] = function.__module__
+        copy = FunctionType(function.__code__, used, function.__name__, function.__defaults__, function.__closure__)
+        copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+        options = {**_OPTIONS, "inline": "always"} if getattr(function, INLINE, False) else _OPTIONS
+        _parts[key] = Part(py_func=copy, locals={}, targetoptions=dict(options))
+    return _parts[key]
 
-    def __init__(self, constants: Mapping[str, bool]) -> None:
-        self._constants = constants
 
-    def part(self, function: Any) -> Part:
-        key = function, frozenset((name, self._constants[name]) for name in _asked_by_all(function) if name in self._constants)
-        if key not in _parts:
-            used = {name: self._value(name, value) for name, value in _globals_of(function).items()}
-            used["__name__"] = function.__module__
-            copy = FunctionType(function.__code__, used, function.__name__, function.__defaults__, function.__closure__)
-            copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
-            options = {**_OPTIONS, "inline": "always"} if getattr(function, INLINE, False) else _OPTIONS
-            _parts[key] = Part(py_func=copy, locals={}, targetoptions=dict(options))
-        return _parts[key]
-
-    def _value(self, name: str, value: Any) -> Any:
-        if name in self._constants:
-            return self._constants[name]
-        return self.part(value) if _is_part(value) else REPLACED.get(value, value) if isinstance(value, FunctionType) else value
+def _specialised(name: str, value: Any, constants: Mapping[str, bool]) -> Any:
+    if name in constants:
+        return constants[name]
+    if _is_part(value):
+        return _part(value, constants)
+    return REPLACED.get(value, value) if isinstance(value, FunctionType) else value
 
 
 @cache
@@ -99,9 +97,8 @@ def build(entries: Mapping[str, Entry], constants: Mapping[str, bool]) -> bytes:
 
     Each is a C function that takes the address of its outcome, an address that Numba uses, and its arguments; it returns 0.
     """
-    specialisation = _Specialisation(constants)
     with global_compiler_lock:
-        module = _lowered({name: (specialisation.part(function), takes) for name, (function, takes) in entries.items()})
+        module = _lowered({name: (_part(function, constants), takes) for name, (function, takes) in entries.items()})
         return _object_code(module)
 
 

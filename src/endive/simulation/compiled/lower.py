@@ -22,16 +22,7 @@ from endive.simulation.compiled.room import with_more_handovers, with_more_slots
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS
 from endive.storage.distributions import Parameters
-from endive.table import (
-    ICEBERG_OPERATIONS,
-    OPERATION_CODES,
-    PYICEBERG_OPERATIONS,
-    OperationSettings,
-    TableFiles,
-    Traits,
-    pyiceberg_traits_of,
-    traits_of,
-)
+from endive.table import OPERATION_CODES, OPERATION_FACTS, OperationSettings, TableFiles, Traits
 from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
 from endive.transaction.accesses import ACCESSES
 from endive.transaction.failures import Failures
@@ -379,19 +370,20 @@ class _Lowering:
 
     def _traits(self) -> layout.Array:
         """The snapshots that each operation of each class makes: the first ones, then the second ones."""
-        codes = len(OPERATION_ORDER)
+        codes = layout.NUM_OPERATIONS
         traits = np.zeros((len(self.classes), 2 * codes), layout.TRAITS)
         traits["kind"] = layout.UNUSED
         for of_class, cls in zip(traits, self.classes, strict=True):
             python = self.config.policy_of(cls).commit_path == "pyiceberg"
             settings = cls.settings or OperationSettings()
-            for code, operation in enumerate(OPERATION_ORDER):
-                name = operation.operation_type
+            for facts in OPERATION_FACTS:
                 made: tuple[Traits, ...] = ()
-                if name in (PYICEBERG_OPERATIONS if python else ICEBERG_OPERATIONS):
-                    made = pyiceberg_traits_of(name, settings) if python else (traits_of(name, settings),)
+                if python and facts.pyiceberg is not None:
+                    made = facts.pyiceberg(settings)
+                elif not python and facts.java is not None:
+                    made = (facts.java(settings),)
                 for part, each in enumerate(made):
-                    of_class[code + part * codes] = dataclasses.astuple(each)
+                    of_class[OPERATION_CODES[facts.name] + part * codes] = dataclasses.astuple(each)
         return traits
 
     def _weights_at(self, alpha: float) -> int:
