@@ -4,65 +4,16 @@ from __future__ import annotations
 
 import gc
 import sys
+from importlib import import_module
 
-from endive.cli import (
-    calibrate,
-    compare,
-    consolidate,
-    examples,
-    experiments,
-    fidelity,
-    frontier,
-    import_,
-    init,
-    metrics,
-    plot,
-    probe,
-    providers,
-    replay,
-    report,
-    run,
-    schema,
-    serve,
-    sweep,
-    tune,
-    validate,
-    watch,
-)
 from endive.cli.app import EXIT_INTERRUPTED, app, leave
-from endive.cli.order import add_examples, keep_command
-
-__all__ = [
-    "app",
-    "calibrate",
-    "cli",
-    "compare",
-    "consolidate",
-    "examples",
-    "experiments",
-    "fidelity",
-    "frontier",
-    "import_",
-    "init",
-    "metrics",
-    "plot",
-    "probe",
-    "providers",
-    "replay",
-    "report",
-    "run",
-    "schema",
-    "serve",
-    "sweep",
-    "tune",
-    "validate",
-    "watch",
-]
-
+from endive.cli.order import GROUPS, add_examples, keep_command
 
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 """Of the garbage collector; with Python's own number, a seventh of the start of a command goes into searches that find nothing."""
 
+for _name in (*(name for names in GROUPS.values() for name in names), "watch"):
+    import_module(f"endive.cli.{'import_' if _name == 'import' else _name}")
 add_examples(app)
 
 

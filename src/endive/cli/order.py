@@ -14,7 +14,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Ask": ("run", "compare", "frontier", "tune"),
     "Studies": ("sweep", "experiments", "consolidate", "metrics", "report", "plot"),
 }
-"""Commands in the order of work."""
+"""Commands in the order of work; each has a module of its name."""
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "init": ("endive init my.toml --for rest",),
     "serve": ("endive serve", "endive serve my.toml"),
@@ -48,13 +48,11 @@ _WHOLE = 400
 
 
 class OrderOfWork(TyperGroup):
-    """Lists commands under what they are for; one that is in no group comes last."""
+    """Lists commands under what they are for."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands to the help."""
-        listed = {name for names in GROUPS.values() for name in names}
-        others = tuple(name for name in self.list_commands(ctx) if name not in listed)
-        for title, names in (*GROUPS.items(), ("Others", others)):
+        for title, names in GROUPS.items():
             found = [(name, self.get_command(ctx, name)) for name in names]
             rows = [
                 (name, command.get_short_help_str(_WHOLE)) for name, command in found if command is not None and not command.hidden
