@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from endive.cli.compare import EXIT_CONDITION, document_of, make_sides
+from endive.cli.options import overrides_of
 from endive.cli.output import Output
-from endive.cli.overrides import overrides_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

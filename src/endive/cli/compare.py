@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.code import AllowCodeOption
 from endive.cli.consolidate import pipeline_errors
+from endive.cli.options import AllowCodeOption, CooldownOption, WarmupOption, overrides_of
 from endive.cli.output import Output, output_for
-from endive.cli.overrides import overrides_of
 from endive.cli.report import report_errors
-from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import REPLICATIONS_FOLDER
 
 if TYPE_CHECKING:

@@ -6,25 +6,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, fail, on_terminal
+from endive.cli.options import ROOT, MasterOption, RemoteOption, RootArgument, ShipOption
 from endive.cli.output import Output, output_for
-from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 from endive.runs.layout import dataset_folder
 
 if TYPE_CHECKING:
     from endive.pipeline.consolidate import Consolidation, Damage
 
-RootArgument = Annotated[Path, typer.Argument(help="Directory of experiments.")]
-
 
 @app.command()
 def consolidate(
-    root: RootArgument = Path("experiments"),
+    root: RootArgument = ROOT,
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,

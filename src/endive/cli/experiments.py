@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, fail
+from endive.cli.options import ROOT, RootArgument
 from endive.cli.output import output_for
 from endive.runs.layout import CONFIG, RESULTS, TRACE
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 commands = typer.Typer(help="List, show, watch, verify and remove experiments.", no_args_is_help=True)
 app.add_typer(commands, name="experiments")
 
-RootArgument = Annotated[Path, typer.Argument(help="Directory of experiments.")]
-ROOT = Path("experiments")
 _SHOWN = 20
 _BYTES_PER_ROW = 8_000
 """Of a row as Python has it, for the checker of histories."""

@@ -10,8 +10,8 @@ import typer
 from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.import_ import CatalogOption
 from endive.cli.inputs import input_errors
+from endive.cli.options import ConfigArgument, SetOption, overrides_of
 from endive.cli.output import output_for
-from endive.cli.overrides import SetOption, overrides_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ _SEEDS = 5
 
 @app.command()
 def fidelity(
-    config: Annotated[Path, typer.Argument(help="Configuration file (TOML).", show_default=False)],
+    config: ConfigArgument,
     against: Annotated[
         list[str], typer.Option(metavar="REPORTS|SNAPSHOTS", help="Commit reports (JSON lines), or a table as `import` takes it.")
     ],

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.code import AllowCodeOption
+from endive.cli.options import AllowCodeOption, CooldownOption, SetOption, WarmupOption, overrides_of
 from endive.cli.output import Output, output_for
-from endive.cli.overrides import SetOption, overrides_of
-from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.consolidate import RootArgument, pipeline_errors, progress, tell_damage
+from endive.cli.consolidate import pipeline_errors, progress, tell_damage
+from endive.cli.options import ROOT, CooldownOption, LoadOption, MasterOption, RemoteOption, RootArgument, ShipOption, WarmupOption
 from endive.cli.output import Output, output_for
 from endive.cli.prices import PricesOption, cost_as_data, prices_of
-from endive.cli.spark import MasterOption, RemoteOption, ShipOption
-from endive.cli.window import CooldownOption, WarmupOption
 from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
 
 if TYPE_CHECKING:
@@ -44,12 +43,10 @@ _SUMMARY = {
 
 @app.command()
 def metrics(
-    root: RootArgument = Path("experiments"),
+    root: RootArgument = ROOT,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
-    load: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Parameter that is the load of curves. Default: the rate that varies.")
-    ] = None,
+    load: LoadOption = None,
     sql: Annotated[
         str | None, typer.Option(help="Print the result of a query over transactions, runs, experiments and saturation.")
     ] = None,

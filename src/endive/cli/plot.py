@@ -10,31 +10,23 @@ import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.consolidate import pipeline_errors, tell_damage
+from endive.cli.options import MasterOption, OptionalCooldownOption, RemoteOption, ShipOption, WarmupOption
 from endive.cli.output import Output, output_for
 from endive.cli.report import report_errors
-from endive.cli.spark import MasterOption, RemoteOption, ShipOption
-from endive.cli.window import OptionalCooldownOption, WarmupOption
 
 if TYPE_CHECKING:
     from endive.report.figure import Figure
     from endive.report.paper import Size
     from endive.report.study import Study
 
-StudyArgument = Annotated[
-    Path, typer.Argument(metavar="SWEEP_OR_RUN", help="Directory of experiments, an experiment, or the results of a run.")
-]
-VersionOption = Annotated[
-    str | None, typer.Option("--code-version", metavar="VERSION", help="Among results of several versions: those of this one.")
-]
-LoadOption = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Parameter that is drawn from left to right. Default: the rate that varies.")
-]
 _TIMELINE = "timeline"
 
 
 @app.command()
 def plot(
-    study: StudyArgument,
+    study: Annotated[
+        Path, typer.Argument(metavar="SWEEP_OR_RUN", help="Directory of experiments, an experiment, or the results of a run.")
+    ],
     figure: Annotated[list[str], typer.Option("--figure", metavar="NAME", help="A figure; may be repeated. Default: all.")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where files go. Default: figures/ in it.")] = None,
     formats: Annotated[str, typer.Option("--format", help="Formats, separated by commas: png, svg, pdf.")] = "png,svg,pdf",
@@ -50,10 +42,14 @@ def plot(
     at: Annotated[str | None, typer.Option(help="timeline: a moment, such as 12.5s, 300ms or 2min.")] = None,
     span: Annotated[str, typer.Option(help="timeline: how much time around that moment.")] = "1s",
     txn: Annotated[int | None, typer.Option(help="timeline: a transaction, by its number.")] = None,
-    load: LoadOption = None,
+    load: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Parameter that is drawn from left to right. Default: the rate that varies.")
+    ] = None,
     warmup: WarmupOption = None,
     cooldown: OptionalCooldownOption = None,
-    code_version: VersionOption = None,
+    code_version: Annotated[
+        str | None, typer.Option("--code-version", metavar="VERSION", help="Among results of several versions: those of this one.")
+    ] = None,
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,

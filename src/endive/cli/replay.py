@@ -10,8 +10,8 @@ import typer
 from endive.cli.app import JsonFlag, app, exit_codes
 from endive.cli.import_ import CatalogOption, ReportsOption, TableArgument, answer_data, show_answers, write_imported
 from endive.cli.inputs import input_errors
+from endive.cli.options import overrides_of
 from endive.cli.output import output_for
-from endive.cli.overrides import overrides_of
 
 
 @app.command()

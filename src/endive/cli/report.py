@@ -12,10 +12,9 @@ import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes, fail, on_terminal
 from endive.cli.consolidate import pipeline_errors, tell_damage
+from endive.cli.options import LoadOption, MasterOption, OptionalCooldownOption, RemoteOption, ShipOption, WarmupOption
 from endive.cli.output import Output, output_for
 from endive.cli.prices import PricesOption, prices_of
-from endive.cli.spark import MasterOption, RemoteOption, ShipOption
-from endive.cli.window import OptionalCooldownOption, WarmupOption
 from endive.runs.layout import REPORT
 
 if TYPE_CHECKING:
@@ -33,9 +32,7 @@ def report(
         ),
     ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help=f"File to write. Default: {REPORT} beside the results.")] = None,
-    load: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Parameter that is the load of curves. Default: the rate that varies.")
-    ] = None,
+    load: LoadOption = None,
     warmup: WarmupOption = None,
     cooldown: OptionalCooldownOption = None,
     prices: PricesOption = None,

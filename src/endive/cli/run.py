@@ -11,11 +11,9 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from endive.cli.app import JsonFlag, app, exit_codes, on_terminal
-from endive.cli.code import AllowCodeOption
+from endive.cli.options import ROOT, AllowCodeOption, ConfigArgument, CooldownOption, SetOption, WarmupOption, overrides_of
 from endive.cli.output import Output, output_for
-from endive.cli.overrides import SetOption, overrides_of
 from endive.cli.prices import PricesOption, cost_as_data, prices_of, show_cost
-from endive.cli.window import CooldownOption, WarmupOption
 
 if TYPE_CHECKING:
     from endive.config import Document
@@ -24,12 +22,10 @@ if TYPE_CHECKING:
     from endive.studies.replications import RunMetrics
     from endive.studies.windows import MetricsOptions
 
-_DEFAULT_ROOT = Path("experiments")
-
 
 @app.command()
 def run(
-    config: Annotated[Path, typer.Argument(help="Configuration file (TOML).", show_default=False)],
+    config: ConfigArgument,
     seed: Annotated[int | None, typer.Option(help="Seed, in place of the file's.", min=0, max=2**63 - 1)] = None,
     engine: Annotated[Literal["auto", "reference", "compiled"] | None, typer.Option(help="Engine, in place of the file's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Directory for results. Default: experiments with a label, . without.")] = None,
@@ -57,7 +53,7 @@ def run(
         document = load_document(config, overrides)
         options, table = MetricsOptions(warmup, cooldown), prices_of(prices)
         check_window(document, options)
-        root = out or (_DEFAULT_ROOT if document.experiment.label else Path())
+        root = out or (ROOT if document.experiment.label else Path())
         announce_compilation(output, document, trace, among_many=False)
         with _progress(output, document.simulation.duration_ms) as progress:
             finished = run_experiment(document, root=root, seed=seed, trace=trace, progress=progress)

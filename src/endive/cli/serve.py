@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.code import AllowCodeOption
+from endive.cli.options import AllowCodeOption
 from endive.cli.output import output_for
 
 

@@ -13,10 +13,9 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from endive.cli.app import EXIT_FAILED, JsonFlag, app, exit_codes, fail, on_terminal
-from endive.cli.code import AllowCodeOption
 from endive.cli.consolidate import pipeline_errors
+from endive.cli.options import AllowCodeOption, MasterOption, RemoteOption, ShipOption
 from endive.cli.output import Output, output_for
-from endive.cli.spark import MasterOption, RemoteOption, ShipOption
 
 if TYPE_CHECKING:
     from endive.config.sweep import Sweep

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.options import ConfigArgument, SetOption, overrides_of
 from endive.cli.output import output_for
-from endive.cli.overrides import SetOption, overrides_of
 
 
 @app.command()
 def validate(
-    config: Annotated[Path, typer.Argument(help="Configuration file (TOML).", show_default=False)],
+    config: ConfigArgument,
     set_: SetOption = [],  # noqa: B006
     json: JsonFlag = False,
 ) -> None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from endive.cli.app import EXIT_FAILED, exit_codes
-from endive.cli.experiments import ROOT, RootArgument, commands
+from endive.cli.experiments import commands
+from endive.cli.options import ROOT, RootArgument
 from endive.cli.output import Output, output_for
 from endive.cli.sweep import duration_in_words
 
