@@ -15,7 +15,7 @@ import typer
 
 from endive import __version__
 from endive.cli.order import OrderOfWork
-from endive.cli.output import Output
+from endive.cli.output import Output, output_for
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -48,39 +48,54 @@ def main(
 
 
 @contextmanager
+def command(json: bool) -> Iterator[Output]:
+    """Give a command its output, and turn what it raises into a message and an exit code."""
+    output = output_for(json)
+    with exit_codes(output):
+        yield output
+
+
+@contextmanager
 def exit_codes(output: Output) -> Iterator[None]:
     """Turn errors into messages and exit codes: 2 for usage and configuration, 1 for the rest, 130 for Ctrl-C."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        with _usage_errors(output):
-            yield
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
     except KeyboardInterrupt:
         output.error("interrupted; nothing was left half-written")
         output.result({"errors": [{"message": "interrupted"}]})
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except OSError as error:
         fail(output, _explained(error), EXIT_FAILED)
+    except Exception as error:
+        _fail_by(output, error)
+        raise
 
 
-@contextmanager
-def _usage_errors(output: Output) -> Iterator[None]:
-    """Turn what is wrong with a call or a file into messages and their exit code."""
-    try:
-        yield
-    except ValueError as error:
-        # loaded when they are needed: a command that waits for Spark has it started before anything else is loaded
-        from endive.config import ConfigError
-        from endive.simulation.runner import EngineError
+def _fail_by(output: Output, error: Exception) -> None:
+    """End a command by an error that is meant for its user; return if it is none of these, whose modules are loaded only now."""
+    from endive.config import ConfigError
 
-        if isinstance(error, EngineError):
-            fail(output, str(error))
-        if not isinstance(error, ConfigError):
-            raise
-        for line in str(error).splitlines():
-            output.error(line)
+    if isinstance(error, ConfigError):
+        output.error(*str(error).splitlines())
         problems = [{"key": problem.key, "message": str(problem)} for problem in error.problems]
         output.result({"source": error.source, "errors": problems})
         raise typer.Exit(EXIT_USAGE) from None
+    from endive.calibrate.errors import InputError
+    from endive.report.errors import ReportError
+    from endive.simulation.choice import EngineError
+    from endive.storage.profiles import ProfileError
+
+    if isinstance(error, EngineError | InputError | ProfileError | ReportError):
+        fail(output, str(error))
+    from endive.pipeline.java import NoJavaError
+    from endive.pipeline.session import SessionError
+    from endive.runs.dataset import PipelineError
+
+    if isinstance(error, PipelineError | SessionError | NoJavaError):
+        fail(output, str(error), EXIT_USAGE if isinstance(error, PipelineError) and error.usage else EXIT_FAILED)
 
 
 def fail(output: Output, message: str, code: int = EXIT_USAGE) -> NoReturn:

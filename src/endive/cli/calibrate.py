@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.inputs import input_errors
-from endive.cli.output import Output, output_for
+from endive.cli.app import JsonFlag, app, command
+from endive.cli.output import Output
 
 if TYPE_CHECKING:
     from endive.storage import StorageProfile
@@ -34,8 +33,7 @@ def calibrate(
     json: JsonFlag = False,
 ) -> None:
     """Fit measured latencies and write a profile that [storage] provider takes, with a figure of how well it fits."""
-    output = output_for(json)
-    with exit_codes(output), input_errors(output):
+    with command(json) as output:
         from endive.calibrate.fit import fit_sample
         from endive.calibrate.measurements import read_measurements
         from endive.calibrate.profile import assumptions, describe, profile_text

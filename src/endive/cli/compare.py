@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.consolidate import pipeline_errors
+from endive.cli.app import JsonFlag, app, command
 from endive.cli.options import AllowCodeOption, CooldownOption, WarmupOption, overrides_of
-from endive.cli.output import Output, output_for
-from endive.cli.report import report_errors
+from endive.cli.output import Output
 from endive.runs.layout import REPLICATIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -65,8 +63,7 @@ def compare(
 
     Exit codes: 3 if a condition of --fail-if holds for B, or for any of several, otherwise 0.
     """
-    output = output_for(json)
-    with exit_codes(output), pipeline_errors(output), report_errors(output):
+    with command(json) as output:
         from endive.analysis.run_metrics import RATES
         from endive.analysis.thresholds import find_metric, parse_condition
         from endive.cli.alternatives import Asked, compare_alternatives

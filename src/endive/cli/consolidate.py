@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, fail, on_terminal
+from endive.cli.app import EXIT_FAILED, JsonFlag, app, command, on_terminal
 from endive.cli.options import ROOT, MasterOption, RemoteOption, RootArgument, ShipOption
-from endive.cli.output import Output, output_for
+from endive.cli.output import Output
 from endive.runs.layout import dataset_folder
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ def consolidate(
     json: JsonFlag = False,
 ) -> None:
     """Bring ROOT/consolidated up to date: one dataset of all finished runs, by experiment and operation."""
-    output = output_for(json)
-    with exit_codes(output), pipeline_errors(output):
+    with command(json) as output:
         from endive.pipeline import consolidate as pipeline
         from endive.pipeline.session import SparkOptions, spark_session
 
@@ -60,21 +59,6 @@ def _report(output: Output, root: Path, done: Consolidation) -> None:
         f"{done.new_runs:,} runs are new, {done.removed_runs:,} gone; {done.parts_written:,} parts written, "
         f"{done.parts_reused:,} found finished; {len(done.problems):,} problems"
     )
-
-
-@contextmanager
-def pipeline_errors(output: Output) -> Iterator[None]:
-    """Turn errors of the pipeline into messages and exit codes."""
-    try:
-        yield
-    except RuntimeError as error:
-        from endive.pipeline.java import NoJavaError
-        from endive.pipeline.session import SessionError
-        from endive.runs.dataset import PipelineError
-
-        if not isinstance(error, PipelineError | SessionError | NoJavaError):
-            raise
-        fail(output, str(error), EXIT_USAGE if isinstance(error, PipelineError) and error.usage else EXIT_FAILED)
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from endive.cli.app import EXIT_FAILED, JsonFlag, app, exit_codes
-from endive.cli.consolidate import pipeline_errors
+from endive.cli.app import exit_codes as pipeline_errors
+from endive.cli.app import exit_codes as report_errors
 from endive.cli.options import MasterOption
 from endive.cli.output import Output, output_for
-from endive.cli.report import report_errors
 from endive.reading import first_sentence, leading_comment
 from endive.runs.layout import FIGURES_FOLDER, REPORT
 

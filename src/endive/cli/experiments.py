@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, exit_codes, fail
+from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, command, fail
 from endive.cli.options import ROOT, RootArgument
-from endive.cli.output import output_for
 from endive.runs.layout import CONFIG, RESULTS, TRACE
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ _BYTES_PER_ROW = 8_000
 @commands.command("list")
 def list_(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """List the experiments in a directory."""
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from endive.report.configurations import descriptions
         from endive.runs.parameters import scenario_of
         from endive.runs.stored import find_experiments
@@ -62,8 +60,7 @@ def show(
     json: JsonFlag = False,
 ) -> None:
     """Show the configuration and the runs of an experiment."""
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from endive.reading import UnreadableError, read_text
         from endive.runs.stored import find_experiments
 
@@ -95,8 +92,7 @@ def show(
 @commands.command()
 def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """Check that every run is whole: checksums of results, rows that the model can have written, counts against summaries."""
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from endive.runs.parts import unfitness
         from endive.runs.stored import find_experiments, find_orphans, row_count_problem
 
@@ -145,8 +141,7 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
 
     A trace is written by `endive run --trace`.
     """
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from endive.analysis.history import check_history, rules_of, wrong_outcomes
         from endive.config import ConfigError, load_document
         from endive.runs.contents import UnsoundError
@@ -196,8 +191,7 @@ def remove(
     json: JsonFlag = False,
 ) -> None:
     """Remove runs that are incomplete or experiments of an old version."""
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from endive.runs.stored import removable
 
         if not (incomplete or old):

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.app import JsonFlag, app, command
 from endive.cli.import_ import CatalogOption
-from endive.cli.inputs import input_errors
 from endive.cli.options import ConfigArgument, SetOption, overrides_of
-from endive.cli.output import output_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +35,7 @@ def fidelity(
     json: JsonFlag = False,
 ) -> None:
     """Compare a configuration with what was seen: attempts, durations, gaps between commits, each with a verdict."""
-    output = output_for(json)
-    with exit_codes(output), input_errors(output):
+    with command(json) as output:
         from endive.calibrate.answers import simulate
         from endive.calibrate.errors import InputError
         from endive.calibrate.fidelity import explain, overall, taken_together

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.app import JsonFlag, app, command
 from endive.cli.options import AllowCodeOption, CooldownOption, SetOption, WarmupOption, overrides_of
-from endive.cli.output import Output, output_for
+from endive.cli.output import Output
 from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def frontier(
 
     Prints the load with its 95 % interval, and writes the figure and all that it was made of. A rerun finds its runs again.
     """
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from endive.config.frontier import frontier_options
         from endive.studies.frontier import read_question
 

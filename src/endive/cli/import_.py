@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.inputs import input_errors
-from endive.cli.output import Output, output_for
+from endive.cli.app import JsonFlag, app, command
+from endive.cli.output import Output
 
 if TYPE_CHECKING:
     from endive.calibrate.answers import Answer
@@ -42,8 +41,7 @@ def import_(
     json: JsonFlag = False,
 ) -> None:
     """Read a table's history and write a configuration with its classes, rates, table state and properties."""
-    output = output_for(json)
-    with exit_codes(output), input_errors(output):
+    with command(json) as output:
         from endive.calibrate.imported import import_history
         from endive.calibrate.reports import read_reports
         from endive.calibrate.sources import open_history

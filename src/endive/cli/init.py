@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.output import output_for
+from endive.cli.app import JsonFlag, app, command
 
 SIMPLE = "simple"
 """The system that is no recipe: Endive's own commit path, with most keys as comments."""
@@ -35,8 +34,7 @@ def init(
     json: JsonFlag = False,
 ) -> None:
     """Write a commented configuration of a system that people run, on Iceberg's own commit path and retry settings."""
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from endive.config.errors import ConfigError, Problem
 
         if path.exists() and not force:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.consolidate import pipeline_errors, progress, tell_damage
+from endive.cli.app import JsonFlag, app, command
+from endive.cli.consolidate import progress, tell_damage
 from endive.cli.options import ROOT, CooldownOption, LoadOption, MasterOption, RemoteOption, RootArgument, ShipOption, WarmupOption
-from endive.cli.output import Output, output_for
+from endive.cli.output import Output
 from endive.cli.prices import PricesOption, cost_as_data, prices_of
 from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
 
@@ -58,8 +58,7 @@ def metrics(
     json: JsonFlag = False,
 ) -> None:
     """Measure all runs of ROOT/consolidated: tables by run, by experiment over seeds, and of saturation, in ROOT/metrics."""
-    output = output_for(json)
-    with exit_codes(output), pipeline_errors(output):
+    with command(json) as output:
         from endive.pipeline.consolidate import standing
         from endive.pipeline.metrics import open_dataset, up_to_date
         from endive.pipeline.refresh import measure_whole

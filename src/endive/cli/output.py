@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import unicodedata
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -28,59 +27,57 @@ def _folded(line: str, console: Console) -> str:
     return line if width is None else "\n".join(fold(line, width))
 
 
-class Output(ABC):
-    """What a command has to say."""
+class Output:
+    """What a command has to say. Of lines that are None there is nothing to say."""
 
     def __init__(self) -> None:
         self.talk = Console(stderr=True, highlight=False)
 
-    @abstractmethod
     def result(self, data: Any) -> None:
-        """The outcome as data; people get it by ``text`` and ``table``."""
+        """The outcome as data, for programs."""
 
-    @abstractmethod
-    def text(self, line: str) -> None:
-        """A line for people."""
+    def text(self, *lines: str | None) -> None:
+        """Lines for people."""
 
-    @abstractmethod
     def verbatim(self, text: str) -> None:
         """A text for people that is not to be folded, such as a file."""
 
-    @abstractmethod
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """A table for people."""
 
-    def note(self, line: str) -> None:
+    def note(self, *lines: str | None) -> None:
         """Something said on the side."""
-        self.talk.print(Text(_folded(printable(line, "\n"), self.talk), style="dim"), soft_wrap=True)
+        for line in lines:
+            if line is not None:
+                self.talk.print(Text(_folded(printable(line, "\n"), self.talk), style="dim"), soft_wrap=True)
 
-    def error(self, line: str) -> None:
+    def error(self, *lines: str) -> None:
         """What went wrong."""
-        first, *rest = _folded(f"error: {printable(line)}", self.talk).split("\n")
-        told = Text("\n".join([first.removeprefix("error: "), *rest]))
-        self.talk.print(Text("error: ", style="bold red") + told, soft_wrap=True)
+        for line in lines:
+            first, *rest = _folded(f"error: {printable(line)}", self.talk).split("\n")
+            told = Text("\n".join([first.removeprefix("error: "), *rest]))
+            self.talk.print(Text("error: ", style="bold red") + told, soft_wrap=True)
 
 
 class ConsoleOutput(Output):
-    """For people."""
+    """For people, on stdout."""
 
     def __init__(self) -> None:
         super().__init__()
         self._console = Console(highlight=False)
 
-    def result(self, data: Any) -> None:
-        """People read the tables."""
-
-    def text(self, line: str) -> None:
-        """A line on stdout."""
-        self._console.print(Text(_folded(printable(line, "\n\t"), self._console)), soft_wrap=True)
+    def text(self, *lines: str | None) -> None:
+        """Print lines, folded where that is needed."""
+        for line in lines:
+            if line is not None:
+                self._console.print(Text(_folded(printable(line, "\n\t"), self._console)), soft_wrap=True)
 
     def verbatim(self, text: str) -> None:
         """Print a text as it is, but for what a terminal would act upon."""
         self._console.print(Text(printable(text, "\n\t")), soft_wrap=True)
 
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """A table on stdout; columns of numbers stand to the right, and one that is too wide is folded or split."""
+        """Print a table; columns of numbers stand to the right, and one that is too wide is folded or split."""
         header, rows = [printable(name) for name in header], [[printable(cell) for cell in row] for row in rows]
         if title:
             self._console.print(Text(_folded(printable(title, "\n"), self._console), style="bold"), soft_wrap=True)
@@ -89,20 +86,11 @@ class ConsoleOutput(Output):
 
 
 class JsonOutput(Output):
-    """For programs: one JSON document on stdout."""
+    """For programs: one JSON document on stdout, and nothing else there."""
 
     def result(self, data: Any) -> None:
-        """The outcome."""
+        """Print the outcome."""
         print(json.dumps(data, indent=2, allow_nan=False))
-
-    def text(self, line: str) -> None:
-        """Nothing: it is in the result."""
-
-    def verbatim(self, text: str) -> None:
-        """Nothing: it is in the result."""
-
-    def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Nothing: it is in the result."""
 
 
 def printable(text: str, keep: str = "") -> str:

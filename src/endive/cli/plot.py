@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
-from endive.cli.consolidate import pipeline_errors, tell_damage
+from endive.cli.app import JsonFlag, app, command
+from endive.cli.consolidate import tell_damage
 from endive.cli.options import MasterOption, OptionalCooldownOption, RemoteOption, ShipOption, WarmupOption
-from endive.cli.output import Output, output_for
-from endive.cli.report import report_errors
+from endive.cli.output import Output
 
 if TYPE_CHECKING:
     from endive.report.figure import Figure
@@ -57,8 +56,7 @@ def plot(
     json: JsonFlag = False,
 ) -> None:
     """Draw the figures of a sweep or a run, as PNG, SVG and PDF. What is not measured yet is measured first."""
-    output = output_for(json)
-    with exit_codes(output), pipeline_errors(output), report_errors(output):
+    with command(json) as output:
         from endive.files import check_inside
         from endive.pipeline.session import SparkOptions, spark_session
         from endive.report.study import load_study

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.app import JsonFlag, app, command
 from endive.cli.calibrate import show_fits
-from endive.cli.inputs import input_errors
-from endive.cli.output import output_for
 
 if TYPE_CHECKING:
     from endive.calibrate.probe import Probe
@@ -34,8 +32,7 @@ def probe(
     json: JsonFlag = False,
 ) -> None:
     """Measure a store or a catalog, and write a profile and the raw measurements. All that it writes there, it deletes again."""
-    output = output_for(json)
-    with exit_codes(output), input_errors(output):
+    with command(json) as output:
         from endive.calibrate.errors import InputError
         from endive.calibrate.fit import fit_sample
         from endive.calibrate.probe import open_target, run_probe

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from endive.cli.app import JsonFlag, app
-from endive.cli.output import output_for
+from endive.cli.app import JsonFlag, app, command
 
 
 @app.command()
@@ -29,24 +28,15 @@ def providers(
     def short(number: float) -> str:
         return f"{number:,.0f}" if number >= 100.0 else f"{number:.3g}"
 
-    output = output_for(json)
-    profiles = tuple(builtin_profiles(profile).values())
-    result: list[dict[str, Any]] = [
-        {
-            **asdict(item),
-            "drawn": {access: None if drawn is None else asdict(drawn) for access, drawn in drawn_latencies(item).items()},
-            "cas_rate_per_s": cas_rate_per_s(item),
-        }
-        for item in profiles
-    ]
-    output.result(result)
-    header = ("provider", "read", "write", "CAS", "failed CAS", "append", "failed append", "CAS/s", "what it is")
-    rows = []
-    for item in profiles:
-        rate = cas_rate_per_s(item)
-        latencies = (brief(drawn) for drawn in drawn_latencies(item).values())
-        rows.append((item.name, *latencies, "-" if rate is None else short(rate), item.description))
-    output.table(
-        f"Providers of set {profile}: median / p99 in ms of what is drawn, and swaps per second of one writer", header, rows
-    )
-    output.table("Where the figures come from", ("provider", "source"), [(item.name, item.source) for item in profiles])
+    result, rows = [], []
+    for item in builtin_profiles(profile).values():
+        latencies, rate = drawn_latencies(item), cas_rate_per_s(item)
+        drawn = {access: None if each is None else asdict(each) for access, each in latencies.items()}
+        result.append({**asdict(item), "drawn": drawn, "cas_rate_per_s": rate})
+        rows.append((item.name, *map(brief, latencies.values()), "-" if rate is None else short(rate), item.description))
+    with command(json) as output:
+        output.result(result)
+        header = ("provider", "read", "write", "CAS", "failed CAS", "append", "failed append", "CAS/s", "what it is")
+        title = f"Providers of set {profile}: median / p99 in ms of what is drawn, and swaps per second of one writer"
+        output.table(title, header, rows)
+        output.table("Where the figures come from", ("provider", "source"), [(each["name"], each["source"]) for each in result])

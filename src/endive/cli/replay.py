@@ -7,11 +7,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.app import JsonFlag, app, command
 from endive.cli.import_ import CatalogOption, ReportsOption, TableArgument, answer_data, show_answers, write_imported
-from endive.cli.inputs import input_errors
 from endive.cli.options import overrides_of
-from endive.cli.output import output_for
 
 
 @app.command()
@@ -28,8 +26,7 @@ def replay(
     json: JsonFlag = False,
 ) -> None:
     """Replay a table's commits as they came, as it was and with other settings: what would last week have been?"""
-    output = output_for(json)
-    with exit_codes(output), input_errors(output):
+    with command(json) as output:
         from endive.calibrate.answers import answers
         from endive.calibrate.imported import import_history
         from endive.calibrate.replay import as_trace

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes, fail, on_terminal
-from endive.cli.consolidate import pipeline_errors, tell_damage
+from endive.cli.app import JsonFlag, app, command, on_terminal
+from endive.cli.consolidate import tell_damage
 from endive.cli.options import LoadOption, MasterOption, OptionalCooldownOption, RemoteOption, ShipOption, WarmupOption
-from endive.cli.output import Output, output_for
+from endive.cli.output import Output
 from endive.cli.prices import PricesOption, prices_of
 from endive.runs.layout import REPORT
 
@@ -48,8 +48,7 @@ def report(
 
     What is not measured yet is measured first. The file needs no network and no other file.
     """
-    output = output_for(json)
-    with exit_codes(output), pipeline_errors(output), report_errors(output):
+    with command(json) as output:
         from endive.files import check_writable
         from endive.pipeline.session import SparkOptions, spark_session
         from endive.report.study import load_study
@@ -98,17 +97,6 @@ def _write(output: Output, study: Study, out: Path | None) -> None:
     output.text("")
     output.text(f"{len(page.figures)} figures, their numbers and where they come from in {file}")
     tell_damage(output, study.problems)
-
-
-@contextmanager
-def report_errors(output: Output) -> Iterator[None]:
-    """Turn what a report cannot be made of into a message and the exit code of a wrong call."""
-    from endive.report.errors import ReportError
-
-    try:
-        yield
-    except ReportError as error:
-        fail(output, str(error))
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from endive.cli.app import JsonFlag, app, exit_codes, on_terminal
+from endive.cli.app import JsonFlag, app, command, on_terminal
 from endive.cli.options import ROOT, AllowCodeOption, ConfigArgument, CooldownOption, SetOption, WarmupOption, overrides_of
-from endive.cli.output import Output, output_for
+from endive.cli.output import Output
 from endive.cli.prices import PricesOption, cost_as_data, prices_of, show_cost
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def run(
     json: JsonFlag = False,
 ) -> None:
     """Run a configuration once, write its results, and print a summary."""
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from endive.config.load import load_document
         from endive.runs.execute import run_experiment
         from endive.studies.replications import check_window

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.app import JsonFlag, app, command
 from endive.cli.options import AllowCodeOption
-from endive.cli.output import output_for
 
 
 @app.command()
@@ -31,8 +30,7 @@ def serve(
     directory. With --allow-code that includes runs of the code of FILE, which is read anew each time; no other code is run.
     Ctrl-C ends it.
     """
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from endive.cli.examples import examples_folder
         from endive.config import ConfigError
         from endive.config.errors import Problem

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from endive.cli.app import EXIT_FAILED, JsonFlag, app, exit_codes, fail, on_terminal
-from endive.cli.consolidate import pipeline_errors
+from endive.cli.app import EXIT_FAILED, JsonFlag, app, command, fail, on_terminal
 from endive.cli.options import AllowCodeOption, MasterOption, RemoteOption, ShipOption
-from endive.cli.output import Output, output_for
+from endive.cli.output import Output
 
 if TYPE_CHECKING:
     from endive.config.sweep import Sweep
@@ -45,8 +44,7 @@ def sweep(
     json: JsonFlag = False,
 ) -> None:
     """Run all points of a sweep that are not finished yet. Run it again to go on where it was stopped."""
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from endive.config.sweep import Sweep
         from endive.files import check_writable
         from endive.pipeline.session import SparkOptions, starting_session
@@ -62,7 +60,7 @@ def sweep(
         runs = reader.combinations * len(reader.seeds)
         if runs > _MANY_RUNS and not yes:
             fail(output, f"{path}: {runs:,} runs; say --yes if that is what you want")
-        with pipeline_errors(output), starting_session(SparkOptions(master, remote, ship_code)) as starting:
+        with starting_session(SparkOptions(master, remote, ship_code)) as starting:
             if not dry_run and is_new:
                 starting.begin()  # nothing can be finished, so Spark comes up while this is planned
             plan = plan_sweep(reader)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.app import JsonFlag, app, command
 from endive.cli.options import AllowCodeOption, CooldownOption, SetOption, WarmupOption, overrides_of
-from endive.cli.output import Output, output_for
+from endive.cli.output import Output
 from endive.runs.layout import REPLICATIONS_FOLDER, TUNING
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def tune(
 
     Names the best with a 95 % interval of its advantage over today's setting and over Iceberg's defaults. A rerun finds its runs.
     """
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from endive.analysis.tuning import Plan
         from endive.studies.tuning import read_tuning
         from endive.studies.windows import MetricsOptions

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from endive.cli.app import JsonFlag, app, exit_codes
+from endive.cli.app import JsonFlag, app, command
 from endive.cli.options import ConfigArgument, SetOption, overrides_of
-from endive.cli.output import output_for
 
 
 @app.command()
@@ -14,8 +13,7 @@ def validate(
     json: JsonFlag = False,
 ) -> None:
     """Check a configuration without running it; all that is wrong is reported at once."""
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         from dataclasses import asdict
 
         from endive.config import compute_experiment_hash

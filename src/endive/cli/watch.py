@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endive.cli.app import EXIT_FAILED, exit_codes
+from endive.cli.app import EXIT_FAILED, command
 from endive.cli.experiments import commands
 from endive.cli.options import ROOT, RootArgument
-from endive.cli.output import Output, output_for
+from endive.cli.output import Output
 from endive.cli.sweep import duration_in_words
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ def watch(
 
     Exit codes: 1 if a sweep was stopped before its end, otherwise 0.
     """
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         tell = (lambda each: print(dumps(asdict(each)), flush=True)) if json else (lambda each: output.text(in_words(each)))
         states = follow(output, root, tell, once=once, every=every)
         if "stopped" in states:
