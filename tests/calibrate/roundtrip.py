@@ -90,7 +90,7 @@ def round_trip(seed: int, folder: Path) -> RoundTrip:
     change = {"transaction.retry": OTHER_RETRIES}
     imported = import_history(history, reports=reports, provider=provider)
     mine = folder / "mine.toml"
-    write_imported(imported, mine, [report.duration_ms for report in reports if report.attempts == 1])
+    write_imported(imported, mine, reports)
     blind = import_history(history, provider=provider)
     other = folder / "blind.toml"
     write_imported(blind, other, [])

@@ -108,7 +108,7 @@ def compare(case: ImportedCase, folder: Path, written: Written) -> Iterator[Impo
     history, reports = open_history(written.metadata_location), read_reports(path)
     imported = import_history(history, reports=reports)
     imported.tree["storage"]["max_parallel"] = WORKER_THREADS  # no history tells it, and whoever runs the clients knows it
-    write_imported(imported, mine, [report.duration_ms for report in reports if report.attempts == 1])
+    write_imported(imported, mine, reports)
     yield ImportedRow("imported", case.name, "what import says", _told(imported), _failed(written), "close")
     comparisons = _compared(mine, history, reports, imported.at_start)
     for each in comparisons:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from math import isfinite
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from endive.cli.app import refuse
 from endive.cli.compare import EXIT_CONDITION, document_of, make_sides
-from endive.cli.options import overrides_of
-from endive.cli.output import Output
+from endive.cli.output import Output, finite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 class Asked:
     """What the command line asks for."""
 
-    sources: tuple[str, ...]
+    sources: Sequence[str]
     question: str | None
-    metrics: tuple[str, ...]
-    conditions: tuple[Condition, ...]
+    metrics: Sequence[str]
+    conditions: Sequence[Condition]
     seeds: int | None
-    set: tuple[str, ...]
-    set_b: tuple[str, ...]
+    overrides: dict[str, Any]
     quick: bool
 
 
@@ -51,14 +50,10 @@ class _Named:
 def compare_alternatives(output: Output, asked: Asked, options: MetricsOptions, out: Path) -> None:
     """Compare three or more, or the scenarios of a study, with the first. Exits with 3 if a condition holds for any of them."""
     from endive.analysis.thresholds import parse_question
-    from endive.config import ConfigError, Problem
     from endive.report.alternatives import compare_sides, subjects_of
     from endive.report.comparison import judge, pair
 
-    if asked.set_b:
-        raise ConfigError("--set-b", [Problem("", "is for two: several have files of their own, or are scenarios of a study")])
-    overrides = overrides_of(asked.set)
-    named = _of_study(asked, overrides) if len(asked.sources) == 1 else _of_sources(asked, overrides)
+    named = _of_study(asked) if len(asked.sources) == 1 else _of_sources(asked)
     seeds = asked.seeds if asked.seeds is not None else named.seeds
     sides = make_sides(output, named.sources, named.names, named.documents, seeds, options, out)
     sides = [replace(side, name=name) for side, name in zip(sides, named.names, strict=True)]
@@ -72,10 +67,10 @@ def compare_alternatives(output: Output, asked: Asked, options: MetricsOptions, 
     _tell(output, found, sides, judgements, text)
 
 
-def _of_sources(asked: Asked, overrides: Mapping[str, Any]) -> _Named:
+def _of_sources(asked: Asked) -> _Named:
     """Configurations, experiments and runs, by the names that they are given with, or have."""
     given = [_split(source) for source in asked.sources]
-    documents = tuple(document_of(source, dict(overrides)) for _, source in given)
+    documents = tuple(document_of(source, asked.overrides) for _, source in given)
     names = [name or _own_name(source, document) for (name, source), document in zip(given, documents, strict=True)]
     clear = [name if names.count(name) == 1 else source for name, (_, source) in zip(names, given, strict=True)]
     return _Named(tuple(source for _, source in given), _once(clear), documents)
@@ -98,56 +93,45 @@ def _own_name(source: str, document: Document | None) -> str:
 
 def _once(names: Sequence[str]) -> tuple[str, ...]:
     """Names that are told apart, by a number where they are given twice."""
-    seen: dict[str, int] = {}
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-    places: dict[str, int] = {}
-    told = []
-    for name in names:
-        places[name] = places.get(name, 0) + 1
-        told.append(name if seen[name] == 1 else f"{name} ({places[name]})")
-    return tuple(told)
+    numbers = {name: count(1) for name in names}
+    return tuple(name if names.count(name) == 1 else f"{name} ({next(numbers[name])})" for name in names)
 
 
-def _of_study(asked: Asked, overrides: Mapping[str, Any]) -> _Named:
+def _of_study(asked: Asked) -> _Named:
     """The scenarios of a study: of its file, or of the directory of its experiments."""
-    from endive.config import ConfigError, Problem
-
     (source,) = asked.sources
     path = Path(source)
     if not path.is_dir():
-        return _of_file(path, asked, overrides)
-    if overrides or asked.quick:
-        raise ConfigError("--set", [Problem("", f"{source} is no configuration: its runs are what they are")])
+        return _of_file(path, asked)
+    if asked.overrides or asked.quick:
+        refuse("--set", f"{source} is no configuration: its runs are what they are")
     return _of_directory(path)
 
 
-def _of_file(path: Path, asked: Asked, overrides: Mapping[str, Any]) -> _Named:
-    from endive.config import ConfigError, Problem
+def _of_file(path: Path, asked: Asked) -> _Named:
     from endive.config.load import read_toml
     from endive.config.scenarios import SCENARIO
     from endive.config.sweep import Sweep
     from endive.runs.plan import plan_sweep
 
     if "sweep" not in read_toml(path):
-        raise ConfigError(str(path), [Problem("", "is one configuration; name a second one, or a study with [scenario.NAME]")])
-    sweep = Sweep(path, quick=asked.quick, overrides=overrides)
+        refuse(str(path), "is one configuration; name a second one, or a study with [scenario.NAME]")
+    sweep = Sweep(path, quick=asked.quick, overrides=asked.overrides)
     if not sweep.scenarios:
-        raise ConfigError(str(path), [Problem("scenario", "is missing: [scenario.NAME] describes an alternative")])
+        refuse(str(path), "is missing: [scenario.NAME] describes an alternative", "scenario")
     points = plan_sweep(sweep).points
     axes = [key for point in points for key in point.values if key != SCENARIO]
     names = [str(point.values[SCENARIO]) for point in points]
     if len(set(names)) < len(names):
         fixed = " ".join(f"--set {key}=..." for key in dict.fromkeys(axes))
         message = f"are varied too: {fixed} compares scenarios at one point, `endive sweep` and `endive report` at all of them"
-        raise ConfigError(str(path), [Problem("axes", message)])
+        refuse(str(path), message, "axes")
     documents = tuple(point.document for point in points)
     return _Named((str(path),) * len(points), tuple(names), documents, sweep.question, sweep.seeds)
 
 
 def _of_directory(root: Path) -> _Named:
     """The experiments of a study, the baseline first."""
-    from endive.config import ConfigError, Problem
     from endive.runs.layout import label_of
     from endive.runs.parameters import scenario_of
     from endive.runs.stored import find_experiments
@@ -158,8 +142,7 @@ def _of_directory(root: Path) -> _Named:
     record = next((each for each in read_studies(root) if {each.label} == labels), None)
     names = {scenario_of(each.directory): each for each in stored}
     if record is None or not record.scenarios or None in names or len(names) < len(stored):
-        message = "holds no study of scenarios alone; name two experiments or more, as ROOT#NAME, or make a report"
-        raise ConfigError(str(root), [Problem("", message)])
+        refuse(str(root), "holds no study of scenarios alone; name two experiments or more, as ROOT#NAME, or make a report")
     ordered = [(name, names[name]) for name in record.scenarios if name in names]
     sources = tuple(f"{root}#{each.name}" for _, each in ordered)
     return _Named(sources, tuple(name for name, _ in ordered), (None,) * len(ordered), record.question)
@@ -193,28 +176,18 @@ def _tell(
             "conditions": conditions,
         }
     )
-    for warning in (*found.warnings, window_warning(sides[0].window)):
-        if warning is not None:
-            output.note(warning)
-    for sentence in (*answer, window):
-        output.text(sentence)
+    output.note(*found.warnings, window_warning(sides[0].window))
+    output.text(*answer, window)
     for ranking in found.rankings:
-        output.table(f"\n{ranking.title[:1].upper()}{ranking.title[1:]}", ("", "", "verdict"), [_row(e) for e in ranking.standings])
-    together = (
-        "the interval holds" if found.comparisons == 1 else f"the intervals of all {found.comparisons} comparisons hold together"
-    )
+        title, rows = ranking.title, [(each.name, each.value, each.verdict) for each in ranking.standings]
+        output.table(f"\n{title[:1].upper()}{title[1:]}", ("", "", "verdict"), rows)
+    several = f"the intervals of all {found.comparisons} comparisons hold together"
+    together = "the interval holds" if found.comparisons == 1 else several
     output.text(f"\nAgainst {found.baseline}; with 95 % confidence {together}.")
-    ranges = ranges_in_words(each.value for ranking in found.rankings for each in ranking.standings)
-    if ranges is not None:
-        output.text(ranges)
-    for each in conditions:
-        output.text(f"{each['alternative']}: {each['verdict']}")
+    output.text(ranges_in_words(each.value for ranking in found.rankings for each in ranking.standings))
+    output.text(*(f"{each['alternative']}: {each['verdict']}" for each in conditions))
     if any(each["holds"] for each in conditions):
         raise typer.Exit(EXIT_CONDITION)
-
-
-def _row(each: Standing) -> tuple[str, ...]:
-    return (each.name, each.value, each.verdict)
 
 
 def _ranking_data(ranking: Ranking) -> dict[str, Any]:
@@ -234,13 +207,11 @@ def _standing_data(each: Standing) -> dict[str, Any]:
     told: dict[str, Any] = {"name": each.name, "shown": each.value, "verdict": each.verdict}
     if compared is None:
         return told
-    difference = None if compared.difference is None else asdict(compared.difference)
-    value = compared.b.mean if isfinite(compared.b.mean) else None
     return {
         **told,
-        "value": value,
+        "value": finite(compared.b.mean),
         "kind": compared.b.kind,
         "told": compared.told,
         "better": compared.better,
-        "difference": difference,
+        "difference": None if compared.difference is None else asdict(compared.difference),
     }

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -105,6 +105,13 @@ def fail(output: Output, message: str, code: int = EXIT_USAGE) -> NoReturn:
     raise typer.Exit(code) from None
 
 
+def refuse(source: str, message: str, key: str = "") -> NoReturn:
+    """Raise ConfigError: what is wrong with an option, with a file, or with a key of it."""
+    from endive.config import ConfigError, Problem
+
+    raise ConfigError(source, [Problem(key, message)]) from None
+
+
 def leave(code: int) -> NoReturn:
     """End this process at once, with what was to be done at its end done.
 
@@ -133,3 +140,17 @@ def _explained(error: OSError) -> str:
 def on_terminal() -> bool:
     """Whether somebody is watching."""
     return sys.stderr.isatty()
+
+
+@contextmanager
+def progress(output: Output, what: str, total: float | None = None, *, percent: bool = False) -> Iterator[Any]:
+    """Show a bar on a terminal; gives what to call with how much is done, and of how much if that changes. None elsewhere."""
+    if not on_terminal():
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    amount = TextColumn("{task.percentage:>3.0f} %") if percent else MofNCompleteColumn()
+    with Progress(TextColumn(what), BarColumn(), amount, TimeRemainingColumn(), console=output.talk, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done, of=total: bar.update(task, completed=done, total=of)

@@ -11,6 +11,9 @@ from endive.cli.app import JsonFlag, app, command
 from endive.cli.output import Output
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from endive.calibrate.fit import Fit
     from endive.storage import StorageProfile
 
 
@@ -36,13 +39,12 @@ def calibrate(
     with command(json) as output:
         from endive.calibrate.fit import fit_sample
         from endive.calibrate.measurements import read_measurements
-        from endive.calibrate.profile import assumptions, describe, profile_text
+        from endive.calibrate.profile import profile_text
         from endive.files import write_text
 
         given = {"operation": operation_column, "latency": latency, "size": bytes_, "status": status, "unit": unit}
         measured = read_measurements(files, columns=given, operation=operation, renamed=_renamed(rename))
-        for note in measured.notes:
-            output.note(note)
+        output.note(*measured.notes)
         fits = [fit_sample(sample) for sample in measured.samples]
         stand_in = _base(base)
         source = f"fitted by endive calibrate to {', '.join(path.name for path in files)}"
@@ -53,39 +55,28 @@ def calibrate(
             from endive.report.calibration import save_fit_chart
 
             save_fit_chart(fits, drawn)
-        told = [describe(fit) for fit in fits]
-        assumed = assumptions([fit.sample.operation for fit in fits], stand_in)
-        show_fits(output, told, assumed)
-        output.result(
-            {
-                "profile": str(out),
-                "figure": None if drawn is None else str(drawn),
-                "fits": told,
-                "assumed": assumed,
-                "notes": list(measured.notes),
-            }
-        )
+        written = {"profile": str(out), "figure": None if drawn is None else str(drawn)}
+        output.result({**written, **show_fits(output, fits, stand_in), "notes": list(measured.notes)})
         output.text(f"\nwrote {out}{'' if drawn is None else f' and {drawn}'}; use it with --set storage.provider={out}")
 
 
-def show_fits(output: Output, told: list[dict[str, Any]], assumed: dict[str, str]) -> None:
-    """Tables of what was fitted, what is uncertain and what was not measured."""
-    from endive.calibrate.profile import quantity
+def show_fits(output: Output, fits: Sequence[Fit], base: StorageProfile | None) -> dict[str, Any]:
+    """Show what was fitted, what is uncertain and what was not measured, and return it as data."""
+    from endive.calibrate.profile import assumptions, describe, quantity
 
     def interval(each: dict[str, Any]) -> str:
         found = each["interval_95"]["p99_ms"]
         return f"{quantity(found[0])} to {quantity(found[1])}" if found else "too few values"
 
+    told = [describe(fit) for fit in fits]
+    assumed = assumptions([fit.sample.operation for fit in fits], base)
     header = ("operation", "values", "distribution", "p50", "fitted", "p99", "fitted", "95 % interval of p99", "slowest", "per MiB")
     rows = [
         (
             each["operation"],
             f"{each['values']:,}",
             each["family"],
-            quantity(each["measured"]["p50_ms"]),
-            quantity(each["fitted"]["p50_ms"]),
-            quantity(each["measured"]["p99_ms"]),
-            quantity(each["fitted"]["p99_ms"]),
+            *(quantity(each[source][percentile]) for percentile in ("p50_ms", "p99_ms") for source in ("measured", "fitted")),
             interval(each),
             quantity(each["measured"]["max_ms"]),
             quantity(each["per_mib_ms"]) if each["per_mib_ms"] else "-",
@@ -93,11 +84,9 @@ def show_fits(output: Output, told: list[dict[str, Any]], assumed: dict[str, str
         for each in told
     ]
     output.table("Fitted latencies (of an object of no size, where size counts)", header, rows)
-    for each in told:
-        for warning in each["warnings"]:
-            output.text(f"uncertain: {each['operation']}: {warning}")
-    for name, why in assumed.items():
-        output.text(f"assumed: {name}: {why}")
+    output.text(*(f"uncertain: {each['operation']}: {warning}" for each in told for warning in each["warnings"]))
+    output.text(*(f"assumed: {name}: {why}" for name, why in assumed.items()))
+    return {"fits": told, "assumed": assumed}
 
 
 def _renamed(texts: list[str]) -> dict[str, str]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import JsonFlag, app, command
+from endive.cli.app import JsonFlag, app, command, refuse
 from endive.cli.options import AllowCodeOption, CooldownOption, WarmupOption, overrides_of
-from endive.cli.output import Output
+from endive.cli.output import Output, finite
 from endive.runs.layout import REPLICATIONS_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from endive.analysis.pairs import Pairs
     from endive.analysis.thresholds import Condition
     from endive.config import Document
     from endive.report.comparison import Comparison, Judgement, Pairing, Side
@@ -67,7 +67,6 @@ def compare(
         from endive.analysis.run_metrics import RATES
         from endive.analysis.thresholds import find_metric, parse_condition
         from endive.cli.alternatives import Asked, compare_alternatives
-        from endive.config import ConfigError, Problem
         from endive.report.comparison import METRICS
         from endive.studies.windows import MetricsOptions
 
@@ -75,11 +74,13 @@ def compare(
         metrics = [find_metric(name, RATES, "--metric") for name in metric]
         options = MetricsOptions(warmup, cooldown)
         if len(sources) != 2 or question is not None:
-            asked = Asked(tuple(sources), question, tuple(metrics), tuple(conditions), seeds, tuple(set_), tuple(set_b), quick)
+            if set_b:
+                refuse("--set-b", "is for two: several have files of their own, or are scenarios of a study")
+            asked = Asked(sources, question, metrics, conditions, seeds, overrides_of(set_), quick)
             compare_alternatives(output, asked, options, out)
             return
         if quick:
-            raise ConfigError("--quick", [Problem("", "is for a study with scenarios")])
+            refuse("--quick", "is for a study with scenarios")
         a, b = sources
         both = overrides_of(set_)
         documents = (document_of(a, both), document_of(b, {**both, **overrides_of(set_b)}))
@@ -90,13 +91,12 @@ def compare(
 
 def document_of(source: str, overrides: dict[str, Any]) -> Document | None:
     """The configuration, if the source is one."""
-    from endive.config import ConfigError, Problem
     from endive.config.load import load_document
 
     if source.endswith(".toml"):
         return load_document(source, overrides)
     if overrides:
-        raise ConfigError("--set", [Problem("", f"{source} is no configuration: its runs are what they are")])
+        refuse("--set", f"{source} is no configuration: its runs are what they are")
     return None
 
 
@@ -112,7 +112,6 @@ def make_sides(
     """All sides in one window; what is a configuration is run, with the seeds of a stored one if there is any."""
     from endive.analysis.windows import common_window
     from endive.cli.run import announce_compilation
-    from endive.config import ConfigError, Problem
     from endive.files import check_writable
     from endive.report.comparison import Side, stored_side
     from endive.runs.identity import code_version
@@ -137,7 +136,7 @@ def make_sides(
     try:
         window = common_window(windows)
     except ValueError as error:
-        raise ConfigError("--warmup", [Problem("", f"there is no window that all have: {error}")]) from None
+        refuse("--warmup", f"there is no window that all have: {error}")
     found = []
     for place, (name, document) in enumerate(zip(names, documents, strict=True)):
         if document is None:
@@ -162,15 +161,11 @@ def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: 
     pairs = pair_transactions(a, b, pairing) or {}
     told = [in_short(comparisons), *pairs_in_words(pairs)]
     window = window_in_words(a.window)
-    output.result({**_data(a, b, pairing, comparisons, judgements, told[0]), **_pairs(pairs, told[1:]), "window": window})
-    for warning in (*pairing.warnings, window_warning(a.window)):
-        if warning is not None:
-            output.note(warning)
-    output.text(f"A: {a.source} ({len(a.runs)} seeds)")
-    output.text(f"B: {b.source} ({len(b.runs)} seeds)")
-    output.text(window)
-    for sentence in told:
-        output.text(sentence)
+    transactions = {name: None if each is None else asdict(each) for name, each in pairs.items()}
+    found = {"transactions": transactions, "pairs": told[1:], "window": window}
+    output.result({**_data(a, b, pairing, comparisons, judgements, told[0]), **found})
+    output.note(*pairing.warnings, window_warning(a.window))
+    output.text(f"A: {a.source} ({len(a.runs)} seeds)", f"B: {b.source} ({len(b.runs)} seeds)", window, *told)
     ranges: str | None = None
     for workload_class in dict.fromkeys(each.workload_class for each in comparisons):
         rows = [_row(each) for each in comparisons if each.workload_class == workload_class]
@@ -180,17 +175,9 @@ def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: 
     if ranges is not None:
         output.text(f"\n{ranges}")
     if judgements:
-        output.text("")
-    for judgement in judgements:
-        output.text(judgement.words)
+        output.text("", *(judgement.words for judgement in judgements))
     if any(judgement.holds for judgement in judgements):
         raise typer.Exit(EXIT_CONDITION)
-
-
-def _pairs(pairs: Mapping[str, Pairs | None], told: Sequence[str]) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {"transactions": {name: None if each is None else asdict(each) for name, each in pairs.items()}, "pairs": list(told)}
 
 
 def _row(each: Comparison) -> tuple[str, ...]:
@@ -212,11 +199,6 @@ def _row(each: Comparison) -> tuple[str, ...]:
 def _data(
     a: Side, b: Side, pairing: Pairing, comparisons: Sequence[Comparison], judgements: Sequence[Judgement], short: str
 ) -> dict[str, Any]:
-    from math import isfinite
-
-    def finite(value: float) -> float | None:
-        return value if isfinite(value) else None
-
     return {
         "a": {"source": a.source, "name": a.name, "seeds": list(a.seeds), "code_version": a.code_version},
         "b": {"source": b.source, "name": b.name, "seeds": list(b.seeds), "code_version": b.code_version},
@@ -256,8 +238,6 @@ def _data(
 
 
 def _difference_data(each: Comparison) -> dict[str, Any]:
-    from dataclasses import asdict
-
     if each.difference is None:
         return {"difference": None, "half_width": None, "ratio": None, "ratio_half_width": None, "n_a": each.a.n, "n_b": each.b.n}
     return {name: value for name, value in asdict(each.difference).items() if name not in ("a", "b")}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from endive.cli.app import EXIT_FAILED, JsonFlag, app, command, on_terminal
+from endive.cli.app import EXIT_FAILED, JsonFlag, app, command, progress
 from endive.cli.options import ROOT, MasterOption, RemoteOption, RootArgument, ShipOption
 from endive.cli.output import Output
 from endive.runs.layout import dataset_folder
@@ -59,15 +57,3 @@ def _report(output: Output, root: Path, done: Consolidation) -> None:
         f"{done.new_runs:,} runs are new, {done.removed_runs:,} gone; {done.parts_written:,} parts written, "
         f"{done.parts_reused:,} found finished; {len(done.problems):,} problems"
     )
-
-
-@contextmanager
-def progress(output: Output, what: str) -> Iterator[Any]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not on_terminal():
-        yield None
-        return
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=output.talk, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import JsonFlag, app, command
+from endive.cli.app import JsonFlag, app, command, refuse
 from endive.cli.options import AllowCodeOption, CooldownOption, SetOption, WarmupOption, overrides_of
-from endive.cli.output import Output
+from endive.cli.output import Output, finite
 from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from endive.analysis.windows import Window
     from endive.studies.frontier import Question
     from endive.studies.replications import Replications
+    from endive.studies.tuning import TuningQuestion
     from endive.studies.windows import MetricsOptions
 
 _FORMATS = ("svg", "png")
@@ -99,19 +100,16 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
     files = _write(folder, question, found, record)
     output.result({**record, "files": [str(file) for file in files]})
     _show(output, question, found, record["window"])
-    output.text("")
-    output.text(f"{replications.runs} runs in {record['seconds']:.1f} s; {', '.join(str(file) for file in files)}")
+    output.text("", f"{replications.runs} runs in {record['seconds']:.1f} s; {', '.join(str(file) for file in files)}")
 
 
 def _share(text: str) -> float:
-    from endive.config import ConfigError, Problem
-
     try:
         value = float(text.strip().removesuffix("%")) / (100.0 if text.strip().endswith("%") else 1.0)
     except ValueError:
         value = math.nan
     if not 0.0 < value < 10.0:
-        raise ConfigError("--tolerance", [Problem("", f"{text!r} is no share such as 5% or 0.05")])
+        refuse("--tolerance", f"{text!r} is no share such as 5% or 0.05")
     return value
 
 
@@ -212,33 +210,15 @@ def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str
     from endive.analysis.frontier import CONFIDENCE
     from endive.analysis.thresholds import shown
 
-    for sentence in (*in_words(question, found), *cut):
-        output.text(sentence)
-    metric = question.condition.metric
-    rows = [
-        (
-            _load(question, point.load),
-            "-" if point.estimate is None else shown(metric, point.estimate.mean),
-            "-" if point.estimate is None else shown(metric, point.estimate.low),
-            "-" if point.estimate is None else shown(metric, point.estimate.high),
-            str(point.seeds),
-            _VERDICTS[point.verdict],
-        )
-        for point in found.points
-    ]
-    output.text("")
-    output.table(
-        "",
-        (
-            question.vary,
-            question.condition.subject,
-            f"{100.0 * CONFIDENCE:g} % low",
-            "high",
-            "seeds",
-            f"{question.condition.text}?",
-        ),
-        rows,
-    )
+    output.text(*in_words(question, found), *cut, "")
+    rows = []
+    for point in found.points:
+        each = point.estimate
+        values = (None, None, None) if each is None else (each.mean, each.low, each.high)
+        numbers = (shown(question.condition.metric, value) for value in values)
+        rows.append((_load(question, point.load), *numbers, str(point.seeds), _VERDICTS[point.verdict]))
+    ends = (f"{100.0 * CONFIDENCE:g} % low", "high")
+    output.table("", (question.vary, question.condition.subject, *ends, "seeds", f"{question.condition.text}?"), rows)
 
 
 def _record(
@@ -247,10 +227,8 @@ def _record(
     """All that the answer was made of, so that it can be traced and repeated."""
     from dataclasses import asdict
 
-    from endive import __version__
     from endive.config import compute_experiment_hash
-    from endive.runs.identity import code_version, parameters
-    from endive.utils import get_git_sha
+    from endive.runs.identity import parameters
 
     points, windows = [], []
     for point in found.points:
@@ -262,7 +240,7 @@ def _record(
             {
                 "load": point.load,
                 "verdict": point.verdict,
-                "estimate": None if point.estimate is None else _finite(asdict(point.estimate)),
+                "estimate": None if point.estimate is None else _plain(asdict(point.estimate)),
                 "experiment": compute_experiment_hash(document),
                 "seeds": {str(run.seed): _of(run.of(group, operation), metric) for run in runs},
             }
@@ -283,12 +261,7 @@ def _record(
         "points": points,
         "runs": replications.runs,
         "seconds": round(seconds, 3),
-        "endive_version": __version__,
-        "code_version": code_version(),
-        "git_commit": get_git_sha(),
-        "source": question.source,
-        "overrides": dict(question.overrides),
-        "configuration": question.tree,
+        **origin_of(question),
         "parameters": parameters(question.document(question.search.start)),
     }
 
@@ -297,8 +270,24 @@ def _of(row: Any, metric: str) -> dict[str, Any]:
     return {name: row.get(name) for name in (metric, "transactions", "committed", "aborted", "in_flight")}
 
 
-def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {name: value if isinstance(value, str) or math.isfinite(value) else None for name, value in numbers.items()}
+def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {name: value if isinstance(value, str) else finite(value) for name, value in numbers.items()}
+
+
+def origin_of(question: Question | TuningQuestion) -> dict[str, Any]:
+    """What an answer was made by and of, so that it can be repeated."""
+    from endive import __version__
+    from endive.runs.identity import code_version
+    from endive.utils import get_git_sha
+
+    return {
+        "endive_version": __version__,
+        "code_version": code_version(),
+        "git_commit": get_git_sha(),
+        "source": question.source,
+        "overrides": dict(question.overrides),
+        "configuration": question.tree,
+    }
 
 
 def _write(folder: Path, question: Question, found: Frontier, record: dict[str, Any]) -> list[Path]:

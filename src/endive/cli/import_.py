@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from endive.cli.app import JsonFlag, app, command
-from endive.cli.output import Output
+from endive.cli.output import Output, finite
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from endive.calibrate.answers import Answer
     from endive.calibrate.imported import Imported
+    from endive.calibrate.reports import CommitReport
 
+Client = Literal["iceberg", "pyiceberg"]
 TableArgument = Annotated[
     str,
     typer.Argument(
@@ -34,23 +38,17 @@ def import_(
     catalog: CatalogOption = None,
     reports: ReportsOption = None,
     provider: Annotated[str | None, typer.Option(help="The store: a built-in provider or a profile. Default: s3, assumed.")] = None,
-    client: Annotated[
-        Literal["iceberg", "pyiceberg"] | None, typer.Option(help="Whose commit path. Default: as summaries say.")
-    ] = None,
+    client: Annotated[Client | None, typer.Option(help="Whose commit path. Default: as summaries say.")] = None,
     answer: Annotated[bool, typer.Option("--answer/--no-answer", help="Also simulate it, with the range of assumptions.")] = True,
     json: JsonFlag = False,
 ) -> None:
     """Read a table's history and write a configuration with its classes, rates, table state and properties."""
     with command(json) as output:
-        from endive.calibrate.imported import import_history
-        from endive.calibrate.reports import read_reports
-        from endive.calibrate.sources import open_history
         from endive.files import check_writable
 
         check_writable(out.parent)
-        found = () if reports is None else read_reports(reports)
-        imported = import_history(open_history(table, catalog), reports=found, provider=provider, client=client)
-        written, not_fitted = write_imported(imported, out, [report.duration_ms for report in found if report.attempts == 1])
+        imported, found = read_table(table, catalog, reports, provider, client)
+        written, not_fitted = write_imported(imported, out, found)
         notes = [*imported.notes, *not_fitted]
         result: dict[str, Any] = {
             "configuration": str(out),
@@ -64,8 +62,7 @@ def import_(
         }
         rows = [(c.name, c.operation, f"{len(c.commits):,}", c.process.words) for c in imported.classes]
         output.table(f"Classes of {table}", ("class", "operation", "commits", "arrivals"), rows)
-        for note in notes:
-            output.note(note)
+        output.note(*notes)
         output.text("\nWhat a history cannot tell, and what is assumed:")
         for each in imported.assumptions:
             output.text(f"- {each.about}: {each.assumed}")
@@ -73,6 +70,18 @@ def import_(
             _answer(output, out, imported, result)
         output.result(result)
         output.text(f"\nwrote {', '.join(str(path) for path in written)}; now: endive run {out}")
+
+
+def read_table(
+    table: str, catalog: str | None, reports: Path | None, provider: str | None, client: Client | None
+) -> tuple[Imported, tuple[CommitReport, ...]]:
+    """Read a table's history, with its commit reports if there are any, which are returned as well."""
+    from endive.calibrate.imported import import_history
+    from endive.calibrate.reports import read_reports
+    from endive.calibrate.sources import open_history
+
+    found = () if reports is None else read_reports(reports)
+    return import_history(open_history(table, catalog), reports=found, provider=provider, client=client), found
 
 
 def _answer(output: Output, out: Path, imported: Imported, result: dict[str, Any]) -> None:
@@ -90,7 +99,7 @@ def _answer(output: Output, out: Path, imported: Imported, result: dict[str, Any
     show_answers(output, "\nSimulated, with the range that the assumptions leave open", made)
 
 
-def write_imported(imported: Imported, out: Path, single_attempts_ms: list[float]) -> tuple[list[Path], list[str]]:
+def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport]) -> tuple[list[Path], list[str]]:
     """Write the configuration, its assumptions and, where reports tell latencies, the store that fits them.
 
     Returns the files, and what was left as it is because it would take too much to simulate.
@@ -106,6 +115,7 @@ def write_imported(imported: Imported, out: Path, single_attempts_ms: list[float
     beside = assumptions_path(out)
     write_text(beside, assumptions_text(imported))
     written = [out, beside]
+    single_attempts_ms = [report.duration_ms for report in reports if report.attempts == 1]
     try:
         if single_attempts_ms:
             written.append(_fit_latencies(imported, out, single_attempts_ms))
@@ -148,19 +158,15 @@ def _fit_loops(imported: Imported, out: Path) -> None:
 
 def answer_data(answer: Answer) -> dict[str, Any]:
     """An answer as plain values; what is not known is null."""
-
-    def plain(value: float) -> float | None:
-        return None if value != value else value
-
     return {
         "class": answer.name,
-        "success": plain(answer.base.success),
-        "success_range": [plain(end) for end in answer.success],
-        "p50_ms": plain(answer.base.p50_ms),
-        "p50_ms_range": [plain(end) for end in answer.p50_ms],
-        "p95_ms": plain(answer.base.p95_ms),
-        "attempts": plain(answer.base.attempts),
-        "attempts_range": [plain(end) for end in answer.attempts],
+        "success": finite(answer.base.success),
+        "success_range": [finite(end) for end in answer.success],
+        "p50_ms": finite(answer.base.p50_ms),
+        "p50_ms_range": [finite(end) for end in answer.p50_ms],
+        "p95_ms": finite(answer.base.p95_ms),
+        "attempts": finite(answer.base.attempts),
+        "attempts_range": [finite(end) for end in answer.attempts],
         "commits_per_s": answer.base.commits_per_s,
         "widest_assumption": answer.widest or None,
     }

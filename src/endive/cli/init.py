@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from endive.cli.app import JsonFlag, app, command
+from endive.cli.app import JsonFlag, app, command, refuse
 
 SIMPLE = "simple"
 """The system that is no recipe: Endive's own commit path, with most keys as comments."""
@@ -35,10 +35,8 @@ def init(
 ) -> None:
     """Write a commented configuration of a system that people run, on Iceberg's own commit path and retry settings."""
     with command(json) as output:
-        from endive.config.errors import ConfigError, Problem
-
         if path.exists() and not force:
-            raise ConfigError(str(path), [Problem("", "is there already; --force replaces it")])
+            refuse(str(path), "is there already; --force replaces it")
         from endive.files import write_text
 
         texts = system_texts()
@@ -77,9 +75,9 @@ def _description(text: str) -> str:
 
 def _text_of(system: str, texts: dict[str, str]) -> str:
     """The configuration of a system. Raises ConfigError with the nearest name."""
-    from endive.config.errors import ConfigError, Problem, nearest
+    from endive.config.errors import nearest
 
     name = SHORT_NAMES.get(system, system)
     if name not in texts:
-        raise ConfigError("--for", [Problem("", f"there is no system {system!r}; {nearest(system, [*texts, *SHORT_NAMES])}")])
+        refuse("--for", f"there is no system {system!r}; {nearest(system, [*texts, *SHORT_NAMES])}")
     return texts[name]

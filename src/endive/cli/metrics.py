@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import JsonFlag, app, command
-from endive.cli.consolidate import progress, tell_damage
+from endive.cli.app import JsonFlag, app, command, progress
+from endive.cli.consolidate import tell_damage
 from endive.cli.options import ROOT, CooldownOption, LoadOption, MasterOption, RemoteOption, RootArgument, ShipOption, WarmupOption
 from endive.cli.output import Output
 from endive.cli.prices import PricesOption, cost_as_data, prices_of
 from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
 
 if TYPE_CHECKING:
-    from pyarrow import Table
-
     from endive.analysis.cost import Cost
     from endive.pipeline.consolidate import Damage
     from endive.runs.dataset import Manifest
@@ -94,7 +92,7 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, p
     output.result(
         {
             "directory": str(root / METRICS_FOLDER),
-            "runs": len({(row["experiment"], row["seed"]) for row in _keys(measured.runs)}),
+            "runs": measured.runs.group_by(["experiment", "seed"]).aggregate([]).num_rows,
             "experiments": [{**_plain(row), "cost": cost_as_data(costs[row["experiment"]])} for row in totals],
             "saturation": [_plain(row) for row in curves],
             "remark": measured.remark,
@@ -111,19 +109,15 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, p
     shown = ordered[:_SHOWN]
     rows = [_summary(row, changing, _cost_cells(costs[row["experiment"]], priced, left)) for row in shown]
     output.table("", header, rows)
-    ranges = ranges_in_words(cell for row in rows for cell in row)
-    if ranges is not None:
-        output.text(ranges)
+    output.text(ranges_in_words(cell for row in rows for cell in row))
     if len(totals) > _SHOWN:
         every = metrics_table(root, METRICS_TABLES["experiments"], "csv")
         output.text(f"... and {len(totals) - _SHOWN} more of {len(totals)} in {every}")
     if curves:
         _show_curves(output, curves, changing)
-    if measured.remark is not None:
-        output.note(measured.remark)
+    output.note(measured.remark)
     _warn(output, totals)
-    output.text("")
-    output.text(f"{', '.join(METRICS_TABLES.values())}, as Parquet and CSV, in {root / METRICS_FOLDER}")
+    output.text("", f"{', '.join(METRICS_TABLES.values())}, as Parquet and CSV, in {root / METRICS_FOLDER}")
 
 
 def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Sequence[str]) -> None:
@@ -210,10 +204,6 @@ def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
 
         needed = seconds(max(row["needed_ms"] for row in short))
         output.note(f"{len(short)} experiments are too short to settle; up to {needed} are needed")
-
-
-def _keys(runs: Table) -> Any:
-    return runs.select(["experiment", "seed"]).to_pylist()
 
 
 def _query(output: Output, spark: Any, root: Path, manifest: Manifest, sql: str, limit: int) -> None:

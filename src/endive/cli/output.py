@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -101,6 +102,11 @@ def printable(text: str, keep: str = "") -> str:
 def _is_shown(character: str) -> bool:
     """Control and format characters (those that turn the direction of text among them), halves of characters, line separators."""
     return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def finite(value: float | None) -> float | None:
+    """A number as JSON has it: None if it is not finite, or there is none."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def output_for(json_wanted: bool) -> Output:

@@ -169,9 +169,5 @@ def _write(output: Output, study: Study, figures: list[Figure], folder: Path, fo
             ],
         }
     )
-    for _, paths in written:
-        for path in paths:
-            output.text(str(path))
-    output.note(window)
-    for note in dict.fromkeys(note for figure, _ in written for note in figure.notes):
-        output.note(note)
+    output.text(*(str(path) for _, paths in written for path in paths))
+    output.note(window, *dict.fromkeys(note for figure, _ in written for note in figure.notes))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from endive.cli.app import refuse
 from endive.cli.output import Output
 
 if TYPE_CHECKING:
@@ -21,13 +22,12 @@ PricesOption = Annotated[
 
 def prices_of(path: Path | None) -> Prices:
     """Return the list prices, or those of a file. Raises ConfigError that names what is wrong with it."""
-    from endive.config import ConfigError, Problem
     from endive.storage.prices import PriceError, load_prices
 
     try:
         return load_prices(path)
     except PriceError as error:
-        raise ConfigError("--prices", [Problem("", str(error))]) from None
+        refuse("--prices", str(error))
 
 
 def show_cost(output: Output, cost: Cost | None) -> None:

@@ -36,13 +36,12 @@ def probe(
         from endive.calibrate.errors import InputError
         from endive.calibrate.fit import fit_sample
         from endive.calibrate.probe import open_target, run_probe
-        from endive.calibrate.profile import assumptions, describe, profile_text
+        from endive.calibrate.profile import profile_text
         from endive.files import write_text
 
         opened = open_target(target)
-        output.note(f"endive probe {opened.name}:")
-        for line in (*opened.plan(count), f"ends after {seconds:g} s at the latest"):
-            output.note(f"- {line}")
+        output.note(f"endive probe {opened.name}:", *(f"- {line}" for line in opened.plan(count)))
+        output.note(f"- ends after {seconds:g} s at the latest")
         if not yes:
             if json or not sys.stdin.isatty():
                 raise InputError(f"{opened.name}: nothing was written; say --yes if this is to be done")
@@ -55,14 +54,9 @@ def probe(
         write_text(raw, _csv(measured))
         source = f"measured by endive probe of {opened.name}"
         write_text(out, profile_text(fits, out.stem, source=source, notes=[measured.stopped] if measured.stopped else []))
-        told = [describe(fit) for fit in fits]
-        assumed = assumptions([fit.sample.operation for fit in fits], None)
-        if measured.stopped:
-            output.note(measured.stopped)
-        show_fits(output, told, assumed)
-        output.result(
-            {"profile": str(out), "measurements": str(raw), "fits": told, "assumed": assumed, "stopped": measured.stopped}
-        )
+        output.note(measured.stopped or None)
+        told = show_fits(output, fits, None)
+        output.result({"profile": str(out), "measurements": str(raw), **told, "stopped": measured.stopped})
         output.text(f"\nwrote {out} and {raw}; use it with --set storage.provider={out}, or catalog.provider for a catalog")
 
 

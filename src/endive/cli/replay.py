@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
+from endive.cli import import_
 from endive.cli.app import JsonFlag, app, command
-from endive.cli.import_ import CatalogOption, ReportsOption, TableArgument, answer_data, show_answers, write_imported
+from endive.cli.import_ import CatalogOption, Client, ReportsOption, TableArgument, answer_data
 from endive.cli.options import overrides_of
 
 
@@ -20,34 +21,27 @@ def replay(
     catalog: CatalogOption = None,
     reports: ReportsOption = None,
     provider: Annotated[str | None, typer.Option(help="The store that it ran on. Default: s3, assumed.")] = None,
-    client: Annotated[
-        Literal["iceberg", "pyiceberg"] | None, typer.Option(help="Whose commit path. Default: by summaries.")
-    ] = None,
+    client: Annotated[Client | None, typer.Option(help="Whose commit path. Default: by summaries.")] = None,
     json: JsonFlag = False,
 ) -> None:
     """Replay a table's commits as they came, as it was and with other settings: what would last week have been?"""
     with command(json) as output:
         from endive.calibrate.answers import answers
-        from endive.calibrate.imported import import_history
         from endive.calibrate.replay import as_trace
-        from endive.calibrate.reports import read_reports
-        from endive.calibrate.sources import open_history
         from endive.config.load import load_document
         from endive.files import check_writable, write_text
 
         changes = overrides_of(set_)
         check_writable(out.parent)
-        found = () if reports is None else read_reports(reports)
-        imported = import_history(open_history(table, catalog), reports=found, provider=provider, client=client)
+        imported, found = import_.read_table(table, catalog, reports, provider, client)
         made, traces = as_trace(imported, out, found)
         for path, text in traces.items():
             write_text(path, text)
-        written, _ = write_imported(made, out, [report.duration_ms for report in found if report.attempts == 1])
+        written, _ = import_.write_imported(made, out, found)
         load_document(out, changes)
-        for each in made.assumptions:
-            output.note(f"{each.about}: {each.assumed}")
+        output.note(*(f"{each.about}: {each.assumed}" for each in made.assumptions))
         was = answers(out, made.assumptions)
-        show_answers(output, f"{table}, as it was", was)
+        import_.show_answers(output, f"{table}, as it was", was)
         result: dict[str, Any] = {
             "configuration": str(out),
             "written": [str(path) for path in (*written, *traces)],
@@ -56,7 +50,7 @@ def replay(
         }
         if changes:
             other = answers(out, made.assumptions, changes)
-            show_answers(output, f"\nWith {', '.join(set_)}", other)
+            import_.show_answers(output, f"\nWith {', '.join(set_)}", other)
             result["changes"] = changes
             result["with_changes"] = [answer_data(each) for each in other]
         output.result(result)

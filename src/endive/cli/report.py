@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -90,20 +89,12 @@ def _write(output: Output, study: Study, out: Path | None) -> None:
             "problems": [asdict(problem) for problem in study.problems],
         }
     )
-    for sentence in (*page.answer, window):
-        output.text(sentence)
-    for warning in page.warnings:
-        output.note(warning)
-    output.text("")
-    output.text(f"{len(page.figures)} figures, their numbers and where they come from in {file}")
+    output.text(*page.answer, window)
+    output.note(*page.warnings)
+    output.text("", f"{len(page.figures)} figures, their numbers and where they come from in {file}")
     tell_damage(output, study.problems)
 
 
-@contextmanager
-def _busy(output: Output, what: str) -> Iterator[None]:
+def _busy(output: Output, what: str) -> AbstractContextManager[Any]:
     """A sign of life on a terminal, nothing elsewhere."""
-    if not on_terminal():
-        yield
-        return
-    with output.talk.status(what):
-        yield
+    return output.talk.status(what) if on_terminal() else nullcontext()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from endive.cli.app import JsonFlag, app, command, on_terminal
+from endive.cli.app import JsonFlag, app, command, progress
 from endive.cli.options import ROOT, AllowCodeOption, ConfigArgument, CooldownOption, SetOption, WarmupOption, overrides_of
 from endive.cli.output import Output
 from endive.cli.prices import PricesOption, cost_as_data, prices_of, show_cost
@@ -54,8 +52,8 @@ def run(
         check_window(document, options)
         root = out or (ROOT if document.experiment.label else Path())
         announce_compilation(output, document, trace, among_many=False)
-        with _progress(output, document.simulation.duration_ms) as progress:
-            finished = run_experiment(document, root=root, seed=seed, trace=trace, progress=progress)
+        with progress(output, "simulating", document.simulation.duration_ms, percent=True) as report:
+            finished = run_experiment(document, root=root, seed=seed, trace=trace, progress=report)
         tell_run(output, document, finished, options, {}, table)
 
 
@@ -92,10 +90,7 @@ def tell_run(
     output.text(window)
     show_metrics(output, measured, finished.summary["counters"])
     show_cost(output, cost)
-    output.text("")
-    for warning in warnings:
-        output.text(warning)
-    output.text(f"{finished.rows:,} rows in {finished.files.results}")
+    output.text("", *warnings, f"{finished.rows:,} rows in {finished.files.results}")
 
 
 def _window_words(measured: RunMetrics) -> tuple[str, list[str]]:
@@ -131,18 +126,6 @@ def announce_compilation(output: Output, document: Document, trace: bool = False
         output.note("compiling the engine for this commit path and catalog; this is done once and takes some seconds")
     elif choice.compiles == "beside":
         output.note("on the reference engine this time, which is done sooner; the compiled one is made ready beside it")
-
-
-@contextmanager
-def _progress(output: Output, duration_ms: float) -> Iterator[Any]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not on_terminal():
-        yield None
-        return
-    columns = (TextColumn("simulating"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
-    with Progress(*columns, console=output.talk, transient=True) as bar:
-        task = bar.add_task("", total=duration_ms)
-        yield lambda now_ms: bar.update(task, completed=now_ms)
 
 
 def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int]) -> None:

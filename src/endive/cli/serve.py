@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from endive.cli.app import JsonFlag, app, command
+from endive.cli.app import JsonFlag, app, command, refuse
 from endive.cli.options import AllowCodeOption
 
 
@@ -32,13 +32,11 @@ def serve(
     """
     with command(json) as output:
         from endive.cli.examples import examples_folder
-        from endive.config import ConfigError
-        from endive.config.errors import Problem
         from endive.serve.server import serving
         from endive.serve.starts import Starts
 
         if allow_code and config is None:
-            raise ConfigError("--allow-code", [Problem("", "is for the code that FILE names, and there is no FILE")])
+            refuse("--allow-code", "is for the code that FILE names, and there is no FILE")
         starts = Starts(config, Path.cwd(), examples_folder(), code=allow_code)
         with serving(starts, Path.cwd(), port=port, workers=workers) as (server, address):
             output.result({"address": address.whole, "port": address.port})

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from endive.cli.app import EXIT_FAILED, JsonFlag, app, command, fail, on_terminal
+from endive.cli.app import EXIT_FAILED, JsonFlag, app, command, fail, progress
 from endive.cli.options import AllowCodeOption, MasterOption, RemoteOption, ShipOption
 from endive.cli.output import Output
 
@@ -67,13 +66,11 @@ def sweep(
             check_question(reader, plan)
             work = remaining_work(plan, out)
             measure_for(work.effort)
-            for damaged in work.damaged:
-                output.note(f"run again: {damaged}")
+            output.note(*(f"run again: {damaged}" for damaged in work.damaged))
             objected = list(objections(work.effort, out, os.cpu_count() if starting.is_local else None))
             if dry_run:
                 _show_plan(output, plan, work)
-                for objection in objected:
-                    output.note(objection)
+                output.note(*objected)
                 return
             if objected and not yes:
                 fail(output, f"{path}: {'; '.join(objected)}; say --yes if that is what you want")
@@ -109,13 +106,8 @@ def watching(output: Output, work: Work, out: Path) -> Iterator[Watch]:
     """Show how far a sweep has come: by a bar on a terminal, elsewhere by a line now and then."""
     from endive.pipeline.sweep import Watch
 
-    if not on_terminal():
-        yield Watch(work, out, ProgressLines(output.note).tell)
-        return
-    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=output.talk, transient=True) as bar:
-        task = bar.add_task("", total=len(work.todo))
-        yield Watch(work, out, lambda progress: bar.update(task, completed=progress.done))
+    with progress(output, "runs", len(work.todo)) as bar:
+        yield Watch(work, out, ProgressLines(output.note).tell if bar is None else lambda now: bar(now.done))
 
 
 _TOLD_FROM = 0.05
@@ -168,11 +160,11 @@ def _show_plan(output: Output, plan: SweepPlan, work: Work) -> None:
     output.table(f"{plan.name}: {len(plan.points)} points", ["experiment", *keys], rows)
     if len(plan.points) > 50:
         output.text(f"... and {len(plan.points) - 50} more")
-    output.text("")
-    output.text(f"{plan.runs} runs ({len(plan.seeds)} seeds), {work.finished} of them finished, {len(work.todo)} to do")
     output.text(
+        "",
+        f"{plan.runs} runs ({len(plan.seeds)} seeds), {work.finished} of them finished, {len(work.todo)} to do",
         f"about {work.effort.transactions:,.0f} transactions, {work.effort.cpu_seconds:,.0f} s of one core, "
-        f"{work.effort.disk_bytes / 2**20:,.0f} MiB on disk"
+        f"{work.effort.disk_bytes / 2**20:,.0f} MiB on disk",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from endive.cli.app import JsonFlag, app, command
 from endive.cli.options import AllowCodeOption, CooldownOption, SetOption, WarmupOption, overrides_of
-from endive.cli.output import Output
+from endive.cli.output import Output, finite
 from endive.runs.layout import REPLICATIONS_FOLDER, TUNING
 
 if TYPE_CHECKING:
@@ -120,22 +119,18 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     file = folder / TUNING
     write_text(file, dumps(record, indent=2) + "\n")
     output.result({**record, "files": [str(file)]})
-    for line in (*record["answer"], *window, ""):
-        output.text(line)
+    output.text(*record["answer"], *window, "")
     _table(output, question, record)
-    output.text("")
-    output.text(f"{replications.runs} runs in {record['seconds']:.1f} s; {file}")
+    output.text("", f"{replications.runs} runs in {record['seconds']:.1f} s; {file}")
 
 
 def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
     """All that the answer was made of, so that it can be traced and repeated."""
     from dataclasses import asdict
 
-    from endive import __version__
+    from endive.cli.frontier import origin_of
     from endive.report.tuning import in_words, subject_in_words
-    from endive.runs.identity import code_version
     from endive.studies.tuning import ICEBERG, TODAY
-    from endive.utils import get_git_sha
 
     best = found.best
     return {
@@ -151,12 +146,7 @@ def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEv
         "last_comparison": [_final(question, found, candidate, plan, evaluate) for candidate in found.finals],
         "candidates": [_tried(question, found, candidate) for candidate in range(len(question.candidates))],
         "plan": asdict(plan),
-        "endive_version": __version__,
-        "code_version": code_version(),
-        "git_commit": get_git_sha(),
-        "source": question.source,
-        "overrides": dict(question.overrides),
-        "configuration": question.tree,
+        **origin_of(question),
     }
 
 
@@ -164,12 +154,12 @@ def _advantage(found: Advantage | None) -> dict[str, Any] | None:
     if found is None:
         return None
     size, width = (None, None) if found.difference is None else (found.difference.difference, found.difference.half_width)
-    ends = {} if size is None or width is None else {"low": size - width, "high": size + width}
+    low, high = (None, None) if size is None or width is None else (size - width, size + width)
     return {
         "clear": found.clear,
         "advantage": size,
-        "low": ends.get("low"),
-        "high": ends.get("high"),
+        "low": low,
+        "high": high,
         "wins": found.wins,
         "losses": found.losses,
         "seeds": found.seeds,
@@ -184,14 +174,10 @@ def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, e
     runs = evaluate.runs(candidate, plan.fresh)
     rows = [run.of(objective.workload_class, objective.operation) for run in runs]
     estimate = estimate_metric(rows, objective.metric)
-    ends = {} if estimate is None else {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
     return {
         "name": question.candidates[candidate].name,
         "settings": settings_in_words(question, candidate),
-        **{
-            name: value if (value := ends.get(name)) is not None and math.isfinite(value) else None
-            for name in ("mean", "low", "high")
-        },
+        **{name: finite(getattr(estimate, name, None)) for name in ("mean", "low", "high")},
         "kind": None if estimate is None else estimate.kind,
         "condition": measured.allowed if question.condition is not None else None,
         "seeds": {str(run.seed): row.get(objective.metric) for run, row in zip(runs, rows, strict=True)},

@@ -22,15 +22,8 @@ def validate(
         from endive.runs.identity import parameters
 
         document = load_document(config, overrides_of(set_))
-        experiment = compute_experiment_hash(document)
-        output.result(
-            {
-                "valid": True,
-                "experiment_hash": experiment,
-                "parameters": parameters(document),
-                "warnings": [asdict(each) for each in warnings_of(document)],
-            }
-        )
+        experiment, warnings = compute_experiment_hash(document), warnings_of(document)
+        told = {"valid": True, "experiment_hash": experiment, "parameters": parameters(document)}
+        output.result({**told, "warnings": [asdict(each) for each in warnings]})
         output.text(f"{config}: valid, experiment {experiment}")
-        for warning in warnings_of(document):
-            output.text(f"warning: {warning}")
+        output.text(*(f"warning: {warning}" for warning in warnings))

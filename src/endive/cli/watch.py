@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endive.cli.app import EXIT_FAILED, command
+from endive.cli.app import EXIT_FAILED, command, refuse
 from endive.cli.experiments import commands
 from endive.cli.options import ROOT, RootArgument
-from endive.cli.output import Output
 from endive.cli.sweep import duration_in_words
 
 if TYPE_CHECKING:
@@ -38,16 +37,12 @@ def watch(
     """
     with command(json) as output:
         tell = (lambda each: print(dumps(asdict(each)), flush=True)) if json else (lambda each: output.text(in_words(each)))
-        states = follow(output, root, tell, once=once, every=every)
-        if "stopped" in states:
+        if "stopped" in follow(root, tell, once=once, every=every):
             raise typer.Exit(EXIT_FAILED)
 
 
-def follow(
-    output: Output, root: Path, tell: Callable[[StudyProgress], None], *, once: bool, every: float = _EVERY_SECONDS
-) -> set[str]:
+def follow(root: Path, tell: Callable[[StudyProgress], None], *, once: bool, every: float) -> set[str]:
     """Tell of every study that it is further than before, until none is running; return the states that they ended in."""
-    from endive.config import ConfigError, Problem
     from endive.runs.progress import progress_of
     from endive.runs.study_records import read_studies
 
@@ -55,7 +50,7 @@ def follow(
     while True:
         found = [progress_of(root, record, time.time()) for record in read_studies(root)]
         if not found:
-            raise ConfigError(str(root), [Problem("", "no sweep was run here; `endive sweep STUDY --out DIR` runs one")])
+            refuse(str(root), "no sweep was run here; `endive sweep STUDY --out DIR` runs one")
         for each in found:
             if told.get(each.label) != (each.done, each.state):
                 told[each.label] = (each.done, each.state)
