@@ -13,13 +13,13 @@ from unittest import mock
 from urllib.parse import unquote
 
 from endive.cli.examples import examples_folder
-from endive.serve import pool
+from endive.serve import pool, work
 from endive.serve.app import Live
 from endive.serve.guard import Guard
 from endive.serve.pool import Owner, StoppedError
 from endive.serve.saving import Report, Reports
 from endive.serve.starts import Starts
-from endive.serve.work import CALLS, Bench
+from endive.serve.work import Bench
 from tests.fuzz_inputs.attempts import Ended, Kind
 from tests.fuzz_inputs.own_files import PART, QUIET_PART, WITH_PART, runs_no_other_part
 from tests.mutations import mutated_tree
@@ -53,7 +53,7 @@ class _HerePool:
         """Do it at once."""
         job = pool._Job(priority, 0, name, arguments, owner, asyncio.get_running_loop().create_future())
         if self._cheap or name in ("prepare", "levers"):
-            outcome = pool._outcome(CALLS[name], self._bench, arguments)
+            outcome = pool._outcome(getattr(work, name), self._bench, arguments)
             if name == "prepare" and outcome[0] == "done":
                 self._cheap = self._cheap and outcome[1].reference_s < _MOST_S
             pool._settle(job, outcome)

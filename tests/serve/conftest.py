@@ -88,7 +88,7 @@ def client(live_directory: Path) -> Iterator[Client]:
 def shorter(directory: Path) -> Path:
     """What the page opens with in tests: ten minutes rather than an hour of what it opens with otherwise."""
     path = directory / "shorter.toml"
-    path.write_text(as_toml(put(DEFAULT, "simulation.duration_ms", "10min"), "Ten minutes."), encoding="utf-8")
+    path.write_text("# Ten minutes.\n" + as_toml(put(DEFAULT, "simulation.duration_ms", "10min")), encoding="utf-8")
     return path
 
 

@@ -48,14 +48,12 @@ def answer_of(runs: Sequence[RunMetrics]) -> dict[str, Any]:
     classes = _classes(runs)
     window = runs[0].window
     warnings = [text for text in (_overload(runs), window_warning(window)) if text]
-    if len(runs) < FEWEST_SEEDS:
-        warnings = warnings[:1] if warnings else []
     return {
         "seeds": [run.seed for run in runs],
         "sentence": sentence_of(runs),
         "window": window_in_words(window),
         "window_ms": [window.start_ms, window.end_ms, window.duration_ms],
-        "warnings": warnings,
+        "warnings": warnings[:1] if len(runs) < FEWEST_SEEDS else warnings,
         "classes": [_class_row(runs, name) for name in (*classes, *((ALL,) if len(classes) > 1 else ()))],
     }
 

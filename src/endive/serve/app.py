@@ -11,7 +11,7 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -28,7 +28,7 @@ from endive.config.errors import ConfigError, Problem
 from endive.reading import UnreadableError, parse_json, parse_toml
 from endive.serve.asking import Event, Question, answer, prepare
 from endive.serve.form import form
-from endive.serve.guard import MOST_BYTES, TooLargeError, refusal
+from endive.serve.guard import TOO_LARGE, TooLargeError, refusal
 from endive.serve.helping import help_most
 from endive.serve.pool import Owner, Pool, StoppedError, WorkError
 from endive.serve.ranking import GOALS, Goal
@@ -75,10 +75,10 @@ class Live:
         handlers: dict[Any, Any] = {
             HTTPException: _http_error,
             ConfigError: _config_error,
-            SaveError: _sentence_error,
-            WorkError: _sentence_error,
-            TooLargeError: _too_large,
-            StoppedError: _stopped,
+            SaveError: _refused(422),
+            WorkError: _refused(422),
+            TooLargeError: _refused(413, TOO_LARGE),
+            StoppedError: _refused(409, "This was asked anew in the meantime."),
             Exception: _any_error,
         }
         app = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
@@ -292,16 +292,13 @@ async def _config_error(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": told, "problems": problems}, status_code=422)
 
 
-async def _sentence_error(request: Request, error: Exception) -> Response:
-    return refusal(422, str(error))
+def _refused(status: int, sentence: str | None = None) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Answer an error by a sentence, which is its message unless there is another."""
 
+    async def refused(request: Request, error: Exception) -> Response:
+        return refusal(status, sentence or str(error))
 
-async def _too_large(request: Request, error: Exception) -> Response:
-    return refusal(413, f"The request is larger than {MOST_BYTES // 1024} KiB, which no configuration of this page is.")
-
-
-async def _stopped(request: Request, error: Exception) -> Response:
-    return refusal(409, "This was asked anew in the meantime.")
+    return refused
 
 
 async def _any_error(request: Request, error: Exception) -> Response:

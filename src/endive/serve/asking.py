@@ -14,9 +14,9 @@ from typing import Any
 
 from endive.config.errors import ConfigError, Problem
 from endive.config.schema import Document
-from endive.serve.load import LoadPoint
+from endive.serve.load import FACTORS, LoadPoint
 from endive.serve.pool import Owner, Pool, StoppedError, WorkError
-from endive.serve.prepared import Prepared
+from endive.serve.trees import Prepared
 
 Event = dict[str, Any]
 
@@ -28,7 +28,6 @@ _PREVIEW_S = 0.4
 _BUDGET_S = 3.0
 """CPU seconds of each worker for the seeds of an answer; there are three of them at least."""
 _FEWEST_SEEDS, _MOST_SEEDS = 3, 12
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 _FARTHER = (8.0, 16.0)
 _POINT_S = 1.0
 """A point of the curve of loads takes this long at most."""
@@ -49,14 +48,9 @@ class Question:
 
     @property
     def seeds(self) -> int:
-        """With how many seeds it is answered in the end."""
-        return seeds_for(self.b, self.a)
-
-
-def seeds_for(*configurations: Prepared | None) -> int:
-    """How many seeds fit into the time that is waited for."""
-    cost = max(each.cpu_s for each in configurations if each is not None)
-    return int(min(max(_FEWEST_SEEDS, _BUDGET_S / max(cost, 1e-3)), _MOST_SEEDS))
+        """With how many seeds it is answered in the end: as many as fit into the time that is waited for."""
+        cost = max(each.cpu_s for each in (self.b, self.a) if each is not None)
+        return int(min(max(_FEWEST_SEEDS, _BUDGET_S / max(cost, 1e-3)), _MOST_SEEDS))
 
 
 async def prepare(pool: Pool, owner: Owner, tree: dict[str, Any], changed: str | None = None) -> Prepared:
@@ -140,8 +134,7 @@ class _Asker:
         """The first answer: one seed, of a shorter run where the whole would take too long."""
         document = self._document
         if self._b.first_s > _PREVIEW_S:
-            part = max(_PREVIEW_S / self._b.first_s, 1e-3)
-            document = _shortened(document, part)
+            document = _shortened(document, max(_PREVIEW_S / self._b.first_s, 1e-3))
         found, _ = await self._submit(FIRST, "answer", document, [0])
         self._tell("answer", **found, preview=document is not self._document, final=False)
 
@@ -149,8 +142,10 @@ class _Asker:
         """The answer with three seeds, then with as many as there is time for; and what is drawn of them."""
         few = list(range(_FEWEST_SEEDS))
         await self._answer(few, final=self._question.seeds == _FEWEST_SEEDS)
-        drawing = [self._figure("time", TIME, "time_figure", self._document, few)]
-        drawing.append(self._figure("timeline", TIMELINE, "timeline_figure", self._document, 0, self._b.reference_s))
+        drawing = [
+            self._figure("time", TIME, "time_figure", self._document, few),
+            self._figure("timeline", TIMELINE, "timeline_figure", self._document, 0, self._b.reference_s),
+        ]
         if self._question.seeds > _FEWEST_SEEDS:
             drawing.append(self._answer(list(range(self._question.seeds)), final=True))
         await asyncio.gather(*drawing)
@@ -176,9 +171,8 @@ class _Asker:
         last = max(points.values(), key=lambda point: point.factor, default=None)
         if last is not None and last.point.reason is None:
             await self._points(points, [f for f in _FARTHER if self._affordable(f)], [0], CURVE)
-        between = _between(points)
-        seeds = list(range(_CURVE_SEEDS))
-        await self._points(points, [f for f in (*points, *between) if self._affordable(f * _CURVE_SEEDS)], seeds, MORE)
+        factors = [f for f in (*points, *_between(points)) if self._affordable(f * _CURVE_SEEDS)]
+        await self._points(points, factors, list(range(_CURVE_SEEDS)), MORE)
         await self._draw_curve(points)
 
     def _affordable(self, factor: float) -> bool:

@@ -49,10 +49,9 @@ def drawn_time(runs: Sequence[RunMetrics]) -> dict[str, Any] | None:
         total = sum(values.values())
         if total <= 0.0:
             continue
-        for place, (word, value) in enumerate(values.items()):
-            last = place == len(values) - 1
-            told = f"{duration(total)} a commit" if last else ""
-            rows.append({"class": name, "part": word, "y": value / total, "mean_ms": value, "text": told})
+        for word, value in values.items():
+            rows.append({"class": name, "part": word, "y": value / total, "mean_ms": value, "text": ""})
+        rows[-1]["text"] = f"{duration(total)} a commit"
     if not rows:
         return None
     return _as_json(
@@ -132,13 +131,12 @@ def drawn_curve(tree: Tree, points: Sequence[LoadPoint]) -> dict[str, Any] | Non
 def _carries(points: Sequence[LoadPoint], today: LoadPoint | None) -> str:
     """Say up to which load it carries."""
     found = saturation([point.point for point in points])
+    times = "" if today is None else f", {short(found.load / today.offered)} times today's load"
     if found.bound == "above":
-        many = "" if today is None else f", {short(found.load / today.offered)} times today's load"
-        return f"It carries every load that was tried, up to {short(found.load)}/s{many}."
+        return f"It carries every load that was tried, up to {short(found.load)}/s{times}."
     if found.bound == "at_or_below":
         return f"It does not carry {short(found.load)}/s, the lowest load that was tried."
     low = "" if found.low is None or found.high is None else f" (between {short(found.low)} and {short(found.high)})"
-    times = "" if today is None else f", {short(found.load / today.offered)} times today's load"
     return f"It carries up to about {short(found.load)}/s{low}{times}."
 
 

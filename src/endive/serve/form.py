@@ -36,9 +36,10 @@ def form() -> dict[str, Any]:
     """The sections of a configuration and those of a class, with their fields."""
     schema = json_schema()
     defaults = Document.model_validate(_DEFAULTS).model_dump(by_alias=True)
+    tables = schema["properties"]
     sections = [
-        {"name": name, "title": _TITLES[name], "fields": list(_fields(schema, _section(schema, name), name, "", defaults[name]))}
-        for name in _TITLES
+        {"name": name, "title": title, "fields": list(_fields(schema, _resolved(schema, tables[name]), name, "", defaults[name]))}
+        for name, title in _TITLES.items()
     ]
     of_class = {key: schema["$defs"]["ClassSection"]["properties"][key] for key in CLASS_KEYS}
     described = schema["$defs"]["Transactions"]["properties"]
@@ -49,7 +50,7 @@ def form() -> dict[str, Any]:
         "sections": sections,
         "class": list(_fields(schema, {"properties": of_class}, "workload", "", {})),
         "operations": [{"value": name, "label": words.operation(name)} for name in OPERATION_CODES],
-        "stores": [{"value": name, "label": words.value("storage_provider", name)} for name in builtin_profiles()],
+        "stores": _stores(),
         "catalogs": [{"value": kind.name, "label": _CATALOGS.get(kind.name, kind.word)} for kind in CATALOG_KINDS.values()],
     }
 
@@ -60,10 +61,6 @@ _CATALOGS = {
     "service": "service (REST, JDBC)",
     "instant": "ideal, fixed latency",
 }
-
-
-def _section(schema: dict[str, Any], name: str) -> dict[str, Any]:
-    return _resolved(schema, schema["properties"][name])
 
 
 def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +81,7 @@ def _fields(schema: dict[str, Any], section: dict[str, Any], name: str, prefix: 
         tables = [branch for branch in branches if branch.get("type") == "object" and "properties" in branch]
         if tables and len(branches) == 1:
             inside = list(_fields(schema, tables[0], name, f"{path}.", default or {}))
-            yield {**described, "kind": "table", "description": described["description"], "fields": inside}
+            yield {**described, "kind": "table", "fields": inside}
             continue
         yield {**described, **_control(f"{name}.{path}", branches), "default": _shown(default)}
 

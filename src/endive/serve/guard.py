@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 256 * 1024
+TOO_LARGE = f"The request is larger than {MOST_BYTES // 1024} KiB, which no configuration of this page is."
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -112,7 +113,7 @@ def _cookie(headers: Headers, name: str) -> str | None:
 def _too_large(headers: Headers) -> Response | None:
     length = headers.get("content-length", "0")
     if not _LENGTH.fullmatch(length) or int(length) > MOST_BYTES:
-        return refusal(413, f"The request is larger than {MOST_BYTES // 1024} KiB, which no configuration of this page is.")
+        return refusal(413, TOO_LARGE)
     return None
 
 

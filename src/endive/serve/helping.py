@@ -9,8 +9,8 @@ from endive.analysis.windows import common_window
 from endive.serve.asking import LEVERS, MOST_S, Event, wait_for_engines
 from endive.serve.levers import Pulled
 from endive.serve.pool import Owner, Pool
-from endive.serve.prepared import Prepared
 from endive.serve.ranking import Goal, Tried, choose_goal, rank
+from endive.serve.trees import Prepared
 
 _FEW, _MANY = 4, 12
 _BUDGET_S = 40.0
@@ -21,8 +21,7 @@ async def help_most(pool: Pool, owner: Owner, present: Prepared, wanted: Goal | 
     """Yield rankings, each with more seeds than the last. Raises StoppedError once the owner is stopped."""
     pulled: list[Pulled] = await pool.submit(owner, LEVERS, "levers", present.tree)
     pulled, prepared = await _affordable(pool, owner, pulled)
-    words = [each.lever.words for each in pulled]
-    yield {"kind": "levers", "levers": words}
+    yield {"kind": "levers", "levers": [each.lever.words for each in pulled]}
     seeds = int(min(_MANY, max(_FEW, _BUDGET_S / max(present.cpu_s * (len(pulled) + 1), 1e-3))))
     await wait_for_engines(pool, owner, [present, *prepared])
     goal = wanted
@@ -35,12 +34,7 @@ async def help_most(pool: Pool, owner: Owner, present: Prepared, wanted: Goal | 
 
 async def _affordable(pool: Pool, owner: Owner, pulled: Sequence[Pulled]) -> tuple[list[Pulled], list[Prepared]]:
     """Those levers whose runs do not take too long, and what they cost."""
-
-    async def look(each: Pulled) -> Prepared:
-        found: Prepared = await pool.submit(owner, LEVERS, "prepare", each.tree, None)
-        return found
-
-    found = await asyncio.gather(*map(look, pulled))
+    found = await asyncio.gather(*(pool.submit(owner, LEVERS, "prepare", each.tree, None) for each in pulled))
     kept = [(each, cost) for each, cost in zip(pulled, found, strict=True) if cost.cpu_s <= MOST_S]
     return [each for each, _ in kept], [cost for _, cost in kept]
 
@@ -61,15 +55,13 @@ async def _ranking(
         await job
         if done % len(seeds) == 0:
             yield {"kind": "progress", "done": done, "of": len(jobs)}
-    windows = await asyncio.gather(*(pool.submit(owner, LEVERS, "window_of", document, seeds) for document in documents))
-    window = common_window(windows)
+    window = common_window(await asyncio.gather(*(pool.submit(owner, LEVERS, "window_of", each, seeds) for each in documents)))
     if goal is None:
         answer, _ = await pool.submit(owner, LEVERS, "answer", present.document, seeds)
         goal = choose_goal(answer)
-    calls = ("measured_values", seeds, window, goal.metric, goal.workload_class)
-    found = await asyncio.gather(*(pool.submit(owner, LEVERS, calls[0], document, *calls[1:]) for document in documents))
-    tried = [
-        Tried(each.lever.name, each.lever.words, each.lever.note, values) for each, values in zip(pulled, found[1:], strict=True)
-    ]
+    what = (seeds, window, goal.metric, goal.workload_class)
+    before, *found = await asyncio.gather(*(pool.submit(owner, LEVERS, "measured_values", each, *what) for each in documents))
+    levers = [each.lever for each in pulled]
+    tried = [Tried(lever.name, lever.words, lever.note, values) for lever, values in zip(levers, found, strict=True)]
     trees = {each.lever.name: each.tree for each in pulled}
-    yield {"kind": "ranking", **rank(goal, found[0], tried, window.length_ms / 1000.0), "trees": trees, "final": final}
+    yield {"kind": "ranking", **rank(goal, before, tried, window.length_ms / 1000.0), "trees": trees, "final": final}

@@ -170,7 +170,8 @@ def _operations(classes: tuple[ResolvedClass, ...]) -> Iterator[Lever]:
     validating = [cls for cls in classes if cls.own is not None and cls.own.operation in _VALIDATING]
     if validating:
         changes = {f"{_owner(cls)}.isolation": "snapshot" for cls in validating}
-        yield Lever("isolation", f"snapshot isolation for {_listed(validating)}", changes, "reads of others are not validated")
+        names = ", ".join(cls.name for cls in validating)
+        yield Lever("isolation", f"snapshot isolation for {names}", changes, "reads of others are not validated")
 
 
 def _maintenance(classes: tuple[ResolvedClass, ...]) -> Iterator[Lever]:
@@ -201,7 +202,3 @@ def _in_pieces(cls: ResolvedClass, every: float) -> dict[str, Any]:
 
 def _owner(cls: ResolvedClass) -> str:
     return f"workload.{cls.name}"
-
-
-def _listed(classes: list[ResolvedClass]) -> str:
-    return ", ".join(cls.name for cls in classes)

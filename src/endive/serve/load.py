@@ -13,6 +13,8 @@ from endive.config.load import check_document
 from endive.config.schema import Document
 from endive.serve.trees import Tree, get, put
 
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Multiples of the load at which a configuration is looked at."""
 _TIMES = ("scale", "mean", "median", "stddev", "value", "min", "max")
 _DEFAULT_INTERVALS = "transaction.inter_arrival"
 
@@ -43,11 +45,10 @@ class LoadPoint:
 def scaled(tree: Tree, factor: float) -> Scaled | None:
     """Return the configuration with its load times a factor; None if it has none that can be scaled."""
     made = tree
-    changes = list(load_changes(tree, factor))
-    if not changes:
-        return None
-    for key, value in changes:
+    for key, value in load_changes(tree, factor):
         made = put(made, key, value)
+    if made is tree:
+        return None
     try:
         return Scaled(made, check_document(made, "configuration"))
     except ConfigError:

@@ -1,6 +1,6 @@
 """Worker processes that are ready to simulate, and the queue before them.
 
-The pool owns its processes. A job is one call (``work.CALLS``), a run of one seed as a rule. Jobs belong to an owner, who waits for
+The pool owns its processes. A job is one call of ``work``, a run of one seed as a rule. Jobs belong to an owner, who waits for
 them; once the owner is stopped, jobs that wait are dropped, those that run are told so, and a process that does not listen is
 replaced. Processes are forked from a server that has the engine loaded, so that a new one is ready in milliseconds.
 """
@@ -20,7 +20,6 @@ import threading
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +76,6 @@ class Pool:
         self._wakened = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._workers: list[_Worker] = []
-        self.replaced = 0
-        """Processes that had to be replaced."""
 
     def start(self) -> None:
         """Start the processes; jobs wait until there is one."""
@@ -101,12 +98,7 @@ class Pool:
     @property
     def processes(self) -> tuple[int, ...]:
         """The ids of its processes."""
-        return tuple(worker.process for worker in self._workers)
-
-    @property
-    def waiting(self) -> int:
-        """Jobs that nobody has taken yet and somebody waits for."""
-        return sum(not job.owner.stopped.is_set() for job in self._queue)
+        return tuple(worker.process.pid or 0 for worker in self._workers)
 
     def submit(self, owner: Owner, priority: int, name: str, *arguments: Any) -> asyncio.Future[Any]:
         """Return the answer of a call to come. It raises ConfigError, WorkError, or StoppedError once the owner is stopped."""
@@ -137,15 +129,10 @@ class Pool:
             except (OSError, EOFError, TimeoutError) as error:
                 self._workers.remove(worker)
                 worker.end()
-                self.replaced += 1
                 worker = await self._begin()
-                late = isinstance(error, TimeoutError)
+                late = f"it took longer than {LONGEST_S:.0f} s, much more than was estimated"
+                told = late if isinstance(error, TimeoutError) else "the process that ran it ended"
                 stopped = job.owner.stopped.is_set()
-                told = (
-                    f"it took longer than {LONGEST_S:.0f} s, much more than was estimated"
-                    if late
-                    else "the process that ran it ended"
-                )
                 _fail(job, StoppedError() if stopped else WorkError(f"This could not be simulated: {told}."))
             else:
                 _settle(job, outcome)
@@ -171,15 +158,12 @@ def _fail(job: _Job, error: Exception) -> None:
 
 def _settle(job: _Job, outcome: tuple[str, Any]) -> None:
     kind, value = outcome
-    if kind == "done":
-        if not job.answer.done():
-            job.answer.set_result(value)
-    elif kind == "stopped":
-        _fail(job, StoppedError())
-    elif kind == "config":
+    if kind == "config":
         _fail(job, ConfigError("configuration", value))
-    else:
-        _fail(job, WorkError(value))
+    elif kind != "done":
+        _fail(job, StoppedError() if kind == "stopped" else WorkError(value))
+    elif not job.answer.done():
+        job.answer.set_result(value)
 
 
 class _Worker:
@@ -188,14 +172,9 @@ class _Worker:
     def __init__(self, context: multiprocessing.context.ForkServerContext, folder: Path, code: bool) -> None:
         self._connection, theirs = context.Pipe()
         self._stop = context.Event()
-        self._process: ForkServerProcess = context.Process(target=_work, args=(theirs, self._stop, folder, code), daemon=True)
-        self._process.start()
+        self.process = context.Process(target=_work, args=(theirs, self._stop, folder, code), daemon=True)
+        self.process.start()
         theirs.close()
-
-    @property
-    def process(self) -> int:
-        """The id of the process."""
-        return self._process.pid or 0
 
     async def call(self, job: _Job) -> tuple[str, Any]:
         """Run a job. Raises OSError or EOFError if the process ends, TimeoutError if it does not stop when it is told to."""
@@ -229,8 +208,8 @@ class _Worker:
         """End the process."""
         with contextlib.suppress(OSError):
             self._connection.close()
-        self._process.kill()
-        self._process.join()
+        self.process.kill()
+        self.process.join()
 
 
 def _work(connection: Connection, stop: Any, folder: Path, code: bool) -> None:
@@ -238,15 +217,15 @@ def _work(connection: Connection, stop: Any, folder: Path, code: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     from endive.config.parts import allow_code
-    from endive.serve.work import CALLS, Bench, warm_up
+    from endive.serve import work
 
     allow_code(code)  # the user was asked when the server was started
-    bench = Bench(folder, stop.is_set)
-    warm_up(bench)
+    bench = work.Bench(folder, stop.is_set)
+    work.warm_up(bench)
     while True:
         try:
             name, arguments = connection.recv()
-            connection.send(_outcome(CALLS[name], bench, arguments))
+            connection.send(_outcome(getattr(work, name), bench, arguments))
         except (EOFError, OSError):
             return
 

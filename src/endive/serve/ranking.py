@@ -157,6 +157,3 @@ def _value(goal: Goal, value: float) -> str:
 
 def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-__all__ = ["GOALS", "PRESENT", "Difference", "Goal", "Tried", "choose_goal", "rank"]

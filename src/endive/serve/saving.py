@@ -16,11 +16,10 @@ from typing import Any
 import tomli_w
 
 from endive.runs.layout import REPORT
-from endive.serve.load import load_changes
+from endive.serve.load import FACTORS, load_changes
 from endive.serve.trees import Tree
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 _SEEDS = "0-4"
 _KEPT_LINES = 5
 _HEADING = "# Made by the live page: today's load, and multiples of it.\n# Run it: endive sweep, then endive report.\n"

@@ -67,7 +67,6 @@ def serving(
             server_header=False,
             timeout_graceful_shutdown=_LATE_S,
             h11_max_incomplete_event_size=64 * 1024,
-            fd=None,
         )
         server = _Server(config, listener, live)
         yield server, address

@@ -63,19 +63,15 @@ class Starts:
 
     def __init__(self, given: Path | None, directory: Path, examples: Path, *, code: bool = False) -> None:
         found = [*_given(given, code), *_beside(directory, given), *_shipped(examples)]
-        self._by_name = {start.name: start for start in found}
+        self.all = list({start.name: start for start in found}.values())
+        """In the order in which they are offered; the first is what the page opens with."""
         self.files = frozenset(name for start in found if start.group == "your files" for name in _named_files(start))
         self.parts: Tree = {} if given is None else found[0].tree().get("parts", {})
         """Parts of the user's own by kind, as the file that was given has them."""
 
-    @property
-    def all(self) -> list[Start]:
-        """In the order in which they are offered; the first is what the page opens with."""
-        return list(self._by_name.values())
-
     def find(self, name: str) -> Start | None:
         """The start of a name."""
-        return self._by_name.get(name)
+        return next((start for start in self.all if start.name == name), None)
 
     def foreign_file(self, tree: Tree) -> str | None:
         """Return a file that a configuration names though no file of the user's does; None if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,36 @@ from endive.config.schema import Document
 Tree = dict[str, Any]
 _REMOVALS = 6
 """How often keys that a change has made useless are looked for: some are seen only when others are gone."""
+_QUICK_REFERENCE_S = 1.0
+"""What the reference engine does in this time is not worth waiting for a kernel."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A configuration that was checked: what it is, what was left out of it, and what one run of it costs."""
+
+    tree: Tree
+    document: Document
+    left_out: tuple[str, ...]
+    toml: str
+    warnings: tuple[str, ...]
+    assumed: tuple[str, ...]
+    transactions: float
+    cpu_s: float
+    """Of one run, on the engine that it will be run by once that is compiled."""
+    reference_s: float
+    ready: bool
+    """Whether its engine is there, and no kernel has to be compiled for it."""
+
+    @property
+    def patient(self) -> bool:
+        """Whether to wait for a kernel rather than to take the reference engine."""
+        return not self.ready and self.reference_s > _QUICK_REFERENCE_S
+
+    @property
+    def first_s(self) -> float:
+        """What a run takes now."""
+        return self.cpu_s if self.ready else self.reference_s
 
 
 def read_tree(path: Path, *, code: bool = False) -> Tree:
@@ -34,14 +65,13 @@ def read_tree(path: Path, *, code: bool = False) -> Tree:
     if problems:
         raise ConfigError(str(path), problems)
     for section, policy in policies:
-        _table(tree, section)["retry_policy"] = policy
+        tree = put(tree, f"{section}.retry_policy", policy)
     for table, key in _places_of_files(tree):
         table[key] = str((path.parent / table[key]).resolve())
     for part in tree.get("parts", {}).values():
         file, name = code_path(part["code"], path.parent)
         part["code"] = f"{file.resolve()}:{name}"
-    for name in ("output_path",):
-        tree.get("simulation", {}).pop(name, None)
+    tree.get("simulation", {}).pop("output_path", None)
     return tree
 
 
@@ -55,12 +85,6 @@ def _take_policies(tree: Tree) -> list[tuple[str, Any]]:
         if isinstance(table, dict) and "retry_policy" in table:
             found.append((section, table.pop("retry_policy")))
     return found
-
-
-def _table(tree: Tree, key: str) -> Tree:
-    for part in key.split("."):
-        tree = tree.setdefault(part, {})
-    return tree
 
 
 def files_of(tree: Tree) -> frozenset[str]:
@@ -120,16 +144,10 @@ def _is_useless(problem: Problem, tree: Tree, changed: str) -> bool:
     return "effect" in problem.message and not related and get(tree, problem.key) is not None
 
 
-def as_toml(tree: Tree, heading: str = "") -> str:
-    """Write a configuration as a file, with a comment on top."""
-    text = tomli_w.dumps(_ordered(tree))
-    return f"{''.join(f'# {line}' + chr(10) for line in heading.splitlines())}{text}"
-
-
-def _ordered(tree: Tree) -> Tree:
-    """Sections in the order of the schema."""
-    known = [name for name in Document.model_fields if name in tree]
-    return {name: tree[name] for name in [*known, *(name for name in tree if name not in known)] if tree[name] != {}}
+def as_toml(tree: Tree) -> str:
+    """Write a configuration as a file, its sections in the order of the schema."""
+    names = dict.fromkeys([*(name for name in Document.model_fields if name in tree), *tree])
+    return tomli_w.dumps({name: tree[name] for name in names if tree[name] != {}})
 
 
 def get(tree: Any, key: str) -> Any:

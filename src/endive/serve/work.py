@@ -7,7 +7,7 @@ values, which are sent to the server.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,9 +24,8 @@ from endive.runs.identity import code_version
 from endive.serve import answers, figures, trees
 from endive.serve.levers import Pulled, levers_for
 from endive.serve.load import LoadPoint, scaled
-from endive.serve.prepared import Prepared
 from endive.serve.starts import DEFAULT
-from endive.serve.trees import Tree, put
+from endive.serve.trees import Prepared, Tree, put
 from endive.simulation.choice import choose_engine, reference_seconds
 from endive.simulation.compiled.cache import compile_beside
 from endive.simulation.compiled.lower import features_of
@@ -104,10 +103,7 @@ def time_figure(bench: Bench, document: Document, seeds: Sequence[int]) -> dict[
 def load_point(bench: Bench, tree: Tree, factor: float, seeds: Sequence[int]) -> LoadPoint | None:
     """Measure a configuration at a multiple of its load; None where that cannot be done or is beyond what is waited for."""
     found = scaled(tree, factor)
-    if found is None:
-        return None
-    runs = measure(bench, found.document, seeds)
-    return figures.point_of(factor, runs)
+    return None if found is None else figures.point_of(factor, measure(bench, found.document, seeds))
 
 
 def curve_figure(bench: Bench, tree: Tree, points: Sequence[LoadPoint]) -> dict[str, Any] | None:
@@ -138,7 +134,7 @@ def compare(bench: Bench, a: Document, b: Document, seeds: Sequence[int]) -> dic
         Side(name, name, replications.measured(document, seeds, window), code_version(), partial(replications.submitted, document))
         for name, document in (("A", a), ("B", b))
     ]
-    return answers.comparison_of(sides[0], sides[1])
+    return answers.comparison_of(*sides)
 
 
 def measured_values(
@@ -166,25 +162,5 @@ def warm_up(bench: Bench) -> None:
         answer(bench, document, [0, 1])
         time_figure(bench, document, [0, 1])
 
-
-CALLS: Mapping[str, Callable[..., Any]] = {
-    call.__name__: call
-    for call in (
-        prepare,
-        is_ready,
-        simulate,
-        measure,
-        answer,
-        time_figure,
-        load_point,
-        curve_figure,
-        timeline_figure,
-        compare,
-        measured_values,
-        window_of,
-        levers,
-    )
-}
-"""What the server may ask for."""
 
 warnings.filterwarnings("ignore")  # of libraries, about frames without rows; a page has no place for them
