@@ -39,8 +39,7 @@ def consolidate(
 
 def tell_damage(output: Output, problems: Sequence[Damage]) -> None:
     """Name each damaged run and experiment, and end with the exit code that says so, if there are any."""
-    for problem in problems:
-        output.error(f"{problem.where}: {problem.message}")
+    output.error(*(f"{problem.where}: {problem.message}" for problem in problems))
     if problems:
         raise typer.Exit(EXIT_FAILED)
 
@@ -51,9 +50,7 @@ def _report(output: Output, root: Path, done: Consolidation) -> None:
         output.note(f"{done.unfinished_runs} runs are not finished and were left out")
     output.text(
         f"{done.rows:,} rows of {done.runs:,} runs of {done.experiments:,} experiments in {done.files:,} files, "
-        f"in {dataset_folder(root)}"
-    )
-    output.text(
+        f"in {dataset_folder(root)}",
         f"{done.new_runs:,} runs are new, {done.removed_runs:,} gone; {done.parts_written:,} parts written, "
-        f"{done.parts_reused:,} found finished; {len(done.problems):,} problems"
+        f"{done.parts_reused:,} found finished; {len(done.problems):,} problems",
     )

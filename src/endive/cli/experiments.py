@@ -202,8 +202,7 @@ def remove(
         files = [path for path in found if path not in folders]
         told = {"removed": yes, "directories": [str(path) for path in folders], "files": [str(path) for path in files]}
         output.result(told)
-        for path in found:
-            output.text(f"{'removed' if yes else 'would remove'} {path}")
+        output.text(*(f"{'removed' if yes else 'would remove'} {path}" for path in found))
         if yes:
             from endive.files import discard
 

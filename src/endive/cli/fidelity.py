@@ -52,9 +52,8 @@ def fidelity(
             ("measure", "observed", "simulated", "ratio", "verdict"),
             [_row(each) for each in comparisons],
         )
-        output.text(f"\nthe model is {verdict}" if verdict != "cannot tell" else "\nwhether the model is close cannot be told")
-        for reason in reasons:
-            output.text(f"- {reason}")
+        told = f"\nthe model is {verdict}" if verdict != "cannot tell" else "\nwhether the model is close cannot be told"
+        output.text(told, *(f"- {reason}" for reason in reasons))
         output.result({"verdict": verdict, "comparisons": [_data(each) for each in comparisons], "explanations": reasons})
 
 

@@ -63,9 +63,8 @@ def import_(
         rows = [(c.name, c.operation, f"{len(c.commits):,}", c.process.words) for c in imported.classes]
         output.table(f"Classes of {table}", ("class", "operation", "commits", "arrivals"), rows)
         output.note(*notes)
-        output.text("\nWhat a history cannot tell, and what is assumed:")
-        for each in imported.assumptions:
-            output.text(f"- {each.about}: {each.assumed}")
+        assumed = [f"- {each.about}: {each.assumed}" for each in imported.assumptions]
+        output.text("\nWhat a history cannot tell, and what is assumed:", *assumed)
         if answer and not not_fitted:
             _answer(output, out, imported, result)
         output.result(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -107,11 +108,8 @@ def _window_words(measured: RunMetrics) -> tuple[str, list[str]]:
 
 def _plain(row: Any) -> dict[str, Any]:
     """The numbers of a row as JSON has them; infinity, for never, is text."""
-    from math import isinf
-
-    plain = {name: value for name, value in row.items() if value is None or isinstance(value, str | bool | int | float)}
-    del plain["experiment"]
-    return {name: "never" if isinstance(value, float) and isinf(value) else value for name, value in plain.items()}
+    plain = {name: value for name, value in row.items() if name != "experiment" and isinstance(value, str | int | float | None)}
+    return {name: "never" if value == inf else value for name, value in plain.items()}
 
 
 def announce_compilation(output: Output, document: Document, trace: bool = False, *, among_many: bool = True) -> None:

@@ -124,16 +124,8 @@ class Live:
         owner = self._owner(body, "ask")
         b = await prepare(self.pool, owner, tree, changed if isinstance(changed, str) else None)
         a = await prepare(self.pool, owner, self._tree(body, "a")) if body.get("a") is not None else None
-        accepted = {
-            "kind": "accepted",
-            "tree": b.tree,
-            "left_out": b.left_out,
-            "toml": b.toml,
-            "warnings": b.warnings,
-            "assumed": b.assumed,
-            "seconds": b.cpu_s,
-            "compiling": not b.ready,
-        }
+        told = {name: getattr(b, name) for name in ("tree", "left_out", "toml", "warnings", "assumed")}
+        accepted = {"kind": "accepted", **told, "seconds": b.cpu_s, "compiling": not b.ready}
         return self._stream(request, accepted, answer(self.pool, owner, Question(b, a)), owner)
 
     async def _help(self, request: Request) -> Response:

@@ -95,18 +95,8 @@ def drawn_curve(tree: Tree, points: Sequence[LoadPoint]) -> dict[str, Any] | Non
     if len(points) < 2:
         return None
     ordered = sorted(points, key=lambda point: point.offered)
-    data = pd.DataFrame(
-        {
-            "offered": [point.offered for point in ordered],
-            "y": [point.throughput for point in ordered],
-            "low": [point.low for point in ordered],
-            "high": [point.high for point in ordered],
-            "success": [point.success for point in ordered],
-            "times today": [point.factor for point in ordered],
-            "seeds": [point.seeds for point in ordered],
-            "series": "simulated",
-        }
-    ).astype({"low": float, "high": float})
+    frame = pd.DataFrame(map(vars, ordered)).rename(columns={"throughput": "y", "factor": "times today"})
+    data = frame[["offered", "y", "low", "high", "success", "times today", "seeds"]].assign(series="simulated")
     ends = [ordered[0].offered, ordered[-1].offered]
     today = next((point for point in ordered if point.factor == 1.0), None)
     theory = _theory(tree, ordered)
@@ -115,7 +105,7 @@ def drawn_curve(tree: Tree, points: Sequence[LoadPoint]) -> dict[str, Any] | Non
         title="Throughput against load",
         definition="Commits per second against transactions that begin to commit per second, at multiples of today's load.",
         kind="line",
-        data=data,
+        data=data.astype({"low": float, "high": float}),
         x=Axis("offered", "offered load (transactions/s)", "log"),
         y=Axis("y", "throughput (commits/s)", "log"),
         series="series",

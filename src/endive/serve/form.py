@@ -90,12 +90,11 @@ def _control(key: str, branches: list[dict[str, Any]]) -> Field:
     """The kind of control for the values that a key takes, with its bounds or its choices."""
     if key in ("storage.provider", "catalog.provider"):
         return {"kind": "choice", "options": _stores(), "open": True}
-    bounds = _bounds(branches[0])
+    first, bounds = branches[0], _bounds(branches[0])
     kinds = [branch.get("type") for branch in branches]
-    if "enum" in branches[0] and len(branches) == 1:
-        return {"kind": "choice", "options": [{"value": v, "label": _option(key, v)} for v in branches[0]["enum"]]}
-    if "const" in branches[0] and len(branches) == 1:
-        return {"kind": "choice", "options": [{"value": branches[0]["const"], "label": str(branches[0]["const"])}]}
+    choices = first.get("enum") or ([first["const"]] if "const" in first else [])
+    if choices and len(branches) == 1:
+        return {"kind": "choice", "options": [{"value": value, "label": _option(key, value)} for value in choices]}
     if kinds == ["boolean"]:
         return {"kind": "switch"}
     if kinds in (["integer"], ["number"]):

@@ -85,14 +85,14 @@ def rank(goal: Goal, present: Mapping[str, Any], tried: Sequence[Tried], seconds
     best = best_of({PRESENT: baseline, **values}, goal.metric, least_width=width) if values else None
     sign = 1.0 if more_is_better(goal.metric) else -1.0
     ordered = sorted(told, key=lambda each: -sign * differences[each.name].difference)
-    names = {PRESENT: PRESENT, **{each.name: each.words for each in tried}}
+    winner = best.name if best is not None and best.clear and best.name != PRESENT else None
     return {
         "goal": {"metric": goal.metric, "workload_class": goal.workload_class, "words": goal.words},
         "present": present["estimate"],
         "seeds": seeds,
-        "clear": best is not None and best.clear and best.name != PRESENT,
-        "best": None if best is None or best.name == PRESENT or not best.clear else best.name,
-        "sentence": _sentence(goal, best, differences, names, {each.name: each.found for each in tried}, present),
+        "clear": winner is not None,
+        "best": winner,
+        "sentence": _sentence(goal, best, differences, {each.name: each for each in tried}, present),
         "rows": [_row(goal, each, differences[each.name]) for each in ordered] + [_row(goal, each, None) for each in others],
     }
 
@@ -128,32 +128,25 @@ def _change(goal: Goal, found: Difference | None) -> str:
 
 
 def _sentence(
-    goal: Goal,
-    best: Best | None,
-    differences: Mapping[str, Difference],
-    names: Mapping[str, str],
-    found: Mapping[str, Mapping[str, Any]],
-    present: Mapping[str, Any],
+    goal: Goal, best: Best | None, differences: Mapping[str, Difference], tried: Mapping[str, Tried], present: Mapping[str, Any]
 ) -> str:
     if best is None:
         return f"No clear winner: {metric_name(goal.metric)} is no number in every seed, so that nothing can be ranked by it."
     helps = [name for name, found in differences.items() if better(goal.metric, found)]
     if not helps:
         return f"No clear winner: nothing of what was tried helps {goal.words} beyond doubt."
+    names = {PRESENT: PRESENT, **{name: each.words for name, each in tried.items()}}
+    leader = names[best.name]
     if best.clear and best.name != PRESENT:
-        before, after = (_value(goal, each["estimate"]["mean"]) for each in (present, found[best.name]))
-        return f"{_upper(names[best.name])} would help most: {goal.words} goes from {before} to {after}."
+        before, after = (_value(goal, each["estimate"]["mean"]) for each in (present, tried[best.name].found))
+        return f"{leader[:1].upper()}{leader[1:]} would help most: {goal.words} goes from {before} to {after}."
     rivals = [names[name] for name in best.rivals if name in helps] or [names[name] for name in best.rivals if name != PRESENT]
     more = len(rivals) - _MOST_NAMED
     told = rivals[:_MOST_NAMED] + ([f"{more} more"] if more > 0 else [])
     if not told:
-        return f"No clear winner: {names[best.name]} leads, but not beyond doubt."
-    return f"No clear winner: {names[best.name]} leads, but {listed(told)} may help {goal.words} as much."
+        return f"No clear winner: {leader} leads, but not beyond doubt."
+    return f"No clear winner: {leader} leads, but {listed(told)} may help {goal.words} as much."
 
 
 def _value(goal: Goal, value: float) -> str:
     return percent(value) if kind_of(goal.metric) == "share" else shown(goal.metric, value)
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
