@@ -6,7 +6,8 @@ import gc
 import sys
 from importlib import import_module
 
-from endive.cli.app import EXIT_INTERRUPTED, app, leave
+from endive.cli.app import EXIT_INTERRUPTED, leave
+from endive.cli.app import app as app
 from endive.cli.order import GROUPS, add_examples, keep_command
 
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000

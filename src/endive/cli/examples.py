@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from endive.cli.app import EXIT_FAILED, JsonFlag, app, exit_codes
-from endive.cli.app import exit_codes as pipeline_errors
-from endive.cli.app import exit_codes as report_errors
+from endive.cli.app import EXIT_FAILED, JsonFlag, app, command
 from endive.cli.options import MasterOption
-from endive.cli.output import Output, output_for
+from endive.cli.output import Output
 from endive.reading import first_sentence, leading_comment
 from endive.runs.layout import FIGURES_FOLDER, REPORT
 
@@ -90,8 +88,7 @@ def list_(context: typer.Context, json: JsonFlag = False) -> None:
     """List the example studies, each with its question."""
     if context.invoked_subcommand is not None:
         return
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         found = list(find_examples())
         output.result([{"name": each.name, "kind": each.kind, "question": each.question, "path": str(each.path)} for each in found])
         output.table("", ("name", "kind", "question"), [(each.name, each.kind, each.question) for each in found])
@@ -102,8 +99,7 @@ def list_(context: typer.Context, json: JsonFlag = False) -> None:
 @commands.command()
 def show(name: Annotated[str, typer.Argument(help="Name of the example.", show_default=False)], json: JsonFlag = False) -> None:
     """Print the file of an example, to start a study of one's own from."""
-    output = output_for(json)
-    with exit_codes(output):
+    with command(json) as output:
         example = find_example(name)
         text = example.path.read_text(encoding="utf-8")
         output.result({"name": example.name, "kind": example.kind, "path": str(example.path), "text": text})
@@ -123,8 +119,7 @@ def run(
     json: JsonFlag = False,
 ) -> None:
     """Run an example from end to end: the runs, their metrics, the figures and the answer in words."""
-    output = output_for(json)
-    with exit_codes(output), pipeline_errors(output), report_errors(output):
+    with command(json) as output:
         example = find_example(name)
         quick = example.has_quick_form and not full
         folder = out or _OUT / (f"{example.name}-full" if example.has_quick_form and full else example.name)
