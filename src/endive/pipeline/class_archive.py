@@ -22,7 +22,7 @@ from endive.cache import cache_root
 from endive.files import locked, whole_file
 from endive.pipeline.jvm import spark_home
 
-_USE = "specifications as Arrow tables"
+_USE = "specifications as Arrow tables, interpreted"
 """What the archive was made by: another one is made where sessions are used in another way."""
 _END_SECONDS = 600.0
 """How long the JVM may take to write the archive, on a busy machine."""
@@ -91,10 +91,10 @@ def _use(spark: Any) -> None:
     """Do what sweeps, consolidation and metrics do, so that their classes are loaded."""
     import pyarrow as pa
 
-    from endive.pipeline.jobs import placed
+    from endive.pipeline.jobs import interpreted, placed
     from endive.pipeline.quiet import without_pandas_warning
 
-    with without_pandas_warning():
+    with without_pandas_warning(), interpreted(spark):
         specs = pa.table({"task": pa.array([0, 1], pa.int32()), "spec": ["a", "b"]})
         frame = placed(spark, specs, 2).mapInArrow(_same, "task int, spec string")
         frame.toArrow()

@@ -10,6 +10,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ Report = Callable[[int, int], None]
 T = TypeVar("T")
 _TASKS = pa.schema([("task", pa.int32()), ("spec", pa.string())])
 _POLL_SECONDS = 0.25
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[list[Spec]]:
@@ -59,9 +61,22 @@ def run_tasks(
 ) -> pa.Table:
     """The rows that ``work`` makes of the tasks. Raises PipelineError if a task fails for good."""
     rows = [{"task": number, "spec": json.dumps(spec)} for number, task in enumerate(tasks) for spec in task]
-    with without_pandas_warning():
+    with without_pandas_warning(), interpreted(spark):
         frame = placed(spark, pa.Table.from_pylist(rows, _TASKS), len(tasks)).mapInArrow(work, ddl)
         return watched(spark, lambda: arrow_of(frame), len(tasks), report)
+
+
+@contextmanager
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Let Spark interpret the plans of a block: to compile code that moves a few specifications takes longer than to move them."""
+    for name, value in _INTERPRETED.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # of a session that has ended: what ended it is told
+            for name in _INTERPRETED:
+                spark.conf.unset(name)
 
 
 def placed(spark: SparkSession, specs: pa.Table, tasks: int) -> DataFrame:

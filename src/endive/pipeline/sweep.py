@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from endive.pipeline.jobs import cores, placed, watched
+from endive.pipeline.jobs import cores, interpreted, placed, watched
 from endive.pipeline.quiet import without_pandas_warning
 from endive.pipeline.tasks import OUTCOME_SCHEMA, SPECS, simulate_runs
 from endive.runs.outcome import Outcome, run_ahead
@@ -103,7 +103,7 @@ def run_sweep(
         for number, chunk in enumerate(chunks)
         for run in chunk
     ]
-    with without_pandas_warning():
+    with without_pandas_warning(), interpreted(spark):
         frame = placed(spark, pa.Table.from_pylist(rows, SPECS), len(chunks)).mapInArrow(simulate_runs, OUTCOME_SCHEMA)
         collected = _collected(spark, frame, watch)
     return tuple(Outcome(**row.asDict()) for row in sorted(collected, key=lambda row: (row.experiment, row.seed)))

@@ -50,10 +50,9 @@ class Drawing:
             process.communicate()
 
     def begin(self) -> None:
-        """Start the processes, and load what draws in this one as well."""
+        """Start the processes."""
         if self._processes:
             return
-        Thread(target=_load, daemon=True).start()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         for _ in range(self._number):
             process = subprocess.Popen(
@@ -111,12 +110,6 @@ class Drawing:
                 self._todo.clear()
 
 
-def _load() -> None:
-    from endive.report.paper import load
-
-    load()
-
-
 def _save(*work: Any) -> list[Path]:
     from endive.report.paper import save
 
@@ -140,7 +133,9 @@ def _send(stream: IO[bytes], value: Any) -> None:
 
 def main() -> None:
     """Draw what comes in and send back the files, or what went wrong, until nobody sends any more."""
-    _load()
+    from endive.report.paper import load
+
+    load()
     with suppress(EOFError, BrokenPipeError):
         while True:
             work = pickle.load(sys.stdin.buffer)
