@@ -47,7 +47,7 @@ def answer_of(study: Study) -> list[str]:
 
 def _fairness(study: Study) -> Iterator[str]:
     """Where writers of a class do not share its commits evenly."""
-    several = len(_totals(study)) > 1
+    several = _configurations(study) > 1
     for name in study.classes:
         yield from fairness_in_words(name, _rows(study, name), lambda row: f" with {_point(study, row)}" if several else "")
 
@@ -240,9 +240,9 @@ def _time(study: Study, rows: list[Row]) -> Iterator[str]:
             largest = max(parts, key=lambda name: parts[name])
             found.setdefault(_PARTS[largest], []).append((row, parts[largest] / sum(parts.values())))
     for part, shares in found.items():
-        if len(_totals(study)) == 1:
+        if _configurations(study) == 1:
             yield f"{percent(shares[0][1])} of the time of a commit goes into {part}."
-        elif 2 < len(shares) == len(rows) == len(_totals(study)) and len({percent(share) for _, share in shares}) == 1:
+        elif 2 < len(shares) == len(rows) == _configurations(study) and len({percent(share) for _, share in shares}) == 1:
             yield f"Of the time of a commit, most goes into {part}: {percent(shares[0][1])} in all configurations."
         else:
             told = listed([f"{percent(share)} with {_point(study, row)}" for row, share in shares])
@@ -269,7 +269,7 @@ def _classes(study: Study) -> Iterator[str]:
     for _, sentences in sorted(failing):
         yield from sentences
     if fine and failing:
-        yield f"Of {listed(fine)}, {_MOST} or more commit{'' if len(_totals(study)) == 1 else ' everywhere'}."
+        yield f"Of {listed(fine)}, {_MOST} or more commit{'' if _configurations(study) == 1 else ' everywhere'}."
 
 
 def _here_and_not_there(study: Study, name: str, rows: list[Row]) -> list[str]:
@@ -298,7 +298,7 @@ def _fails(study: Study, rows: list[Row]) -> str:
 
 def _failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
     success = _success(lowest)
-    where = "" if len(_totals(study)) == 1 else f" with {_point(study, lowest)}"
+    where = "" if _configurations(study) == 1 else f" with {_point(study, lowest)}"
     told = f"Of {name}, only {success} commit{where}"
     if lowest["success_high"] < _CANNOT:
         told = f"{begun(name)} cannot commit{where}: {success} of its transactions get through"
@@ -372,10 +372,19 @@ def _totals(study: Study) -> list[Row]:
     return _rows(study, ALL)
 
 
+def _configurations(study: Study) -> int:
+    """How many configurations there are."""
+    return len(_of_class(study, ALL))
+
+
 def _rows(study: Study, workload_class: str) -> list[Row]:
-    table = study.experiments
-    chosen = table[(table["workload_class"] == workload_class) & (table["operation_type"] == ALL)]
+    chosen = _of_class(study, workload_class)
     return list(chosen.astype(object).where(pd.notna(chosen), None).to_dict("records"))
+
+
+def _of_class(study: Study, workload_class: str) -> pd.DataFrame:
+    table = study.experiments
+    return table[(table["workload_class"] == workload_class) & (table["operation_type"] == ALL)]
 
 
 def _load(study: Study, load: float) -> str:

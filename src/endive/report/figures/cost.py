@@ -65,11 +65,12 @@ def _left_behind(study: Study, rows: pd.DataFrame, by_experiment: dict[str, list
 
 def _costs(study: Study) -> dict[str, list[Cost]]:
     """What a thousand commits take in each run, by experiment; experiments in which a run has no commit are left out."""
+    runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in study.runs.to_dict("records"):
+        runs.setdefault((row["experiment"], row["seed"]), []).append({str(column): value for column, value in row.items()})
     found: dict[str, list[Cost]] = {}
-    for key, own in study.runs.groupby(["experiment", "seed"], sort=False):
-        name = str(key[0])
-        records: list[dict[str, Any]] = [{str(column): value for column, value in row.items()} for row in own.to_dict("records")]
-        classes = rows_by_class(records)
+    for (name, _), own in runs.items():
+        classes = rows_by_class(own)
         basis = basis_of(study.manifest.experiments[name].parameters, [row["workload_class"] for row in classes])
         cost = cost_of(classes, basis, study.prices)
         if cost is not None:
