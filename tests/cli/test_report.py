@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from endive.pipeline.jobs import TaskFunction
 from endive.runs.identity import hash_parameters
-from endive.runs.parts import Spec
 from tests.cli import invoke
 from tests.pipeline.damages import change_record
-from tests.pipeline.runs import document, run_all
+from tests.pipeline.runs import document, run_all, run_here
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +77,6 @@ def test_what_cannot_be_reported_is_said(
 @pytest.fixture
 def tasks_are_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets consolidation and metrics do in this process what Spark would."""
-
-    def run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: TaskFunction, *__: Any) -> pa.Table:
-        specs = [{"spec": json.dumps(spec)} for task in tasks for spec in task]
-        return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pylist(specs)]))))
 
     monkeypatch.setattr("endive.pipeline.session.spark_session", lambda _: nullcontext())
     for module in ("consolidate", "metrics"):

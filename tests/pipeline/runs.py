@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from endive.config import Document
 from endive.config.load import check_document
-from endive.pipeline.jobs import TaskFunction
+from endive.pipeline.jobs import TaskFunction, task_table
 from endive.runs.dataset import PipelineError
 from endive.runs.execute import run_experiment
 from endive.runs.parts import Spec
@@ -53,16 +52,20 @@ def run_all(documents: Iterable[Document], root: Path, seeds: Iterable[int]) -> 
             run_experiment(each, root=root, seed=seed)
 
 
+def run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: TaskFunction, *__: Any) -> pa.Table:
+    """Do in this process what Spark would."""
+    return pa.Table.from_batches(list(work(iter(task_table(tasks).to_batches()))))
+
+
 def run_tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let consolidation and metrics do in this process what Spark would do; a task that fails is an error of the pipeline."""
 
-    def run_here(spark: Any, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Any) -> pa.Table:
-        specs = [json.dumps(spec) for task in tasks for spec in task]
+    def run_or_fail(*call: Any) -> pa.Table:
         try:
-            return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pydict({"spec": specs})]))))
+            return run_here(*call)
         except Exception as error:
             raise PipelineError(f"a task failed: {type(error).__name__}: {error}") from error
 
     for module in ("consolidate", "metrics"):
-        monkeypatch.setattr(f"endive.pipeline.{module}.run_tasks", run_here)
+        monkeypatch.setattr(f"endive.pipeline.{module}.run_tasks", run_or_fail)
         monkeypatch.setattr(f"endive.pipeline.{module}.number_of_tasks", lambda *_: 1)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -26,7 +25,7 @@ from endive.simulation import RESULT_SCHEMA
 from tests.cli import environment, invoke, strict
 from tests.pipeline.conftest import Sessions
 from tests.pipeline.damages import change_record
-from tests.pipeline.runs import document, run_all
+from tests.pipeline.runs import document, run_all, run_here
 
 KEY = ["experiment", "seed", "txn_id"]
 
@@ -236,7 +235,7 @@ import os, signal, sys
 from contextlib import nullcontext
 from pathlib import Path
 import endive.pipeline.consolidate as pipeline
-import pyarrow as pa, json
+from tests.pipeline.runs import run_here
 
 root, moment = Path(sys.argv[1]), int(sys.argv[2])
 replace, seen = Path.replace, 0
@@ -248,12 +247,8 @@ def killed(self, target):
         os.kill(os.getpid(), signal.SIGKILL)
     return replace(self, target)
 
-def in_this_process(spark, tasks, work, schema, report):
-    specs = [json.dumps(spec) for task in tasks for spec in task]
-    return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pydict({"spec": specs})]))))
-
 Path.replace = killed
-pipeline.run_tasks = in_this_process
+pipeline.run_tasks = run_here
 pipeline.consolidate(root, lambda: nullcontext(None), tasks=1)
 """
 
@@ -313,13 +308,9 @@ def test_a_full_disk_is_told_and_what_was_there_stays(
     def no_space(*_: Any, **__: Any) -> Any:
         raise OSError(28, "No space left on device", "part-00000.parquet")
 
-    def in_this_process(spark: Any, tasks: Any, work: Any, schema: str, report: Any) -> pa.Table:
-        specs = [json.dumps(spec) for task in tasks for spec in task]
-        return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pydict({"spec": specs})]))))
-
     with monkeypatch.context() as patch:
         patch.setattr("endive.runs.parts.PartWriter", no_space)
-        patch.setattr("endive.pipeline.consolidate.run_tasks", in_this_process)
+        patch.setattr("endive.pipeline.consolidate.run_tasks", run_here)
         done = consolidate(experiments, sessions)
     assert "No space left" in done.problems[0].message
     assert done.runs == 12

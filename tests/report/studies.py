@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from endive.pipeline.jobs import TaskFunction
 from endive.report.study import Study, load_study
-from endive.runs.parts import Spec
-from tests.pipeline.runs import document, run_all
+from tests.pipeline.runs import document, run_all, run_here
 
 SEEDS = 3
 
@@ -55,11 +50,6 @@ def measured(path: Path, **options: Any) -> Study:
     """The study at a path."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("consolidate", "metrics"):
-            patch.setattr(f"endive.pipeline.{module}.run_tasks", _run_here)
+            patch.setattr(f"endive.pipeline.{module}.run_tasks", run_here)
             patch.setattr(f"endive.pipeline.{module}.number_of_tasks", lambda *_: 1)
         return load_study(path, sessions=lambda: nullcontext(None), **options)  # type: ignore[arg-type]
-
-
-def _run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: TaskFunction, *__: Any) -> pa.Table:
-    specs = [{"spec": json.dumps(spec)} for task in tasks for spec in task]
-    return pa.Table.from_batches(list(work(iter([pa.RecordBatch.from_pylist(specs)]))))

@@ -26,7 +26,7 @@ TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Report = Callable[[int, int], None]
 """Told how many tasks are done, and of how many."""
 T = TypeVar("T")
-_TASKS = pa.schema([("task", pa.int32()), ("spec", pa.string())])
+_TASKS = pa.schema([("task", pa.int32()), ("specs", pa.string())])
 _POLL_SECONDS = 0.25
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
@@ -60,9 +60,8 @@ def run_tasks(
     spark: SparkSession, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Report | None
 ) -> pa.Table:
     """The rows that ``work`` makes of the tasks. Raises PipelineError if a task fails for good."""
-    rows = [{"task": number, "spec": json.dumps(spec)} for number, task in enumerate(tasks) for spec in task]
     with without_pandas_warning(), interpreted(spark):
-        frame = placed(spark, pa.Table.from_pylist(rows, _TASKS), len(tasks)).mapInArrow(work, ddl)
+        frame = placed(spark, task_table(tasks), len(tasks)).mapInArrow(work, ddl)
         return watched(spark, lambda: arrow_of(frame), len(tasks), report)
 
 
@@ -79,14 +78,21 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
                 spark.conf.unset(name)
 
 
+def task_table(tasks: Sequence[Sequence[Spec]]) -> pa.Table:
+    """A row for each task, from which ``specs_of`` takes its specifications."""
+    return pa.Table.from_pylist([{"task": number, "specs": json.dumps(task)} for number, task in enumerate(tasks)], _TASKS)
+
+
 def placed(spark: SparkSession, specs: pa.Table, tasks: int) -> DataFrame:
     """Specifications as a frame with a partition for each ``task``, in order, so that the first tasks start first.
 
-    Spark takes an Arrow table as it is; rows of Python would cost a second and a half in the first job of a session.
+    Spark takes an Arrow table as it is; rows of Python would cost a second and a half in the first job of a session. Where there
+    is a row for each task and a core for each row, Spark deals them so by itself.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    return spark.createDataFrame(specs).repartitionById(tasks, F.col("task"))
+    frame = spark.createDataFrame(specs)
+    return frame if tasks == len(specs) <= cores(spark) else frame.repartitionById(tasks, F.col("task"))
 
 
 def arrow_of(frame: DataFrame) -> pa.Table:
@@ -112,8 +118,8 @@ def reason(error: Exception) -> str:
 def specs_of(batches: Iterator[pa.RecordBatch]) -> Iterator[Spec]:
     """The specifications that reach a task."""
     for batch in batches:
-        for text in batch.column("spec").to_pylist():
-            yield json.loads(text)
+        for text in batch.column("specs").to_pylist():
+            yield from json.loads(text)
 
 
 def watched(
