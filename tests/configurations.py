@@ -136,11 +136,11 @@ def backoffs(draw: st.DrawFn, clients: bool) -> Tree:
     """Waits of all kinds, but for those that only a service can ask for, or only the usual one."""
     if not clients:
         return {"enabled": True, "base_ms": 5.0, "jitter": draw(st.sampled_from([0.0, 0.5]))}
-    kind = draw(st.sampled_from(["exponential", "exponential", "slots", "aimd"]))
+    kind = draw(st.sampled_from(["exponential", "exponential", "slots", "aimd", "linear"]))
     section: Tree = {"enabled": True, "kind": kind}
     if kind == "slots":
         return section | {"max_ms": draw(st.sampled_from([5.0, 100.0]))}
-    words = [] if kind == "aimd" else ["full", "equal", "decorrelated"]
+    words = [] if kind in ("aimd", "linear") else ["full", "equal", "decorrelated"]
     return section | {"base_ms": 5.0, "max_ms": 60.0, "jitter": draw(st.sampled_from([0.0, 0.5, *words]))}
 
 

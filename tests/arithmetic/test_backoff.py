@@ -12,6 +12,7 @@ from endive.arithmetic.backoff import (
     EQUAL,
     EXPONENTIAL,
     FULL,
+    LINEAR,
     RETRY_AFTER,
     SLOTS,
     aimd_ms,
@@ -20,6 +21,7 @@ from endive.arithmetic.backoff import (
     equal_jitter_ms,
     full_jitter_ms,
     grown_ms,
+    linear_ms,
     next_wait_ms,
     retry_after_ms,
     slot_ms,
@@ -34,9 +36,9 @@ retries = st.integers(1, 2_000)
 
 def test_codes_are_in_the_order_of_the_names() -> None:
     codes = {"exponential": EXPONENTIAL, "full": FULL, "equal": EQUAL, "decorrelated": DECORRELATED, "slots": SLOTS, "aimd": AIMD}
-    codes["retry_after"] = RETRY_AFTER
+    codes |= {"retry_after": RETRY_AFTER, "linear": LINEAR}
     assert tuple(codes) == BACKOFF_KINDS
-    assert [codes[name] for name in BACKOFF_KINDS] == list(range(7))
+    assert [codes[name] for name in BACKOFF_KINDS] == list(range(8))
 
 
 @given(retries, uniforms)
@@ -50,6 +52,14 @@ def test_full_and_equal_jitter_stay_within_the_wait(retry: int, u: float) -> Non
 def test_decorrelated_jitter_is_between_the_base_and_a_multiple_of_the_last_wait(last_ms: float, u: float) -> None:
     wait = decorrelated_ms(last_ms, 10.0, 3.0, 5_000.0, u)
     assert 10.0 <= wait <= max(10.0, min(5_000.0, 3.0 * last_ms) + 1e-9)
+
+
+@given(retries, uniforms)
+def test_a_linear_wait_grows_by_the_base(retry: int, u: float) -> None:
+    assert linear_ms(retry, 10.0, 1e9, 0.0, u) == 10.0 * retry
+    assert linear_ms(retry, 10.0, 70.0, 0.0, u) == min(10.0 * retry, 70.0)
+    assert 0.75 * 70.0 <= linear_ms(7 + retry, 10.0, 70.0, 0.25, u) <= 1.25 * 70.0
+    assert next_wait_ms(LINEAR, retry, 10.0, 2.0, 70.0, 0.25, False, 0.0, u) == linear_ms(retry, 10.0, 70.0, 0.25, u)
 
 
 def test_slots_double_and_the_first_is_no_wait() -> None:

@@ -64,6 +64,13 @@ class TestBackoff:
         assert (lost["t_backoff"] == 70.0 * lost["n_retries"]).all()
 
     @both_engines
+    def test_linear_waits_add_up_to_a_triangle(self, engine: Engine) -> None:
+        rows = frame_of(engine, run_of(backoff(kind="linear", base_ms=10, jitter=0.0)))
+        lost = rows[(rows["n_retries"] > 0) & (rows["status"] == "committed")]
+        assert lost["n_retries"].max() > 2
+        assert (lost["t_backoff"] == 10.0 * lost["n_retries"] * (lost["n_retries"] + 1) / 2).all()
+
+    @both_engines
     def test_aimd_is_kept_from_one_transaction_to_the_next(self, engine: Engine) -> None:
         rows = frame_of(engine, run_of(backoff(kind="aimd", base_ms=10, jitter=0.5, max_ms=10_000)))
         once = rows[(rows["n_retries"] == 1) & (rows["status"] == "committed")]

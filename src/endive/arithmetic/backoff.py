@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-EXPONENTIAL, FULL, EQUAL, DECORRELATED, SLOTS, AIMD, RETRY_AFTER = range(7)
+EXPONENTIAL, FULL, EQUAL, DECORRELATED, SLOTS, AIMD, RETRY_AFTER, LINEAR = range(8)
 FIRST_SLOTS = 4
 """Slots before the first retry; each further retry has twice as many."""
 
@@ -63,6 +63,12 @@ def retry_after_ms(told_ms: float, jitter: float, u: float) -> float:
     return told_ms * (1.0 + jitter * u)
 
 
+def linear_ms(retry: int, base_ms: float, max_ms: float, jitter: float, u: float) -> float:
+    """Longer by the base with each retry, as Hadoop's proportional sleep is; ``u`` moves the wait by at most +- ``jitter``."""
+    wait = base_ms * float(retry)
+    return (wait if wait < max_ms else max_ms) * (1.0 + jitter * (2.0 * u - 1.0))
+
+
 def next_wait_ms(
     kind: int, retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, upwards: bool, state_ms: float, u: float
 ) -> float:
@@ -79,6 +85,8 @@ def next_wait_ms(
         return aimd_ms(state_ms, max_ms, jitter, u)
     if kind == RETRY_AFTER:
         return retry_after_ms(base_ms, jitter, u)
+    if kind == LINEAR:
+        return linear_ms(retry, base_ms, max_ms, jitter, u)
     return backoff_ms(retry, base_ms, multiplier, max_ms, jitter, u, upwards)
 
 

@@ -46,11 +46,12 @@ class RetryBackoff(Section):
     """Waiting before a retry: min(base x multiplier^(retry - 1), max) x (1 +- jitter), or as ``kind`` and ``jitter`` say."""
 
     enabled: bool = Field(False, description="Whether there is any wait.")
-    kind: Literal["exponential", "slots", "aimd", "retry_after"] = Field(
+    kind: Literal["exponential", "slots", "aimd", "retry_after", "linear"] = Field(
         "exponential",
         description="slots: one of 4 slots as long as the first attempt took, twice as many each time; "
         "aimd: a wait that the writer keeps, times multiplier after a loss, base_ms less after a commit; "
-        "retry_after: what a service says, its retry_after_ms, and up to jitter of it more.",
+        "retry_after: what a service says, its retry_after_ms, and up to jitter of it more; "
+        "linear: base_ms longer each time, moved by jitter.",
     )
     base_ms: NonNegativeMs = Field(10.0, description="Wait before the first retry.")
     multiplier: Annotated[float, Field(ge=1, le=1e6)] = Field(2.0, description="Growth from one retry to the next.")
@@ -65,7 +66,7 @@ class RetryBackoff(Section):
     def _check(self) -> RetryBackoff:
         if self.model_fields_set and "enabled" not in self.model_fields_set:
             raise ValueError("say enabled = true for the others to have an effect")
-        if self.kind in ("aimd", "retry_after") and isinstance(self.jitter, str):
+        if self.kind in ("aimd", "retry_after", "linear") and isinstance(self.jitter, str):
             raise ValueError(f"{self.kind} takes a number for jitter, such as 0.1, not {self.jitter!r}")
         return self
 

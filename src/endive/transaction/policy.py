@@ -24,12 +24,13 @@ class ObjectSizes:
     manifest_file_bytes: int = 8_192
 
 
-BackoffKind = Literal["exponential", "full", "equal", "decorrelated", "slots", "aimd", "retry_after"]
+BackoffKind = Literal["exponential", "full", "equal", "decorrelated", "slots", "aimd", "retry_after", "linear"]
 BACKOFF_KINDS: tuple[BackoffKind, ...] = get_args(BackoffKind)
 """In the order of their codes in ``endive.arithmetic.backoff``."""
 UNUSED_BY_KIND: Mapping[str, frozenset[str]] = {
     "slots": frozenset({"base_ms", "multiplier", "jitter"}),
     "retry_after": frozenset({"base_ms", "multiplier", "max_ms"}),
+    "linear": frozenset({"multiplier"}),
 }
 """Settings that a kind of backoff does not use."""
 TableHandle = Literal["loaded", "kept"]
@@ -40,7 +41,7 @@ class Backoff:
     """Waiting before retries; ``endive.arithmetic.backoff`` has the formula of each kind.
 
     ``exponential`` is min(base x multiplier^(retry - 1), max), moved by at most +- jitter, or upwards only. Of the other kinds only
-    ``aimd`` and ``retry_after`` use ``jitter``; of ``retry_after`` the base is what the service says.
+    ``aimd``, ``retry_after`` and ``linear`` use ``jitter``; of ``retry_after`` the base is what the service says.
     """
 
     enabled: bool = False
