@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from endive.pipeline.quiet import without_pandas_warning
+
 LOADED = """
 import sys
 import endive.pipeline.daemon
@@ -26,8 +28,10 @@ def parents(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def test_workers_of_a_local_session_are_forked_from_it(spark: SparkSession) -> None:
-    for row in spark.range(2).mapInArrow(parents, "parent string").collect():
-        assert "endive.pipeline.daemon" in row.parent
+    with without_pandas_warning():
+        told = spark.range(2).mapInArrow(parents, "parent string").collect()
+    assert all("endive.pipeline.daemon" in row.parent for row in told)
+    assert told
 
 
 def test_it_has_what_consolidation_and_metrics_need_and_no_more() -> None:

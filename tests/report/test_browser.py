@@ -17,7 +17,7 @@ import pandas as pd
 import pypdfium2
 import pytest
 from PIL import Image, ImageOps
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playwright
 
 from endive.report.contents import page_of
 from endive.report.figure import Threshold
@@ -83,6 +83,13 @@ class Visit:
     def picture(self, figure: str) -> str:
         """The drawing of a figure, all its panels that are seen."""
         return str(self.page.evaluate(_PICTURE, figure))
+
+    def open_table(self, figure: str) -> Locator:
+        """Open the table behind a figure, and return its cells when they are there: it is filled after the click."""
+        self.page.locator(f"#{figure} details.table summary").click()
+        cells = self.page.locator(f"#{figure} tbody td")
+        cells.first.wait_for()
+        return cells
 
     def choose(self, figure: str, label: str, value: str) -> None:
         """Choose a value of a filter, and wait for the picture to follow."""
@@ -150,8 +157,7 @@ def test_it_is_drawn_without_errors_and_without_a_network(
 
 
 def test_filters_change_the_picture_and_the_table(visit: Visit) -> None:
-    visit.page.locator("#success_by_class details.table summary").click()
-    cells = visit.page.locator("#success_by_class tbody td")
+    cells = visit.open_table("success_by_class")
     assert {"S3", "S3 Express"} <= set(cells.all_inner_texts())
     visit.choose("success_by_class", "store", "S3 Express")
     assert "S3" not in cells.all_inner_texts()
@@ -220,7 +226,7 @@ def test_wheel_and_control_zoom_the_wheel_alone_scrolls(visit: Visit) -> None:
 
 
 def test_the_numbers_can_be_taken_along(visit: Visit, mixed: Study) -> None:
-    visit.page.locator("#sustainable_throughput details.table summary").click()
+    visit.open_table("sustainable_throughput")
     with visit.page.expect_download() as started:
         visit.page.locator("#sustainable_throughput a.download").click()
     text = Path(started.value.path()).read_text(encoding="utf-8")
