@@ -1,32 +1,17 @@
 """Tables as Iceberg keeps them: the history of their snapshots, their manifests, and what operations do to both."""
 
-from endive.arithmetic.files import ALL_MANIFESTS, NO_SNAPSHOT
-from endive.table.files import TableChange, TableFiles, TableModel
-from endive.table.operations import (
-    ICEBERG_OPERATIONS,
-    OPERATION_CODES,
-    OPERATION_FACTS,
-    OPERATION_WORDS,
-    PYICEBERG_OPERATIONS,
-    pyiceberg_traits_of,
-    traits_of,
-)
-from endive.table.traits import APPEND, OperationSettings, Traits
-
-__all__ = [
-    "ALL_MANIFESTS",
-    "APPEND",
-    "ICEBERG_OPERATIONS",
-    "NO_SNAPSHOT",
-    "OPERATION_CODES",
-    "OPERATION_FACTS",
-    "OPERATION_WORDS",
-    "PYICEBERG_OPERATIONS",
-    "OperationSettings",
-    "TableChange",
-    "TableFiles",
-    "TableModel",
-    "Traits",
-    "pyiceberg_traits_of",
-    "traits_of",
-]
+from endive.arithmetic.files import ALL_MANIFESTS as ALL_MANIFESTS
+from endive.arithmetic.files import NO_SNAPSHOT as NO_SNAPSHOT
+from endive.table.files import TableChange as TableChange
+from endive.table.files import TableFiles as TableFiles
+from endive.table.files import TableModel as TableModel
+from endive.table.operations import ICEBERG_OPERATIONS as ICEBERG_OPERATIONS
+from endive.table.operations import OPERATION_CODES as OPERATION_CODES
+from endive.table.operations import OPERATION_FACTS as OPERATION_FACTS
+from endive.table.operations import OPERATION_WORDS as OPERATION_WORDS
+from endive.table.operations import PYICEBERG_OPERATIONS as PYICEBERG_OPERATIONS
+from endive.table.operations import pyiceberg_traits_of as pyiceberg_traits_of
+from endive.table.operations import traits_of as traits_of
+from endive.table.traits import APPEND as APPEND
+from endive.table.traits import OperationSettings as OperationSettings
+from endive.table.traits import Traits as Traits
