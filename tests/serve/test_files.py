@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from endive.config.aliases import value_at
 from endive.config.errors import ConfigError
 from endive.config.load import check_document
 from endive.config.schema import json_schema
@@ -16,7 +17,7 @@ from endive.serve.form import form
 from endive.serve.load import load_changes, scaled
 from endive.serve.saving import SaveError, save_study, study_text
 from endive.serve.starts import DEFAULT, Starts
-from endive.serve.trees import as_toml, get, put, read_tree, remove, settle
+from endive.serve.trees import as_toml, put, read_tree, remove, settle
 from tests.serve.conftest import Client, small
 
 
@@ -120,8 +121,8 @@ def test_a_null_is_refused_at_its_key(tree: dict[str, Any], key: str) -> None:
 
 def test_trees_are_changed_by_dotted_keys() -> None:
     tree = {"a": {"b": {"c": 1}}}
-    assert get(tree, "a.b.c") == 1
-    assert get(tree, "a.x.c") is None
+    assert value_at(tree, "a.b.c") == 1
+    assert value_at(tree, "a.x.c") is None
     assert put(tree, "a.b.d", 2) == {"a": {"b": {"c": 1, "d": 2}}}
     remove(tree, "a.b.c")
     remove(tree, "nothing.here")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from endive.config.aliases import ICEBERG_RETRY
+from endive.config.aliases import ICEBERG_RETRY, value_at
 from endive.config.durations import duration_ms
 from endive.config.errors import ConfigError
 from endive.config.load import check_document
@@ -19,7 +19,7 @@ from endive.config.schema import Document
 from endive.report import words
 from endive.runs.identity import compute_experiment_hash
 from endive.serve.load import scaled
-from endive.serve.trees import Tree, get, put, remove, settle
+from endive.serve.trees import Tree, put, remove, settle
 
 _MORE_RETRIES = 5
 _FEWEST_RETRIES = 10
@@ -122,7 +122,10 @@ def _catalogs(document: Document) -> Iterator[Lever]:
 def _retries(tree: Tree, document: Document, classes: tuple[ResolvedClass, ...]) -> Iterator[Lever]:
     few = min(cls.settings.retry for cls in classes)
     many = max(_FEWEST_RETRIES, _MORE_RETRIES * few)
-    owners = ["transaction", *(f"workload.{name}" for name in document.workload if get(tree, f"workload.{name}.retry") is not None)]
+    owners = [
+        "transaction",
+        *(f"workload.{name}" for name in document.workload if value_at(tree, f"workload.{name}.retry") is not None),
+    ]
     yield Lever("retries", f"{many} retries instead of {few}", {f"{owner}.retry": many for owner in owners})
     backoff = document.transaction.retry_backoff
     if backoff.enabled:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from endive.analysis import saturation
+from endive.config.aliases import value_at
 from endive.config.durations import duration_ms
 from endive.config.errors import ConfigError
 from endive.config.load import check_document
 from endive.config.schema import Document
-from endive.serve.trees import Tree, get, put
+from endive.serve.trees import Tree, put
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the load at which a configuration is looked at."""
@@ -61,8 +62,8 @@ def load_changes(tree: Tree, factor: float) -> Iterator[tuple[str, Any]]:
     for name, cls in classes.items():
         yield from _of_class(f"workload.{name}", cls, factor)
     inherits = not classes or any(not _has_arrivals(cls) for cls in classes.values())
-    if inherits and isinstance(get(tree, _DEFAULT_INTERVALS), dict):
-        yield from _intervals(_DEFAULT_INTERVALS, get(tree, _DEFAULT_INTERVALS), factor)
+    if inherits and isinstance(value_at(tree, _DEFAULT_INTERVALS), dict):
+        yield from _intervals(_DEFAULT_INTERVALS, value_at(tree, _DEFAULT_INTERVALS), factor)
 
 
 def _has_arrivals(cls: Tree) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import tomli_w
 
-from endive.config.aliases import canonical
+from endive.config.aliases import canonical, value_at
 from endive.config.errors import ConfigError, Problem
 from endive.config.load import check_document, read_toml
 from endive.config.parts import ASKED, code_path
@@ -81,7 +81,7 @@ def _take_policies(tree: Tree) -> list[tuple[str, Any]]:
     sections = ["transaction", *(f"workload.{name}" for name in (classes if isinstance(classes, dict) else ()))]
     found = []
     for section in sections:
-        table = get(tree, section)
+        table = value_at(tree, section)
         if isinstance(table, dict) and "retry_policy" in table:
             found.append((section, table.pop("retry_policy")))
     return found
@@ -141,22 +141,13 @@ def _nulls(node: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 def _is_useless(problem: Problem, tree: Tree, changed: str) -> bool:
     related = f"{changed}.".startswith(f"{problem.key}.") or f"{problem.key}.".startswith(f"{changed}.")
-    return "effect" in problem.message and not related and get(tree, problem.key) is not None
+    return "effect" in problem.message and not related and value_at(tree, problem.key) is not None
 
 
 def as_toml(tree: Tree) -> str:
     """Write a configuration as a file, its sections in the order of the schema."""
     names = dict.fromkeys([*(name for name in Document.model_fields if name in tree), *tree])
     return tomli_w.dumps({name: tree[name] for name in names if tree[name] != {}})
-
-
-def get(tree: Any, key: str) -> Any:
-    """Return what stands under a dotted key; None if there is nothing."""
-    for part in key.split("."):
-        if not isinstance(tree, dict) or part not in tree:
-            return None
-        tree = tree[part]
-    return tree
 
 
 def put(tree: Tree, key: str, value: Any) -> Tree:
