@@ -5,9 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -20,7 +18,6 @@ from endive.runs.layout import FIGURES_FOLDER, REPORT
 
 if TYPE_CHECKING:
     from endive.pipeline.session import StartingSession
-    from endive.report.drawing import Drawing
     from endive.report.study import Study
     from endive.runs.plan import SweepPlan
 
@@ -134,9 +131,8 @@ def run(
 
 def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, master: str | None) -> None:
     from endive.pipeline.session import SparkOptions, starting_session
-    from endive.report.drawing import Drawing
 
-    with Drawing() as drawing, starting_session(SparkOptions(master)) as starting:
+    with starting_session(SparkOptions(master)) as starting:
         if not folder.exists():
             starting.begin()  # before anything else is loaded
         from endive.config.sweep import Sweep
@@ -147,9 +143,9 @@ def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, mast
         plan = plan_sweep(reader)
         output.note(f"{plan.runs} runs: {len(plan.points)} configurations with {len(plan.seeds)} seeds each")
         keep_study(folder, reader, plan)
-        study = _studied(output, plan, folder, starting, drawing)
+        study = _studied(output, plan, folder, starting)
         starting.stop()
-        answer, files = _drawn(study, folder, drawing)
+    answer, files = _drawn(study, folder)
     output.result({"example": example.name, "runs": plan.runs, "answer": answer, "files": [str(file) for file in files]})
     for sentence in answer:
         output.text(sentence)
@@ -157,8 +153,8 @@ def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, mast
     output.text(f"the report is in {files[0]}, and its {len(files) - 1} figures in {files[-1].parent}")
 
 
-def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSession, drawing: Drawing) -> Study:
-    """Run what is missing and measure, all in one session of Spark. What draws is loaded while Spark is waited for."""
+def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSession) -> Study:
+    """Run what is missing and measure it, in one Spark session."""
     from contextlib import nullcontext
 
     from endive.cli.sweep import watching
@@ -170,8 +166,6 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSe
     work = remaining_work(plan, folder)
     with watching(output, work, folder) as watch:
         outcomes = run_study(starting, work, folder, watch=watch)
-    drawing.begin()
-    Thread(target=import_module, args=("endive.report.contents",), daemon=True).start()
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
         output.error(f"{outcome.experiment} seed {outcome.seed}: {outcome.error}")
@@ -180,19 +174,19 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSe
     return load_study(folder, code_version=code_version(), sessions=lambda: nullcontext(starting.get()))
 
 
-def _drawn(study: Study, folder: Path, drawing: Drawing) -> tuple[list[str], list[Path]]:
-    """Write the report and the figures beside each other; returns the answer in words and the files."""
+def _drawn(study: Study, folder: Path) -> tuple[list[str], list[Path]]:
+    """Write the report and its figures; return the answer and the files."""
     from endive.files import write_text
     from endive.report.contents import page_of
     from endive.report.figures import report_figures
     from endive.report.page import html_of
+    from endive.report.paper import save
 
     figures = report_figures(study)
-    drawing.start(figures, folder / FIGURES_FOLDER, ("svg",))
     page = page_of(study, figures)
     report = folder / REPORT
     write_text(report, html_of(page))
-    return list(page.answer), [report, *(file for files in drawing.finish() for file in files)]
+    return list(page.answer), [report, *(file for figure in figures for file in save(figure, folder / FIGURES_FOLDER, ("svg",)))]
 
 
 def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -> None:

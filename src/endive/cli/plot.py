@@ -147,10 +147,9 @@ def _list(output: Output, study: Study) -> None:
 
 def _write(output: Output, study: Study, figures: list[Figure], folder: Path, formats: list[str], size: Size) -> None:
     from endive.report.answer import window_sentence
-    from endive.report.drawing import Drawing
+    from endive.report.paper import save
 
-    with Drawing() as drawing:
-        written = list(zip(figures, drawing.save(figures, folder, formats, size), strict=True))
+    written = [(figure, save(figure, folder, formats, size)) for figure in figures]
     window = window_sentence(study)
     output.result(
         {

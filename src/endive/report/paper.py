@@ -1,4 +1,6 @@
-"""Figures as files for papers: PNG, SVG and PDF of a given size, the same bytes for the same figure.
+"""Write figures as files for papers: PNG, SVG and PDF of a given size.
+
+The same figure gives the same bytes as SVG and PNG; a PDF may list its resources in another order.
 
 The panels are the charts that a page has, put together with their titles and a legend by one Vega-Lite specification, which
 vl-convert turns into SVG, and that into the other formats. Letters are those of Liberation Sans, which comes with vl-convert; text
@@ -9,8 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -36,8 +36,6 @@ _UNITS = {"in": 1.0, "cm": 1.0 / 2.54, "mm": 1.0 / 25.4, "pt": 1.0 / 72.0}
 POINTS = 72.0
 """Points, which are what charts are measured in, per inch."""
 _PIXELS_PER_INCH = 200.0
-_RESOURCES = re.compile(rb"(?: +/[A-Za-z]+\d+ \d+ 0 R\n){2,}")
-"""Entries of a dictionary of a PDF, which are written in any order."""
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _INK = "#1a1c1f"
 _SMALL, _LARGE = 7.0, 8.0
@@ -90,12 +88,6 @@ def inches(text: str, option: str) -> float:
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
-def load() -> None:
-    """Load what draws, which the first figure would otherwise wait for."""
-    empty = {"$schema": alt.SCHEMA_URL, "data": {"values": []}, "mark": "point"}
-    vl_convert.vegalite_to_svg(empty, vl_version=vegalite_version(), allowed_base_urls=[])
-
-
 def save(figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, size: Size | None = None) -> list[Path]:
     """Write a figure in these formats, each whole or not at all; returns the files. Raises ReportError if it cannot be so small."""
     svg = svg_of(figure, size or Size())
@@ -110,31 +102,11 @@ def save(figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, size: S
 
 def _encoded(svg: str, kind: str) -> bytes:
     if kind == "png":
-        return _squeezed(bytes(vl_convert.svg_to_png(svg, ppi=_PIXELS_PER_INCH)))
+        return bytes(vl_convert.svg_to_png(svg, ppi=_PIXELS_PER_INCH))
     if kind == "pdf":
-        return _RESOURCES.sub(lambda lines: b"".join(sorted(lines[0].splitlines(keepends=True))), bytes(vl_convert.svg_to_pdf(svg)))
+        return bytes(vl_convert.svg_to_pdf(svg))
     in_inches = re.sub(r'(width|height)="([\d.]+)"', lambda at: f'{at[1]}="{float(at[2]) / POINTS:.4g}in"', svg[: svg.index(">")])
     return (in_inches + svg[svg.index(">") :]).encode()
-
-
-def _squeezed(png: bytes) -> bytes:
-    """The same picture in a third of the bytes: what is written in haste is compressed again."""
-    written, pixels, at = [png[:8]], b"", 8
-    while at < len(png):
-        (length,) = struct.unpack(">I", png[at : at + 4])
-        kind, body = png[at + 4 : at + 8], png[at + 8 : at + 8 + length]
-        if kind == b"IDAT":
-            pixels += body
-        elif kind == b"IEND":
-            written += [_chunk(b"IDAT", zlib.compress(zlib.decompress(pixels), 9)), _chunk(kind, body)]
-        else:
-            written.append(_chunk(kind, body))
-        at += 12 + length
-    return b"".join(written)
-
-
-def _chunk(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
 def svg_of(figure: Figure, size: Size) -> str:
@@ -233,7 +205,7 @@ def _panel_title(panel: Panel) -> dict[str, Any]:
 
 
 def _title(lines: list[str], look: Look, size: float) -> dict[str, Any]:
-    """A title; not in bold, because a PDF with two fonts has them in any order."""
+    """Return the title of a figure or panel."""
     words = {"text": lines, "anchor": "start", "fontSize": size, "fontWeight": "normal", "color": look.ink}
     return {**words, "offset": 0.8 * look.size}
 
