@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check browser bench verify numbers fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate roundtrip soak setup clean
+.PHONY: help run test check prose browser bench verify numbers fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate roundtrip soak setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,6 +24,9 @@ check: $(STAMP)  ## Format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+prose: $(STAMP)  ## Count words that the project does not use, docstrings without a verb and misspellings, by directory
+	$(BIN)/python docs/prose.py
 
 browser:  ## Install chromium for the tests of reports, if there is no browser and it can be done
 	@for name in "$$CHROMIUM" chromium chromium-browser google-chrome; do \
