@@ -17,6 +17,7 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from endive.analysis.metric import METRIC_RECORDS
 from endive.config import schema
 from endive.config.aliases import ALIASES
 from endive.config.durations import DURATION
@@ -26,6 +27,8 @@ from endive.simulation.columns import COLUMNS
 PAGE = Path(__file__).parent / "reference" / "configuration.md"
 CLI_PAGE = PAGE.with_name("cli.md")
 COLUMNS_PAGE = PAGE.with_name("columns.md")
+STATISTICS_PAGE = PAGE.parents[1] / "explanation" / "statistics.md"
+METRICS_BEGIN, METRICS_END = "<!-- metrics: made by docs/generate.py -->\n", "<!-- end of metrics -->\n"
 COLUMNS_BEGIN, COLUMNS_END = "<!-- columns: made by docs/generate.py -->\n", "<!-- end of columns -->\n"
 
 TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
@@ -127,11 +130,22 @@ def page() -> str:
 
 
 def columns_page() -> str:
-    """The page of columns: what is written by hand, with the table of the columns of results in its place."""
-    before, _, rest = COLUMNS_PAGE.read_text(encoding="utf-8").partition(COLUMNS_BEGIN)
+    """Return the page of columns with its table of the columns of results."""
     rows = [f"| `{each.name}` | {COLUMN_TYPES.get(each.kind, each.kind)} | {each.meaning} |\n" for each in COLUMNS]
     table = "".join(["| column | type | meaning |\n", "|---|---|---|\n", *rows])
-    return before + COLUMNS_BEGIN + table + COLUMNS_END + rest.partition(COLUMNS_END)[2]
+    return _replace_block(COLUMNS_PAGE, COLUMNS_BEGIN, table, COLUMNS_END)
+
+
+def statistics_page() -> str:
+    """Return the page of definitions with its table of metrics."""
+    rows = [f"| `{each.name}` | {each.unit} | {each.better or '-'} | {each.definition} |\n" for each in METRIC_RECORDS.values()]
+    table = "".join(["| metric | unit | better | definition |\n", "|---|---|---|---|\n", *rows])
+    return _replace_block(STATISTICS_PAGE, METRICS_BEGIN, table, METRICS_END)
+
+
+def _replace_block(page: Path, begin: str, block: str, end: str) -> str:
+    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    return before + begin + block + end + rest.partition(end)[2]
 
 
 def _section(title: str, model: type[BaseModel], level: int = 2) -> str:
@@ -289,3 +303,4 @@ if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     CLI_PAGE.write_text(cli_page(), encoding="utf-8")
     COLUMNS_PAGE.write_text(columns_page(), encoding="utf-8")
+    STATISTICS_PAGE.write_text(statistics_page(), encoding="utf-8")

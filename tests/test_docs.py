@@ -163,6 +163,12 @@ def test_the_columns_on_their_page_are_up_to_date() -> None:
     assert committed == generate["columns_page"](), "run python docs/generate.py"
 
 
+def test_the_metrics_on_the_page_of_definitions_are_up_to_date() -> None:
+    generate = runpy.run_path(str(ROOT / "docs/generate.py"))
+    committed = (ROOT / "docs/explanation/statistics.md").read_text(encoding="utf-8")
+    assert committed == generate["statistics_page"](), "run python docs/generate.py"
+
+
 @pytest.mark.parametrize("name", ["page", "cli_page"])
 def test_links_within_a_reference_lead_to_its_headings(name: str) -> None:
     generate = runpy.run_path(str(ROOT / "docs/generate.py"))

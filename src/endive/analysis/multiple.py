@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from endive.analysis.estimates import CONFIDENCE
-from endive.analysis.paired import Difference, more_is_better, paired_difference, with_least_width
+from endive.analysis.metric import more_is_better
+from endive.analysis.paired import Difference, paired_difference, with_least_width
 
 
 def confidence_of_each(comparisons: int) -> float:

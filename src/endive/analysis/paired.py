@@ -14,6 +14,7 @@ import numpy as np
 
 from endive.analysis.arrays import Floats
 from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, t_quantile, z_quantile
+from endive.analysis.metric import more_is_better
 
 MOST_SEEDS = 100_000
 """More seeds than this are not asked for: then there is no difference that anybody would notice."""
@@ -125,19 +126,6 @@ def seeds_to_tell(found: Difference) -> int | None:
         middle = (few + enough) // 2
         few, enough = (few, middle) if t_quantile(middle - 1) * spread / math.sqrt(middle) < size else (middle, enough)
     return None if enough > MOST_SEEDS else enough
-
-
-_MORE_IS_BETTER = {
-    **dict.fromkeys(("throughput_per_s", "throughput_ratio", "handovers_per_s", "jain_index"), True),
-    **dict.fromkeys(("success_rate", "success_low", "success_high"), True),
-    **dict.fromkeys(("offered_per_s", "retries_per_txn", "overhead", "most_attempts", "handovers_per_commit"), None),
-}
-"""Fewer retries may mean that somebody gives up sooner, and overhead is of those that got through: neither is good in itself."""
-
-
-def more_is_better(metric: str) -> bool | None:
-    """Tell whether more of a metric is better, or less; None if neither is good in itself."""
-    return _MORE_IS_BETTER.get(metric, False)
 
 
 def better(metric: str, found: Difference) -> bool | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, cast
 
+from endive.analysis.metric import Unit, get_metric
 from endive.analysis.run_metrics import RATES
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
@@ -28,7 +29,7 @@ ALIASES = {
 _ENDINGS = ("", "_rate", "_per_s", "_ms", "_per_txn")
 
 Kind = Literal["share", "time", "rate", "number"]
-_SHARES = ("success_rate", "success_low", "success_high", "throughput_ratio", "overhead", "writers_without_commit")
+_KINDS: dict[Unit, Kind] = {"count": "number", "share": "share", "ms": "time", "1/s": "rate", "number": "number"}
 _UNITS: dict[Kind, dict[str, Fraction]] = {
     "share": {"": Fraction(1), "%": Fraction(1, 100)},
     "time": {"": Fraction(1), "ms": Fraction(1), "s": Fraction(1_000), "min": Fraction(60_000), "h": Fraction(3_600_000)},
@@ -154,12 +155,8 @@ def _without_ending(metric: str) -> str:
 
 
 def kind_of(metric: str) -> Kind:
-    """What a metric is a number of, by its name."""
-    if metric in _SHARES:
-        return "share"
-    if metric.endswith("_per_s"):
-        return "rate"
-    return "time" if metric.endswith("_ms") or metric.startswith("mean_") else "number"
+    """Return what a metric measures. Raises ValueError if the metric has no record."""
+    return _KINDS[get_metric(metric).unit]
 
 
 def shown(metric: str, value: float | None) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from endive.analysis.estimates import Estimate
+from endive.analysis.metric import more_is_better
 from endive.analysis.multiple import best_of, confidence_of_each
-from endive.analysis.paired import more_is_better
 from endive.analysis.run_metrics import ALL
 from endive.analysis.thresholds import Subject, kind_of
 from endive.report.comparison import Comparison, Pairing, Side, all_subjects, compare_metric, estimate_in_words, least_width, pair

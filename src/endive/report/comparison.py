@@ -13,9 +13,9 @@ from typing import Any
 
 from endive.analysis import paired
 from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, Estimate
+from endive.analysis.metric import TABLES
 from endive.analysis.over_seeds import SHARES, estimate_metric
 from endive.analysis.pairs import Pairs, Submitted, pair_run
-from endive.analysis.percentiles import PERCENTS
 from endive.analysis.run_metrics import ALL, PERCENTILES
 from endive.analysis.thresholds import Condition, Subject, Verdict, shown
 from endive.analysis.windows import Window
@@ -31,7 +31,7 @@ from endive.studies.measure import RunRows
 from endive.studies.replications import RunMetrics
 from endive.studies.windows import MetricsOptions
 
-METRICS = ("throughput_per_s", "success_rate", *(f"time_to_commit_p{p}_ms" for p in PERCENTS), "retries_per_txn", "overhead")
+METRICS = TABLES["compare"]
 """What is compared unless other metrics are asked for."""
 
 

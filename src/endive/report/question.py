@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from endive.analysis.paired import more_is_better
+from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import PERCENTILES
 from endive.analysis.thresholds import Subject, shown
 from endive.report.alternatives import compare_sides, in_short, subject_in_words

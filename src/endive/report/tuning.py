@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.analysis.paired import more_is_better
+from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import ALL
 from endive.analysis.thresholds import kind_of, shown
 from endive.analysis.tuning import Advantage, Measured, Tuned

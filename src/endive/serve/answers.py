@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from endive.analysis.estimates import FEWEST_SEEDS, Estimate
+from endive.analysis.metric import TABLES
 from endive.analysis.over_seeds import SHARES, estimate_metric
 from endive.analysis.run_metrics import ALL
 from endive.analysis.tables import load_point
@@ -28,15 +29,7 @@ from endive.report.windows import overload_in_words, window_in_words, window_war
 from endive.studies.frontier import values_of
 from endive.studies.replications import RunMetrics
 
-METRICS = (
-    "success_rate",
-    "time_to_commit_p50_ms",
-    "time_to_commit_p95_ms",
-    "time_to_commit_p99_ms",
-    "retries_per_txn",
-    "throughput_per_s",
-    "offered_per_s",
-)
+METRICS = TABLES["page"]
 """The columns of the page's table."""
 _PARTS = {"provider": "store", "catalog": "catalog", "transaction": "transaction"}
 _NOTICEABLE = 0.005

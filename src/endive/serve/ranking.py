@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from endive.analysis.metric import more_is_better
 from endive.analysis.multiple import Best, against_baseline, best_of, confidence_of_each
-from endive.analysis.paired import Difference, better, least_rate_width, least_share_width, more_is_better
+from endive.analysis.paired import Difference, better, least_rate_width, least_share_width
 from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import FEWEST_ENTRIES
 from endive.analysis.thresholds import kind_of, shown

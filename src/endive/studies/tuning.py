@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from endive.analysis.metric import more_is_better
 from endive.analysis.over_seeds import SHARES, at_least, at_most
-from endive.analysis.paired import least_rate_width, least_share_width, more_is_better
+from endive.analysis.paired import least_rate_width, least_share_width
 from endive.analysis.run_metrics import ALL, RATES
 from endive.analysis.thresholds import Condition, Subject, parse_condition, parse_subject
 from endive.analysis.tuning import Cost, Dimension, Measured, design
