@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 
 from endive.pipeline.java import NoJavaError
-from endive.utils import get_git_sha
+from endive.version import get_git_sha
 from verification.iceberg import golden, imported, java_cases, python_cases, victims, writers
 from verification.iceberg.clients import PYICEBERG_POOL, WORKER_THREADS
 from verification.iceberg.gateway import NoIcebergError, iceberg_gateway

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from endive.runs.identity import hash_parameters
+from endive.runs.records import seal_record
 
 RESULTS, PROVENANCE, SUMMARY = "results.parquet", "provenance.json", "summary.json"
 
@@ -38,9 +39,9 @@ def deep(levels: int) -> str:
 
 
 def change_record(run: Path, **values: Any) -> None:
-    """Change the provenance of a run."""
+    """Change the provenance of a run, with a checksum that fits."""
     path = run / PROVENANCE
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+    path.write_text(json.dumps(seal_record({**json.loads(path.read_text()), **values})))
 
 
 def change_parameters(run: Path, section: str, **values: Any) -> None:
@@ -60,7 +61,7 @@ def name_by_parameters(run: Path) -> Path:
     """
     try:
         told = json.loads((run / PROVENANCE).read_bytes())
-        name = hash_parameters(told["parameters"], told["code_version"])
+        name = hash_parameters(told["parameters"])
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return run.parent  # what is no record has no hash
     change_record(run, experiment_hash=name)

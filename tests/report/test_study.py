@@ -19,8 +19,8 @@ from endive.report.study import Study, load_study
 from endive.report.style import MOST_SERIES
 from endive.runs.dataset import Experiment, Manifest
 from endive.runs.execute import run_experiment
-from endive.runs.identity import hash_parameters
 from endive.runs.parameters import Value
+from endive.runs.records import seal_record
 from tests.cli import invoke
 from tests.pipeline.runs import document, run_all
 from tests.report.studies import measured, one_experiment
@@ -157,10 +157,11 @@ def test_versions_are_not_mixed(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, simulation__duration_ms=2_000.0)
     (directory,) = tmp_path.glob("mixed-*")
     told = json.loads((directory / "0" / "provenance.json").read_text())
-    name = hash_parameters(told["parameters"], "0.0.1+older")
+    name = "0" * 12
     other = tmp_path / f"mixed-{name}"
     shutil.copytree(directory, other)
-    (other / "0" / "provenance.json").write_text(json.dumps({**told, "code_version": "0.0.1+older", "experiment_hash": name}))
+    older = seal_record({**told, "code_version": "0.0.1+older", "experiment_hash": name})
+    (other / "0" / "provenance.json").write_text(json.dumps(older))
     with pytest.raises(ReportError, match=r"0\.0\.1\+older \(1 experiments\).*--code-version"):
         measured(tmp_path)
     assert measured(tmp_path, code_version="older").code_version == "0.0.1+older"

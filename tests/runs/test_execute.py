@@ -16,7 +16,7 @@ from endive.runs.execute import FinishedRun, run_experiment
 from endive.runs.identity import code_version, parameters
 from endive.runs.layout import RunFiles
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, Simulation
-from endive.utils import get_git_sha
+from endive.version import get_git_sha
 from tests.config import BASE, built, checked
 
 PROFILE = "read = { fixed_ms = 5.0 }\nwrite = { fixed_ms = 6.0 }\ncas = { median_ms = 7.0, sigma = 0.2 }\n"
@@ -76,24 +76,6 @@ def test_the_summary_counts_the_rows(tmp_path: Path) -> None:
     summary = strict_json(finished.files.summary)
     assert summary == finished.summary
     assert summary["total"]["transactions"] == finished.rows
-
-
-def test_a_process_asks_git_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def answer(*arguments: str) -> str:
-        asked.append(arguments[0])
-        return ""
-
-    monkeypatch.setattr("endive.utils._git", answer)
-    get_git_sha.cache_clear()
-    try:
-        get_git_sha()
-        first = len(asked)
-        get_git_sha()
-    finally:
-        get_git_sha.cache_clear()
-    assert first == len(asked) > 0
 
 
 def test_provenance_says_how_the_run_came_about(tmp_path: Path) -> None:

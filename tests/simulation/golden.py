@@ -1,10 +1,10 @@
 """Rows that must not change: fixed configurations with the SHA-256 of their rows.
 
-``golden.jsonl`` has 200 configurations of catalogs in a store, ``golden_more.jsonl`` 80 of services, failures, committers and busy
-clients. The first line of a file names the columns that are hashed, and the counters of the run, so that a new one changes no
-hash. Each further line has a configuration, the number of its rows, their hash and that of the trace, which the reference engine
-alone writes; ``changed`` says why a hash is no longer the first one. The configurations were drawn once from
-``tests.configurations``; ``python -m tests.simulation.golden --why "..."`` writes the hashes of those whose rows have changed anew.
+``golden.jsonl`` has 200 configurations of catalogs in an object store, ``golden_more.jsonl`` 80 of services, failures, committers
+and busy clients. The first line of a file has the model version, the columns and the counters that are hashed, so that a new
+column changes no hash. Each further line has a configuration, the number of its rows, their hash and that of the trace, which only
+the reference engine writes; ``changed`` gives the reason for a hash that differs from the first one. The configurations were drawn
+once from ``tests.configurations``; ``python -m tests.simulation.golden --why "..."`` writes the hashes of changed rows.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from endive.simulation import RESULT_SCHEMA, RunCounters
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
 from endive.simulation.rows import TRACE_SCHEMA
+from endive.version import MODEL_VERSION
 from tests.simulation.runs import config_of, table_of
 
 STORES = Path(__file__).with_name("golden.jsonl")
@@ -36,6 +37,7 @@ class Golden:
     """A file of configurations: the names of what is hashed, and the configurations with their hashes."""
 
     path: Path
+    model_version: int
     columns: list[str]
     counters: list[str]
     entries: list[Entry]
@@ -45,7 +47,9 @@ class Golden:
         """Read a file."""
         first, *rest = path.read_text().splitlines()
         hashed = json.loads(first)
-        return cls(path, hashed["columns"], hashed.get("counters", []), [json.loads(line) for line in rest])
+        return cls(
+            path, hashed["model_version"], hashed["columns"], hashed.get("counters", []), [json.loads(line) for line in rest]
+        )
 
     def compiled(self, tree: dict[str, Any]) -> Entry:
         """The hash of a configuration by the compiled engine."""
@@ -74,7 +78,7 @@ class Golden:
 
     def write(self) -> None:
         """Write the file anew."""
-        hashed = {"columns": self.columns} | ({"counters": self.counters} if self.counters else {})
+        hashed = {"model_version": MODEL_VERSION, "columns": self.columns} | ({"counters": self.counters} if self.counters else {})
         lines = [json.dumps(hashed), *(json.dumps(entry, separators=(",", ":")) for entry in self.entries)]
         self.path.write_text("\n".join(lines) + "\n")
 
@@ -98,6 +102,11 @@ def main() -> int:
     for path in (STORES, MORE):
         golden = Golden.load(path)
         changed = golden.changed(golden.reference)
+        if changed and golden.model_version == MODEL_VERSION:
+            print(
+                f"{path.name}: rows of {len(changed)} configurations have changed; raise MODEL_VERSION in endive/version.py first"
+            )
+            return 1
         for place in changed:
             entry = golden.entries[place]
             entry |= golden.reference(entry["document"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from endive.version import MODEL_VERSION
 from tests.simulation.golden import MORE, STORES, Golden
 
 
@@ -13,6 +14,12 @@ from tests.simulation.golden import MORE, STORES, Golden
 def test_the_compiled_engine_has_the_rows_that_it_had(path: Path) -> None:
     golden = Golden.load(path)
     assert golden.changed(golden.compiled) == []
+
+
+@pytest.mark.parametrize("path", [STORES, MORE], ids=lambda path: path.stem)
+def test_the_golden_rows_are_of_this_model_version(path: Path) -> None:
+    """Run ``python -m tests.simulation.golden --why REASON`` after raising MODEL_VERSION."""
+    assert Golden.load(path).model_version == MODEL_VERSION
 
 
 _PARTS = [*((STORES, part, 10) for part in range(3)), *((MORE, part, 8) for part in range(8))]

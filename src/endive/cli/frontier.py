@@ -278,7 +278,7 @@ def origin_of(question: Question | TuningQuestion) -> dict[str, Any]:
     """What an answer was made by and of, so that it can be repeated."""
     from endive import __version__
     from endive.runs.identity import code_version
-    from endive.utils import get_git_sha
+    from endive.version import get_git_sha
 
     return {
         "endive_version": __version__,

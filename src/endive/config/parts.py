@@ -5,12 +5,13 @@ code = "queue_catalog.py:QueueCatalog"      # or "queue_catalog:QueueCatalog"; t
 options = { service_ms = 50.0 }             # arguments of the class
 
 Reading a configuration reads the file as text, and that text travels with the document: to Spark's workers, to the copy beside
-the results, and, by its meaning, into the identity of the experiment. It is run only when a simulation is built, and only where
+the results, and, by its hash, into the identity of the experiment. It is run only when a simulation is built, and only where
 ``allow_code`` was called: code can do whatever its user can. What the file imports must be installed where it runs.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import linecache
@@ -27,7 +28,6 @@ from endive.config.schema import Document, OwnPart
 from endive.reading import UnreadableError, read_text
 from endive.storage import StorageProvider
 from endive.transaction import OPERATIONS, Transaction
-from endive.utils import meaning
 
 KINDS: Mapping[str, type] = {"provider": StorageProvider, "catalog": Catalog, "transaction": Transaction}
 """Keys of ``[parts]``, and what a class must be a subclass of."""
@@ -72,7 +72,7 @@ def with_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
             problems.append(Problem(f"parts.{kind}.source", "is read from the file that code names"))
         try:
             part["source"] = read_text(path, MOST_BYTES)
-            meaning(part["source"].encode())
+            ast.parse(part["source"])
         except (RecursionError, MemoryError):  # by which Python refuses what is nested without end
             problems.append(Problem(f"parts.{kind}.code", f"{path}: is nested too deeply", code))
         except (UnreadableError, SyntaxError, ValueError) as error:
@@ -81,13 +81,13 @@ def with_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
 
 
 def parts_identity(document: Document) -> dict[str, Any]:
-    """Return what results depend on of the parts: the class, its options, and what its code means, whatever file it came from."""
+    """Return what results depend on: the class of each custom component, its options, and the hash of its source."""
     return {
         kind: {
             "code": part.code.rpartition(":")[2],
             "options": part.options,
             **({"classes": part.classes} if part.classes is not None else {}),
-            "source": hashlib.sha256(meaning((part.source or "").encode()).encode()).hexdigest()[:12],
+            "source": hashlib.sha256((part.source or "").encode()).hexdigest()[:12],
         }
         for kind, part in own_parts(document).items()
     }

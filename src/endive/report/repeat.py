@@ -19,7 +19,7 @@ from endive.report.page import Repetition
 from endive.report.phrases import count
 from endive.report.study import Record, Study
 from endive.runs.layout import CONFIG, study_file
-from endive.utils import DIRTY
+from endive.version import DIRTY
 
 
 def repetition_of(study: Study, records: Sequence[Record]) -> Repetition:

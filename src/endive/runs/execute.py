@@ -21,6 +21,7 @@ from endive.files import check_inside, write_text
 from endive.runs.identity import code_version
 from endive.runs.layout import RunFiles
 from endive.runs.provenance import describe_run
+from endive.runs.records import seal_record
 from endive.runs.results import ParquetSink
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, Simulation, Summary
 from endive.simulation.rows import Progress
@@ -63,14 +64,17 @@ def run_experiment(
 
         counters = simulation.stream(sink, trace=events, progress=progress)
         numbers = summary.to_dict(counters)
-        provenance = {
-            "rows": results.rows,
-            "results_sha256": results.finish(),
-            "repeat": f"endive run {files.config.name} --seed {config.run_seed}" + (" --allow-code" if own_parts(document) else ""),
-            **describe_run(
-                document, config.run_seed, "reference" if trace else simulation.engine, started, time.perf_counter() - clock
-            ),
-        }
+        provenance = seal_record(
+            {
+                "rows": results.rows,
+                "results_sha256": results.finish(),
+                "repeat": f"endive run {files.config.name} --seed {config.run_seed}"
+                + (" --allow-code" if own_parts(document) else ""),
+                **describe_run(
+                    document, config.run_seed, "reference" if trace else simulation.engine, started, time.perf_counter() - clock
+                ),
+            }
+        )
         write_text(files.config, _config_text(document, files))
         write_text(files.version, f"{provenance['git_commit'] or code_version()}\n")
         write_text(files.summary, json.dumps(numbers, indent=2) + "\n")

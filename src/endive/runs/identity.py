@@ -1,7 +1,8 @@
-"""What makes two runs the same experiment: a hash over all that changes results, and the directory that bears it.
+"""Identity of an experiment: the hash of its resolved parameters and of the model version.
 
-The hash covers the parameters with their defaults, the latencies of the providers and the code of the model. It does not cover
-the seed, where results go, or the label.
+The hash covers every parameter that changes results, with defaults resolved, and ``MODEL_VERSION``. It does not cover the seed,
+the output path, the label or the engine. A default that is written out gives the same hash, and so does a new key whose default
+keeps results as they were, because parameters that equal their default are left out of the hash.
 """
 
 from __future__ import annotations
@@ -10,48 +11,67 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from endive import __version__
+from endive.catalog import ServiceSettings
 from endive.config.parts import parts_identity
-from endive.config.schema import Document
-from endive.config.storage import catalog_profile, storage_profile
+from endive.config.resolve import resolve_classes
+from endive.config.schema import ARRIVALS, ClassSection, Closed, Document, Transactions
+from endive.config.storage import catalog_kind, catalog_profile, storage_profile
 from endive.config.traces import trace_hash
+from endive.config.values import Distribution, Latency, Section
 from endive.storage import StorageProfile
-from endive.utils import fingerprint
+from endive.version import MODEL_VERSION, code_version
 
 HASH_LENGTH = 12
+_NOT_IN_HASH = {"simulation": ("seed", "output_path", "engine")}
 
-
-def code_version() -> str:
-    """The version, and a fingerprint of the code that results depend on: other code may change without making new experiments."""
-    return f"{__version__}+{fingerprint()}"
+__all__ = ["HASH_LENGTH", "code_version", "compute_experiment_hash", "hash_parameters", "parameters"]
 
 
 def parameters(document: Document) -> dict[str, Any]:
-    """All that a run depends on but the code and the seed, in plain values."""
+    """Return the parameters of a run as plain values, defaults included.
+
+    Store profiles are described by their latencies, traces and custom components by a hash of their content.
+    """
     tree = document.model_dump(mode="json")
     del tree["experiment"]
-    for key in ("seed", "output_path", "engine"):
+    for key in _NOT_IN_HASH["simulation"]:
         del tree["simulation"][key]
     storage = storage_profile(document.storage)
-    held = catalog_profile(document, storage)
-    assert held is not None
-    tree["storage"]["provider"] = _described(storage)
+    catalog = catalog_profile(document, storage)
+    assert catalog is not None
+    tree["storage"]["provider"] = _describe_profile(storage)
+    tree["catalog"]["provider"] = _describe_profile(catalog)
     for cls in tree["workload"].values():
         if cls["trace"] is not None:
             cls["trace"] = trace_hash(Path(cls["trace"]))
-    tree["catalog"]["provider"] = _described(held)
     del tree["parts"]
-    parts = parts_identity(document)
-    if parts:
-        tree["parts"] = parts
+    components = parts_identity(document)
+    if components:
+        tree["parts"] = components
     return tree
 
 
-def _described(profile: StorageProfile) -> dict[str, Any]:
-    """A profile by its latencies, whatever its name and the file they came from."""
+def compute_experiment_hash(document: Document) -> str:
+    """Return the hash that names an experiment: the same for the same parameters and model version, whatever the seed."""
+    tree = parameters(document)
+    tree["storage"] = {key: tree["storage"][key] for key in ("provider", "max_parallel", "sizes")}
+    _resolve_catalog(tree["catalog"], document)
+    _resolve_classes(tree, document)
+    return hash_parameters(_without_defaults(tree, _default_parameters()))
+
+
+def hash_parameters(tree: Mapping[str, Any]) -> str:
+    """Return the hash of resolved parameters under the current model version."""
+    payload = json.dumps({"model": MODEL_VERSION, "parameters": tree}, sort_keys=True)
+    return hashlib.sha256(payload.encode()).hexdigest()[:HASH_LENGTH]
+
+
+def _describe_profile(profile: StorageProfile) -> dict[str, Any]:
+    """Describe a store profile by its latencies, independent of its name and file."""
     described: dict[str, Any] = {"min_latency_ms": profile.min_latency_ms}
     for field in dataclasses.fields(profile):
         value = getattr(profile, field.name)
@@ -64,12 +84,79 @@ def _described(profile: StorageProfile) -> dict[str, Any]:
     return described
 
 
-def compute_experiment_hash(document: Document) -> str:
-    """The name of the experiment: the same for the same parameters and code, whatever the seed."""
-    return hash_parameters(parameters(document), code_version())
+def _resolve_catalog(tree: dict[str, Any], document: Document) -> None:
+    """Replace catalog keys that were left out by the values that apply."""
+    catalog = document.catalog
+    profile = catalog_profile(document, storage_profile(document.storage))
+    assert profile is not None
+    tree["type"], tree["num_groups"] = catalog_kind(catalog, profile).name, catalog.pointers
+    if catalog.partitions.per_table is None and catalog.partitions.num_partitions is None:
+        tree["partitions"]["num_partitions"] = 1
+    for field in dataclasses.fields(ServiceSettings):
+        given = getattr(catalog, field.name, None)
+        value = given.to_distribution() if isinstance(given, Latency) else given
+        if value is not None and value == _default_of(field):
+            tree[field.name] = None
 
 
-def hash_parameters(tree: Mapping[str, Any], code: str) -> str:
-    """The name of the experiment with these parameters, run by the code of that version."""
-    payload = json.dumps({"parameters": tree, "code": code}, sort_keys=True)
-    return hashlib.sha256(payload.encode()).hexdigest()[:HASH_LENGTH]
+def _default_of(field: dataclasses.Field[Any]) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def _resolve_classes(tree: dict[str, Any], document: Document) -> None:
+    """Replace ``[transaction]`` and the classes by what each class runs with."""
+    del tree["transaction"]
+    classes = {}
+    for resolved in resolve_classes(document):
+        own = {} if resolved.own is None else {**tree["workload"][resolved.name], **_describe_distributions(resolved.own)}
+        settings = {**resolved.settings.model_dump(mode="json"), **_describe_distributions(resolved.settings)}
+        if settings["on_real_conflict"] is None:
+            settings["on_real_conflict"] = "abort" if settings["conflicting_manifests"] is None else "merge"
+        if any(own.get(key) is not None for key in ARRIVALS):
+            settings["inter_arrival"] = own["inter_arrival"]
+        times = {"start_ms": resolved.start_ms, "phase": own.get("phase") or "random"}
+        classes[resolved.name] = {**own, **settings, **times, "operation": None}
+    tree["workload"] = classes
+
+
+def _describe_distributions(section: Section) -> dict[str, Any]:
+    """Return the distributions among the keys of a section as built, whatever the spelling of their parameters."""
+    found: dict[str, Any] = {}
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if isinstance(value, Distribution):
+            found[name] = repr(value.to_distribution())
+        elif isinstance(value, Closed):
+            found[name] = {"clients": value.clients, "think_time": repr(value.think_time.to_distribution())}
+    return found
+
+
+def _without_defaults(tree: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a tree that differ from the defaults, leaf by leaf."""
+    kept: dict[str, Any] = {}
+    for name, value in tree.items():
+        if name == "workload":
+            kept[name] = {each: _without_defaults(cls, _default_class()) for each, cls in value.items()}
+        elif isinstance(value, Mapping) and isinstance(defaults.get(name), Mapping):
+            different = _without_defaults(value, defaults[name])
+            kept |= {name: different} if different else {}
+        elif name not in defaults or value != defaults[name]:
+            kept[name] = value
+    return kept
+
+
+@cache
+def _default_parameters() -> dict[str, Any]:
+    minimal = Document.model_validate({"simulation": {"duration_ms": 1.0}, "storage": {"provider": "s3"}})
+    tree = minimal.model_dump(mode="json")
+    del tree["simulation"]["duration_ms"], tree["storage"]["provider"], tree["catalog"]["provider"]
+    tree["catalog"] |= {"type": "cas", "num_groups": 1}
+    tree["catalog"]["partitions"]["num_partitions"] = 1
+    return tree
+
+
+@cache
+def _default_class() -> dict[str, Any]:
+    own = ClassSection().model_dump(mode="json")
+    shared = {**Transactions().model_dump(mode="json"), **_describe_distributions(Transactions())}
+    return {**own, **shared, "on_real_conflict": "abort", "start_ms": 0.0, "phase": "random"}

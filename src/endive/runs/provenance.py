@@ -11,7 +11,7 @@ from typing import Any
 from endive import __version__
 from endive.config.schema import Document
 from endive.runs.identity import code_version, compute_experiment_hash, parameters
-from endive.utils import get_git_sha
+from endive.version import get_git_sha
 
 _DEPENDENCIES = ("numba", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "simpy")
 

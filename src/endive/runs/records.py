@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -11,7 +13,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from endive.config.durations import MOST_MS
 from endive.config.translate import problems_of
 from endive.reading import UnreadableError, in_short, read_json
-from endive.runs.identity import hash_parameters
 from endive.transaction import OPERATIONS
 from endive.transaction.policy import CommitPath
 
@@ -122,10 +123,11 @@ def read_record(path: Path, model: type[Model]) -> dict[str, Any]:
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
-    """Read what a run records of itself.
+    """Read the provenance record of a run.
 
-    Raises RecordError, also for parameters that no column of a table could hold, and for those of another experiment than the
-    record says: the hash of an experiment is a checksum of its parameters.
+    Raises:
+        RecordError: The record is missing or damaged, or its checksum does not match its content. Records of older versions have no
+            checksum.
     """
     tree = read_record(path, Provenance)
     for number, problem in enumerate(_leaf_problems(tree["parameters"], "parameters")):
@@ -133,10 +135,19 @@ def read_provenance(path: Path) -> dict[str, Any]:
             raise RecordError(path, problem)
         if number >= _MOST_PARAMETERS:
             raise RecordError(path, f"parameters: has more than {_MOST_PARAMETERS:,} values")
-    said, code = tree.get("experiment_hash"), tree.get("code_version")
-    if said and code and said != hash_parameters(tree["parameters"], code):
-        raise RecordError(path, f"experiment_hash: is {in_short(said)}, which is not that of its parameters")
+    recorded = tree.get(CHECKSUM)
+    if recorded is not None and recorded != seal_record(tree)[CHECKSUM]:
+        raise RecordError(path, f"{CHECKSUM}: is {in_short(recorded)}, which does not match the content of the record")
     return tree
+
+
+CHECKSUM = "record_sha256"
+
+
+def seal_record(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with the checksum of its other entries."""
+    content = {name: value for name, value in tree.items() if name != CHECKSUM}
+    return {**content, CHECKSUM: hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
 
 
 _MOST_PARAMETERS = 20_000

@@ -15,12 +15,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from endive import __version__
 from endive.cache import cache_root
 from endive.config.schema import Document
 from endive.files import write_text
 from endive.runs.execute import run_experiment
 from endive.simulation.expected import ExpectedWork
-from endive.utils import fingerprint
+from endive.version import code_version
 
 _REPEATED = 3
 
@@ -102,4 +103,4 @@ def _measured(root: Path, rate: float, retry: int) -> _Measured:
 
 def _file() -> Path:
     machine = "".join(letter if letter.isalnum() else "-" for letter in platform.node())
-    return cache_root() / "speed" / f"{fingerprint()}-{machine}.json"
+    return cache_root() / "speed" / f"{__version__}-{code_version()}-{machine}.json"

@@ -1,0 +1,44 @@
+"""Versions that decide which stored results are still valid, and the Git commit of the running code.
+
+Results are addressed by their parameters and by ``MODEL_VERSION``, metrics by ``METRICS_VERSION``. Raise a version in the commit
+that changes results on purpose; the golden rows (``tests/simulation/golden*.jsonl``) and the golden metrics
+(``tests/studies/golden_metrics.json``) fail when results change and the version does not.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+MODEL_VERSION = 1
+"""Version of the simulated rows: same parameters, seed and version give the same rows."""
+METRICS_VERSION = 1
+"""Version of the metrics: same rows, window and version give the same metrics."""
+DIRTY = "-dirty"
+"""Suffix of a commit whose working tree has changes."""
+
+
+def code_version() -> str:
+    """Return the name of the model version, as results record it."""
+    return f"model-{MODEL_VERSION}"
+
+
+@cache
+def get_git_sha() -> str | None:
+    """Return the Git commit of this code, with ``-dirty`` if the package has changes.
+
+    Returns:
+        The commit, or None if the package is not installed from a checkout.
+    """
+    try:
+        _git("ls-files", "--error-unmatch", Path(__file__).name)
+        changed = _git("status", "--porcelain", "--untracked-files=no", ".")
+        return _git("rev-parse", "HEAD") + (DIRTY if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(Path(__file__).resolve().parent), *arguments]
+    return subprocess.run(command, capture_output=True, check=True, timeout=10, text=True).stdout.strip()
