@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import endive
+from endive.transaction.paths import COMMIT_PATHS
 
 PACKAGE = Path(endive.__file__).parent
 MODULES = {
@@ -142,19 +143,21 @@ def test_the_command_line_loads_the_model_only_when_it_runs() -> None:
     assert loaded_by("import endive.main").isdisjoint({"numpy", "pyarrow", "pydantic", "simpy"})
 
 
+@cache
+def string_literals(path: Path) -> tuple[tuple[str, ast.AST], ...]:
+    """Return the string literals of a module with the node that each is part of, docstrings excluded."""
+    return tuple(
+        (node.value, parent)
+        for parent in ast.walk(ast.parse(path.read_text()))
+        for node in ast.iter_child_nodes(parent)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and not isinstance(parent, ast.Expr)
+    )
+
+
 def spelled_names(path: Path) -> Iterator[str]:
     """The names of files of results that a module spells, docstrings and comments aside."""
-    tree = ast.parse(path.read_text())
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    remarks = {
-        id(statement.value)
-        for node in ast.walk(tree)
-        for statement in (getattr(node, "body", []) if isinstance(node, documented) else [])
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in remarks:
-            yield from re.findall(FILE_NAMES, node.value)
+    for text, _ in string_literals(path):
+        yield from re.findall(FILE_NAMES, text)
 
 
 FILE_NAMES = (
@@ -171,6 +174,27 @@ def test_names_of_files_are_spelled_in_one_place(module: str) -> None:
 
 def test_a_spelled_name_would_be_found() -> None:
     assert {"results.parquet", "by_run", "part-"} <= set(spelled_names(MODULES["endive.runs.layout"]))
+
+
+PROGRAM = "endive"
+"""Name of the program, which the simplified commit path shares."""
+
+
+def spelled_commit_paths(path: Path) -> list[str]:
+    """Return the names of commit paths that a module spells. The program's name counts where something is compared with it."""
+    choices = (ast.Compare, ast.Dict, ast.BoolOp, ast.IfExp, ast.Tuple, ast.Set)
+    return [
+        text for text, parent in string_literals(path) if text in COMMIT_PATHS and (text != PROGRAM or isinstance(parent, choices))
+    ]
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module != "endive.transaction.paths"])
+def test_commit_paths_are_named_in_one_module(module: str) -> None:
+    assert spelled_commit_paths(MODULES[module]) == []
+
+
+def test_a_spelled_commit_path_would_be_found() -> None:
+    assert {"iceberg", "pyiceberg"} <= set(spelled_commit_paths(MODULES["endive.transaction.paths"]))
 
 
 ROOT = PACKAGE.parents[1]
@@ -213,7 +237,7 @@ def test_every_change_has_four_places_at_most_and_they_exist() -> None:
     changes = places_of_changes()
     assert list(changes) == [
         *("operation", "catalog kind", "column", "metric", "figure"),
-        *("store profile", "command", "backoff kind", "arrival kind", "failure kind"),
+        *("store profile", "command", "backoff kind", "arrival kind", "commit path", "failure kind"),
     ]
     for change, places in changes.items():
         found = [place for place in places if (PACKAGE / place).exists() or (ROOT / place).exists()]

@@ -15,7 +15,6 @@ from endive.simulation.reference import _drive_generator
 from endive.steps import FailedAnswer, RequestFailedError, Signal, Step, WaitFor
 from endive.storage import StorageProvider, StorageResult
 from endive.transaction import CommitPolicy, FastAppendTransaction, TraceEvent, TransactionResult, TransactionStatus
-from endive.transaction.policy import CommitPath
 from tests.interleave import NEVER_REAL, fixed_provider, run_transaction
 from tests.transaction.test_lifecycle import Flaky
 
@@ -183,7 +182,7 @@ def guide() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ["iceberg", "pyiceberg"])
-def test_the_catalog_of_the_guide_works_on_iceberg_s_paths(path: CommitPath) -> None:
+def test_the_catalog_of_the_guide_works_on_iceberg_s_paths(path: str) -> None:
     names = guide()
     simulate, catalog = names["simulate"], names["QueueCatalog"](2, 4, 50.0)
     rows = simulate(catalog=catalog, policy=CommitPolicy(commit_path=path), max_retries=20)

@@ -13,7 +13,6 @@ from endive.randomness import Stream
 from endive.storage import create_provider
 from endive.table import TableChange, TableModel, pyiceberg_traits_of
 from endive.transaction import CommitPolicy, Transaction, TransactionResult
-from endive.transaction.policy import CommitPath
 from endive.transaction.trace import TraceEvent
 
 PARTITIONS = 10
@@ -31,7 +30,7 @@ class Charged:
 
 def play(
     txn: Transaction,
-    path: CommitPath,
+    path: str,
     model: TableModel,
     others: Transaction | Sequence[Transaction],
     commits: Sequence[int],

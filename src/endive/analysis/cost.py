@@ -14,6 +14,7 @@ from endive.analysis.run_metrics import ALL
 from endive.config import Document
 from endive.config.resolve import resolve_classes
 from endive.storage.prices import Prices
+from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH
 
 Kind = Literal["store_reads", "store_writes", "store_deletes", "catalog_reads", "catalog_commits"]
 KINDS: dict[Kind, str] = {
@@ -26,10 +27,6 @@ KINDS: dict[Kind, str] = {
 """Kinds of requests, in words."""
 _READS = ("metadata_reads", "manifest_list_reads", "manifest_file_reads")
 _WRITES = ("metadata_writes", "manifest_list_writes", "manifest_file_writes", "manifest_list_appends")
-_LOADS = {"endive": (1, 1, 0), "iceberg": (2, 1, 1), "pyiceberg": (2, 2, 0)}
-"""Reads of the catalog for each transaction that entered, for each retry, and for each commit, by commit path."""
-_LOADS_OF_A_CHECKING_SERVICE = (1, 1, 0)
-"""PyIceberg asks a service, which checks the commit itself, once less for each attempt."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class Cost:
 
 def basis_of(parameters: Mapping[str, Any], classes: Sequence[str]) -> Basis:
     """Return what the requests go to, from the flat parameters of an experiment (``param_storage_provider`` and so on)."""
-    usual = str(parameters.get("param_transaction_commit_path") or "endive")
+    usual = str(parameters.get("param_transaction_commit_path") or DEFAULT_PATH.name)
     own = {name: parameters.get(f"param_workload_{name.replace('-', '_')}_commit_path") for name in classes}
     store, catalog = (str(parameters.get(f"param_{section}_provider", "")) for section in ("storage", "catalog"))
     inlined = bool(parameters.get("param_catalog_table_metadata_inlined", True))
@@ -94,15 +91,13 @@ def requests_of(rows: Sequence[Mapping[str, Any]], basis: Basis) -> dict[Kind, f
     """Count the requests of the cohort; ``rows`` are those of its classes, each over all its operations."""
     found: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
     for row in rows:
-        path = basis.paths.get(row["workload_class"], "endive")
-        loads = _LOADS[path]
-        if path == "pyiceberg" and basis.service and basis.metadata_inlined:
-            loads = _LOADS_OF_A_CHECKING_SERVICE
+        path = COMMIT_PATHS[basis.paths.get(row["workload_class"], DEFAULT_PATH.name)]
+        loads = path.loads_with_requirements if basis.service and basis.metadata_inlined else path.loads
         entered, retries = row["transactions"], row["n_retries"]
         found["store_reads"] += sum(row[name] for name in _READS)
         found["store_writes"] += sum(row[name] for name in _WRITES)
         found["store_deletes"] += row["file_deletes"]
-        found["catalog_reads"] += loads[0] * entered + loads[1] * retries + loads[2] * row["committed"]
+        found["catalog_reads"] += loads.per_transaction * entered + loads.per_retry * retries + loads.per_commit * row["committed"]
         found["catalog_commits"] += entered + retries
     return found
 

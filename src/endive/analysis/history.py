@@ -16,16 +16,14 @@ from endive.config.resolve import resolve_classes
 from endive.config.schema import CatalogSection, Document
 from endive.steps import REQUEST_FAILED
 from endive.table import OperationSettings, traits_of
-from endive.transaction import OPERATIONS
+from endive.table.operations import VALIDATING
 
 Row = Mapping[str, Any]
 _SLACK_MS = 1e-6
 _AFTER_COMMIT = (SERVICE_UNAVAILABLE, REQUEST_FAILED)
 """What may end a transaction that has committed: Iceberg reads the catalog again after its commit, and may be refused."""
-CONFLICTING = frozenset(OPERATIONS) - {"fast_append", "merge_append", "read_only", "expire_snapshots"}
-"""Operations that a real conflict ends."""
-_VALIDATING = frozenset(name for name in CONFLICTING if traits_of(name, OperationSettings()).conflicts)
-"""Those that look for conflicts unless they are told not to."""
+_STRICT = frozenset(name for name in VALIDATING if traits_of(name, OperationSettings()).conflicts)
+"""Operations that validate by default."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Rules:
 
     any_base: frozenset[str] = frozenset()
     strict: frozenset[str] = frozenset()
-    refused: frozenset[str] = CONFLICTING
+    refused: frozenset[str] = VALIDATING
 
 
 _USUAL = Rules()
@@ -51,7 +49,7 @@ def rules_of(document: Document) -> Rules:
     catalog, classes = document.catalog, resolve_classes(document)
     merges = any(cls.settings.on_real_conflict == "merge" or cls.settings.conflicting_manifests for cls in classes)
     strict = all(
-        cls.settings.commit_path == "endive"
+        not cls.path.is_iceberg
         and cls.settings.conflict_detector == "partition_overlap"
         and cls.settings.partitions_per_txn is None
         and cls.settings.isolation is None
@@ -59,8 +57,8 @@ def rules_of(document: Document) -> Rules:
     )
     return Rules(
         any_base=_applied_to_any_base(catalog),
-        strict=_VALIDATING if strict and not merges else frozenset(),
-        refused=frozenset() if merges else CONFLICTING,
+        strict=_STRICT if strict and not merges else frozenset(),
+        refused=frozenset() if merges else VALIDATING,
     )
 
 

@@ -77,7 +77,7 @@ def _only_class(config: SimulationConfig) -> WorkloadClass:
         raise NotPredictableError("a committer commits what others hand over")
     if set(cls.operations) != {FastAppendTransaction}:
         raise NotPredictableError("there are other operations than fast appends")
-    if policy.commit_path not in ("endive", "iceberg"):
+    if policy.path.keeps_files and not policy.path.refreshes_first:
         raise NotPredictableError(f"commit path {policy.commit_path} has no prediction")
     if config.ml_append_mode or (policy.total_timeout_ms is not None and policy.total_timeout_ms < 600_000.0):
         raise NotPredictableError("manifest lists are appended to, or time is limited")
@@ -100,11 +100,11 @@ def _pointers(config: SimulationConfig, cls: WorkloadClass) -> int:
 
 
 def _attempts(config: SimulationConfig, cls: WorkloadClass) -> Attempts:
-    if cls.partitions_per_txn is not None and config.policy_of(cls).commit_path == "endive":
+    if cls.partitions_per_txn is not None and not config.policy_of(cls).path.keeps_files:
         raise NotPredictableError("partitions make some retries free")
     draw = _Draws(config, cls)
     work = draw.runtimes()
-    if config.policy_of(cls).commit_path == "endive":
+    if not config.policy_of(cls).path.keeps_files:
         return Attempts(first_ms=work + draw.endive_window(), retry_ms=draw.endive_window())
     first = draw.iceberg_window(moved=True, manifest=True)
     unmoved = draw.iceberg_window(moved=False, manifest=True)

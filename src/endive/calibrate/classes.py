@@ -15,7 +15,7 @@ from endive.calibrate.arrivals import Process, recognise
 from endive.calibrate.history import Commit, History
 from endive.calibrate.loops import Loop, by_evenness, by_overlap
 from endive.calibrate.reports import CommitReport, failing_share
-from endive.table import PYICEBERG_OPERATIONS
+from endive.transaction.paths import COMMIT_PATHS, ICEBERG, PYICEBERG
 
 _LEAST = 8
 """A group is split only into parts with so many commits."""
@@ -40,7 +40,7 @@ class ObservedClass:
     """Why the operation is this one, where the history does not say it."""
     loop: Loop | None = None
     """The writers, where they may be some that wait for their own commits."""
-    client: str = "iceberg"
+    client: str = ICEBERG.name
     """The commit path of the library that made them."""
 
 
@@ -49,16 +49,16 @@ def client_of(history: History) -> tuple[str, str]:
     java = [commit for commit in history.commits if _names_java(commit)]
     python = [commit for commit in history.commits if _names_pyiceberg(commit)]
     if python and len(python) * 2 >= len(history.commits):
-        return "pyiceberg", "summaries name PyIceberg"
+        return PYICEBERG.name, "summaries name PyIceberg"
     nameless = len(_nameless(history))
     if nameless:
-        why = f"summaries name Iceberg's Java library; {nameless:,} name nothing, as PyIceberg's: commit_path 'pyiceberg'"
-        return "iceberg", why
+        why = f"summaries name Iceberg's Java library; {nameless:,} name nothing, as PyIceberg's: commit_path {PYICEBERG.name!r}"
+        return ICEBERG.name, why
     if java:
-        return "iceberg", "summaries name Iceberg's Java library, or an engine that uses it"
+        return ICEBERG.name, "summaries name Iceberg's Java library, or an engine that uses it"
     if any(c.operation == "replace" or _deletes_with([c]) for c in history.commits):
-        return "iceberg", "there are compactions or delete files, which PyIceberg does not write"
-    return "pyiceberg", "summaries name no engine, as those of PyIceberg; say --client iceberg if it was another"
+        return ICEBERG.name, "there are compactions or delete files, which PyIceberg does not write"
+    return PYICEBERG.name, "summaries name no engine, as those of PyIceberg; say --client iceberg if it was another"
 
 
 def _nameless(history: History) -> set[int]:
@@ -75,7 +75,7 @@ def _names_java(commit: Commit) -> bool:
 
 
 def _names_pyiceberg(commit: Commit) -> bool:
-    return "pyiceberg" in commit.summary.get("iceberg-version", "").lower() or "pyiceberg" in commit.engine
+    return any(PYICEBERG.name in text for text in (commit.summary.get("iceberg-version", "").lower(), commit.engine))
 
 
 def observe_classes(
@@ -91,7 +91,7 @@ def observe_classes(
     nameless = _nameless(history) if apart else set()
     groups: dict[tuple[str, str], list[Commit]] = {}
     for commit in history.commits:
-        maker = commit.engine or ("pyiceberg" if commit.snapshot_id in nameless else "")
+        maker = commit.engine or (PYICEBERG.name if commit.snapshot_id in nameless else "")
         groups.setdefault((commit.operation or "append", maker), []).append(commit)
     end_ms = history.commits[-1].timestamp_ms + history.span_ms / max(len(history.commits) - 1, 1)
     first_ms = float(history.commits[0].timestamp_ms)
@@ -101,7 +101,7 @@ def observe_classes(
             for size, part in _by_added_files(own):
                 name = _name(operation, engine, application, size, {each.name for each in found})
                 own_reports = [known[commit.snapshot_id] for commit in part if commit.snapshot_id in known]
-                path = "pyiceberg" if engine == "pyiceberg" else client
+                path = PYICEBERG.name if engine == PYICEBERG.name else client
                 found.append(_observed(name, part, (start_ms, first_ms, end_ms), path, own_reports, most_attempts))
     return found
 
@@ -164,7 +164,7 @@ def _observed(
         loop = by_evenness(times) if durations is None else by_overlap(times, durations, failing, most)
     if loop is not None and (loop.certain or durations is None):
         process = Process(loop.words(), {"closed": loop.keys()}, process.per_s, notes=process.notes)
-    path = client if client == "iceberg" or operation in PYICEBERG_OPERATIONS else "iceberg"
+    path = client if operation in COMMIT_PATHS[client].operations else ICEBERG.name
     return ObservedClass(name, operation, tuple(commits), process, partitions, deletes, guessed, loop, path)
 
 
@@ -177,7 +177,7 @@ def _operation(commits: Sequence[Commit], client: str) -> tuple[str, str | None,
     if first == "overwrite" and any(commit.summary.get("replace-partitions") == "true" for commit in commits):
         return "replace_partitions", None, ""
     if first in ("overwrite", "delete"):
-        return ("row_delta", deletes, "") if deletes and client == "iceberg" else (first, None, "")
+        return ("row_delta", deletes, "") if deletes and "row_delta" in COMMIT_PATHS[client].operations else (first, None, "")
     guessed = "" if first == "append" else f"operation {first!r} is taken as an append"
     if any((commit.count("manifests-replaced") or 0) > 0 for commit in commits):
         return "merge_append", None, guessed

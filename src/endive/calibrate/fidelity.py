@@ -17,6 +17,7 @@ from endive.analysis.estimates import Estimate, mean_estimate, share_estimate
 from endive.calibrate.classes import observe_classes
 from endive.calibrate.history import History
 from endive.calibrate.reports import CommitReport
+from endive.transaction.paths import ICEBERG
 
 Verdict = Literal["close", "not close", "cannot tell"]
 
@@ -129,7 +130,7 @@ def compare_failures(history: History, rows: pd.DataFrame) -> list[Comparison]:
     """
     if len(history.commits) < 2 or history.span_ms <= 0:
         return []
-    classes = observe_classes(history, float(history.commits[0].timestamp_ms), "iceberg")
+    classes = observe_classes(history, float(history.commits[0].timestamp_ms), ICEBERG.name)
     finished = rows[rows["status"] != "in_flight"]
     kinds = finished["operation_type"].map(SNAPSHOT_OPERATIONS)
     made = []

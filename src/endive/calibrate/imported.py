@@ -16,6 +16,7 @@ from endive.calibrate.classes import ObservedClass, client_of, observe_classes
 from endive.calibrate.errors import InputError
 from endive.calibrate.history import History, moment
 from endive.calibrate.reports import CommitReport
+from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
 
 _MINUTE_MS = 60_000
 _MOST_MS = 7 * 24 * 3_600_000
@@ -64,7 +65,7 @@ def import_history(
         "storage": {"provider": provider or "s3"},
         "catalog": {"num_tables": 1, "table_metadata_inlined": False},
         "table": _table(history, assumptions),
-        "transaction": {"commit_path": path, "retry_policy": "iceberg"},
+        "transaction": {"commit_path": path, "retry_policy": RETRY_POLICY},
         "workload": {cls.name: _section(cls, path, _duration(history, start)) for cls in classes},
     }
     _add_expiry(tree, history, start, assumptions, path)
@@ -125,7 +126,7 @@ def _table(history: History, assumptions: list[Assumption]) -> Tree:
 def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assumption], path: str) -> None:
     """Metadata that changed without a snapshot is taken to be expiry."""
     count = len(history.other_changes_ms)
-    if count < 2 or path != "iceberg":
+    if count < 2 or "expire_snapshots" not in COMMIT_PATHS[path].operations:
         return
     times = np.array(history.other_changes_ms, np.float64)
     last = float(max(times[-1], history.commits[-1].timestamp_ms))

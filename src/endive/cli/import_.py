@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,25 @@ if TYPE_CHECKING:
     from endive.calibrate.imported import Imported
     from endive.calibrate.reports import CommitReport
 
-Client = Literal["iceberg", "pyiceberg"]
+
+def check_client(name: str | None) -> str | None:
+    """Return the name of an Iceberg client. Raises BadParameter if no client has this name."""
+    from endive.transaction.paths import COMMIT_PATHS
+
+    known = [path.name for path in COMMIT_PATHS.values() if path.is_iceberg]
+    if name is not None and name not in known:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
+    return name
+
+
+ClientOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLIENT",
+        callback=check_client,
+        help="Client that wrote the table: iceberg (Java) or pyiceberg. Default: the client that snapshot summaries name.",
+    ),
+]
 TableArgument = Annotated[
     str,
     typer.Argument(
@@ -38,7 +56,7 @@ def import_(
     catalog: CatalogOption = None,
     reports: ReportsOption = None,
     provider: Annotated[str | None, typer.Option(help="The store: a built-in provider or a profile. Default: s3, assumed.")] = None,
-    client: Annotated[Client | None, typer.Option(help="Whose commit path. Default: as summaries say.")] = None,
+    client: ClientOption = None,
     answer: Annotated[bool, typer.Option("--answer/--no-answer", help="Also simulate it, with the range of assumptions.")] = True,
     json: JsonFlag = False,
 ) -> None:
@@ -72,7 +90,7 @@ def import_(
 
 
 def read_table(
-    table: str, catalog: str | None, reports: Path | None, provider: str | None, client: Client | None
+    table: str, catalog: str | None, reports: Path | None, provider: str | None, client: str | None
 ) -> tuple[Imported, tuple[CommitReport, ...]]:
     """Read a table's history, with its commit reports if there are any, which are returned as well."""
     from endive.calibrate.imported import import_history

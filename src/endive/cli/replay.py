@@ -9,7 +9,7 @@ import typer
 
 from endive.cli import import_
 from endive.cli.app import JsonFlag, app, command
-from endive.cli.import_ import CatalogOption, Client, ReportsOption, TableArgument, answer_data
+from endive.cli.import_ import CatalogOption, ClientOption, ReportsOption, TableArgument, answer_data
 from endive.cli.options import overrides_of
 
 
@@ -21,7 +21,7 @@ def replay(
     catalog: CatalogOption = None,
     reports: ReportsOption = None,
     provider: Annotated[str | None, typer.Option(help="The store that it ran on. Default: s3, assumed.")] = None,
-    client: Annotated[Client | None, typer.Option(help="Whose commit path. Default: by summaries.")] = None,
+    client: ClientOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Replay a table's commits as they came, as it was and with other settings: what would last week have been?"""

@@ -7,6 +7,7 @@ from typing import Any
 
 from endive.config.errors import Problem, nearest
 from endive.reading import DEEPEST
+from endive.transaction.paths import ICEBERG_RETRY_PROPERTIES, RETRY_POLICY
 
 Tree = dict[str, Any]
 
@@ -27,24 +28,18 @@ ALIASES: dict[str, str] = {
 }
 """Old spelling to canonical one."""
 
-_RETRY = {
-    "commit.retry.num-retries": "retry",
-    "commit.retry.min-wait-ms": "retry_backoff.base_ms",
-    "commit.retry.max-wait-ms": "retry_backoff.max_ms",
-    "commit.retry.total-timeout-ms": "total_timeout_ms",
-}
 _MANIFEST = {
     "commit.manifest.min-count-to-merge": "min_count_to_merge",
     "commit.manifest.target-size-bytes": "target_bytes",
     "commit.manifest-merge.enabled": "merge_manifests",
 }
 _PROPERTIES = {
-    **{old: ("transaction", new) for old, new in _RETRY.items()},
+    **{old: ("transaction", new) for old, new in ICEBERG_RETRY_PROPERTIES.items()},
     **{old: ("table", new) for old, new in _MANIFEST.items()},
 }
 """Properties of Iceberg by themselves, and the section and key of the same meaning."""
 _TIMES = {"every": "every_ms", "start": "start_ms", "end": "end_ms"}
-_OF_CLASSES = _RETRY | _TIMES
+_OF_CLASSES = {**ICEBERG_RETRY_PROPERTIES, **_TIMES}
 ALIASES |= {f"{section}.{old}": f"{section}.{new}" for old, (section, new) in _PROPERTIES.items()}
 
 ICEBERG_RETRY: Tree = {
@@ -52,7 +47,7 @@ ICEBERG_RETRY: Tree = {
     "retry_backoff": {"enabled": True, "base_ms": 100.0, "multiplier": 2.0, "max_ms": 60_000.0, "jitter": 0.1},
     "total_timeout_ms": 1_800_000.0,
 }
-"""What ``retry_policy = "iceberg"`` stands for."""
+"""Settings that ``retry_policy = "iceberg"`` selects."""
 
 _OLD_SECTIONS = {
     "partition": ("enabled", "num_partitions", "partitions_per_txn_mean", "selection"),
@@ -98,7 +93,7 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
     if document.get("partition") == {}:
         document.pop("partition")
     for section in (document.get("transaction"), *classes_of(document).values()):
-        if isinstance(section, dict) and section.get("retry_policy") == "iceberg":
+        if isinstance(section, dict) and section.get("retry_policy") == RETRY_POLICY:
             _fill(section, ICEBERG_RETRY)
     return document, spelling, problems
 

@@ -10,7 +10,6 @@ from endive.config.resolve import ResolvedClass, Trace
 from endive.config.schema import Closed, Document, Periodic
 from endive.config.traces import TraceError, read_trace
 from endive.config.values import Interval
-from endive.table import PYICEBERG_OPERATIONS
 from endive.workload import arrivals as processes
 from endive.workload.arrivals import Arrivals, ScheduledArrivals, Submission
 
@@ -69,11 +68,11 @@ def check_trace(cls: ResolvedClass, document: Document, partitions: tuple[int, .
         message = f"row {row} is at {submissions[row - 1].time_ms:.12g} ms, beyond the end of the run at {end_ms:.12g} ms; "
         yield Problem(key, message + f"with simulation.duration_ms = {last_ms + 1.0:.12g} all of it is replayed", path)
     yield from _outside(key, path, submissions, partitions)
-    if cls.settings.commit_path == "pyiceberg":
-        names = {each.operation.operation_type for each in submissions if each.operation is not None}
-        unknown = sorted(names - PYICEBERG_OPERATIONS - {"read_only"})
-        if unknown:
-            yield Problem(cls.key("commit_path"), f"PyIceberg has no {', '.join(unknown)}, which the trace has", "pyiceberg")
+    names = {each.operation.operation_type for each in submissions if each.operation is not None}
+    unknown = sorted(names - cls.path.operations - {"read_only"})
+    if unknown:
+        message = f"{cls.path.client} has no {', '.join(unknown)}, which the trace has"
+        yield Problem(cls.key("commit_path"), message, cls.path.name)
     yield from _replaced(cls, submissions)
 
 

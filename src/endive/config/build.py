@@ -26,6 +26,7 @@ from endive.storage import FixedLatency, ProfiledProvider, QuantileDistribution,
 from endive.table import ALL_MANIFESTS, OperationSettings, TableModel
 from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes, Transaction
 from endive.transaction.failures import Failures
+from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
 from endive.workload import Workload, WorkloadClass, WorkloadConfig, ZipfCount, assign_groups, selectors
 
 _DEFAULT_ALPHA = 1.5
@@ -197,14 +198,14 @@ def _operations(resolved: ResolvedClass, document: Document) -> dict[type[Transa
 
 def _policy(settings: Transactions, document: Document) -> CommitPolicy:
     counts = settings.conflicting_manifests
-    iceberg = settings.retry_policy == "iceberg"
+    iceberg = settings.retry_policy == RETRY_POLICY
     return CommitPolicy(
         commit_path=settings.commit_path,
         failures=Failures(**document.failures.model_dump()) if document.failures.model_fields_set else None,
         backoff=_backoff(settings.retry_backoff, document.catalog.retry_after_ms, upwards=iceberg),
         table_handle=settings.table_handle,
         client_time=_client_time(settings.client_ms_per_access),
-        timeout_from_retry=1 if iceberg and settings.commit_path != "pyiceberg" else 0,
+        timeout_from_retry=COMMIT_PATHS[settings.commit_path].timeout_from_retry if iceberg else 0,
         total_timeout_ms=settings.total_timeout_ms,
         on_real_conflict=settings.on_real_conflict or ("abort" if counts is None else "merge"),
         max_restarts=settings.max_restarts,

@@ -15,7 +15,6 @@ from endive.config.storage import INFERRED_KINDS, catalog_kind, catalog_profile,
 from endive.config.values import Section
 from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
-from endive.table import PYICEBERG_OPERATIONS
 from endive.transaction.policy import UNUSED_BY_KIND
 from endive.utils import available_bytes
 from endive.workload.classes import ALL_CLASSES
@@ -197,7 +196,7 @@ def _iceberg(document: Document) -> Iterator[Problem]:
         yield Problem("table", "has an effect only where a class has another commit_path than endive")
     for cls in resolve_classes(document):
         settings, given = cls.settings, (cls.own or cls.settings).model_fields_set
-        if settings.commit_path == "endive":
+        if not cls.path.keeps_files:
             for key in _FILES:
                 if key in given:
                     yield Problem(cls.key(key), "has an effect only on another commit_path than endive", getattr(settings, key))
@@ -207,9 +206,9 @@ def _iceberg(document: Document) -> Iterator[Problem]:
             yield Problem(cls.key("commit_path"), "does not append to manifest lists (ML+)", settings.commit_path)
         if settings.on_real_conflict == "merge" or (settings.conflicting_manifests and settings.on_real_conflict is None):
             yield Problem(cls.key("on_real_conflict"), f"Iceberg does not merge real conflicts: not with {where}", "merge")
-        unknown = {name for name, weight in settings.operation_types if weight > 0.0} - PYICEBERG_OPERATIONS - {"read_only"}
-        if settings.commit_path == "pyiceberg" and unknown:
-            yield Problem(cls.key("commit_path"), f"PyIceberg has no {', '.join(sorted(unknown))}", settings.commit_path)
+        unknown = {name for name, weight in settings.operation_types if weight > 0.0} - cls.path.operations - {"read_only"}
+        if unknown:
+            yield Problem(cls.key("commit_path"), f"{cls.path.client} has no {', '.join(sorted(unknown))}", cls.path.name)
         if "manifests_per_concurrent_commit" in given:
             message = f"has no effect with {where}: [table] says when manifests are merged"
             yield Problem(cls.key("manifests_per_concurrent_commit"), message, settings.manifests_per_concurrent_commit)

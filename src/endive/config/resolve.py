@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from endive.config.schema import ARRIVALS, ClassSection, Closed, Document, OperationTypes, Periodic, Transactions
 from endive.config.values import Interval
+from endive.transaction.paths import COMMIT_PATHS, CommitPath
 from endive.workload import DEFAULT_CLASS, ScheduledArrivals, WriterArrivals
 
 _OWN_ONLY = {*ARRIVALS, "every_ms", "phase", "start_ms", "end_ms", "committer", "operation", "tables", "partition_range"}
@@ -33,6 +34,11 @@ class ResolvedClass:
     start_ms: float = 0.0
     end_ms: float = math.inf
 
+    @property
+    def path(self) -> CommitPath:
+        """Facts about the commit path of the class."""
+        return COMMIT_PATHS[self.settings.commit_path]
+
     def key(self, name: str) -> str:
         """Where in the file to look for a setting."""
         if self.own is None or (name not in self.own.model_fields_set and name in self.settings.model_fields_set):
@@ -50,7 +56,7 @@ def resolve_classes(document: Document) -> tuple[ResolvedClass, ...]:
 
 def follows_iceberg(document: Document) -> bool:
     """Whether any class commits on one of Iceberg's own paths, so that the files of tables matter."""
-    return any(cls.settings.commit_path != "endive" for cls in resolve_classes(document))
+    return any(cls.path.keeps_files for cls in resolve_classes(document))
 
 
 def _resolve(name: str, own: ClassSection, transaction: Transactions) -> ResolvedClass:

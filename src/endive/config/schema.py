@@ -39,7 +39,8 @@ from endive.config.values import (
 from endive.table import OPERATION_CODES, OPERATION_FACTS
 from endive.table.traits import Isolation
 from endive.transaction.failures import OnUnknown
-from endive.transaction.policy import CommitPath, OnRealConflict, TableHandle
+from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH, RETRY_POLICY
+from endive.transaction.policy import OnRealConflict, TableHandle
 
 
 class RetryBackoff(Section):
@@ -88,6 +89,8 @@ if TYPE_CHECKING:
 
     Operation = str
     CatalogName = str
+    CommitPathName = str
+    RetryPolicy = str
 else:
     OperationTypes = create_model(
         "OperationTypes",
@@ -97,6 +100,8 @@ else:
     )
     Operation = Literal[tuple(OPERATION_CODES)]
     CatalogName = Literal[tuple(CATALOG_KINDS)]
+    CommitPathName = Literal[tuple(COMMIT_PATHS)]
+    RetryPolicy = Literal[RETRY_POLICY]
 
 
 class Periodic(Section):
@@ -150,10 +155,11 @@ class Transactions(Section):
     client_ms_per_access: NonNegativeMs | Runtime | None = Field(
         None, description="How long the client computes for each access to the store or the catalog: a time or a distribution."
     )
-    commit_path: CommitPath = Field(
-        "endive", description="Whose way a commit goes: the simple model's, that of Iceberg's Java library, or PyIceberg's."
+    commit_path: CommitPathName = Field(
+        DEFAULT_PATH.name,
+        description=f"Commit protocol: {'; '.join(f'{path.name}: {path.client}' for path in COMMIT_PATHS.values())}.",
     )
-    retry_policy: Literal["iceberg"] | None = Field(
+    retry_policy: RetryPolicy | None = Field(
         None, description="iceberg: its defaults for retry, retry_backoff and total_timeout_ms, where they are not given."
     )
     isolation: Isolation | None = Field(

@@ -14,6 +14,7 @@ from endive.config.schema import Document, Periodic
 from endive.config.storage import catalog_profile, storage_profile
 from endive.storage.profiles import ProfileError
 from endive.table.operations import VALIDATING
+from endive.transaction.paths import DEFAULT_PATH, ICEBERG
 from endive.workload import ClosedArrivals, WriterArrivals, expected_submissions
 from endive.workload.arrivals import mean_ms
 
@@ -111,7 +112,7 @@ def _commit_path(document: Document) -> Iterator[ConfigWarning]:
             "not_icebergs_path",
             "transaction.commit_path",
             "is not given, so commits go by the plain path of the model; Iceberg's Java clients refresh first, and read and write "
-            'other files: commit_path = "iceberg" follows them, and "endive" says that this is meant',
+            f'other files: commit_path = "{ICEBERG.name}" follows them, and "{DEFAULT_PATH.name}" says that this is meant',
         )
 
 

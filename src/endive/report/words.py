@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.config.schema import CLASS_KEYS
@@ -12,7 +12,7 @@ from endive.report.phrases import quantity
 from endive.runs.parameters import PREFIX, SCENARIO_COLUMN
 from endive.simulation.columns import TIME_WORDS
 from endive.table import OPERATION_WORDS
-from endive.transaction.policy import CommitPath
+from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
 
 _PARAMETERS = {
     "storage_provider": ("store", ""),
@@ -75,9 +75,9 @@ _VALUES: dict[tuple[str, Any], str] = {
     ("catalog_table_metadata_inlined", False): "not inlined",
     ("transaction_retry_backoff_enabled", True): "backoff",
     ("transaction_retry_backoff_enabled", False): "no backoff",
-    **{("transaction_commit_path", name): f"{name} path" for name in get_args(CommitPath)},
+    **{("transaction_commit_path", name): f"{name} path" for name in COMMIT_PATHS},
     ("transaction_retry_policy", None): "retries as configured",
-    ("transaction_retry_policy", "iceberg"): "Iceberg's retries",
+    ("transaction_retry_policy", RETRY_POLICY): "Iceberg's retries",
     ("transaction_isolation", "serializable"): "serializable",
     ("transaction_isolation", "snapshot"): "snapshot isolation",
     ("transaction_isolation", "none"): "not isolated",

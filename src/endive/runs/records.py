@@ -11,10 +11,10 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from endive.config.durations import MOST_MS
+from endive.config.schema import CommitPathName
 from endive.config.translate import problems_of
 from endive.reading import UnreadableError, in_short, read_json
 from endive.transaction import OPERATIONS
-from endive.transaction.policy import CommitPath
 
 
 class RecordError(ValueError):
@@ -47,7 +47,7 @@ Weight = Annotated[float, Field(ge=0)]
 class PolicyParameters(Record):
     """The part of the parameters of transactions that is relied on."""
 
-    commit_path: CommitPath | None = None
+    commit_path: CommitPathName | None = None
     operation_types: dict[str, Weight] | None = None
 
 

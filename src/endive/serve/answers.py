@@ -142,9 +142,8 @@ def assumptions(document: Document) -> Iterator[str]:
         file, _, name = part.code.rpartition(":")
         yield f"The {_PARTS[kind]} is yours: {name} of {Path(file).name}, on the reference engine."
     classes = resolve_classes(document)
-    paths = sorted({cls.settings.commit_path for cls in classes})
-    said = {"endive": "the simple model", "iceberg": "Iceberg's Java library", "pyiceberg": "PyIceberg"}
-    yield f"Commits go the way of {' and '.join(said[path] for path in paths)}."
+    clients = {cls.path.name: cls.path.client for cls in classes}
+    yield f"Clients commit as {' and '.join(clients[name] for name in sorted(clients))}."
     doubtful = [cls for cls in classes if cls.settings.conflict_detector == "probabilistic"]
     if doubtful and all(cls.settings.real_conflict_probability == 0.0 for cls in doubtful):
         yield "No two writers change the same rows: conflicts are never real."

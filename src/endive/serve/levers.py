@@ -20,12 +20,12 @@ from endive.report import words
 from endive.runs.identity import compute_experiment_hash
 from endive.serve.load import scaled
 from endive.serve.trees import Tree, put, remove, settle
+from endive.table.operations import ISOLATED
 
 _MORE_RETRIES = 5
 _FEWEST_RETRIES = 10
 _PARTITIONS = 16
 _PIECES = 4
-_VALIDATING = ("overwrite", "validated_overwrite", "row_delta", "delete", "replace_partitions")
 _FASTER = {"s3": "s3x", "azure": "azurex"}
 
 
@@ -160,7 +160,7 @@ def _tables(document: Document, classes: tuple[ResolvedClass, ...]) -> Iterator[
             f"{_PARTITIONS} partitions, each transaction in one of them",
             {"catalog.partitions.num_partitions": _PARTITIONS, "transaction.partitions_per_txn": 1.0},
         )
-    if document.table.merge_manifests and any(cls.settings.commit_path != "endive" for cls in classes):
+    if document.table.merge_manifests and any(cls.path.keeps_files for cls in classes):
         yield Lever("manifests", "manifests are not merged by commits", {"table.merge_manifests": False}, "scans plan longer")
 
 
@@ -170,7 +170,7 @@ def _operations(classes: tuple[ResolvedClass, ...]) -> Iterator[Lever]:
     }
     if merging:
         yield Lever("fast_append", "fast appends instead of merge appends", merging, "more manifests to read")
-    validating = [cls for cls in classes if cls.own is not None and cls.own.operation in _VALIDATING]
+    validating = [cls for cls in classes if cls.own is not None and cls.own.operation in ISOLATED]
     if validating:
         changes = {f"{_owner(cls)}.isolation": "snapshot" for cls in validating}
         names = ", ".join(cls.name for cls in validating)

@@ -14,13 +14,14 @@ from typing import Any
 from endive.config.errors import ConfigError
 from endive.reading import UnreadableError, first_sentence, leading_comment
 from endive.serve.trees import Tree, files_of, read_tree
+from endive.transaction.paths import ICEBERG, RETRY_POLICY
 
 _MOST_FILES = 40
 DEFAULT: Tree = {
     "simulation": {"duration_ms": "1h"},
     "storage": {"provider": "s3"},
     "catalog": {"type": "cas", "num_tables": 1},
-    "transaction": {"commit_path": "iceberg", "retry_policy": "iceberg"},
+    "transaction": {"commit_path": ICEBERG.name, "retry_policy": RETRY_POLICY},
     "workload": {
         "ingest": {"writers": 12, "every_ms": "10s", "operation": "merge_append", "runtime": {"median": "3s", "sigma": 0.4}},
         "compaction": {

@@ -109,9 +109,9 @@ def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
         ReferenceEngine(alone, lambda batch: rows.extend(batch.to_pylist())).run()
     names = {row["operation_type"] for row in rows}
     history = 0.0
-    if names & set(VALIDATING):
+    if names & VALIDATING:
         history = 1.0
-    elif "merge_append" in names and config.policy_of(cls).commit_path == "endive":
+    elif "merge_append" in names and not config.policy_of(cls).path.keeps_files:
         history = 2.0 * cls.manifests_per_concurrent_commit
     return _Alone(
         commit_s=fmean(row["commit_latency"] for row in rows) / 1000.0,
@@ -168,11 +168,12 @@ def _class_work(
 ) -> ExpectedWork:
     alone = load.alone
     first = success
-    if config.policy_of(load.cls).commit_path == "endive":
+    path = config.policy_of(load.cls).path
+    if not path.refreshes_first:
         first = success / (1.0 + commits_per_s * alone.work_s)
     attempts = 1.0 + (1.0 - first) * _attempts(success, load.retries)
     between = min(commits_per_s * (alone.work_s + attempts * alone.commit_s), commits_per_s * seconds)
-    history = alone.history_reads * between * (attempts if config.policy_of(load.cls).commit_path != "endive" else 1.0)
+    history = alone.history_reads * between * (attempts if path.keeps_files else 1.0)
     transactions = load.per_s * seconds
     steps = alone.steps * attempts + (tries - 1.0) + history
     return ExpectedWork(transactions, transactions * steps, transactions * (alone.accesses * attempts + history))

@@ -91,7 +91,7 @@ class ReferenceEngine:
         self._sources = workload.sources()
         self._manifest_lists = ManifestLists(workload.config.num_tables, config.manifest_list_seal_threshold_bytes)
         self._policies = {cls.name: config.policy_of(cls) for cls in workload.config.workload_classes}
-        if any(policy.commit_path != "endive" for policy in self._policies.values()):
+        if any(policy.path.keeps_files for policy in self._policies.values()):
             self._catalog = _with_accounts(self._catalog)
         self._results = RowBuffer(results_to_batch, sink)
         self._trace = None if trace is None else RowBuffer(trace_to_batch, trace)

@@ -13,8 +13,6 @@ from functools import cache
 from endive.arithmetic.files import NO_SNAPSHOT
 from endive.table.traits import APPEND, DELETE, EQUALITY, OVERWRITE, REPLACE, Isolation, OperationSettings, Traits
 
-VALIDATING = ("overwrite", "validated_overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete")
-"""Operations that look for changes of the same data."""
 _CHANGED = OVERWRITE | DELETE | REPLACE
 _ROWS_DELETED = OVERWRITE | DELETE
 
@@ -155,6 +153,11 @@ OPERATION_CODES = {name: code for code, name in enumerate(sorted(facts.name for 
 """What the compiled engine knows operations by: their places in the order of names, which is also that of their weights."""
 ICEBERG_OPERATIONS = frozenset(facts.name for facts in OPERATION_FACTS if facts.java is not None)
 PYICEBERG_OPERATIONS = frozenset(facts.name for facts in OPERATION_FACTS if facts.pyiceberg is not None)
+_SERIALIZABLE, _SNAPSHOT = OperationSettings(isolation="serializable"), OperationSettings(isolation="snapshot")
+VALIDATING = frozenset(facts.name for facts in OPERATION_FACTS if facts.java and facts.java(_SERIALIZABLE).validates)
+"""Operations that can validate what other commits changed."""
+ISOLATED = frozenset(facts.name for facts in OPERATION_FACTS if facts.java and facts.java(_SERIALIZABLE) != facts.java(_SNAPSHOT))
+"""Operations whose validation depends on the isolation level."""
 OPERATION_WORDS = {facts.name: facts.word or facts.name.replace("_", " ") for facts in OPERATION_FACTS}
 _FACTS = {facts.name: facts for facts in OPERATION_FACTS}
 

@@ -95,9 +95,9 @@ class Transaction(ABC):
 
         With ``streams``, catalog, storage and detector draw from the transaction's own streams; without, from what they hold.
         """
-        from endive.transaction.paths import COMMIT_PATHS
+        from endive.transaction.policy import CommitPolicy
 
-        self.lifecycle = COMMIT_PATHS["endive" if policy is None else policy.commit_path](
+        self.lifecycle = (policy or CommitPolicy()).path.lifecycle(
             self,
             catalog,
             storage,

@@ -1,16 +1,134 @@
-"""The commit paths by name."""
+"""Commit paths: one record for each protocol that a client can commit with.
+
+Every question about a commit path is a field of its record. Other modules ask the record and never compare names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
+from endive.table import ICEBERG_OPERATIONS, PYICEBERG_OPERATIONS, OperationSettings, Traits, pyiceberg_traits_of, traits_of
 from endive.transaction.iceberg import IcebergLifecycle
 from endive.transaction.lifecycle import Lifecycle
-from endive.transaction.policy import CommitPath
+from endive.transaction.policy import CommitPolicy
 from endive.transaction.pyiceberg import PyIcebergLifecycle
 
-COMMIT_PATHS: Mapping[CommitPath, type[Lifecycle]] = {
-    "endive": Lifecycle,
-    "iceberg": IcebergLifecycle,
-    "pyiceberg": PyIcebergLifecycle,
-}
+
+class CatalogLoads(NamedTuple):
+    """Number of catalog reads for each transaction, each retry and each commit."""
+
+    per_transaction: int
+    per_retry: int
+    per_commit: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPath:
+    """Facts about one commit path.
+
+    Attributes:
+        name: Value of the configuration key ``commit_path``.
+        client: Client that commits this way, as reports name it.
+        lifecycle: Class that runs a transaction on the reference engine.
+        operations: Operations that the client can commit.
+        snapshots: Function that returns the snapshots of one commit of an operation.
+        loads: Catalog reads on a catalog that the client compares with itself.
+        loads_with_requirements: Catalog reads on a service that checks the requirements of a commit.
+        is_iceberg: Whether the path is a protocol of an Iceberg client.
+        keeps_files: Whether costs depend on the manifests, snapshots and sizes of ``[table]``.
+        refreshes_first: Whether the first attempt starts with a refresh of the table.
+        merges_conflicts: Whether a real conflict can be merged, and manifest lists can be appended to (ML+).
+        timeout_from_retry: Retry from which on ``total_timeout_ms`` is checked under the client's own retry policy.
+        retry_properties: Table properties of the client's retries and the configuration keys of the same meaning.
+
+    """
+
+    name: str
+    client: str
+    lifecycle: type[Lifecycle]
+    operations: frozenset[str]
+    snapshots: Callable[[str, OperationSettings], tuple[Traits, ...]]
+    loads: CatalogLoads
+    loads_with_requirements: CatalogLoads
+    is_iceberg: bool
+    keeps_files: bool
+    refreshes_first: bool
+    merges_conflicts: bool
+    timeout_from_retry: int
+    retry_properties: Mapping[str, str]
+
+    @property
+    def code(self) -> int:
+        """Code of the path in the compiled engine."""
+        return list(COMMIT_PATHS).index(self.name)
+
+
+def _java_snapshots(operation: str, settings: OperationSettings) -> tuple[Traits, ...]:
+    return (traits_of(operation, settings),)
+
+
+ICEBERG_RETRY_PROPERTIES: Mapping[str, str] = MappingProxyType(
+    {
+        "commit.retry.num-retries": "retry",
+        "commit.retry.min-wait-ms": "retry_backoff.base_ms",
+        "commit.retry.max-wait-ms": "retry_backoff.max_ms",
+        "commit.retry.total-timeout-ms": "total_timeout_ms",
+    }
+)
+"""Iceberg's table properties for retries, and the configuration keys of the same meaning."""
+
+ENDIVE = CommitPath(
+    name="endive",
+    client="the simplified commit path",
+    lifecycle=Lifecycle,
+    operations=ICEBERG_OPERATIONS,
+    snapshots=_java_snapshots,
+    loads=CatalogLoads(1, 1, 0),
+    loads_with_requirements=CatalogLoads(1, 1, 0),
+    is_iceberg=False,
+    keeps_files=False,
+    refreshes_first=False,
+    merges_conflicts=True,
+    timeout_from_retry=1,
+    retry_properties=ICEBERG_RETRY_PROPERTIES,
+)
+ICEBERG = CommitPath(
+    name="iceberg",
+    client="Iceberg's Java library",
+    lifecycle=IcebergLifecycle,
+    operations=ICEBERG_OPERATIONS,
+    snapshots=_java_snapshots,
+    loads=CatalogLoads(2, 1, 1),
+    loads_with_requirements=CatalogLoads(2, 1, 1),
+    is_iceberg=True,
+    keeps_files=True,
+    refreshes_first=True,
+    merges_conflicts=False,
+    timeout_from_retry=1,
+    retry_properties=ICEBERG_RETRY_PROPERTIES,
+)
+PYICEBERG = CommitPath(
+    name="pyiceberg",
+    client="PyIceberg",
+    lifecycle=PyIcebergLifecycle,
+    operations=PYICEBERG_OPERATIONS,
+    snapshots=pyiceberg_traits_of,
+    loads=CatalogLoads(2, 2, 0),
+    loads_with_requirements=CatalogLoads(1, 1, 0),
+    is_iceberg=True,
+    keeps_files=True,
+    refreshes_first=False,
+    merges_conflicts=False,
+    timeout_from_retry=0,
+    retry_properties=ICEBERG_RETRY_PROPERTIES,
+)
+
+COMMIT_PATHS: Mapping[str, CommitPath] = MappingProxyType({path.name: path for path in (ENDIVE, ICEBERG, PYICEBERG)})
+"""Built-in commit paths by name, in the order of their codes in the compiled engine."""
+DEFAULT_PATH = COMMIT_PATHS[CommitPolicy().commit_path]
+"""Commit path of a configuration without the key ``commit_path``."""
+RETRY_POLICY = ICEBERG.name
+"""Value of ``retry_policy`` that selects Iceberg's defaults for retries."""

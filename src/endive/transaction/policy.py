@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from endive.arithmetic.costs import whole_count
 from endive.randomness import RandomSource
 from endive.storage import FixedLatency, QuantileDistribution
 from endive.transaction.failures import Failures
 
+if TYPE_CHECKING:
+    from endive.transaction.paths import CommitPath
+
 OnRealConflict = Literal["abort", "merge", "restart"]
-CommitPath = Literal["endive", "iceberg", "pyiceberg"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class CommitPolicy:
     way the commit goes: that of ``lifecycle``, of Iceberg's Java library (``iceberg``), or of PyIceberg.
     """
 
-    commit_path: CommitPath = "endive"
+    commit_path: str = "endive"
+    """Name of a record of ``endive.transaction.paths``."""
     failures: Failures | None = None
 
     backoff: Backoff = field(default_factory=Backoff)
@@ -100,3 +103,10 @@ class CommitPolicy:
     """``kept``: a writer that lives long reads table metadata at the start only if the table has moved since it last saw it."""
     client_time: QuantileDistribution | None = None
     """How long the client computes for each access to the store or the catalog, in ms."""
+
+    @property
+    def path(self) -> CommitPath:
+        """Facts about the commit path."""
+        from endive.transaction.paths import COMMIT_PATHS
+
+        return COMMIT_PATHS[self.commit_path]

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from endive.table import OPERATION_CODES, Traits
+from endive.transaction import paths
 from endive.transaction.failures import OnUnknown
-from endive.transaction.policy import BACKOFF_KINDS, CommitPath, OnRealConflict
+from endive.transaction.policy import BACKOFF_KINDS, OnRealConflict
 
 # Where time goes: indices of Txn.times, in the order of lifecycle.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)
@@ -28,13 +29,13 @@ READ, COMMIT, FAILED_COMMIT, APPEND, FAILED_APPEND, COMPACTION, FAILED_COMPACTIO
 EXPIRE_SNAPSHOTS, MERGE_APPEND, READ_ONLY = (OPERATION_CODES[name] for name in ("expire_snapshots", "merge_append", "read_only"))
 NUM_OPERATIONS = len(OPERATION_CODES)
 CODES: Mapping[str, tuple[str, ...]] = {
-    "commit_path": get_args(CommitPath),
+    "commit_path": tuple(paths.COMMIT_PATHS),
     "on_real_conflict": get_args(OnRealConflict),
     "on_unknown": get_args(OnUnknown),
     "backoff_kind": BACKOFF_KINDS,
 }
 """Settings that are words, which records hold by their places here."""
-ENDIVE, ICEBERG, PYICEBERG = (CODES["commit_path"].index(path) for path in ("endive", "iceberg", "pyiceberg"))
+ENDIVE, ICEBERG, PYICEBERG = (path.code for path in (paths.ENDIVE, paths.ICEBERG, paths.PYICEBERG))
 MERGE, RESTART = (CODES["on_real_conflict"].index(policy) for policy in ("merge", "restart"))
 UNKNOWN_CHECK, UNKNOWN_RETRY = (CODES["on_unknown"].index(policy) for policy in ("check", "retry"))
 OPEN, PERIODIC, CLOSED, SCHEDULED, TRACED = range(5)

@@ -22,10 +22,11 @@ from endive.simulation.compiled.room import with_more_handovers, with_more_slots
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS
 from endive.storage.distributions import Parameters
-from endive.table import OPERATION_CODES, OPERATION_FACTS, OperationSettings, TableFiles, Traits
+from endive.table import OPERATION_CODES, OperationSettings, TableFiles
 from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
 from endive.transaction.accesses import ACCESSES
 from endive.transaction.failures import Failures
+from endive.transaction.paths import COMMIT_PATHS
 from endive.workload import ClosedArrivals, OpenArrivals, Workload, WorkloadClass, ZipfCount
 from endive.workload.selectors import zipf_cumulative
 
@@ -98,9 +99,7 @@ def features_of(config: SimulationConfig) -> Features:
     several = len(paths) > 1
     log, service = isinstance(config.catalog, AppendCatalog), isinstance(config.catalog, ServiceCatalog)
     return Features(
-        endive=several or "endive" in paths,
-        iceberg=several or "iceberg" in paths,
-        pyiceberg=several or "pyiceberg" in paths,
+        **{name: several or name in paths for name in COMMIT_PATHS},
         files=config.catalog.table_model is not None,  # type: ignore[attr-defined]
         cas=not log and not service,
         log=log,
@@ -374,16 +373,10 @@ class _Lowering:
         traits = np.zeros((len(self.classes), 2 * codes), layout.TRAITS)
         traits["kind"] = layout.UNUSED
         for of_class, cls in zip(traits, self.classes, strict=True):
-            python = self.config.policy_of(cls).commit_path == "pyiceberg"
-            settings = cls.settings or OperationSettings()
-            for facts in OPERATION_FACTS:
-                made: tuple[Traits, ...] = ()
-                if python and facts.pyiceberg is not None:
-                    made = facts.pyiceberg(settings)
-                elif not python and facts.java is not None:
-                    made = (facts.java(settings),)
-                for part, each in enumerate(made):
-                    of_class[OPERATION_CODES[facts.name] + part * codes] = dataclasses.astuple(each)
+            path, settings = self.config.policy_of(cls).path, cls.settings or OperationSettings()
+            for operation in path.operations:
+                for part, each in enumerate(path.snapshots(operation, settings)):
+                    of_class[OPERATION_CODES[operation] + part * codes] = dataclasses.astuple(each)
         return traits
 
     def _weights_at(self, alpha: float) -> int:
