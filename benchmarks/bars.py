@@ -77,8 +77,6 @@ _STARTUP_BARS: dict[str, tuple[str, str, float | None]] = {
 
 
 def _ratio_bar(case: str) -> float:
-    if "convolved" in case:
-        return 500.0
     return 150.0 if "partitions" in case else 100.0
 
 

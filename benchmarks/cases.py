@@ -9,7 +9,6 @@ from typing import Any
 from endive.config import build_simulation_config
 from endive.config.load import check_document
 from endive.simulation import SimulationConfig
-from endive.simulation.config import Convoy
 
 Tree = dict[str, Any]
 
@@ -34,7 +33,6 @@ class Case:
     transaction: Tree = field(default_factory=dict)
     provider: str = "s3"
     compared_ms: float = HOUR_MS
-    convoy: Convoy = "exact"
 
     def config(self, duration_ms: float) -> SimulationConfig:
         """The case, ready to run."""
@@ -49,8 +47,7 @@ class Case:
                 **(self.transaction if "retry_policy" in self.transaction else {"retry": 10, **self.transaction}),
             },
         }
-        config = build_simulation_config(check_document(tree, f"benchmark {self.name}"))
-        return dataclasses.replace(config, convoy=self.convoy)
+        return build_simulation_config(check_document(tree, f"benchmark {self.name}"))
 
 
 # Where an hour on the reference engine would take more than about a minute, both engines are given less (``compared_ms``).
@@ -64,7 +61,6 @@ MIXED = Case(
     operations={"fast_append": 0.7, "merge_append": 0.2, "validated_overwrite": 0.1},
     compared_ms=25.0 * MINUTE_MS,
 )
-MIXED_CONVOLVED = dataclasses.replace(MIXED, name="mixed-convolved", what=f"{MIXED.what}, convolved", convoy="convolved")
 PARTITIONED = Case(
     "partitioned",
     "90/10 fast/overwrite, 50 tables x 100 partitions, 3 by Zipf(1.5), every 100 ms",
@@ -120,7 +116,7 @@ SERVICE = Case(
     compared_ms=25.0 * MINUTE_MS,
 )
 REAL_PATHS = (ICEBERG, ICEBERG_PARTITIONED, PYICEBERG)
-COMPARED = (APPENDS, BUSY, SATURATED, MIXED, MIXED_CONVOLVED, PARTITIONED, LOG, SERVICE, *REAL_PATHS)
+COMPARED = (APPENDS, BUSY, SATURATED, MIXED, PARTITIONED, LOG, SERVICE, *REAL_PATHS)
 
 ONE_PARTITION = Case(
     "one-partition", "appends, 1 table x 1 partition, every 1000 ms", 1000.0, transaction={"partitions_per_txn": 1}

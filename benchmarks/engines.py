@@ -27,12 +27,8 @@ def warm_up(engine: Engine) -> None:
 def measure_engines(shorter: float) -> Iterator[Row]:
     """A row for each case; durations are divided by ``shorter``."""
     warm_up(CompiledEngine)
-    references: dict[str, tuple[Timed, pa.Table]] = {}
     for case in COMPARED:
-        load = case.name.removesuffix("-convolved")  # a convolved run is compared with the exact one on the reference engine
-        if load not in references:
-            references[load] = timed_table(ReferenceEngine, case.config(case.compared_ms / shorter))
-        yield _compare(case, *references[load], shorter)
+        yield _compare(case, *timed_table(ReferenceEngine, case.config(case.compared_ms / shorter)), shorter)
 
 
 def _compare(case: Case, reference: Timed, expected: pa.Table, shorter: float) -> Row:
@@ -40,8 +36,7 @@ def _compare(case: Case, reference: Timed, expected: pa.Table, shorter: float) -
     config = case.config(duration_ms)
     compiled = steady_run(CompiledEngine, config)
     _, table = timed_table(CompiledEngine, config)
-    if case.convoy == "exact":
-        assert_equal_rows(expected, table)
+    assert_equal_rows(expected, table)
     memory = probe("memory", case.name, "compiled", str(HOUR_MS / shorter))
     return {
         "case": case.what,
@@ -59,18 +54,15 @@ def _compare(case: Case, reference: Timed, expected: pa.Table, shorter: float) -
         "simulated_ms_reference": duration_ms,
         "simulated_ms_compiled": duration_ms,
         "hour": {key: memory[key] for key in ("simulated_ms", "transactions", "cpu_s", "peak_mib", "peak_rss_mib")},
-        "note": _note(case, duration_ms),
+        "note": _note(duration_ms),
     }
 
 
-def _note(case: Case, duration_ms: float) -> str:
+def _note(duration_ms: float) -> str:
     notes = []
     if duration_ms < HOUR_MS:
         notes.append(f"both engines ran {duration_ms / MINUTE_MS:g} simulated minutes, not 60, for the reference to end in time")
-    if case.convoy == "exact":
-        notes.append("rows of both engines are equal")
-    else:
-        notes.append("the reference ran the exact model; ns_per_draw is per access to a file, drawn by itself or in a convoy")
+    notes.append("rows of both engines are equal")
     notes.append("peak_mib is of the compiled run of 'hour', over that of a process with a warm engine")
     return "; ".join(notes)
 

@@ -147,7 +147,7 @@ def test_a_profile_counts_by_its_content_and_not_by_its_path(tmp_path: Path) -> 
 def test_parameters_are_plain_and_free_of_what_does_not_count() -> None:
     tree = parameters(checked(RICH, {"experiment.label": "x"}))
     assert "experiment" not in tree
-    assert set(tree["simulation"]) == {"duration_ms", "drain", "convoy"}
+    assert set(tree["simulation"]) == {"duration_ms", "drain"}
     assert tree["storage"]["provider"]["cas"].startswith("LognormalLatency(")
 
 

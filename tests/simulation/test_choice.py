@@ -48,7 +48,6 @@ def test_a_long_run_does(beside: list[Features]) -> None:
 def test_so_does_one_among_many_and_one_that_asks_for_it(beside: list[Features]) -> None:
     assert choose_engine(config_with(), among_many=True).compiles == "first"
     assert choose_engine(dataclasses.replace(config_with(), engine="compiled")).compiles == "first"
-    assert choose_engine(dataclasses.replace(config_with(), convoy="convolved")).compiles == "first"
 
 
 def test_who_wants_a_trace_or_the_reference_engine_compiles_nothing(beside: list[Features]) -> None:

@@ -80,7 +80,6 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
         manifest_list_seal_threshold_bytes=transaction.manifest_list_seal_threshold,
         drain=document.simulation.drain,
         engine=document.simulation.engine,
-        convoy=document.simulation.convoy,
     )
 
 

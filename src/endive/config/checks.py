@@ -53,8 +53,6 @@ def _simulation(document: Document) -> Iterator[Problem]:
     path = document.simulation.output_path
     if not Path(path).name or Path(path).name == "..":
         yield Problem("simulation.output_path", "should name a file", path)
-    if document.simulation.engine == "reference" and document.simulation.convoy != "exact":
-        yield Problem("simulation.convoy", "is for the compiled engine; the reference engine draws each access", "convolved")
 
 
 def _memory(document: Document) -> Iterator[Problem]:
@@ -145,9 +143,6 @@ def _failures(document: Document) -> Iterator[Problem]:
     if failures.lost_answer == 0.0 or failures.on_unknown != "check":
         message = 'has an effect only with lost_answer and on_unknown = "check"'
         yield from _useless_keys("failures", failures, ("status_checks", "min_wait_ms", "max_wait_ms"), message)
-    if failures.request_error and document.simulation.convoy != "exact":
-        message = "convolved accesses cannot fail one by one: exact, or no failures.request_error"
-        yield Problem("simulation.convoy", message, "convolved")
 
 
 def _coalesce(document: Document) -> Iterator[Problem]:
@@ -219,7 +214,7 @@ def _parts(document: Document) -> Iterator[Problem]:
     parts = document.parts
     if not parts.model_fields_set:
         return
-    if document.simulation.engine == "compiled" or document.simulation.convoy != "exact":
+    if document.simulation.engine == "compiled":
         yield Problem("simulation.engine", "parts of one's own are for the reference engine", document.simulation.engine)
     for kind in ("provider", "catalog"):
         part = getattr(parts, kind)

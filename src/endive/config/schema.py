@@ -436,9 +436,6 @@ class SimulationSection(Section):
     engine: Literal["auto", "reference", "compiled"] = Field(
         "auto", description="All engines give the same rows; auto compiles what can be compiled."
     )
-    convoy: Literal["exact", "convolved"] = Field(
-        "exact", description="convolved draws the sum of many like accesses at once: faster, for studies (compiled engine only)."
-    )
 
 
 ScenarioName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,80}$")]

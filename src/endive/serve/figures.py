@@ -163,7 +163,7 @@ def drawn_timeline(
     life = min(max(float(commit[place]) * 1.2, _LEAST_SPAN_MS), _MOST_SPAN_MS)
     end = float(ends[place]) + 0.05 * life
     start = max(0.0, end - life)
-    shorter = {"duration_ms": min(duration_ms, end + life), "engine": "reference", "convoy": "exact", "drain": False}
+    shorter = {"duration_ms": min(duration_ms, end + life), "engine": "reference", "drain": False}
     watched = document.model_copy(update={"simulation": document.simulation.model_copy(update=shorter)})
     try:
         seen = watch(build_simulation_config(watched, seed_override=seed), start, end, look_up)

@@ -16,7 +16,7 @@ from endive.report import words
 from endive.storage import builtin_profiles
 from endive.table import OPERATION_CODES
 
-_LEFT_OUT = {"simulation.seed", "simulation.output_path", "simulation.engine", "simulation.convoy", "experiment"}
+_LEFT_OUT = {"simulation.seed", "simulation.output_path", "simulation.engine", "experiment"}
 """Keys that mean nothing here: seeds are the page's own, results are its answers."""
 _TITLES = {
     "simulation": "Run",

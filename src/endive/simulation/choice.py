@@ -37,8 +37,6 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
     one among many that need it. Raises EngineError if the engine that the configuration asks for cannot run it.
     """
     if config.engine == "reference":
-        if config.convoy != "exact":
-            raise EngineError("convolved convoys are for the compiled engine; the reference engine draws each batch")
         return Choice("reference", "the configuration asks for it")
     from endive.simulation.compiled.cache import is_cached
     from endive.simulation.compiled.lower import NotLowerableError, check_lowerable, features_of
@@ -46,13 +44,13 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
     try:
         check_lowerable(config)
     except NotLowerableError as error:
-        if config.engine == "compiled" or config.convoy != "exact":
+        if config.engine == "compiled":
             raise EngineError(f"the compiled engine cannot run this: {error}") from None
         return Choice("reference", str(error))
     features = features_of(config)
     if is_cached(features):
         return Choice("compiled", "its kernel was compiled before")
-    if config.engine == "compiled" or config.convoy != "exact":
+    if config.engine == "compiled":
         return Choice("compiled", "the configuration asks for it", "first")
     if among_many:
         return Choice("compiled", "many runs need its kernel", "first")

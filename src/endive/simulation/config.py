@@ -11,7 +11,6 @@ from endive.transaction import Backoff, CommitPolicy, ConflictDetector
 from endive.workload import Workload, WorkloadClass
 
 EngineName = Literal["auto", "reference", "compiled"]
-Convoy = Literal["exact", "convolved"]
 BACKOFF_FIELDS = ("enabled", "base_ms", "multiplier", "max_ms", "jitter")
 """What of ``Backoff`` a configuration names by fields of its own, with ``backoff_`` before it."""
 
@@ -46,7 +45,6 @@ class SimulationConfig:
     manifest_list_seal_threshold_bytes: int = 0
     drain: bool = False
     engine: EngineName = "auto"
-    convoy: Convoy = "exact"
 
     def __post_init__(self) -> None:
         """Raise ValueError where ``policy`` and the fields of backoff contradict each other."""

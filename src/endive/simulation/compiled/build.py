@@ -15,8 +15,7 @@ from typing import Any
 from llvmlite import binding as llvm
 from numba.core.compiler_lock import global_compiler_lock
 
-from endive.simulation.compiled.bits import REPLACED
-from endive.simulation.compiled.jit import INLINE
+from endive.simulation.compiled.jit import INLINE, REPLACED
 from endive.simulation.compiled.target import Library, Part, codegen
 
 _OPTIONS: dict[str, Any] = {
@@ -56,16 +55,15 @@ def _part(function: Any, constants: Mapping[str, bool]) -> Part:
 def _specialised(name: str, value: Any, constants: Mapping[str, bool]) -> Any:
     if name in constants:
         return constants[name]
-    if _is_part(value):
-        return _part(value, constants)
-    return REPLACED.get(value, value) if isinstance(value, FunctionType) else value
+    return _part(value, constants) if _is_part(value) else value
 
 
 @cache
 def _globals_of(function: FunctionType) -> dict[str, Any]:
     """What a function refers to outside of itself."""
     asked = {each.argval for each in dis.get_instructions(function.__code__) if each.opname == "LOAD_GLOBAL"}
-    return {name: function.__globals__[name] for name in asked if name in function.__globals__}
+    found = {name: function.__globals__[name] for name in asked if name in function.__globals__}
+    return {name: REPLACED.get(value, value) if isinstance(value, FunctionType) else value for name, value in found.items()}
 
 
 @cache
@@ -83,9 +81,7 @@ def _asked_by_all(function: FunctionType) -> frozenset[str]:
 
 def _is_part(value: Any) -> bool:
     """Tell whether this is a function that is compiled with those that call it."""
-    return (
-        isinstance(value, FunctionType) and value not in REPLACED and value.__module__.partition(".")[0] not in ("numba", "numpy")
-    )
+    return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in ("numba", "numpy")
 
 
 Entry = tuple[Callable[..., Any], tuple[Any, ...]]

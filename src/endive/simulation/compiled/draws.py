@@ -4,15 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.draws import NORMAL, SCORE_LIMIT, derive, keyed_uniform, normal_quantile, quantile, quantile_at_score
+import numpy as np
+
+from endive.arithmetic.draws import (
+    CELL_BITS,
+    NORMAL,
+    derive,
+    keyed_uniform,
+    normal_quantile,
+    quantile,
+    quantile_at_score,
+    quantile_cell,
+)
 from endive.randomness import Purpose
-from endive.simulation.compiled.jit import jit, word
-from endive.simulation.compiled.layout import LEVELS, SCORES
+from endive.simulation.compiled.jit import jit, replaces, word
 from endive.simulation.compiled.memory import floats_at
 
 _CONFLICT = int(Purpose.CONFLICT)
 _BACKOFF = int(Purpose.BACKOFF)
 _CLIENT = int(Purpose.CLIENT)
+_MANTISSA_BITS = 52
+_EXPONENT_BIAS = 1023
+
+
+@replaces(quantile_cell)
+def cell_from_bits(p: Any) -> Any:
+    """Return what ``quantile_cell`` does, from the bits of the number: Numba's ``frexp`` is a call of a helper.
+
+    The cell is the exponent, counted from one quarter down, and the first bits of the mantissa; the others are the place in it.
+    """
+    bits = np.float64(p).view(np.int64)
+    cell = ((bits >> (_MANTISSA_BITS - CELL_BITS)) ^ (_EXPONENT_BIAS << CELL_BITS)) - (2 << CELL_BITS)
+    rest = (bits << CELL_BITS) & ((1 << _MANTISSA_BITS) - 1)
+    return cell, np.int64(rest | (_EXPONENT_BIAS << _MANTISSA_BITS)).view(np.float64) - 1.0
 
 
 @jit
@@ -79,25 +103,6 @@ def backoff_uniform(txn: Any) -> float:
     u = uniform_at(txn.key, _BACKOFF, txn.backoff_index)
     txn.backoff_index += 1
     return u
-
-
-@jit
-def convoy_ms(run: Any, txn: Any, table: int, batches: int) -> float:
-    """The time of so many batches in a row."""
-    convoys = floats_at(run.convoys, run.num_convoys)
-    quantiles = floats_at(run.quantiles, run.num_quantiles)
-    total = 0.0
-    level = 0
-    while batches > 0:
-        if batches & 1:
-            z = normal_quantile(storage_uniform(txn), quantiles)
-            x = (z + SCORE_LIMIT) * (SCORES / (2.0 * SCORE_LIMIT))
-            cell = min(max(int(x), 0), SCORES - 1)
-            first = (table * LEVELS + level) * (SCORES + 1) + cell
-            total += convoys[first] + (x - cell) * (convoys[first + 1] - convoys[first])
-        batches >>= 1
-        level += 1
-    return total
 
 
 @jit

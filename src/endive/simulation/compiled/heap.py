@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from endive.simulation.compiled.jit import inlined, jit
-from endive.simulation.compiled.memory import event_at, fetch_touched, fetch_txn, touched_at, txn_at
+from endive.simulation.compiled.memory import event_at, txn_at
 
 _ARRIVALS = 2**62
 """Arrivals come after all transactions of their moment."""
@@ -81,18 +81,6 @@ def push(run: Any, time_ms: float, whose: int) -> None:
 def take_first(run: Any) -> None:
     """Leave a hole in the place of the first event; ``close_hole`` is called before the next one is looked at."""
     run.heap_hole = 1
-
-
-@jit
-def fetch_next(run: Any) -> None:
-    """Ask for the transaction of the event after the first while that is worked on: where many are in flight, it is in no cache."""
-    if run.heap_size > 4:
-        a, b = event_at(run, 1).time_ms, event_at(run, 2).time_ms
-        c, d = event_at(run, 3).time_ms, event_at(run, 4).time_ms
-        left, right = 1 + int(b < a), 3 + int(d < c)
-        whose = event_at(run, right if (d if d < c else c) < (b if b < a else a) else left).whose
-        fetch_txn(txn_at(run, whose))
-        fetch_touched(touched_at(run, whose, 0))
 
 
 @inlined

@@ -27,7 +27,7 @@ from endive.simulation.compiled.features import (
     HAS_PYICEBERG,
     HAS_SERVICE,
 )
-from endive.simulation.compiled.heap import arrival, close_hole, fetch_next, take_first
+from endive.simulation.compiled.heap import arrival, close_hole, take_first
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.manifests import list_event
 from endive.simulation.compiled.memory import class_at, event_at, request_at, source_at, txn_at
@@ -55,7 +55,6 @@ def advance(run: Any, max_events: int) -> int:
         if now >= run.end_ms:
             return layout.FINISHED
         take_first(run)
-        fetch_next(run)
         run.now_ms = now
         if slot < 0:
             _arrive(run, arrival(slot))

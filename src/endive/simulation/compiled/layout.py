@@ -56,11 +56,6 @@ REFRESH, AFTER_COMMIT, CHECK, DONE = range(10, 14)
 SERVICE_ARRIVAL, SERVICE_BEGIN, SERVICE_LOCKED, SERVICE_END = range(14, 18)
 BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK = range(18, 23)
 
-LEVELS = 24
-"""Convolved convoys: sums of up to 2^24 batches, more than any transaction can wait for."""
-SCORES = 2048
-"""Convolved convoys: cells of a table of quantiles, over the normal scores."""
-
 # Why the kernel comes back.
 FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED, HANDOVERS_FULL = range(6)
 
@@ -111,7 +106,6 @@ class World(NamedTuple):
     weights: Floats
     quantiles: Floats
     candidates: Ints
-    convoys: Floats
     scratch: Ints
     traits: Array
     history: Array
@@ -129,14 +123,14 @@ RUN = _record(
     "now_ms end_ms duration_ms next_id rows_used heap_size heap_hole free_head",
     # addresses and sizes of the other arrays
     *World._fields[1:],
-    "row_capacity row_stride num_quantiles num_convoys num_sources num_tables scratch_length num_traits",
+    "row_capacity row_stride num_quantiles num_sources num_tables scratch_length num_traits",
     "history_capacity history_first history_end",
     # the configuration of tables, where their files are kept account of
     "tracks_files metadata_bytes metadata_bytes_per_snapshot manifest_list_bytes manifest_list_bytes_per_manifest manifest_bytes",
     "manifest_header_bytes min_count_to_merge target_bytes merge_manifests",
     # the configuration of the catalog
     "catalog_kind linearization:f8 log_entry_bytes compaction_threshold_bytes compaction_max_entries seal_threshold log_entry_read",
-    "num_groups max_tables max_partitions convolved catalog:(8,4)f8",
+    "num_groups max_tables max_partitions catalog:(8,4)f8",
     # the configuration and the state of a catalog service
     "service:(4,4)f8 metadata_write:(4,)f8 metadata_sized:(3,)f8 fixed_metadata_bytes writes_metadata metadata_limit",
     "write_interval_ms transfer_ms_per_mib:f8 own_pointers spans_groups workers queue_limit retry_after_ms max_resends",
@@ -158,7 +152,7 @@ CLASS = _record(
     "first_candidate candidates partitions_per_txn:f8 partition_weights partition_write_fraction:f8 range_first range_end",
     # how it commits, and what its accesses cost
     "manifests_per_commit:f8 max_retries max_parallel table_metadata_inlined manifest_list_entry_bytes linearization:f8",
-    "commit_path access:(7,4)f8 sized:(7,3)f8 convoy:(7,)i8 list_append:(4,)f8 failed_list_append:(4,)f8",
+    "commit_path access:(7,4)f8 sized:(7,3)f8 list_append:(4,)f8 failed_list_append:(4,)f8",
     "backoff_enabled backoff_base_ms backoff_multiplier:f8 backoff_max_ms backoff_jitter:f8 backoff_upwards",
     "timeout_ms timeout_from_retry on_real_conflict max_restarts",
     "manifests:(4,)f8 manifests_low manifests_high detector real_probability:f8",
@@ -245,7 +239,7 @@ def point(world: World) -> World:
             run[name] = array.ctypes.data
     run["row_capacity"] = len(world.row_tables)
     run["row_stride"] = world.rows.shape[1]
-    for name in ("quantiles", "convoys", "sources", "tables"):
+    for name in ("quantiles", "sources", "tables"):
         run[f"num_{name}"] = len(getattr(world, name))
     run["max_tables"], run["max_partitions"] = world.partitions_touched.shape[1:]
     run["scratch_length"] = world.scratch.shape[1]

@@ -144,7 +144,6 @@ class _Lowering:
         self.schedules: list[float] = []
         self.submissions: list[tuple[float, int, float, int, int, int]] = []
         self.traced_partitions: list[int] = []
-        self.convoys: dict[tuple[Parameters, int], int] = {}
         topology = self.workload.config
         self.most_items = max(topology.num_tables, *topology.partitions_per_table)
 
@@ -175,7 +174,6 @@ class _Lowering:
             weights=np.array(self.weights or [0.0]),
             quantiles=_quantiles(len(QUANTILES)),
             candidates=np.array(self.candidates, np.int64),
-            convoys=self._convoy_tables(),
             scratch=np.zeros((3, self.most_items), np.int64),
             traits=self._traits(),
             history=np.zeros(INITIAL_HISTORY * max_tables if tracked else 0, layout.HISTORY),
@@ -224,7 +222,6 @@ class _Lowering:
         run["linearization"] = catalog.linearization
         run["seal_threshold"] = config.manifest_list_seal_threshold_bytes
         run["num_groups"] = max(self.workload.config.groups) + 1
-        run["convolved"] = config.convoy == "convolved"
         if isinstance(catalog, AppendCatalog):
             for name in ("log_entry_bytes", "compaction_threshold_bytes", "compaction_max_entries"):
                 run[name] = getattr(catalog, name)
@@ -320,10 +317,8 @@ class _Lowering:
         profile = _profile(self.config.storage_provider)
         for kind, access in enumerate(ACCESSES):
             size = getattr(policy.sizes, access.size) if access.size else 0
-            parameters = (profile.read_parameters if access.reading else profile.write_parameters)(access.kind, size)
-            record["access"][kind] = parameters
+            record["access"][kind] = (profile.read_parameters if access.reading else profile.write_parameters)(access.kind, size)
             record["sized"][kind] = _growth(profile, access.kind, write=not access.reading)
-            record["convoy"][kind] = self.convoys.setdefault((parameters, policy.max_parallel), len(self.convoys))
         record["list_append"] = _parameters(profile.append)
         record["failed_list_append"] = _parameters(profile.failed_append or profile.append)
         _fill(record, policy)
@@ -389,13 +384,6 @@ class _Lowering:
     def _max_tables(self, cls: WorkloadClass) -> int:
         candidates = self.workload.config.num_tables if cls.tables is None else len(cls.tables)
         return candidates if isinstance(cls.tables_per_txn, ZipfCount) else min(cls.tables_per_txn, candidates)
-
-    def _convoy_tables(self) -> layout.Floats:
-        if self.config.convoy != "convolved":
-            return np.zeros(0)
-        from endive.simulation.compiled.convoys import kept_convoy_table
-
-        return np.concatenate([kept_convoy_table(parameters, parallel) for parameters, parallel in self.convoys])
 
 
 @lru_cache(maxsize=1)

@@ -5,72 +5,36 @@ from __future__ import annotations
 from typing import Any
 
 from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms
-from endive.arithmetic.draws import LOGNORMAL
 from endive.simulation.compiled.commits import append_to_list, read_list_end, replace_sealed_list
 from endive.simulation.compiled.draws import client_ms, storage_uniform, two_values
-from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_LIST_APPENDS
+from endive.simulation.compiled.features import HAS_CLIENTS, HAS_LIST_APPENDS
 from endive.simulation.compiled.heap import await_event as _await_event
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.layout import (
     EXPIRE_SNAPSHOTS,
-    FILE_WRITE,
     LIST_APPEND,
     LIST_APPENDS,
     LIST_READ,
     LIST_REWRITE,
     LIST_WRITE,
     LISTS_READ,
-    METADATA_WRITE,
     PER_ATTEMPT_IO,
 )
 from endive.simulation.compiled.memory import class_at, touched_at
 from endive.simulation.compiled.sending import begin_commit
-from endive.simulation.compiled.steps import access, read_lists, step, write_manifests, write_metadata
-from endive.simulation.compiled.vectors import CAN_DRAW_TOGETHER, attempt_latencies
+from endive.simulation.compiled.steps import access, read_lists, write_manifests, write_metadata
 
 
 @jit
 def make_manifests(run: Any, txn: Any, slot: int) -> None:
     """Make what an attempt commits: read the lists, write manifests, and write or append to the lists."""
     cls = class_at(run, txn.cls)
-    if _may_draw_together(txn, cls):
-        drawn, list_read, file_write, list_write, metadata_write = attempt_latencies(run, txn, cls)
-        if drawn:
-            if (
-                _access_drawn(run, txn, LIST_READ, list_read)
-                and _access_drawn(run, txn, FILE_WRITE, file_write)
-                and _access_drawn(run, txn, LIST_WRITE, list_write)
-                and (cls.table_metadata_inlined or _access_drawn(run, txn, METADATA_WRITE, metadata_write))
-            ):
-                begin_commit(run, txn, slot)
-            return
     if not read_lists(run, txn, cls):
         return
     if HAS_LIST_APPENDS and txn.append_due and txn.operation != EXPIRE_SNAPSHOTS:
         _await_event(run, txn, slot, LISTS_READ, 0.0)
     elif write_manifests(run, txn, cls):
         _made_manifests(run, txn, slot)
-
-
-@jit
-def _may_draw_together(txn: Any, cls: Any) -> bool:
-    """Whether an attempt is one access of each kind, with nothing between them but their latencies, which are all lognormal."""
-    if not CAN_DRAW_TOGETHER or HAS_CLIENTS or HAS_FAILURES or HAS_LIST_APPENDS:
-        return False
-    if txn.redo_tables != 1 or txn.operation == EXPIRE_SNAPSHOTS:
-        return False
-    files = cls.access[LIST_READ][0] == LOGNORMAL and cls.access[FILE_WRITE][0] == LOGNORMAL
-    return files and cls.access[LIST_WRITE][0] == LOGNORMAL and cls.access[METADATA_WRITE][0] == LOGNORMAL  # type: ignore[no-any-return]
-
-
-@jit
-def _access_drawn(run: Any, txn: Any, kind: int, latency_ms: float) -> bool:
-    """An access of an attempt whose latency was drawn with the others'."""
-    txn.storage_index += 1
-    if not step(run, txn, PER_ATTEMPT_IO, latency_ms):
-        return False
-    txn.counts[kind] += 1
-    return True
 
 
 @inlined

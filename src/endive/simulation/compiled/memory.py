@@ -74,28 +74,6 @@ def _array_at(item: Any) -> Any:
     return array_at
 
 
-def _fetcher(dtype: np.dtype[np.void], *names: str) -> Any:
-    """A function that asks for the lines of a record with these fields, and does not wait for them. Any address will do."""
-    offsets = sorted({dtype.fields[name][1] // layout.CACHE_LINE * layout.CACHE_LINE for name in names})  # type: ignore[index]
-
-    @intrinsic
-    def fetch(typing_context: Any, record: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            number = ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [_BYTES, number, number, number])
-            name = "llvm.prefetch.p0i8"
-            prefetch = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-            first = builder.bitcast(arguments[0], _BYTES)
-            to_write, nearest, data = (ir.Constant(number, value) for value in (0, 3, 1))
-            for offset in offsets:
-                builder.call(prefetch, [builder.gep(first, [ir.Constant(_WORD, offset)]), to_write, nearest, data])
-            return context.get_dummy_value()
-
-        return types.none(record), generate
-
-    return fetch
-
-
 def _row_writer(first: int, end: int) -> Any:
     """A function (run, row, txn) that writes words of a transaction's row, each into the column of that word."""
 
@@ -122,9 +100,6 @@ _ROW_WORDS = layout.ROW.itemsize // 8
 write_row = _row_writer(0, _ROW_WORDS - layout.BATCH_WORDS)
 """Write a transaction's row, but for what only commits of committers have: that is for ``write_batch``."""
 write_batch = _row_writer(_ROW_WORDS - layout.BATCH_WORDS, _ROW_WORDS)
-fetch_txn = _fetcher(layout.TXN, "now_ms", "times", "status", "event", "storage_key", "effect_ms")
-"""Ask for those lines of a transaction that most events work on."""
-fetch_touched = _fetcher(layout.TOUCHED, "table")
 committer_at = _finder("committers", layout.COMMITTER)
 handover_at = _finder("handovers", layout.HANDOVER)
 class_at = _finder("classes", layout.CLASS)

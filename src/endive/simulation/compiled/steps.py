@@ -13,7 +13,6 @@ from endive.simulation.compiled.draws import (
     backoff_uniform,
     client_ms,
     conflict_uniform,
-    convoy_ms,
     largest_storage_uniform,
     storage_uniform,
     value,
@@ -37,9 +36,6 @@ from endive.simulation.compiled.layout import (
     RUNTIME,
 )
 from endive.simulation.compiled.memory import class_at, touched_at, traits_at
-
-_SHORTEST_CONVOY = 8
-"""Fewer batches than this are drawn one by one, convolved or not."""
 
 
 @jit
@@ -74,13 +70,6 @@ def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) 
         txn.counts[kind] += 1
         return True
     parallel = cls.max_parallel
-    if run.convolved and count >= parallel * _SHORTEST_CONVOY and not cls.computes:
-        batches = count // parallel
-        if not step(run, txn, component, convoy_ms(run, txn, cls.convoy[kind], batches)):
-            return False
-        txn.event_count += batches - 1
-        txn.counts[kind] += batches * parallel
-        count -= batches * parallel
     parameters = cls.access[kind]
     while count > 0:
         batch = min(count, parallel)

@@ -9,21 +9,16 @@ compile a function anew for each constant that it is called with.
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
 import numba
-from llvmlite import ir
-from numba.core import cgutils, externals, types, utils
+from numba.core import externals, types, utils
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.cpu import CPUContext
-from numba.core.imputils import Registry
 from numba.core.registry import CPUDispatcher, CPUTarget
 from numba.core.target_extension import CPU, dispatcher_registry, jit_registry, target_registry
 from numba.core.utils import threadsafe_cached_property
-
-from endive.simulation.compiled.exponential import agrees_with_library, emit_exp
 
 _TARGET = "endive"
 
@@ -55,18 +50,6 @@ class _Codegen(JITCPUCodegen):
     _library_class = Library
 
 
-_own = Registry("endive")
-
-
-@_own.lower(math.exp, types.float64)
-def _exp(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """``math.exp`` without a call, where that makes no difference."""
-    if agrees_with_library():
-        return emit_exp(builder, arguments[0])
-    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.DoubleType(), [ir.DoubleType()]), "exp")
-    return builder.call(function, arguments)
-
-
 class _Context(CPUContext):
     """Numba's context for this processor, but for the libraries that it makes."""
 
@@ -74,10 +57,6 @@ class _Context(CPUContext):
         self.is32bit = utils.MACHINE_BITS == 32
         self._internal_codegen = _Codegen("endive")
         externals.c_math_functions.install(self)
-
-    def load_additional_registries(self) -> None:
-        super().load_additional_registries()
-        self.install_registry(_own)
 
     def get_executable(self, library: Any, fndesc: Any, env: Any) -> object:
         return object()  # there is no machine code yet: something by which Numba finds the function again
