@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.measure import Row, median_of
-from endive.serve.asking import Question, answer, prepare
-from endive.serve.pool import Owner, Pool
-from endive.serve.starts import DEFAULT
-from endive.serve.trees import Tree, put
+from endive.serve.evaluation import Question, evaluate, prepare
+from endive.serve.messages import Tree
+from endive.serve.pool import CancelToken, Pool
+from endive.serve.presets import DEFAULT
+from endive.serve.settings import put
 
 _CHANGES = (8, 16, 24, 32, 40)
 """Numbers of writers that a slider goes through."""
@@ -40,9 +41,9 @@ async def _measure(trees: list[Tree]) -> list[Row]:
 
 async def _ask(pool: Pool, tree: Tree) -> Row:
     """One question: the first answer, the last one, and everything that the page shows."""
-    owner, began, cpu = Owner(), time.perf_counter(), sum(_cpu_seconds(pool))
+    token, began, cpu = CancelToken(), time.perf_counter(), sum(_cpu_seconds(pool))
     row: Row = {}
-    async for event in answer(pool, owner, Question(await prepare(pool, owner, tree))):
+    async for event in evaluate(pool, token, Question(await prepare(pool, token, tree))):
         wall, used = time.perf_counter() - began, sum(_cpu_seconds(pool)) - cpu
         if event["kind"] == "answer":
             name = "refined" if event["final"] else "first"

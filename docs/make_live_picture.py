@@ -13,8 +13,8 @@ from pathlib import Path
 from playwright.sync_api import ViewportSize, sync_playwright
 
 from endive.cli.examples import examples_folder
+from endive.serve.presets import Presets
 from endive.serve.server import serving_in_background
-from endive.serve.starts import Starts
 
 _PICTURE = Path(__file__).parent / "guides" / "live.png"
 _SIZE = ViewportSize(width=1280, height=1010)
@@ -26,7 +26,7 @@ def main() -> None:
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
-        with serving_in_background(Starts(None, folder, examples_folder()), folder) as (address, _):
+        with serving_in_background(Presets(None, folder, examples_folder()), folder) as (address, _):
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
             page = browser.new_page(viewport=_SIZE, color_scheme="light")
             page.set_default_timeout(_PATIENCE_MS)

@@ -13,13 +13,14 @@ from unittest import mock
 from urllib.parse import unquote
 
 from endive.cli.examples import examples_folder
-from endive.serve import pool, work
+from endive.config.errors import ConfigError
 from endive.serve.app import Live
 from endive.serve.guard import Guard
-from endive.serve.pool import Owner, StoppedError
+from endive.serve.messages import Call, ListChanges, Prepare, Prepared, StoppedError, T, WorkError
+from endive.serve.pool import CancelToken
+from endive.serve.presets import Presets
 from endive.serve.saving import Report, Reports
-from endive.serve.starts import Starts
-from endive.serve.work import Bench
+from endive.serve.worker import Worker, perform
 from tests.fuzz_inputs.attempts import Ended, Kind
 from tests.fuzz_inputs.own_files import PART, QUIET_PART, WITH_PART, runs_no_other_part
 from tests.mutations import mutated_tree
@@ -30,7 +31,7 @@ _MOST_S = 0.02
 """Questions whose runs would take longer are checked, but not simulated."""
 _SIMULATED = 32
 """So is only one question of so many: an answer takes seconds."""
-_FAILED = ("could not be simulated", "could not be answered", "Traceback", "went wrong in the server")
+_FAILED = ("simulation failed", "evaluation failed", "Traceback", "Internal error")
 
 
 class ServerFaultError(AssertionError):
@@ -38,28 +39,32 @@ class ServerFaultError(AssertionError):
 
 
 class _HerePool:
-    """Does in this process what workers do, as long as it is cheap; otherwise it is as if nobody waited any more."""
+    """Performs calls in this process as long as they are cheap; others are cancelled."""
 
     size = 1
 
     def __init__(self, folder: Path, *, cheap: bool) -> None:
-        self._bench = Bench(folder, lambda: False)
+        self._worker = Worker(folder, lambda: False)
         self._cheap = cheap
 
     def start(self) -> None:
         """Do nothing."""
 
-    def submit(self, owner: Owner, priority: int, name: str, *arguments: Any) -> asyncio.Future[Any]:
-        """Do it at once."""
-        job = pool._Job(priority, 0, name, arguments, owner, asyncio.get_running_loop().create_future())
-        if self._cheap or name in ("prepare", "levers"):
-            outcome = pool._outcome(getattr(work, name), self._bench, arguments)
-            if name == "prepare" and outcome[0] == "done":
-                self._cheap = self._cheap and outcome[1].reference_s < _MOST_S
-            pool._settle(job, outcome)
+    def submit(self, token: CancelToken, priority: int, call: Call[T]) -> asyncio.Future[T]:
+        """Perform a call at once."""
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if not self._cheap and not isinstance(call, Prepare | ListChanges):
+            result.set_exception(StoppedError())
+            return result
+        try:
+            value = perform(call, self._worker)
+        except (ConfigError, WorkError) as error:
+            result.set_exception(error)
         else:
-            pool._fail(job, StoppedError())
-        return job.answer
+            if isinstance(value, Prepared):
+                self._cheap = self._cheap and value.reference_s < _MOST_S
+            result.set_result(value)
+        return result
 
 
 _FOLDER = "@FOLDER@"
@@ -67,13 +72,13 @@ _FOLDER = "@FOLDER@"
 
 
 @cache
-def _starts() -> Starts:
+def _starts() -> Presets:
     """A file with a part that is allowed to be run, beside another part, which is not and leaves a mark."""
     folder = Path(tempfile.mkdtemp(prefix="endive-fuzz-starts-"))
     (folder / "own_part.py").write_text(QUIET_PART)
     (folder / "other_part.py").write_text(PART)
     (folder / "own.toml").write_bytes(WITH_PART)
-    return Starts(folder / "own.toml", folder, examples_folder(), code=True)
+    return Presets(folder / "own.toml", folder, examples_folder(), code=True)
 
 
 _TOKEN = "the-token"

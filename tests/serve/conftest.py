@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from endive.cli.examples import examples_folder
+from endive.serve.presets import DEFAULT, Presets
 from endive.serve.server import LOOPBACK, Address, serving_in_background
-from endive.serve.starts import DEFAULT, Starts
-from endive.serve.trees import as_toml, put
+from endive.serve.settings import as_toml, put
 
 PATIENCE_S = 120.0
 
@@ -80,7 +80,7 @@ def live_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="package")
 def client(live_directory: Path) -> Iterator[Client]:
     """A running server."""
-    starts = Starts(shorter(live_directory), live_directory, examples_folder())
+    starts = Presets(shorter(live_directory), live_directory, examples_folder())
     with serving_in_background(starts, live_directory, workers=2) as (address, _):
         yield Client(address, live_directory)
 

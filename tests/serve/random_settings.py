@@ -19,8 +19,8 @@ from playwright.sync_api import Page, sync_playwright
 from playwright.sync_api import TimeoutError as OutOfReach
 
 from endive.cli.examples import examples_folder
+from endive.serve.presets import Presets
 from endive.serve.server import serving_in_background
-from endive.serve.starts import Starts
 from tests.report.test_browser import CHROMIUM, FLAGS
 from tests.serve.conftest import shorter
 
@@ -132,7 +132,7 @@ def many(changes: int, seed: int) -> None:
     draw = random.Random(seed)
     with TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
-        with serving_in_background(Starts(shorter(folder), folder, examples_folder()), folder) as (address, _):
+        with serving_in_background(Presets(shorter(folder), folder, examples_folder()), folder) as (address, _):
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
             visit = Visit(browser.new_page()).open(address.whole)
             refused = gone = 0

@@ -13,11 +13,11 @@ from endive.config.errors import ConfigError
 from endive.config.load import check_document
 from endive.config.schema import json_schema
 from endive.config.sweep import Sweep
+from endive.serve.changes import load_changes, scale_load
 from endive.serve.form import form
-from endive.serve.load import load_changes, scaled
+from endive.serve.presets import DEFAULT, Presets
 from endive.serve.saving import SaveError, save_study, study_text
-from endive.serve.starts import DEFAULT, Starts
-from endive.serve.trees import as_toml, put, read_tree, remove, settle
+from endive.serve.settings import as_toml, put, read_tree, remove, settle
 from tests.serve.conftest import Client, small
 
 
@@ -30,7 +30,7 @@ def test_a_study_varies_the_load_and_can_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a b", "x" * 65, "nul\0"])
 def test_names_that_are_none_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SaveError, match="A name is made of"):
+    with pytest.raises(SaveError, match="A name consists of"):
         save_study(tmp_path, name, DEFAULT)
 
 
@@ -39,14 +39,14 @@ def test_nothing_is_overwritten(client: Client) -> None:
     text = (client.directory / "kept.toml").read_text(encoding="utf-8")
     second, told = client.post("/api/study", tree=small(transaction__retry=9), name="kept")
     assert (first, second) == (200, 422)
-    assert "is there already" in told[0]["error"]
+    assert "exists already" in told[0]["error"]
     assert (client.directory / "kept.toml").read_text(encoding="utf-8") == text
 
 
 def test_a_trace_has_no_load_that_could_be_scaled() -> None:
     tree = put(small(), "workload", {"replayed": {"trace": "x.csv"}})
     assert list(load_changes(tree, 2.0)) == []
-    assert scaled(tree, 2.0) is None
+    assert scale_load(tree, 2.0) is None
     assert "[axes]" not in study_text(tree)
 
 
@@ -56,7 +56,7 @@ def test_starts_are_the_file_its_neighbours_and_recipes(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("# Mine. And more.\n" + as_toml(small()), encoding="utf-8")
     (tmp_path / "other.toml").write_text(as_toml(small(transaction__retry=1)), encoding="utf-8")
     (tmp_path / "study.toml").write_text("[sweep]\n", encoding="utf-8")
-    starts = Starts(tmp_path / "mine.toml", tmp_path, examples_folder())
+    starts = Presets(tmp_path / "mine.toml", tmp_path, examples_folder())
     assert [start.name for start in starts.all][:3] == ["file:mine.toml", "default", "file:other.toml"]
     assert starts.all[0].about == "Mine."
     for start in starts.all:
@@ -80,7 +80,7 @@ def test_files_are_known_by_their_whole_path(tmp_path: Path) -> None:
     (tmp_path / "times.csv").write_text("time_ms\n1000\n2000\n", encoding="utf-8")
     tree = put(small(), "workload", {"replayed": {"trace": "times.csv", "operation": "fast_append"}})
     (tmp_path / "mine.toml").write_text(as_toml(tree), encoding="utf-8")
-    starts = Starts(tmp_path / "mine.toml", tmp_path, examples_folder())
+    starts = Presets(tmp_path / "mine.toml", tmp_path, examples_folder())
     own = starts.all[0].tree()
     assert own["workload"]["replayed"]["trace"] == str(tmp_path / "times.csv")
     assert starts.foreign_file(own) is None

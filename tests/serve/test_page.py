@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Route, sync_playwright
 
 from endive.cli.examples import examples_folder
+from endive.serve.presets import Presets
 from endive.serve.server import serving_in_background
-from endive.serve.starts import Starts
 from tests.cli import start
 from tests.report.test_browser import CHROMIUM, FLAGS
 from tests.serve.conftest import Client, shorter
@@ -56,7 +56,7 @@ def test_it_opens_with_an_answer_and_its_charts(visit: Visit) -> None:
     for name in ("curve", "time", "timeline"):
         page.wait_for_selector(f"#{name}[data-drawn] svg")
     assert "of transactions commit" in visit.text("#sentence")
-    assert "today" in visit.text("#curve")
+    assert "current load" in visit.text("#curve")
     assert "token" not in page.url
     assert visit.errors == []
 
@@ -200,7 +200,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, client: Client, scheme:
 
 def test_a_catalog_of_ones_own_is_named_and_its_numbers_are_moved(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page()
-    starts = Starts(own(tmp_path), tmp_path, examples_folder(), code=True)
+    starts = Presets(own(tmp_path), tmp_path, examples_folder(), code=True)
     with serving_in_background(starts, tmp_path, workers=1) as (address, _):
         visit = Visit(page).open(address.whole)
         assert page.locator("#f-catalog-type option").all_inner_texts() == ["yours: QueueCatalog"]
@@ -222,7 +222,7 @@ def test_a_catalog_of_ones_own_is_named_and_its_numbers_are_moved(browser: Brows
 def test_a_server_that_ends_is_told_and_waited_for(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    starts = Starts(shorter(tmp_path), tmp_path, examples_folder())
+    starts = Presets(shorter(tmp_path), tmp_path, examples_folder())
     with serving_in_background(starts, tmp_path, workers=1) as (address, end):
         page.goto(address.whole)
         page.wait_for_selector("body[data-state=answered]")

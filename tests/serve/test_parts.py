@@ -14,11 +14,11 @@ import pytest
 from endive.cli.examples import examples_folder
 from endive.config.errors import ConfigError
 from endive.config.parts import allow_code
-from endive.serve.levers import levers_for
+from endive.serve.changes import list_changes
+from endive.serve.presets import Presets
 from endive.serve.saving import Reports
 from endive.serve.server import serving_in_background
-from endive.serve.starts import Starts
-from endive.serve.trees import as_toml, put
+from endive.serve.settings import as_toml, put
 from tests.cli import invoke, strict
 from tests.config.test_parts import of_guide
 from tests.serve.conftest import Client, assert_as_run, small
@@ -43,26 +43,26 @@ def own(directory: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Starts]]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Presets]]:
     """A server that was started with ``--allow-code``."""
     directory = tmp_path_factory.mktemp("own")
-    starts = Starts(own(directory), directory, examples_folder(), code=True)
+    starts = Presets(own(directory), directory, examples_folder(), code=True)
     with serving_in_background(starts, directory, workers=2) as (address, _):
         yield Client(address, directory), starts
 
 
-def test_numbers_are_those_of_run(started: tuple[Client, Starts], tmp_path: Path) -> None:
+def test_numbers_are_those_of_run(started: tuple[Client, Presets], tmp_path: Path) -> None:
     client, starts = started
     events = client.ask(starts.all[0].tree())
     assert [event["name"] for event in events if event["kind"] == "figure" and event["figure"] is None] == []
-    assert "The catalog is yours: QueueCatalog of queue_catalog.py, on the reference engine." in events[0]["assumed"]
+    assert "Custom catalog: QueueCatalog of queue_catalog.py, on the reference engine." in events[0]["assumed"]
     (tmp_path / "live.toml").write_text(events[0]["toml"], encoding="utf-8")
     run = strict(invoke("run", str(tmp_path / "live.toml"), "--seed", "0", "--allow-code", "--json", "--out", str(tmp_path)).stdout)
     assert run["provenance"]["engine"] == "reference"
     assert_as_run(next(event for event in events if event["kind"] == "answer"), run)
 
 
-def test_numbers_of_its_options_can_be_changed_and_compared(started: tuple[Client, Starts]) -> None:
+def test_numbers_of_its_options_can_be_changed_and_compared(started: tuple[Client, Presets]) -> None:
     client, starts = started
     tree = starts.all[0].tree()
     slower = put(tree, "parts.catalog.options.service_ms", 400)
@@ -72,11 +72,11 @@ def test_numbers_of_its_options_can_be_changed_and_compared(started: tuple[Clien
     assert median["b"]["mean"] - median["a"]["mean"] > 350.0
 
 
-def test_levers_leave_the_catalog_alone(started: tuple[Client, Starts]) -> None:
-    pulled = levers_for(started[1].all[0].tree())
-    assert len(pulled) >= 5
-    assert all("parts" in each.tree for each in pulled)
-    assert not {"catalog", "pointers"} & {each.lever.name for each in pulled}
+def test_changes_leave_a_custom_catalog_alone(started: tuple[Client, Presets]) -> None:
+    changes = list(list_changes(started[1].all[0].tree()))
+    assert len(changes) >= 5
+    assert all("parts" in change.tree for change in changes)
+    assert not {"catalog", "pointers"} & {change.name for change in changes}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_levers_leave_the_catalog_alone(started: tuple[Client, Starts]) -> None:
     ],
 )
 @pytest.mark.parametrize("address", ["/api/ask", "/api/help", "/api/study", "/api/report"])
-def test_other_code_is_refused_at_its_key(started: tuple[Client, Starts], address: str, change: Any, key: str) -> None:
+def test_other_code_is_refused_at_its_key(started: tuple[Client, Presets], address: str, change: Any, key: str) -> None:
     client, starts = started
     ran = client.directory / "ran"
     bomb = f"open({str(ran)!r}, 'w')\n"
@@ -103,12 +103,12 @@ def test_other_code_is_refused_at_its_key(started: tuple[Client, Starts], addres
     sent = json.loads(text.replace("{bomb}", json.dumps(bomb)[1:-1]))
     status, told = client.post(address, tree={**starts.all[0].tree(), "parts": sent}, name="other")
     assert (status, [problem["key"] for problem in told[0]["problems"]]) == (422, [key])
-    assert "is not run: a part is run as it is in the file" in told[0]["error"]
+    assert "is not run: only the custom components of" in told[0]["error"]
     assert not ran.exists()
     assert not (client.directory / "other.toml").exists()
 
 
-def test_a_server_that_was_not_asked_runs_none(started: tuple[Client, Starts], client: Client) -> None:
+def test_a_server_that_was_not_asked_runs_none(started: tuple[Client, Presets], client: Client) -> None:
     for written in ({}, {"parts.catalog.code": f"{client.directory}/x.py:X"}):
         tree = started[1].all[0].tree() if not written else small()
         status, told = client.post("/api/ask", tree=tree, written=written)
@@ -119,8 +119,8 @@ def test_a_file_with_code_is_taken_only_with_the_flag_and_only_the_one_that_was_
     (tmp_path / "given.toml").write_text(as_toml(small()), encoding="utf-8")
     path = own(tmp_path)
     with pytest.raises(ConfigError, match="only if you say --allow-code"):
-        Starts(path, tmp_path, examples_folder())
-    beside = Starts(tmp_path / "given.toml", tmp_path, examples_folder(), code=True)
+        Presets(path, tmp_path, examples_folder())
+    beside = Presets(tmp_path / "given.toml", tmp_path, examples_folder(), code=True)
     assert beside.find("file:own.toml") is None
     assert beside.parts == {}
     done = invoke("serve", str(path), "--no-open")
@@ -132,7 +132,7 @@ def test_a_file_with_code_is_taken_only_with_the_flag_and_only_the_one_that_was_
     assert (done.exit_code, "there is no FILE" in done.stderr) == (2, True)
 
 
-def test_a_study_and_its_report_keep_the_part_and_are_allowed_to_run_it(started: tuple[Client, Starts]) -> None:
+def test_a_study_and_its_report_keep_the_part_and_are_allowed_to_run_it(started: tuple[Client, Presets]) -> None:
     client, starts = started
     tree = starts.all[0].tree()
     status, told = client.post("/api/study", tree=tree, name="kept")

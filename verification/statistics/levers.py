@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from endive.serve.asking import prepare
-from endive.serve.helping import help_most
-from endive.serve.pool import Owner, Pool
-from endive.serve.trees import Tree
+from endive.serve.evaluation import prepare
+from endive.serve.messages import Tree
+from endive.serve.pool import CancelToken, Pool
+from endive.serve.ranking import rank_changes
 
 _EACH = 4
 _QUICK_EACH = 1
@@ -117,9 +117,9 @@ def cases(each: int = _EACH) -> Iterator[tuple[str, str, Tree]]:
 
 async def find_best(pool: Pool, tree: Tree) -> tuple[str, str]:
     """What the page would say of a system: the lever that is best ("" if none is) and the sentence."""
-    owner = Owner()
-    present = await prepare(pool, owner, tree)
-    found = [event async for event in help_most(pool, owner, present, None) if event["kind"] == "ranking"]
+    token = CancelToken()
+    present = await prepare(pool, token, tree)
+    found = [event async for event in rank_changes(pool, token, present, None) if event["kind"] == "ranking"]
     return found[-1]["best"] or "", found[-1]["sentence"]
 
 

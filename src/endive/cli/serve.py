@@ -32,13 +32,13 @@ def serve(
     """
     with command(json) as output:
         from endive.cli.examples import examples_folder
+        from endive.serve.presets import Presets
         from endive.serve.server import serving
-        from endive.serve.starts import Starts
 
         if allow_code and config is None:
             refuse("--allow-code", "is for the code that FILE names, and there is no FILE")
-        starts = Starts(config, Path.cwd(), examples_folder(), code=allow_code)
-        with serving(starts, Path.cwd(), port=port, workers=workers) as (server, address):
+        presets = Presets(config, Path.cwd(), examples_folder(), code=allow_code)
+        with serving(presets, Path.cwd(), port=port, workers=workers) as (server, address):
             output.result({"address": address.whole, "port": address.port})
             output.text(f"the live page is at {address.whole}")
             output.note("it is for this machine only; Ctrl-C ends it")

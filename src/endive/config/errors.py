@@ -32,6 +32,10 @@ class ConfigError(ValueError):
         lines = [f"{source}: {problem}" for problem in self.problems]
         super().__init__("\n".join(lines))
 
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[str, tuple[Problem, ...]]]:
+        """Pickle the problems with the message."""
+        return type(self), (self.source, self.problems)
+
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint at the nearest known spelling, or at all of them."""

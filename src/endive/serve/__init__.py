@@ -1,12 +1,14 @@
-"""The live page: a configuration that is simulated again whenever somebody changes it.
+"""The live page: a configuration that is simulated again after every change.
 
-In: a configuration as JSON, with the keys of a file (``trees``). Out: events, one JSON object in a line, each refining the last.
+Input is a configuration as JSON with the keys of a file. Output is a stream of events, one JSON object per line, each refining the
+last.
 
-- ``app`` takes requests, ``guard`` refuses those that are not of the page itself, ``server`` listens on the loopback interface.
-- ``asking`` decides what is run for a question, and in which order; ``answers``, ``figures`` and ``ranking`` make words and charts
-  of what was measured. Definitions are those of ``endive run`` and ``endive compare``, whose functions are called.
-- ``pool`` owns the worker processes; ``work`` is what they do. A worker owns nothing: rows and metrics lie in a folder of the
-  server (``endive.studies.replications``), so that any of them can go on where another was stopped.
-- The page owns the state: what it shows, and what it is compared with, stand in its address. The server knows what each tab asked
-  last, and stops what nobody waits for any more.
+- ``app`` handles requests, ``guard`` rejects those of other pages, ``server`` listens on the loopback interface.
+- ``evaluation`` decides which runs answer a question, and in which order; ``ranking`` does so for "What would help most?".
+- ``pool`` owns the worker processes, ``messages`` defines the calls and their results, ``worker`` performs them. ``summaries`` and
+  ``live_figures`` turn metrics into text and charts, with the functions of ``endive run`` and ``endive compare``.
+- ``settings``, ``presets``, ``changes``, ``form`` and ``saving`` deal with configurations.
+
+Workers keep no state: rows and metrics are in a directory of the server (``endive.studies.replications``). The page keeps its state
+in its address; the server knows the last question of each tab and cancels it when a newer one arrives.
 """

@@ -41,8 +41,8 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def refusal(status: int, sentence: str) -> JSONResponse:
-    """An error as all of them are: JSON with a sentence."""
+def reject(status: int, sentence: str) -> JSONResponse:
+    """Return an error as JSON with a sentence."""
     return JSONResponse({"error": sentence}, status_code=status)
 
 
@@ -73,12 +73,12 @@ class Guard:
         """Refuse what does not come from a page of this server."""
         host = headers.get("host", "")
         if host not in self._hosts:
-            return refusal(403, f"The host {host[:100]!r} is not this machine: open the address that endive serve printed.")
+            return reject(403, f"The host {host[:100]!r} is not this machine: open the address that endive serve printed.")
         origin = headers.get("origin")
         if origin is not None and origin.removeprefix("http://") not in self._hosts:
-            return refusal(403, "Requests from other pages are refused: open the address that endive serve printed.")
+            return reject(403, "Requests from other pages are refused: open the address that endive serve printed.")
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return refusal(403, "Requests from other sites are refused: open the address that endive serve printed.")
+            return reject(403, "Requests from other sites are refused: open the address that endive serve printed.")
         return None
 
     def _enter(self, scope: Scope) -> Response | None:
@@ -94,9 +94,7 @@ class Guard:
         given = headers.get("x-endive-token") or _cookie(headers, self._cookie)
         if given is not None and self._is_token(given):
             return None
-        return refusal(
-            401, "The token is missing or of another server: open the address that endive serve printed when it started."
-        )
+        return reject(401, "The token is missing or of another server: open the address that endive serve printed when it started.")
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._token.encode())
@@ -113,7 +111,7 @@ def _cookie(headers: Headers, name: str) -> str | None:
 def _too_large(headers: Headers) -> Response | None:
     length = headers.get("content-length", "0")
     if not _LENGTH.fullmatch(length) or int(length) > MOST_BYTES:
-        return refusal(413, TOO_LARGE)
+        return reject(413, TOO_LARGE)
     return None
 
 

@@ -1,8 +1,9 @@
-"""Worker processes that are ready to simulate, and the queue before them.
+"""Worker processes that simulate for the live page, and the queue before them.
 
-The pool owns its processes. A job is one call of ``work``, a run of one seed as a rule. Jobs belong to an owner, who waits for
-them; once the owner is stopped, jobs that wait are dropped, those that run are told so, and a process that does not listen is
-replaced. Processes are forked from a server that has the engine loaded, so that a new one is ready in milliseconds.
+The pool owns its processes. Each is a ``ProcessPoolExecutor`` of one process, so that one that breaks or does not stop is
+replaced without disturbing the others. A job is one ``Call``, usually a run of one seed, and belongs to a ``CancelToken``. Once the
+token is cancelled, waiting jobs are dropped and running ones are asked to stop; a process that does not stop in time is killed.
+Processes are forked from a server that has loaded the engine, so that a new one is ready in milliseconds.
 """
 
 from __future__ import annotations
@@ -17,68 +18,73 @@ import multiprocessing
 import os
 import signal
 import threading
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from endive.config.errors import ConfigError
+from endive.serve.messages import Call, StoppedError, T, WorkError
 
 log = logging.getLogger(__name__)
 _MOST_WORKERS = 4
-_PATIENCE_S = 0.3
-"""How long a process that was told to stop may take."""
+_STOP_S = 0.3
+"""How long a process may take to stop a cancelled job before it is killed."""
 LONGEST_S = 120.0
-"""No job runs longer, whatever was estimated."""
+"""Time limit of a job, whatever was estimated."""
 
 
-class StoppedError(Exception):
-    """Nobody waits for this any more."""
+class _OverdueError(Exception):
+    """A job exceeded its time limit, or did not stop when it was cancelled."""
 
 
-class WorkError(Exception):
-    """A job failed; the message says why, for people."""
+@dataclass(frozen=True)
+class CancelToken:
+    """Cancels all jobs that were submitted with it."""
 
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
 
-@dataclass
-class Owner:
-    """Who waits for jobs. ``stop`` ends all of them."""
-
-    stopped: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def stop(self) -> None:
-        """Say that nobody waits any more."""
-        self.stopped.set()
+    def cancel(self) -> None:
+        """Cancel the jobs."""
+        self.cancelled.set()
 
 
 @dataclass(order=True)
 class _Job:
     priority: int
     number: int
-    name: str = field(compare=False)
-    arguments: tuple[Any, ...] = field(compare=False)
-    owner: Owner = field(compare=False)
-    answer: asyncio.Future[Any] = field(compare=False)
+    call: Call[Any] = field(compare=False)
+    token: CancelToken = field(compare=False)
+    result: asyncio.Future[Any] = field(compare=False)
+
+    def fail(self, error: Exception) -> None:
+        """Set the exception of the result, and mark it as retrieved: a client that has left does not ask for it."""
+        if not self.result.done():
+            self.result.set_exception(error)
+            self.result.exception()
+
+    def succeed(self, value: Any) -> None:
+        """Set the result, unless the job was abandoned."""
+        if not self.result.done():
+            self.result.set_result(value)
 
 
 class Pool:
-    """Some processes and a queue. With ``code`` they may run that of configurations. Use from one event loop."""
+    """Worker processes with a priority queue; ``code`` permits custom components. Use from one event loop."""
 
     def __init__(self, folder: Path, workers: int | None = None, *, code: bool = False) -> None:
         self._folder, self._code = folder, code
         self.size = workers or max(1, min(_MOST_WORKERS, os.cpu_count() or 1))
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["endive.serve.work"])
-        _begin_to_load()
         self._queue: list[_Job] = []
         self._numbers = itertools.count()
-        self._wakened = asyncio.Event()
+        self._filled = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._workers: list[_Worker] = []
+        self._processes: set[_Process] = set()
+        start_forkserver()
 
     def start(self) -> None:
-        """Start the processes; jobs wait until there is one."""
+        """Start the processes; jobs wait until one is ready."""
         self._tasks = [asyncio.create_task(self._serve()) for _ in range(self.size)]
 
     async def close(self) -> None:
@@ -86,61 +92,87 @@ class Pool:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for worker in self._workers:
-            worker.end()
-        self._workers = []
-
-    async def _begin(self) -> _Worker:
-        worker = await asyncio.to_thread(_Worker, self._context, self._folder, self._code)
-        self._workers.append(worker)
-        return worker
+        for process in self._processes:
+            process.kill()
+        self._processes = set()
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """The ids of its processes."""
-        return tuple(worker.process.pid or 0 for worker in self._workers)
+        """Process ids of the workers."""
+        return tuple(process.pid for process in self._processes)
 
-    def submit(self, owner: Owner, priority: int, name: str, *arguments: Any) -> asyncio.Future[Any]:
-        """Return the answer of a call to come. It raises ConfigError, WorkError, or StoppedError once the owner is stopped."""
-        job = _Job(priority, next(self._numbers), name, arguments, owner, asyncio.get_running_loop().create_future())
+    def submit(self, token: CancelToken, priority: int, call: Call[T]) -> asyncio.Future[T]:
+        """Queue a call and return its future result.
+
+        Raises (from the future):
+            ConfigError: The call rejected its configuration.
+            WorkError: The call failed.
+            StoppedError: The token was cancelled.
+        """
+        job = _Job(priority, next(self._numbers), call, token, asyncio.get_running_loop().create_future())
         heapq.heappush(self._queue, job)
-        self._wakened.set()
-        return job.answer
+        self._filled.set()
+        return job.result
 
     async def _next(self) -> _Job:
         while True:
             while self._queue:
                 job = heapq.heappop(self._queue)
-                if job.answer.done():
-                    continue
-                if not job.owner.stopped.is_set():
+                if job.token.cancelled.is_set():
+                    job.fail(StoppedError())
+                elif not job.result.done():
                     return job
-                _fail(job, StoppedError())
-            self._wakened.clear()
-            await self._wakened.wait()
+            self._filled.clear()
+            await self._filled.wait()
 
     async def _serve(self) -> None:
-        """Keep one process at work."""
-        worker = await self._begin()
+        """Run jobs on one process, which is replaced whenever it breaks."""
+        process = await self._start_process()
         while True:
             job = await self._next()
             try:
-                outcome = await worker.call(job)
-            except (OSError, EOFError, TimeoutError) as error:
-                self._workers.remove(worker)
-                worker.end()
-                worker = await self._begin()
-                late = f"it took longer than {LONGEST_S:.0f} s, much more than was estimated"
-                told = late if isinstance(error, TimeoutError) else "the process that ran it ended"
-                stopped = job.owner.stopped.is_set()
-                _fail(job, StoppedError() if stopped else WorkError(f"This could not be simulated: {told}."))
-            else:
-                _settle(job, outcome)
+                job.succeed(await process.run(job))
+            except Exception as error:
+                job.fail(_explain(error, job))
+                if isinstance(error, BrokenExecutor | _OverdueError):
+                    self._processes.discard(process)
+                    process.kill()
+                    process = await self._start_process()
+
+    async def _start_process(self) -> _Process:
+        process = _Process(self._folder, self._code)
+        await asyncio.to_thread(process.start)
+        self._processes.add(process)
+        return process
+
+
+def _explain(error: Exception, job: _Job) -> Exception:
+    """Return the exception that a client gets for one of a worker; unexpected ones are logged."""
+    if job.token.cancelled.is_set() or isinstance(error, InterruptedError):
+        return StoppedError()
+    if isinstance(error, ConfigError | WorkError):
+        return error
+    log.error("job %s failed", type(job.call).__name__, exc_info=error)
+    if isinstance(error, _OverdueError):
+        reason = f"it took longer than {LONGEST_S:.0f} s, far more than estimated"
+    elif isinstance(error, BrokenExecutor):
+        reason = "its worker process ended unexpectedly"
+    else:
+        reason = f"{type(error).__name__}: {error}"
+    return WorkError(f"The simulation failed: {reason}.")
 
 
 @functools.cache
-def _begin_to_load() -> None:
-    """Start the process that workers are forked from. Ctrl-C, which all processes of a terminal get, is not for it."""
+def _context() -> multiprocessing.context.ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["endive.serve.worker"])
+    return context
+
+
+@functools.cache
+def start_forkserver() -> None:
+    """Start the process that workers are forked from, with Ctrl-C ignored: a terminal sends it to all its processes."""
+    _context()
     in_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main else None
     try:
@@ -150,97 +182,81 @@ def _begin_to_load() -> None:
             signal.signal(signal.SIGINT, before)
 
 
-def _fail(job: _Job, error: Exception) -> None:
-    if not job.answer.done():
-        job.answer.set_exception(error)
-        job.answer.exception()  # an owner who has gone does not ask
+class _Process:
+    """One worker process, as the server sees it."""
 
-
-def _settle(job: _Job, outcome: tuple[str, Any]) -> None:
-    kind, value = outcome
-    if kind == "config":
-        _fail(job, ConfigError("configuration", value))
-    elif kind != "done":
-        _fail(job, StoppedError() if kind == "stopped" else WorkError(value))
-    elif not job.answer.done():
-        job.answer.set_result(value)
-
-
-class _Worker:
-    """One process, as the server sees it."""
-
-    def __init__(self, context: multiprocessing.context.ForkServerContext, folder: Path, code: bool) -> None:
-        self._connection, theirs = context.Pipe()
+    def __init__(self, folder: Path, code: bool) -> None:
+        context = _context()
         self._stop = context.Event()
-        self.process = context.Process(target=_work, args=(theirs, self._stop, folder, code), daemon=True)
-        self.process.start()
-        theirs.close()
+        self._pids = context.SimpleQueue()
+        self._executor = ProcessPoolExecutor(1, context, _initialize, (self._pids, self._stop, folder, code))
+        self._ready: Future[None] | None = None
+        self.pid = 0
 
-    async def call(self, job: _Job) -> tuple[str, Any]:
-        """Run a job. Raises OSError or EOFError if the process ends, TimeoutError if it does not stop when it is told to."""
-        loop = asyncio.get_running_loop()
-        answered: asyncio.Event = asyncio.Event()
-        descriptor = self._connection.fileno()
+    def start(self) -> None:
+        """Start the process and wait until it is there; it loads what it needs in the meantime."""
+        self._ready = self._executor.submit(_wait_until_loaded)
+        self.pid = self._pids.get()
+
+    async def run(self, job: _Job) -> Any:
+        """Run a job.
+
+        Raises:
+            BrokenExecutor: The process ended.
+            _OverdueError: The job neither ended in time nor stopped.
+        """
+        assert self._ready is not None
+        await asyncio.wrap_future(self._ready)
         self._stop.clear()
-        self._connection.send((job.name, job.arguments))
-        loop.add_reader(descriptor, answered.set)
+        result = asyncio.wrap_future(self._executor.submit(_perform, job.call))
+        result.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody retrieves that of an overdue job
+        cancelled = asyncio.create_task(job.token.cancelled.wait())
         try:
-            await self._wait(answered, job.owner.stopped)
-        finally:
-            loop.remove_reader(descriptor)
-        outcome: tuple[str, Any] = self._connection.recv()
-        return outcome
-
-    async def _wait(self, answered: asyncio.Event, stopped: asyncio.Event) -> None:
-        waits = [asyncio.create_task(event.wait()) for event in (answered, stopped)]
-        try:
-            done, _ = await asyncio.wait(waits, timeout=LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
-            if not done:
-                raise TimeoutError
-            if waits[0] not in done:
+            await asyncio.wait([result, cancelled], timeout=LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
+            if cancelled.done() and not result.done():
                 self._stop.set()
-                await asyncio.wait_for(answered.wait(), _PATIENCE_S)
+                await asyncio.wait([result], timeout=_STOP_S)
+            if not result.done():
+                raise _OverdueError
+            return result.result()
         finally:
-            for task in waits:
-                task.cancel()
+            cancelled.cancel()
 
-    def end(self) -> None:
-        """End the process."""
-        with contextlib.suppress(OSError):
-            self._connection.close()
-        self.process.kill()
-        self.process.join()
+    def kill(self) -> None:
+        """Kill the process."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self._executor.shutdown()
 
 
-def _work(connection: Connection, stop: Any, folder: Path, code: bool) -> None:
-    """Take calls until the server is gone."""
+def _initialize(pids: Any, stop: Any, folder: Path, code: bool) -> None:
+    """Prepare a worker process: it ends with the server, and ignores Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    pids.put(os.getpid())
     from endive.config.parts import allow_code
-    from endive.serve import work
+    from endive.serve import worker
 
-    allow_code(code)  # the user was asked when the server was started
-    bench = work.Bench(folder, stop.is_set)
-    work.warm_up(bench)
-    while True:
-        try:
-            name, arguments = connection.recv()
-            connection.send(_outcome(getattr(work, name), bench, arguments))
-        except (EOFError, OSError):
-            return
+    allow_code(code)  # the user agreed when the server was started
+    worker.start(folder, stop.is_set)
 
 
-def _outcome(call: Any, bench: Any, arguments: tuple[Any, ...]) -> tuple[str, Any]:
-    from endive.simulation.choice import EngineError
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _wait_until_loaded() -> None:
+    """Return once the initializer has ended."""
+
+
+def _perform(call: Call[Any]) -> Any:
+    from endive.serve import worker
 
     try:
-        return "done", call(bench, *arguments)
-    except InterruptedError:
-        return "stopped", None
-    except ConfigError as error:
-        return "config", list(error.problems)
-    except EngineError as error:
-        return "failed", f"{error}."
-    except Exception as error:
-        log.exception("a job failed")
-        return "failed", f"This could not be simulated: {type(error).__name__}: {error}"
+        return worker.run(call)
+    except SystemExit as error:  # of a custom component; in the server it would end the event loop
+        raise RuntimeError(f"SystemExit: {error}") from error

@@ -1,12 +1,13 @@
-"""What would help most: levers ranked by what they do to one metric, with intervals that hold together.
+"""Rank changes: apply each to the configuration, and compare one metric with the present one.
 
-All are measured in one window, with the same seeds, and so the same arrivals, runtimes and latencies. A difference that nobody
-would notice is not told, however sure it is.
+All are measured in one window with the same seeds, so with the same arrivals, job durations and latencies. The intervals are
+simultaneous, and a difference too small to matter is not called significant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,97 +17,161 @@ from endive.analysis.paired import Difference, better, least_rate_width, least_s
 from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import FEWEST_ENTRIES
 from endive.analysis.thresholds import kind_of, shown
+from endive.analysis.windows import common_window
+from endive.config.schema import Document
 from endive.report.differences import metric_name, signed_amount
 from endive.report.phrases import listed, percent
+from endive.serve import messages
+from endive.serve.evaluation import CHANGES, MOST_S, Event, wait_for_engines
+from endive.serve.messages import Answer, Call, Change, MetricValues, Prepared, T
+from endive.serve.pool import CancelToken, Pool
 
-PRESENT = "as it is"
-_NOTICED_SHARE = 0.005
-_NOTICED_PART = 0.02
-"""Shares that differ by half a point, other values that differ by 2 %: less is not told."""
+PRESENT = "no change"
+_NOTICEABLE_SHARE = 0.005
+_NOTICEABLE_PART = 0.02
+"""Differences of less than half a percentage point, or of 2% for other metrics, are too small to matter."""
 _GOOD = 0.99
 _MOST_NAMED = 3
+_FEW, _MANY = 4, 12
+_BUDGET_S = 40.0
+"""CPU seconds for all changes and seeds together."""
 GOALS = {
     "success_rate": "success",
-    "time_to_commit_p50_ms": "time to commit, median",
-    "time_to_commit_p95_ms": "time to commit, 95 %",
-    "throughput_per_s": "commits per second",
+    "time_to_commit_p50_ms": "time to commit, p50",
+    "time_to_commit_p95_ms": "time to commit, p95",
+    "throughput_per_s": "commits/s",
 }
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The metric, of which class, that levers are ranked by."""
+    """The metric and the class to improve."""
 
     metric: str
     workload_class: str = ALL
 
     @property
     def words(self) -> str:
-        """What it is about."""
+        """Name of the goal."""
         return GOALS[self.metric] + ("" if self.workload_class == ALL else f" of {self.workload_class}")
-
-
-def choose_goal(answer: Mapping[str, Any]) -> Goal:
-    """Choose what to improve: the success of the worst class, or, if all do well, the time that 95 % of commits take.
-
-    Classes of which there are too few to judge are passed over.
-    """
-    judged = [row for row in answer["classes"] if row["entered"] >= FEWEST_ENTRIES] or answer["classes"]
-    found = [(row["name"], row["metrics"]["success_rate"]) for row in judged]
-    shares = [(each["mean"], name) for name, each in found if each is not None and each["mean"] is not None]
-    if shares and min(shares)[0] < _GOOD:
-        return Goal("success_rate", min(shares)[1])
-    whole = next(row for row in answer["classes"] if row["name"] == ALL or len(answer["classes"]) == 1)
-    for metric in ("time_to_commit_p95_ms", "time_to_commit_p50_ms"):
-        estimate = whole["metrics"][metric]
-        if estimate is not None and estimate["kind"] == "number":
-            return Goal(metric)
-    return Goal("success_rate")
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A lever that was tried: its words, and what ``work.measured_values`` found."""
+    """A change and the values of the metric with it."""
 
     name: str
     words: str
     note: str
-    found: Mapping[str, Any]
+    found: MetricValues
 
 
-def rank(goal: Goal, present: Mapping[str, Any], tried: Sequence[Tried], seconds: float) -> dict[str, Any]:
-    """Rank levers against the present state, best first. ``seconds`` is the length of the window."""
-    seeds = sorted(present["values"])
-    told = [each for each in tried if sorted(each.found["values"]) == seeds] if seeds else []
-    others = [each for each in tried if each not in told]
-    baseline = [present["values"][seed] for seed in seeds]
-    values = {each.name: [each.found["values"][seed] for seed in seeds] for each in told}
-    width = _least_width(goal, baseline, [present, *(each.found for each in told)], seconds, len(told))
+async def rank_changes(pool: Pool, token: CancelToken, present: Prepared, goal: Goal | None) -> AsyncIterator[Event]:
+    """Yield rankings, each with more seeds than the last. Raises StoppedError once the token is cancelled."""
+    ranking = _Ranking(pool, token)
+    found = await ranking.submit(messages.ListChanges(present.tree))
+    changes, prepared = await ranking.affordable(found)
+    yield {"kind": "changes", "changes": [change.words for change in changes]}
+    seeds = int(min(_MANY, max(_FEW, _BUDGET_S / max(present.cpu_s * (len(changes) + 1), 1e-3))))
+    await wait_for_engines(pool, token, [present, *prepared])
+    documents = [present.document, *(change.document for change in changes)]
+    for number in sorted({_FEW, seeds}):
+        some = tuple(range(number))
+        async for event in ranking.simulate(documents, some):
+            yield event
+        if goal is None:
+            goal = choose_goal(await ranking.submit(messages.Summarize(present.document, some)))
+        ranked = await ranking.rank(goal, documents, changes, some)
+        yield {"kind": "ranking", **ranked, "trees": {change.name: change.tree for change in changes}, "final": number == seeds}
+
+
+class _Ranking:
+    """The jobs of a ranking."""
+
+    def __init__(self, pool: Pool, token: CancelToken) -> None:
+        self._pool, self._token = pool, token
+
+    def submit(self, call: Call[T]) -> asyncio.Future[T]:
+        """Submit a call."""
+        return self._pool.submit(self._token, CHANGES, call)
+
+    async def affordable(self, changes: Sequence[Change]) -> tuple[list[Change], list[Prepared]]:
+        """Return the changes whose runs do not take too long, and their cost."""
+        found = await asyncio.gather(*(self.submit(messages.Prepare(change.tree)) for change in changes))
+        kept = [(change, cost) for change, cost in zip(changes, found, strict=True) if cost.cpu_s <= MOST_S]
+        return [change for change, _ in kept], [cost for _, cost in kept]
+
+    async def simulate(self, documents: Sequence[Document], seeds: tuple[int, ...]) -> AsyncIterator[Event]:
+        """Simulate all documents with all seeds, and yield the progress."""
+        jobs = [self.submit(messages.Simulate(document, seed)) for document in documents for seed in seeds]
+        for done, job in enumerate(asyncio.as_completed(jobs)):
+            await job
+            if done % len(seeds) == 0:
+                yield {"kind": "progress", "done": done, "of": len(jobs)}
+
+    async def rank(
+        self, goal: Goal, documents: Sequence[Document], changes: Sequence[Change], seeds: tuple[int, ...]
+    ) -> dict[str, Any]:
+        """Measure the goal in one window for all documents, and rank the changes."""
+        windows = await asyncio.gather(*(self.submit(messages.FindWindow(document, seeds)) for document in documents))
+        window = common_window(windows)
+        what = (seeds, window, goal.metric, goal.workload_class)
+        before, *found = await asyncio.gather(*(self.submit(messages.MeasureMetric(each, *what)) for each in documents))
+        tried = [Tried(each.name, each.words, each.note, values) for each, values in zip(changes, found, strict=True)]
+        return rank(goal, before, tried, window.length_ms / 1000.0)
+
+
+def choose_goal(answer: Answer) -> Goal:
+    """Choose a goal: the success of the worst class or, if it is good, the p95 of the time to commit.
+
+    Classes with too few transactions to judge are skipped.
+    """
+    judged = [row for row in answer.classes if row.entered >= FEWEST_ENTRIES] or list(answer.classes)
+    found = [(row.name, row.metrics["success_rate"]) for row in judged]
+    shares = [(each.mean, name) for name, each in found if each is not None and each.mean is not None]
+    if shares and min(shares)[0] < _GOOD:
+        return Goal("success_rate", min(shares)[1])
+    whole = next(row for row in answer.classes if row.name == ALL or len(answer.classes) == 1)
+    for metric in ("time_to_commit_p95_ms", "time_to_commit_p50_ms"):
+        estimate = whole.metrics[metric]
+        if estimate is not None and estimate.kind == "number":
+            return Goal(metric)
+    return Goal("success_rate")
+
+
+def rank(goal: Goal, present: MetricValues, tried: Sequence[Tried], seconds: float) -> dict[str, Any]:
+    """Rank changes against the present configuration, best first. ``seconds`` is the length of the window."""
+    seeds = sorted(present.values)
+    ranked = [each for each in tried if sorted(each.found.values) == seeds] if seeds else []
+    others = [each for each in tried if each not in ranked]
+    baseline = [present.values[seed] for seed in seeds]
+    values = {each.name: [each.found.values[seed] for seed in seeds] for each in ranked}
+    width = _least_width(goal, baseline, [present, *(each.found for each in ranked)], seconds, len(ranked))
     differences = against_baseline(baseline, values, least_width=width) if values else {}
     best = best_of({PRESENT: baseline, **values}, goal.metric, least_width=width) if values else None
     sign = 1.0 if more_is_better(goal.metric) else -1.0
-    ordered = sorted(told, key=lambda each: -sign * differences[each.name].difference)
+    ordered = sorted(ranked, key=lambda each: -sign * differences[each.name].difference)
     winner = best.name if best is not None and best.clear and best.name != PRESENT else None
     return {
         "goal": {"metric": goal.metric, "workload_class": goal.workload_class, "words": goal.words},
-        "present": present["estimate"],
+        "present": None if present.estimate is None else asdict(present.estimate),
         "seeds": seeds,
         "clear": winner is not None,
         "best": winner,
-        "sentence": _sentence(goal, best, differences, {each.name: each for each in tried}, present),
+        "sentence": _headline(goal, best, differences, {each.name: each for each in tried}, present),
         "rows": [_row(goal, each, differences[each.name]) for each in ordered] + [_row(goal, each, None) for each in others],
     }
 
 
-def _least_width(goal: Goal, baseline: Sequence[float], found: Sequence[Mapping[str, Any]], seconds: float, number: int) -> float:
+def _least_width(goal: Goal, baseline: Sequence[float], found: Sequence[MetricValues], seconds: float, number: int) -> float:
     confidence = confidence_of_each(number)
     if kind_of(goal.metric) == "share":
-        fewest = min(each["entered"] for each in found)
-        return max(_NOTICED_SHARE, least_share_width(max(fewest, 1), confidence))
-    noticed = _NOTICED_PART * abs(sum(baseline) / max(1, len(baseline)))
+        fewest = min(each.entered for each in found)
+        return max(_NOTICEABLE_SHARE, least_share_width(max(fewest, 1), confidence))
+    noticeable = _NOTICEABLE_PART * abs(sum(baseline) / max(1, len(baseline)))
     if kind_of(goal.metric) == "rate":
-        return max(noticed, least_rate_width(seconds * len(baseline), confidence))
-    return noticed
+        return max(noticeable, least_rate_width(seconds * len(baseline), confidence))
+    return noticeable
 
 
 def _row(goal: Goal, each: Tried, found: Difference | None) -> dict[str, Any]:
@@ -114,40 +179,42 @@ def _row(goal: Goal, each: Tried, found: Difference | None) -> dict[str, Any]:
         "name": each.name,
         "words": each.words,
         "note": each.note,
-        "value": each.found["estimate"],
-        "change": _change(goal, found),
+        "value": None if each.found.estimate is None else asdict(each.found.estimate),
+        "change": _difference(goal, found),
         "difference": None if found is None else {key: value for key, value in asdict(found).items() if key not in ("a", "b")},
         "told": found is not None and found.told,
         "better": None if found is None else better(goal.metric, found),
     }
 
 
-def _change(goal: Goal, found: Difference | None) -> str:
+def _difference(goal: Goal, found: Difference | None) -> str:
     if found is not None and kind_of(goal.metric) == "share" and (found.half_width or 0.0) > 1.0:
-        return "too few to tell"
+        return "too few transactions"
     return signed_amount(goal.metric, found)
 
 
-def _sentence(
-    goal: Goal, best: Best | None, differences: Mapping[str, Difference], tried: Mapping[str, Tried], present: Mapping[str, Any]
+def _headline(
+    goal: Goal, best: Best | None, differences: Mapping[str, Difference], tried: Mapping[str, Tried], present: MetricValues
 ) -> str:
     if best is None:
-        return f"No clear winner: {metric_name(goal.metric)} is no number in every seed, so that nothing can be ranked by it."
+        return f"No clear winner: {metric_name(goal.metric)} has no value in every seed, so the changes cannot be ranked."
     helps = [name for name, found in differences.items() if better(goal.metric, found)]
     if not helps:
-        return f"No clear winner: nothing of what was tried helps {goal.words} beyond doubt."
+        return f"No clear winner: no change improves {goal.words} significantly (95%)."
     names = {PRESENT: PRESENT, **{name: each.words for name, each in tried.items()}}
     leader = names[best.name]
     if best.clear and best.name != PRESENT:
-        before, after = (_value(goal, each["estimate"]["mean"]) for each in (present, tried[best.name].found))
-        return f"{leader[:1].upper()}{leader[1:]} would help most: {goal.words} goes from {before} to {after}."
+        before, after = (_mean(goal, each) for each in (present, tried[best.name].found))
+        return f"{leader[:1].upper()}{leader[1:]} would help most: {goal.words} changes from {before} to {after}."
     rivals = [names[name] for name in best.rivals if name in helps] or [names[name] for name in best.rivals if name != PRESENT]
     more = len(rivals) - _MOST_NAMED
-    told = rivals[:_MOST_NAMED] + ([f"{more} more"] if more > 0 else [])
-    if not told:
-        return f"No clear winner: {leader} leads, but not beyond doubt."
-    return f"No clear winner: {leader} leads, but {listed(told)} may help {goal.words} as much."
+    named = rivals[:_MOST_NAMED] + ([f"{more} more"] if more > 0 else [])
+    if not named:
+        return f"No clear winner: {leader} leads, but not significantly (95%)."
+    return f"No clear winner: {leader} leads, but {listed(named)} may improve {goal.words} as much."
 
 
-def _value(goal: Goal, value: float) -> str:
-    return percent(value) if kind_of(goal.metric) == "share" else shown(goal.metric, value)
+def _mean(goal: Goal, found: MetricValues) -> str:
+    assert found.estimate is not None
+    assert found.estimate.mean is not None
+    return percent(found.estimate.mean) if kind_of(goal.metric) == "share" else shown(goal.metric, found.estimate.mean)

@@ -1,6 +1,6 @@
-"""From the page to files: a study in the directory where the server was started, and its report, made in the background.
+"""Save a study of the page in the directory of the server, and make its report in the background.
 
-Nothing that is there is overwritten. The study varies the load, so that its report shows throughput against it.
+Existing files are not overwritten. The study varies the load, so that its report shows throughput against load.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any
 import tomli_w
 
 from endive.runs.layout import REPORT
-from endive.serve.load import FACTORS, load_changes
-from endive.serve.trees import Tree
+from endive.serve.changes import FACTORS, load_changes
+from endive.serve.messages import Tree
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SEEDS = "0-4"
 _KEPT_LINES = 5
-_HEADING = "# Made by the live page: today's load, and multiples of it.\n# Run it: endive sweep, then endive report.\n"
+_HEADING = "# Written by the live page: multiples of the current load.\n# Run it with endive sweep, then endive report.\n"
 
 
 class SaveError(ValueError):
-    """A file that cannot be written; the message says why."""
+    """A file that cannot be written; the message is written for users."""
 
 
 def study_text(tree: Tree) -> str:
-    """Write a configuration as a sweep over multiples of its load; of itself alone, if its load cannot be scaled."""
+    """Return a sweep over multiples of the load of a configuration, or of the configuration alone if it has no load to scale."""
     by_factor = [dict(load_changes(tree, factor)) for factor in FACTORS]
     axes = {key: [changes[key] for changes in by_factor] for key in by_factor[0]}
     varied = {key: values for key, values in axes.items() if len({repr(value) for value in values}) == len(FACTORS)}
@@ -43,34 +43,34 @@ def study_text(tree: Tree) -> str:
 
 
 def sweep_arguments(study: str, tree: Tree) -> list[str]:
-    """Return the arguments of ``endive`` that run the study of a configuration."""
+    """Return the command line arguments that run the study of a configuration."""
     return ["sweep", study, *(["--allow-code"] if tree.get("parts") else [])]
 
 
 def save_study(directory: Path, name: str, tree: Tree) -> Path:
-    """Write a study. Raises SaveError if the name is none, or taken."""
+    """Write a study. Raises SaveError if the name is invalid or taken."""
     path = directory / f"{checked_name(name)}.toml"
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(study_text(tree))
     except FileExistsError:
-        raise SaveError(f"{path.name} is there already: choose another name.") from None
+        raise SaveError(f"{path.name} exists already. Choose another name.") from None
     except OSError as error:
-        raise SaveError(f"{path.name} cannot be written: {error.strerror}.") from None
+        raise SaveError(f"Cannot write {path.name}: {error.strerror}.") from None
     return path
 
 
 def checked_name(name: str) -> str:
-    """Return a name that a file may have. Raises SaveError."""
+    """Return a name without its ending. Raises SaveError if it is not a valid file name."""
     stem = name.removesuffix(".toml")
     if not _NAME.fullmatch(stem):
-        raise SaveError("A name is made of letters, digits, dots, dashes and underscores, and begins with a letter or a digit.")
+        raise SaveError("A name consists of letters, digits, dots, dashes and underscores, and starts with a letter or a digit.")
     return stem
 
 
 @dataclass
 class Report:
-    """A report that is being made."""
+    """A report in progress."""
 
     name: str
     sweep: list[str]
@@ -80,16 +80,16 @@ class Report:
 
     @property
     def file(self) -> Path:
-        """Where it will be."""
+        """Path of the report."""
         return self.out / REPORT
 
-    def described(self) -> dict[str, Any]:
-        """For the page."""
+    def to_json(self) -> dict[str, str]:
+        """Return the state of the report for the page."""
         return {"name": self.name, "state": self.state, "line": self.lines[-1] if self.lines else "", "file": str(self.file)}
 
 
 class Reports:
-    """The reports of a server, by name; it owns the processes that make them."""
+    """Reports of a server by name; owns the processes that make them."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -97,7 +97,7 @@ class Reports:
         self.by_name: dict[str, Report] = {}
 
     def begin(self, name: str, tree: Tree) -> Report:
-        """Save a study, unless this very one is saved already, and make its report in the background. Raises SaveError."""
+        """Save a study, unless it is saved already, and make its report in the background. Raises SaveError."""
         stem = checked_name(name)
         path = self._directory / f"{stem}.toml"
         same = path.is_file() and path.read_text(encoding="utf-8") == study_text(tree)
@@ -113,7 +113,7 @@ class Reports:
         return report
 
     async def close(self) -> None:
-        """End what is being made."""
+        """End the reports in progress."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -17,7 +17,7 @@ import uvicorn
 from endive.serve.app import Live
 from endive.serve.guard import Guard, new_token
 from endive.serve.pool import Pool
-from endive.serve.starts import Starts
+from endive.serve.presets import Presets
 
 LOOPBACK = "127.0.0.1"
 _LATE_S = 3
@@ -44,7 +44,7 @@ class Address:
 
 @contextmanager
 def serving(
-    starts: Starts, directory: Path, *, port: int = 0, workers: int | None = None, token: str | None = None
+    presets: Presets, directory: Path, *, port: int = 0, workers: int | None = None, token: str | None = None
 ) -> Iterator[tuple[uvicorn.Server, Address]]:
     """Make a server that listens on a port of the loopback interface, any free one by default; ``run`` it in the block.
 
@@ -57,7 +57,7 @@ def serving(
     with tempfile.TemporaryDirectory(prefix="endive-live-") as folder, listener:
         address = Address(listener.getsockname()[1], token or new_token())
         threading.Thread(target=drawing_libraries, daemon=True).start()
-        live = Live(Pool(Path(folder), workers, code=bool(starts.parts)), starts, directory, Path(folder), drawing_libraries)
+        live = Live(Pool(Path(folder), workers, code=bool(presets.parts)), presets, directory, Path(folder), drawing_libraries)
         guarded = Guard(live.app(), address.token, address.port)
         config = uvicorn.Config(
             guarded,
@@ -74,10 +74,10 @@ def serving(
 
 @contextmanager
 def serving_in_background(
-    starts: Starts, directory: Path, *, port: int = 0, workers: int | None = None, token: str | None = None
+    presets: Presets, directory: Path, *, port: int = 0, workers: int | None = None, token: str | None = None
 ) -> Iterator[tuple[Address, Callable[[], None]]]:
     """Run a server in a thread, for scripts and tests; gives its address, and what ends it before the block does."""
-    with serving(starts, directory, port=port, workers=workers, token=token) as (server, address):
+    with serving(presets, directory, port=port, workers=workers, token=token) as (server, address):
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         while not server.started and thread.is_alive():
@@ -107,7 +107,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End, without waiting for answers."""
-        self._live.stop_all()
+        self._live.cancel_all()
         await super().shutdown(sockets)
 
 

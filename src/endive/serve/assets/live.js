@@ -255,12 +255,12 @@ async function help() {
   const [metric, ...cls] = $("goal").value.split("|");
   const goal = metric ? { metric, workload_class: cls.join("|") || "all" } : {};
   const place = $("ranking");
-  place.replaceChildren(element("p", { className: "quiet", textContent: "Looking for levers…" }));
+  place.replaceChildren(element("p", { className: "quiet", textContent: "Listing changes…" }));
   $("help").disabled = true;
   try {
     await stream("/api/help", { tree: of, ...goal }, mine.signal, (event) => event.kind === "failed" || (event.kind === "ranking" && event.final), (event) => {
       if (mine !== helping) return;
-      if (event.kind === "levers") place.replaceChildren(element("p", { className: "quiet", textContent: `Trying ${event.levers.length} levers…` }), element("progress", { max: 1, value: 0, "aria-label": "Levers tried" }));
+      if (event.kind === "changes") place.replaceChildren(element("p", { className: "quiet", textContent: `Simulating ${event.changes.length} changes…` }), element("progress", { max: 1, value: 0, "aria-label": "Changes simulated" }));
       if (event.kind === "progress") place.querySelector("progress")?.setAttribute("value", event.done / event.of);
       if (event.kind === "failed") place.replaceChildren(element("p", { textContent: event.error }));
       if (event.kind === "ranking") {
@@ -281,7 +281,7 @@ function outdated() {
   if (place.querySelector("table") && !place.querySelector(".outdated")) place.prepend(element("p", { className: "outdated", textContent: "This was tried on an earlier state of the form." }));
 }
 
-// Tries a lever: the present state becomes A.
+// Applies a change; the present state becomes A.
 function use(tree) {
   state.a = state.tree;
   pinned();

@@ -1,9 +1,8 @@
-"""The charts of the page, as ``Figure`` values that the report's renderer turns into Vega-Lite."""
+"""Charts of the page: ``Figure`` values, rendered to Vega-Lite by the report's renderer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,27 +17,27 @@ from endive.config.schema import Document
 from endive.report.errors import ReportError
 from endive.report.figure import Axis, Figure, Reference, Threshold
 from endive.report.page import Page, drawn
-from endive.report.phrases import duration, short
+from endive.report.phrases import duration, percent, short
 from endive.report.replay import watch
 from endive.report.style import PART_COLOURS
 from endive.report.timeline import timeline_of
 from endive.report.words import TIME_PARTS
-from endive.serve.load import LoadPoint, scaled
-from endive.serve.trees import Tree
+from endive.serve.changes import scale_load
+from endive.serve.messages import Chart, LoadPoint, Tree
 from endive.studies.measure import RunRows
 from endive.studies.replications import RunMetrics
 
 _PAGE = Page("", "", (), (), (), {}, "")
 _LEAST_SPAN_MS, _MOST_SPAN_MS = 200.0, 30_000.0
-EVERYTHING_COMMITS = "everything commits"
+IDEAL = "ideal: every transaction commits"
 
 
-def _as_json(figure: Figure) -> dict[str, Any]:
+def _to_chart(figure: Figure) -> Chart:
     return {"title": figure.title, "definition": figure.definition, "notes": list(figure.notes), **drawn(figure, _PAGE)}
 
 
-def drawn_time(runs: Sequence[RunMetrics]) -> dict[str, Any] | None:
-    """Draw where the time of a commit goes, a bar for each class, as shares; None if nothing was committed."""
+def draw_breakdown(runs: Sequence[RunMetrics]) -> Chart | None:
+    """Draw the commit time breakdown, one bar of shares per class; None if nothing was committed."""
     names = sorted({name for run in runs for name, operation in run.groups if operation == ALL and name != ALL})
     parts = {column: word for column, word in TIME_PARTS.items() if word != "runtime"}
     rows = []
@@ -51,18 +50,18 @@ def drawn_time(runs: Sequence[RunMetrics]) -> dict[str, Any] | None:
             continue
         for word, value in values.items():
             rows.append({"class": name, "part": word, "y": value / total, "mean_ms": value, "text": ""})
-        rows[-1]["text"] = f"{duration(total)} a commit"
+        rows[-1]["text"] = f"{duration(total)} per commit"
     if not rows:
         return None
-    return _as_json(
+    return _to_chart(
         Figure(
             name="time",
-            title="Where the time goes",
-            definition="Mean time of committed transactions beside their own work, by what it was spent on.",
+            title="Commit time breakdown",
+            definition="Mean commit time of committed transactions by activity, without the job itself.",
             kind="stacked",
             data=pd.DataFrame(rows),
             x=Axis("class", "", "category"),
-            y=Axis("y", "share of the time", percent=True),
+            y=Axis("y", "share of commit time", percent=True),
             part="part",
             text="text",
             colours={word: PART_COLOURS[word] for word in parts.values()},
@@ -70,40 +69,40 @@ def drawn_time(runs: Sequence[RunMetrics]) -> dict[str, Any] | None:
     )
 
 
-def point_of(factor: float, runs: Sequence[RunMetrics]) -> LoadPoint | None:
-    """What runs at a multiple of the load come to; None if nothing entered."""
+def measure_load(factor: float, runs: Sequence[RunMetrics]) -> LoadPoint | None:
+    """Measure runs at a multiple of the load; None if no transaction started committing."""
     rows = [run.of(ALL, ALL) for run in runs]
     offered, throughput = (estimate_metric(rows, name) for name in ("offered_per_s", "throughput_per_s"))
     success = estimate_metric(rows, "success_rate")
     if offered is None or throughput is None or success is None or offered.mean <= 0.0:
         return None
-    told = len(runs) > 1
+    has_interval = len(runs) > 1
     return LoadPoint(
         factor,
         offered.mean,
         throughput.mean,
-        max(0.0, throughput.low) if told else None,
-        throughput.high if told else None,
+        max(0.0, throughput.low) if has_interval else None,
+        throughput.high if has_interval else None,
         success.mean,
         len(runs),
         load_point_of(offered.mean, rows),
     )
 
 
-def drawn_curve(tree: Tree, points: Sequence[LoadPoint]) -> dict[str, Any] | None:
-    """Draw throughput against load, with today's load marked; None if there are fewer than two points."""
+def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
+    """Draw throughput against load, with the current load marked; None if there are fewer than two points."""
     if len(points) < 2:
         return None
     ordered = sorted(points, key=lambda point: point.offered)
-    frame = pd.DataFrame(map(vars, ordered)).rename(columns={"throughput": "y", "factor": "times today"})
-    data = frame[["offered", "y", "low", "high", "success", "times today", "seeds"]].assign(series="simulated")
+    frame = pd.DataFrame(map(vars, ordered)).rename(columns={"throughput": "y", "factor": "times current load"})
+    data = frame[["offered", "y", "low", "high", "success", "times current load", "seeds"]].assign(series="simulated")
     ends = [ordered[0].offered, ordered[-1].offered]
-    today = next((point for point in ordered if point.factor == 1.0), None)
+    current = next((point for point in ordered if point.factor == 1.0), None)
     theory = _theory(tree, ordered)
     figure = Figure(
         name="curve",
         title="Throughput against load",
-        definition="Commits per second against transactions that begin to commit per second, at multiples of today's load.",
+        definition="Commits per second against transactions that start committing per second, at multiples of the current load.",
         kind="line",
         data=data.astype({"low": float, "high": float}),
         x=Axis("offered", "offered load (transactions/s)", "log"),
@@ -111,30 +110,30 @@ def drawn_curve(tree: Tree, points: Sequence[LoadPoint]) -> dict[str, Any] | Non
         series="series",
         low="low",
         high="high",
-        references=(Reference(EVERYTHING_COMMITS, pd.DataFrame({"x": ends, "y": ends})), *theory),
-        thresholds=() if today is None else (Threshold(today.offered, f"today, {short(today.offered)}/s", "x"),),
-        notes=(_carries(ordered, today),),
+        references=(Reference(IDEAL, pd.DataFrame({"x": ends, "y": ends})), *theory),
+        thresholds=() if current is None else (Threshold(current.offered, f"current load, {short(current.offered)}/s", "x"),),
+        notes=(_describe_limit(ordered, current),),
     )
-    return _as_json(figure)
+    return _to_chart(figure)
 
 
-def _carries(points: Sequence[LoadPoint], today: LoadPoint | None) -> str:
-    """Say up to which load it carries."""
+def _describe_limit(points: Sequence[LoadPoint], current: LoadPoint | None) -> str:
+    """Return the maximum sustainable load in a sentence."""
     found = saturation([point.point for point in points])
-    times = "" if today is None else f", {short(found.load / today.offered)} times today's load"
+    share = "" if current is None else f", {percent(found.load / current.offered)} of the current load"
     if found.bound == "above":
-        return f"It carries every load that was tried, up to {short(found.load)}/s{times}."
+        return f"Sustains every simulated load, up to {short(found.load)}/s{share}."
     if found.bound == "at_or_below":
-        return f"It does not carry {short(found.load)}/s, the lowest load that was tried."
-    low = "" if found.low is None or found.high is None else f" (between {short(found.low)} and {short(found.high)})"
-    return f"It carries up to about {short(found.load)}/s{low}{times}."
+        return f"Overloaded at every simulated load, from {short(found.load)}/s{share}."
+    interval = "" if found.low is None or found.high is None else f" ({short(found.low)}\u2013{short(found.high)})"
+    return f"Maximum sustainable load: about {short(found.load)}/s{interval}{share}."
 
 
 def _theory(tree: Tree, points: Sequence[LoadPoint]) -> tuple[Reference, ...]:
-    """The curve that theory predicts, where it has anything to say."""
+    """Return the curve that theory predicts, where it applies."""
     predicted, curve = [], Curve()
     for point in points:
-        found = scaled(tree, point.factor)
+        found = scale_load(tree, point.factor)
         if found is None:
             return ()
         try:
@@ -144,12 +143,12 @@ def _theory(tree: Tree, points: Sequence[LoadPoint]) -> tuple[Reference, ...]:
     return (Reference("theory", pd.DataFrame(sorted(predicted), columns=["x", "y"])),)
 
 
-def drawn_timeline(
-    document: Document, seed: int, rows: RunRows, share: float, look_up: Callable[[float], None]
-) -> dict[str, Any] | None:
-    """Draw the commits around the transaction that lost most often among those that end in the first ``share`` of the run.
+def draw_timeline(
+    document: Document, seed: int, rows: RunRows, share: float, check_stopped: Callable[[float], None]
+) -> Chart | None:
+    """Draw the commits around the transaction with the most retries among those that end in the first ``share`` of the run.
 
-    None if nobody is committing there.
+    Returns None if no transaction commits there.
     """
     retries, submitted, total = (rows.column(name) for name in ("n_retries", "t_submit", "total_latency"))
     commit = rows.column("commit_latency")
@@ -164,12 +163,12 @@ def drawn_timeline(
     end = float(ends[place]) + 0.05 * life
     start = max(0.0, end - life)
     shorter = {"duration_ms": min(duration_ms, end + life), "engine": "reference", "drain": False}
-    watched = document.model_copy(update={"simulation": document.simulation.model_copy(update=shorter)})
+    repeated = document.model_copy(update={"simulation": document.simulation.model_copy(update=shorter)})
     try:
-        seen = watch(build_simulation_config(watched, seed_override=seed), start, end, look_up)
-        figure = timeline_of(seen, txn=txn, source="this run")
+        observed = watch(build_simulation_config(repeated, seed_override=seed), start, end, check_stopped)
+        figure = timeline_of(observed, txn=txn, source="this run")
     except ReportError:
         return None
     lost = int(retries[place])
-    words = f"lost {lost} time{'s' if lost != 1 else ''} before it was done" if lost else "lost to nobody, as all others here"
-    return {**_as_json(figure), "title": "Who beats whom", "about": f"Around transaction #{txn}, which {words} (seed {seed})."}
+    text = f"with {lost} {'retry' if lost == 1 else 'retries'}" if lost else "without a retry, like all others here"
+    return {**_to_chart(figure), "title": "Commit timeline", "about": f"Around transaction #{txn}, {text} (seed {seed})."}

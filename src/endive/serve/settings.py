@@ -1,10 +1,9 @@
-"""Configurations as the page has them: nested tables with the canonical keys of a file, and only those that are given."""
+"""Configurations of the page: nested tables with the canonical keys of a file, without defaults."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,46 +14,18 @@ from endive.config.errors import ConfigError, Problem
 from endive.config.load import check_document, read_toml
 from endive.config.parts import ASKED, code_path
 from endive.config.schema import Document
+from endive.reading import DEEPEST
+from endive.serve.messages import Tree
 
-Tree = dict[str, Any]
 _REMOVALS = 6
-"""How often keys that a change has made useless are looked for: some are seen only when others are gone."""
-_QUICK_REFERENCE_S = 1.0
-"""What the reference engine does in this time is not worth waiting for a kernel."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A configuration that was checked: what it is, what was left out of it, and what one run of it costs."""
-
-    tree: Tree
-    document: Document
-    left_out: tuple[str, ...]
-    toml: str
-    warnings: tuple[str, ...]
-    assumed: tuple[str, ...]
-    transactions: float
-    cpu_s: float
-    """Of one run, on the engine that it will be run by once that is compiled."""
-    reference_s: float
-    ready: bool
-    """Whether its engine is there, and no kernel has to be compiled for it."""
-
-    @property
-    def patient(self) -> bool:
-        """Whether to wait for a kernel rather than to take the reference engine."""
-        return not self.ready and self.reference_s > _QUICK_REFERENCE_S
-
-    @property
-    def first_s(self) -> float:
-        """What a run takes now."""
-        return self.cpu_s if self.ready else self.reference_s
+"""Rounds of removing keys without effect: some of them show only after others are gone."""
 
 
 def read_tree(path: Path, *, code: bool = False) -> Tree:
-    """Read a configuration for the page: canonical keys, files that it names by their whole paths.
+    """Read a configuration: translate its keys to the canonical ones, and the paths in it to absolute ones.
 
-    Raises ConfigError, also if it has parts of one's own, which are ``code``, and that is not allowed.
+    Raises:
+        ConfigError: The file is not valid, or has custom components and ``code`` does not permit them.
     """
     tree = read_toml(path)
     if tree.get("parts") and not code:
@@ -66,7 +37,7 @@ def read_tree(path: Path, *, code: bool = False) -> Tree:
         raise ConfigError(str(path), problems)
     for section, policy in policies:
         tree = put(tree, f"{section}.retry_policy", policy)
-    for table, key in _places_of_files(tree):
+    for table, key in _file_keys(tree):
         table[key] = str((path.parent / table[key]).resolve())
     for part in tree.get("parts", {}).values():
         file, name = code_path(part["code"], path.parent)
@@ -76,7 +47,7 @@ def read_tree(path: Path, *, code: bool = False) -> Tree:
 
 
 def _take_policies(tree: Tree) -> list[tuple[str, Any]]:
-    """Take retry policies away for the time of translation, which would write out what they stand for."""
+    """Remove retry policies during the translation of keys, which would expand them; return them by section."""
     classes = tree.get("workload")
     sections = ["transaction", *(f"workload.{name}" for name in (classes if isinstance(classes, dict) else ()))]
     found = []
@@ -88,11 +59,11 @@ def _take_policies(tree: Tree) -> list[tuple[str, Any]]:
 
 
 def files_of(tree: Tree) -> frozenset[str]:
-    """Return the files that a configuration names: profiles of stores, traces."""
-    return frozenset(str(table[key]) for table, key in _places_of_files(tree))
+    """Return the files that a configuration refers to: latency profiles and traces."""
+    return frozenset(str(table[key]) for table, key in _file_keys(tree))
 
 
-def _places_of_files(tree: Tree) -> Iterator[tuple[Tree, str]]:
+def _file_keys(tree: Tree) -> Iterator[tuple[Tree, str]]:
     for section in ("storage", "catalog"):
         table = tree.get(section)
         if isinstance(table, dict) and isinstance(table.get("provider"), str) and table["provider"].endswith(".toml"):
@@ -104,11 +75,15 @@ def _places_of_files(tree: Tree) -> Iterator[tuple[Tree, str]]:
 
 
 def settle(tree: Tree, changed: str | None) -> tuple[Tree, Document, list[str]]:
-    """Check a configuration; where the key ``changed`` has made others useless, leave these out, and say which.
+    """Check a configuration, and remove the keys that a change of the key ``changed`` left without effect.
 
-    Raises ConfigError with what is wrong apart from them.
+    Returns:
+        The configuration, its document, and the removed keys.
+
+    Raises:
+        ConfigError: The configuration is not valid for another reason.
     """
-    nulls = [Problem(key, "is null, which no file can say; leave it out") for key in _nulls(tree, ())]
+    nulls = [Problem(key, "is null. Leave the key out instead") for key in _nulls(tree, ())]
     if nulls:
         raise ConfigError("configuration", nulls)
     left_out: list[str] = []
@@ -117,18 +92,18 @@ def settle(tree: Tree, changed: str | None) -> tuple[Tree, Document, list[str]]:
         try:
             return current, check_document(current, "configuration"), left_out
         except ConfigError as error:
-            useless = [problem.key for problem in error.problems if changed and _is_useless(problem, current, changed)]
-            if not useless:
+            idle = [problem.key for problem in error.problems if changed and _has_no_effect(problem, current, changed)]
+            if not idle:
                 raise
             current = copy.deepcopy(current)
-            for key in useless:
+            for key in idle:
                 remove(current, key)
-            left_out += useless
+            left_out += idle
     return current, check_document(current, "configuration"), left_out
 
 
 def _nulls(node: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the keys that a page has sent without a value."""
+    """Yield the keys whose value is null."""
     if node is None:
         yield ".".join(path)
     elif isinstance(node, dict):
@@ -139,7 +114,7 @@ def _nulls(node: Any, path: tuple[str, ...]) -> Iterator[str]:
             yield from _nulls(child, path)
 
 
-def _is_useless(problem: Problem, tree: Tree, changed: str) -> bool:
+def _has_no_effect(problem: Problem, tree: Tree, changed: str) -> bool:
     related = f"{changed}.".startswith(f"{problem.key}.") or f"{problem.key}.".startswith(f"{changed}.")
     return "effect" in problem.message and not related and value_at(tree, problem.key) is not None
 
@@ -151,9 +126,15 @@ def as_toml(tree: Tree) -> str:
 
 
 def put(tree: Tree, key: str, value: Any) -> Tree:
-    """Return the configuration with a dotted key set, whatever stood in the way; the one given stays as it is."""
-    made = copy.deepcopy(tree)
+    """Return a copy of the configuration with a dotted key set; what is in the way is replaced.
+
+    Raises:
+        ConfigError: The key is nested too deeply.
+    """
     *path, last = key.split(".")
+    if len(path) >= DEEPEST:
+        raise ConfigError("configuration", [Problem(f"{key[:40]}…", f"the key is nested more than {DEEPEST} deep")])
+    made = copy.deepcopy(tree)
     node = made
     for part in path:
         if not isinstance(node.get(part), dict):
@@ -164,7 +145,7 @@ def put(tree: Tree, key: str, value: Any) -> Tree:
 
 
 def remove(tree: Tree, key: str) -> None:
-    """Take a dotted key away, with the tables that it leaves empty, if it is there."""
+    """Remove a dotted key, if present, and the tables that this leaves empty."""
     first, _, rest = key.partition(".")
     if first not in tree:
         return

@@ -1,4 +1,4 @@
-"""Levers, and whether the page finds the one that helps most; twenty systems of this kind are in ``make verify``."""
+"""Changes, and whether the page finds the one that helps most; twenty systems of this kind are in ``make verify``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from endive.serve.levers import levers_for
+from endive.serve.changes import list_changes
+from endive.serve.messages import Answer, ClassRow, MetricValues, Value
 from endive.serve.pool import Pool
+from endive.serve.presets import DEFAULT
 from endive.serve.ranking import Goal, Tried, choose_goal, rank
-from endive.serve.starts import DEFAULT
-from endive.serve.trees import put
+from endive.serve.settings import put
 from tests.serve.conftest import Client, small
 from verification.statistics.levers import PLANTED, find_best, nothing_is_wrong, two_ways_to_mend
 
@@ -34,23 +35,23 @@ def with_pool(work: Callable[[Pool], Awaitable[Any]]) -> Any:
     return asyncio.run(run())
 
 
-def test_levers_are_changes_of_a_valid_system() -> None:
+def test_changes_make_valid_systems() -> None:
     before = copy.deepcopy(DEFAULT)
-    pulled = levers_for(DEFAULT)
-    names = [each.lever.name for each in pulled]
+    changes = list(list_changes(DEFAULT))
+    names = [change.name for change in changes]
     assert before == DEFAULT
     assert len(set(names)) == len(names) >= 12
     assert {"store", "catalog", "retries", "batching", "partitions", "fast_append", "handle", "less_compaction"} <= set(names)
-    assert all(each.tree != DEFAULT for each in pulled)
+    assert all(change.tree != DEFAULT for change in changes)
 
 
-def test_what_is_no_change_is_no_lever() -> None:
-    names = [each.lever.name for each in levers_for(put(DEFAULT, "storage.provider", "s3x"))]
+def test_a_change_without_effect_is_left_out() -> None:
+    names = [change.name for change in list_changes(put(DEFAULT, "storage.provider", "s3x"))]
     assert "store" not in names
 
 
 @pytest.mark.parametrize("planted", ["retries", "no_waits"])
-def test_the_lever_that_mends_a_system_is_found(planted: str) -> None:
+def test_the_change_that_mends_a_system_is_found(planted: str) -> None:
     tree = put(PLANTED[planted](random.Random(3)), "simulation.duration_ms", "5min")
     best, sentence = with_pool(lambda pool: find_best(pool, tree))
     assert best == planted
@@ -58,20 +59,23 @@ def test_the_lever_that_mends_a_system_is_found(planted: str) -> None:
 
 
 @pytest.mark.parametrize("make", [nothing_is_wrong, two_ways_to_mend])
-def test_where_no_lever_is_best_none_is_named(make: Callable[[random.Random], Any]) -> None:
+def test_where_no_change_is_best_none_is_named(make: Callable[[random.Random], Any]) -> None:
     tree = put(make(random.Random(3)), "simulation.duration_ms", "5min")
     best, sentence = with_pool(lambda pool: find_best(pool, tree))
     assert best == ""
     assert sentence.startswith("No clear winner")
 
 
+def value(mean: float | None, kind: str = "number") -> Value:
+    return Value(mean, None, None, kind, 1, "", "")
+
+
 def tried(name: str, values: list[float]) -> Tried:
     return Tried(name, name, "", found(values))
 
 
-def found(values: list[float]) -> dict[str, Any]:
-    estimate = {"mean": sum(values) / len(values), "text": "", "kind": "number"}
-    return {"values": dict(enumerate(values)), "estimate": estimate, "entered": 10_000}
+def found(values: list[float]) -> MetricValues:
+    return MetricValues(dict(enumerate(values)), value(sum(values) / len(values)), 10_000)
 
 
 def test_a_difference_that_nobody_would_notice_is_no_win() -> None:
@@ -83,27 +87,29 @@ def test_a_difference_that_nobody_would_notice_is_no_win() -> None:
 def test_the_best_by_chance_among_many_is_no_winner() -> None:
     draw = random.Random(5)
     present = found([draw.gauss(100.0, 5.0) for _ in range(8)])
-    others = [tried(f"lever {k}", [draw.gauss(100.0, 5.0) for _ in range(8)]) for k in range(20)]
+    others = [tried(f"change {k}", [draw.gauss(100.0, 5.0) for _ in range(8)]) for k in range(20)]
     ranked = rank(Goal("time_to_commit_p95_ms"), present, others, 100.0)
     assert not any(row["told"] for row in ranked["rows"])
     assert ranked["best"] is None
 
 
-def test_levers_that_cannot_be_ranked_come_last() -> None:
-    nowhere = Tried("never", "never", "", {"values": {}, "estimate": None, "entered": 10})
+def test_changes_that_cannot_be_ranked_come_last() -> None:
+    nowhere = Tried("never", "never", "", MetricValues({}, None, 10))
     ranked = rank(Goal("time_to_commit_p95_ms"), found([100.0, 101.0, 99.0]), [nowhere, tried("a", [50.0, 51.0, 49.5])], 100.0)
     assert [row["name"] for row in ranked["rows"]] == ["a", "never"]
     assert ranked["best"] == "a"
 
 
-def test_the_goal_is_what_is_worst() -> None:
-    def row(name: str, share: float, entered: int = 1000) -> dict[str, Any]:
-        metrics = {"success_rate": {"mean": share}, "time_to_commit_p95_ms": {"kind": "number"}}
-        return {"name": name, "entered": entered, "metrics": metrics}
+def test_the_goal_is_the_worst_class() -> None:
+    def row(name: str, share: float, entered: int = 1000) -> ClassRow:
+        return ClassRow(name, (), entered, {"success_rate": value(share), "time_to_commit_p95_ms": value(1.0)})
 
-    assert choose_goal({"classes": [row("a", 0.99), row("b", 0.5), row("all", 0.9)]}) == Goal("success_rate", "b")
-    assert choose_goal({"classes": [row("a", 0.98), row("b", 0.5, entered=4), row("all", 0.99)]}) == Goal("success_rate", "a")
-    assert choose_goal({"classes": [row("a", 1.0), row("b", 1.0), row("all", 1.0)]}) == Goal("time_to_commit_p95_ms")
+    def goal(*rows: ClassRow) -> Goal:
+        return choose_goal(Answer((), "", "", (0.0, 0.0, 0.0), (), rows))
+
+    assert goal(row("a", 0.99), row("b", 0.5), row("all", 0.9)) == Goal("success_rate", "b")
+    assert goal(row("a", 0.98), row("b", 0.5, entered=4), row("all", 0.99)) == Goal("success_rate", "a")
+    assert goal(row("a", 1.0), row("b", 1.0), row("all", 1.0)) == Goal("time_to_commit_p95_ms")
 
 
 def test_the_page_asks_for_it(client: Client) -> None:

@@ -1,0 +1,256 @@
+"""Changes of a configuration: its load multiplied by a factor, and changes that may improve it.
+
+A change that has no effect or makes the configuration invalid is left out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from endive.config.aliases import ICEBERG_RETRY, value_at
+from endive.config.durations import duration_ms
+from endive.config.errors import ConfigError
+from endive.config.load import check_document
+from endive.config.resolve import ResolvedClass, resolve_classes
+from endive.config.schema import Document
+from endive.report import words
+from endive.runs.identity import compute_experiment_hash
+from endive.serve.messages import Change, Tree
+from endive.serve.settings import put, remove, settle
+from endive.table.operations import ISOLATED
+
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Multiples of the current load on the load curve."""
+_TIMES = ("scale", "mean", "median", "stddev", "value", "min", "max")
+_DEFAULT_INTERVALS = "transaction.inter_arrival"
+_MORE_RETRIES = 5
+_FEWEST_RETRIES = 10
+_PARTITIONS = 16
+_PIECES = 4
+_FASTER = {"s3": "s3x", "azure": "azurex"}
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A configuration at another load."""
+
+    tree: Tree
+    document: Document
+
+
+def scale_load(tree: Tree, factor: float) -> Scaled | None:
+    """Return the configuration with its load multiplied by a factor; None if its load cannot be scaled."""
+    made = tree
+    for key, value in load_changes(tree, factor):
+        made = put(made, key, value)
+    if made is tree:
+        return None
+    try:
+        return Scaled(made, check_document(made, "configuration"))
+    except ConfigError:
+        return None
+
+
+def load_changes(tree: Tree, factor: float) -> Iterator[tuple[str, Any]]:
+    """Yield the keys that set the load of a configuration, with their values at a multiple of it; periodic jobs keep theirs."""
+    classes = tree.get("workload") or {}
+    for name, cls in classes.items():
+        yield from _class_load(f"workload.{name}", cls, factor)
+    inherits = not classes or any(not _has_arrivals(cls) for cls in classes.values())
+    if inherits and isinstance(value_at(tree, _DEFAULT_INTERVALS), dict):
+        yield from _intervals(_DEFAULT_INTERVALS, value_at(tree, _DEFAULT_INTERVALS), factor)
+
+
+def _has_arrivals(cls: Tree) -> bool:
+    return any(name in cls for name in ("rate", "inter_arrival", "periodic", "closed", "writers", "schedule", "trace"))
+
+
+def _class_load(key: str, cls: Tree, factor: float) -> Iterator[tuple[str, Any]]:
+    if "rate" in cls:
+        yield f"{key}.rate", cls["rate"] * factor
+    if "writers" in cls:
+        yield f"{key}.every_ms", duration_ms(cls["every_ms"]) / factor
+    if isinstance(cls.get("inter_arrival"), dict):
+        yield from _intervals(f"{key}.inter_arrival", cls["inter_arrival"], factor)
+    if isinstance(cls.get("closed"), dict):
+        yield f"{key}.closed.clients", max(1, round(cls["closed"]["clients"] * factor))
+    if isinstance(cls.get("schedule"), list):
+        yield f"{key}.schedule", [{**step, "rate": step["rate"] * factor} for step in cls["schedule"]]
+
+
+def _intervals(key: str, intervals: Tree, factor: float) -> Iterator[tuple[str, Any]]:
+    for name in _TIMES:
+        if name in intervals:
+            yield f"{key}.{name}", duration_ms(intervals[name]) / factor
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    """A change by dotted key; None removes a key."""
+
+    name: str
+    words: str
+    values: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+    tree: Tree | None = None
+    """The configuration to apply it to, if not the present one."""
+
+    def apply(self, tree: Tree) -> Change | None:
+        """Return the change of a configuration; None if the result is not valid."""
+        made = copy.deepcopy(self.tree or tree)
+        for key, value in self.values.items():
+            if value is None:
+                remove(made, key)
+            else:
+                made = put(made, key, value)
+        try:
+            settled, document, _ = settle(made, next(iter(self.values), None))
+        except ConfigError:
+            return None
+        return Change(self.name, self.words, self.note, settled, document)
+
+
+def list_changes(tree: Tree) -> Iterator[Change]:
+    """Yield changes that may improve a configuration. Raises ConfigError if it is not valid."""
+    document = check_document(tree, "configuration")
+    known = {compute_experiment_hash(document)}
+    for proposal in _proposals(tree, document):
+        change = proposal.apply(tree)
+        identity = None if change is None else compute_experiment_hash(change.document)
+        if change is not None and identity not in known:
+            known.add(str(identity))
+            yield change
+
+
+def _proposals(tree: Tree, document: Document) -> Iterator[_Proposal]:
+    classes = resolve_classes(document)
+    if document.parts.provider is None:
+        yield from _stores(document)
+    if document.parts.catalog is None:
+        yield from _catalogs(document)
+    yield from _retries(tree, document, classes)
+    yield from _arrivals(tree)
+    yield from _tables(document, classes)
+    if document.parts.transaction is None:
+        yield from _operations(classes)
+    yield from _maintenance(classes)
+
+
+def _stores(document: Document) -> Iterator[_Proposal]:
+    provider = document.storage.provider or ""
+    faster = _FASTER.get(provider)
+    if faster:
+        names = [words.value("storage_provider", name) for name in (faster, provider)]
+        yield _Proposal("store", f"{names[0]} instead of {names[1]}", {"storage.provider": faster})
+
+
+def _catalogs(document: Document) -> Iterator[_Proposal]:
+    catalog = document.catalog
+    if catalog.type in (None, "cas", "append"):
+        yield _Proposal(
+            "catalog",
+            "REST catalog instead of a catalog file in the object store",
+            {"catalog.type": "service"},
+            "assumes 10 ms per commit",
+        )
+    if catalog.type == "service" and not catalog.server_retries:
+        yield _Proposal("server_retries", "server-side retries of appends (3)", {"catalog.server_retries": 3})
+    if catalog.type == "service" and catalog.coalesce is None:
+        yield _Proposal("group_commit", "group commit in the catalog", {"catalog.coalesce": {"linger_ms": 0.0, "max_batch": 0}})
+    if catalog.num_tables > catalog.pointers:
+        yield _Proposal("pointers", "one commit pointer per table", {"catalog.num_groups": catalog.num_tables})
+
+
+def _retries(tree: Tree, document: Document, classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:
+    few = min(cls.settings.retry for cls in classes)
+    many = max(_FEWEST_RETRIES, _MORE_RETRIES * few)
+    owners = [
+        "transaction",
+        *(f"workload.{name}" for name in document.workload if value_at(tree, f"workload.{name}.retry") is not None),
+    ]
+    yield _Proposal("retries", f"{many} retries instead of {few}", {f"{owner}.retry": many for owner in owners})
+    backoff = document.transaction.retry_backoff
+    if backoff.enabled:
+        yield _Proposal("jitter", "backoff with full jitter", {"transaction.retry_backoff.jitter": "full"})
+        longer = 4.0 * backoff.base_ms
+        yield _Proposal(
+            "longer_waits",
+            f"initial backoff {longer:g} ms instead of {backoff.base_ms:g} ms",
+            {"transaction.retry_backoff.base_ms": longer},
+        )
+        yield _Proposal("no_waits", "no backoff between retries", {"transaction.retry_backoff": {"enabled": False}})
+    else:
+        waits = {**ICEBERG_RETRY["retry_backoff"], "jitter": "full"}
+        yield _Proposal("waits", "exponential backoff (100 ms, full jitter)", {"transaction.retry_backoff": waits})
+    if document.transaction.table_handle == "loaded":
+        yield _Proposal("handle", "table handle kept by writers", {"transaction.table_handle": "kept"}, "long-lived writers only")
+
+
+def _arrivals(tree: Tree) -> Iterator[_Proposal]:
+    half = scale_load(tree, 0.5)
+    if half is not None:
+        yield _Proposal("batching", "half as many commits, each twice as large", tree=half.tree, note="higher data latency")
+    crowds = {name: cls for name, cls in (tree.get("workload") or {}).items() if cls.get("writers", 1) > 1}
+    if crowds:
+        staggered = {f"workload.{name}.phase": "staggered" for name in crowds}
+        yield _Proposal("staggered", "staggered writers", staggered, "needs a common schedule")
+        together = {f"workload.{name}.committer": {"interval_ms": cls["every_ms"]} for name, cls in crowds.items()}
+        yield _Proposal("committer", "one committer for all writers", together, "higher data latency")
+
+
+def _tables(document: Document, classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:
+    partitions = document.catalog.partitions
+    if partitions.num_partitions in (None, 1) and partitions.per_table is None:
+        yield _Proposal(
+            "partitions",
+            f"{_PARTITIONS} partitions, one per transaction",
+            {"catalog.partitions.num_partitions": _PARTITIONS, "transaction.partitions_per_txn": 1.0},
+        )
+    if document.table.merge_manifests and any(cls.path.keeps_files for cls in classes):
+        yield _Proposal("manifests", "manifests not merged on commit", {"table.merge_manifests": False}, "slower scan planning")
+
+
+def _operations(classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:
+    merging = {
+        f"{_owner(cls)}.operation": "fast_append" for cls in classes if cls.own is not None and cls.own.operation == "merge_append"
+    }
+    if merging:
+        yield _Proposal("fast_append", "fast appends instead of merge appends", merging, "more manifests to read")
+    validating = [cls for cls in classes if cls.own is not None and cls.own.operation in ISOLATED]
+    if validating:
+        values = {f"{_owner(cls)}.isolation": "snapshot" for cls in validating}
+        names = ", ".join(cls.name for cls in validating)
+        yield _Proposal("isolation", f"snapshot isolation for {names}", values, "concurrent changes of rows read are not detected")
+
+
+def _maintenance(classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:
+    for cls in classes:
+        if cls.own is None or cls.own.periodic is None:
+            continue
+        interval = cls.own.periodic.interval_ms
+        yield _Proposal(f"less_{cls.name}", f"{cls.name} half as often", {f"{_owner(cls)}.periodic.interval_ms": 2.0 * interval})
+        pieces = _split(cls, interval)
+        if pieces:
+            yield _Proposal(f"pieces_{cls.name}", f"{cls.name} split into {_PIECES} jobs, each a quarter as long", pieces)
+
+
+def _split(cls: ResolvedClass, interval: float) -> dict[str, Any]:
+    """Return the values that make a job a quarter as long and four times as frequent."""
+    assert cls.own is not None
+    assert cls.own.periodic is not None
+    runtime = cls.settings.runtime.model_dump(exclude_none=True)
+    times = {key: duration_ms(value) / _PIECES for key, value in runtime.items() if key in ("mean", "median", "value", "max")}
+    if not times:
+        return {}
+    phase = min(cls.own.periodic.phase_ms, interval / _PIECES)
+    return {
+        f"{_owner(cls)}.runtime": {**runtime, **times},
+        f"{_owner(cls)}.periodic": {"interval_ms": interval / _PIECES, "phase_ms": phase},
+    }
+
+
+def _owner(cls: ResolvedClass) -> str:
+    return f"workload.{cls.name}"

@@ -1,0 +1,184 @@
+"""Results of runs for the page: a headline, a row with intervals for each class, differences between A and B.
+
+The numbers are those of ``endive run`` (one seed) and ``endive compare`` (several), computed by the same functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from endive.analysis.estimates import FEWEST_SEEDS, Estimate
+from endive.analysis.metric import TABLES
+from endive.analysis.over_seeds import SHARES, estimate_metric
+from endive.analysis.run_metrics import ALL
+from endive.analysis.tables import load_point
+from endive.analysis.thresholds import shown
+from endive.config.parts import own_parts
+from endive.config.resolve import resolve_classes
+from endive.config.schema import Document
+from endive.report import words
+from endive.report.comparison import Comparison, Side, compare, estimate_in_words, in_short, pair, pair_transactions
+from endive.report.differences import metric_name, pairs_in_words, signed_amount
+from endive.report.phrases import duration, known, percent
+from endive.report.windows import overload_in_words, window_in_words, window_warning
+from endive.serve.messages import Answer, ClassRow, Compared, ComparedRow, MetricValues, Value
+from endive.studies.frontier import values_of
+from endive.studies.replications import RunMetrics
+
+METRICS = TABLES["page"]
+"""Columns of the page's table."""
+_COMPONENTS = {"provider": "object store", "catalog": "catalog", "transaction": "transaction"}
+_NOTICEABLE = 0.005
+"""The headline names a class whose success is this much below that of all transactions."""
+
+
+def summarize(runs: Sequence[RunMetrics]) -> Answer:
+    """Summarize the runs of a configuration."""
+    classes = _classes(runs)
+    window = runs[0].window
+    warnings = tuple(text for text in (_overload(runs), window_warning(window)) if text)
+    return Answer(
+        tuple(run.seed for run in runs),
+        _headline(runs),
+        window_in_words(window),
+        (window.start_ms, window.end_ms, window.duration_ms),
+        warnings[:1] if len(runs) < FEWEST_SEEDS else warnings,
+        tuple(_class_row(runs, name) for name in (*classes, *((ALL,) if len(classes) > 1 else ()))),
+    )
+
+
+def _classes(runs: Sequence[RunMetrics]) -> list[str]:
+    names = {name for run in runs for name, operation in run.groups if operation == ALL and name != ALL}
+    return sorted(names) or [ALL]
+
+
+def _rows(runs: Sequence[RunMetrics], name: str) -> list[Mapping[str, Any]]:
+    return [run.of(name, ALL) for run in runs]
+
+
+def _class_row(runs: Sequence[RunMetrics], name: str) -> ClassRow:
+    rows = _rows(runs, name)
+    operations = sorted({operation for run in runs for cls, operation in run.groups if cls == name and operation != ALL})
+    return ClassRow(
+        name,
+        tuple(words.operation(operation) for operation in operations) if name != ALL else (),
+        sum(row["transactions"] for row in rows),
+        {metric: to_value(metric, estimate_metric(rows, metric)) for metric in METRICS},
+    )
+
+
+def to_value(metric: str, found: Estimate | None) -> Value | None:
+    """Return an estimate with its text."""
+    if found is None:
+        return None
+    interval = ""
+    if found.kind == "number" and known(found.low) and known(found.high):
+        show = percent if metric in SHARES else partial(shown, metric)
+        interval = f"{show(found.low)} to {show(found.high)}"
+    text = estimate_in_words(metric, found)
+    return Value(_finite(found.mean), _finite(found.low), _finite(found.high), found.kind, found.n, text, interval)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _headline(runs: Sequence[RunMetrics]) -> str:
+    """Return success, time to commit and the worst class in one or two sentences."""
+    rows = _rows(runs, ALL)
+    success = estimate_metric(rows, "success_rate")
+    if success is None:
+        return "No transaction started committing in the measured window."
+    headline = f"{percent(success.mean)} of transactions commit{_times(rows)}."
+    worst = _worst_class(runs, success.mean)
+    return f"{headline} {worst}" if worst else headline
+
+
+def _times(rows: Sequence[Mapping[str, Any]]) -> str:
+    found = [(name, estimate_metric(rows, f"time_to_commit_{name}_ms")) for name in ("p50", "p95")]
+    parts = [f"{name} {duration(each.mean)}" for name, each in found if each is not None and each.kind == "number"]
+    return f"; time to commit: {', '.join(parts)}" if parts else ""
+
+
+def _worst_class(runs: Sequence[RunMetrics], whole: float) -> str:
+    names = _classes(runs)
+    found = {name: estimate_metric(_rows(runs, name), "success_rate") for name in names}
+    shares = {name: each for name, each in found.items() if each is not None}
+    if len(shares) < 2:
+        return ""
+    name, worst = min(shares.items(), key=lambda item: item[1].mean)
+    if worst.mean > whole - _NOTICEABLE:
+        return ""
+    return f"Of {name}, {percent(worst.mean)} commit." if worst.mean > 0.0 else f"Of {name}, none commit."
+
+
+def _overload(runs: Sequence[RunMetrics]) -> str | None:
+    rows = _rows(runs, ALL)
+    reason = load_point(0.0, rows).reason
+    entered = [row["transactions"] for row in rows]
+    means = {name: sum(row[name] or 0 for row in rows) / len(rows) for name in ("in_flight", "aborted", "throughput_ratio")}
+    found = overload_in_words({"saturated": reason, "transactions": sum(entered) / len(entered), **means})
+    return None if found is None else found[:1].upper() + found[1:]
+
+
+def list_assumptions(document: Document) -> Iterator[str]:
+    """Yield the assumptions of a configuration that a reader may want to question."""
+    provider = document.storage.provider
+    if document.parts.provider is None:
+        if provider is None or provider.endswith(".toml"):
+            yield "Latencies of your own latency profile."
+        else:
+            yield f"Measured latencies of {words.value('storage_provider', provider)} (profile {document.storage.profile})."
+    for kind, part in own_parts(document).items():
+        file, _, name = part.code.rpartition(":")
+        yield f"Custom {_COMPONENTS[kind]}: {name} of {Path(file).name}, on the reference engine."
+    classes = resolve_classes(document)
+    clients = {cls.path.name: cls.path.client for cls in classes}
+    yield f"Clients commit as {' and '.join(clients[name] for name in sorted(clients))}."
+    probabilistic = [cls for cls in classes if cls.settings.conflict_detector == "probabilistic"]
+    if probabilistic and all(cls.settings.real_conflict_probability == 0.0 for cls in probabilistic):
+        yield "Overlapping changes never count as real conflicts: no two writers change the same rows."
+    yield "Latencies do not depend on the load of the object store."
+
+
+def compare_sides(a: Side, b: Side) -> Compared:
+    """Compare B with A, metric by metric, as ``endive compare`` does."""
+    pairing = pair(a, b)
+    comparisons = list(compare(a, b, pairing))
+    pairs = pair_transactions(a, b, pairing) or {}
+    return Compared(
+        in_short(comparisons),
+        tuple(pairs_in_words(pairs)),
+        tuple(pairing.warnings),
+        tuple(pairing.seeds or ()),
+        window_in_words(a.window),
+        tuple(map(_compared_row, comparisons)),
+    )
+
+
+def _compared_row(each: Comparison) -> ComparedRow:
+    found = each.difference
+    return ComparedRow(
+        each.metric,
+        metric_name(each.metric),
+        each.workload_class,
+        to_value(each.metric, each.a),
+        to_value(each.metric, each.b),
+        None if found is None else {key: value for key, value in asdict(found).items() if key not in ("a", "b")},
+        signed_amount(each.metric, found),
+        each.told,
+        each.better,
+        each.verdict,
+    )
+
+
+def measure_metric(runs: Sequence[RunMetrics], metric: str, workload_class: str) -> MetricValues:
+    """Return the values of a metric by seed, and their estimate."""
+    rows = _rows(runs, workload_class)
+    values = values_of(tuple(runs), metric, workload_class, ALL)
+    return MetricValues(values, to_value(metric, estimate_metric(rows, metric)), sum(row["transactions"] for row in rows))

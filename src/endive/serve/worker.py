@@ -1,0 +1,178 @@
+"""The jobs of a worker process: check a configuration, run a seed, measure, compare, draw.
+
+``perform`` has one implementation for each call of ``messages``. Rows and metrics are kept in a directory of the server, so that
+any worker can continue where another was stopped.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import partial, singledispatch
+from pathlib import Path
+from typing import Any
+
+from endive.analysis.windows import Window, common_window
+from endive.config import build_simulation_config
+from endive.config.warnings import warnings_of
+from endive.report.comparison import Side
+from endive.runs.effort import estimate_effort
+from endive.runs.identity import code_version
+from endive.serve import live_figures, messages, settings, summaries
+from endive.serve.changes import list_changes, scale_load
+from endive.serve.presets import DEFAULT
+from endive.simulation.choice import EngineError, choose_engine, reference_seconds
+from endive.simulation.compiled.cache import compile_beside
+from endive.simulation.compiled.lower import features_of
+from endive.studies.measure import RunRows
+from endive.studies.replications import Replications
+from endive.studies.windows import MetricsOptions
+
+_WARM_UP_MS = 60_000.0
+_TIMELINE_S = 1.0
+"""Time limit of the run of the reference engine behind a timeline."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """The directory of a worker's runs, and the check whether its job was cancelled."""
+
+    folder: Path
+    stopped: Callable[[], bool]
+
+    @property
+    def runs(self) -> Replications:
+        """Runs in the directory."""
+        return Replications(self.folder, MetricsOptions(), keep_rows=True, workers=1, among_many=False, stopped=self.stopped)
+
+    def check_stopped(self, _: float = 0.0) -> None:
+        """Raise InterruptedError if the job was cancelled."""
+        if self.stopped():
+            raise InterruptedError("stopped")
+
+
+@singledispatch
+def perform(call: Any, worker: Worker) -> Any:
+    """Perform a call.
+
+    Raises:
+        ConfigError: Its configuration is not valid.
+        EngineError: Its configuration cannot be run.
+        InterruptedError: It was cancelled.
+    """
+    raise TypeError(f"{type(call).__name__} is no call")
+
+
+@perform.register
+def _(call: messages.Prepare, worker: Worker) -> messages.Prepared:
+    tree, document, left_out = settings.settle(call.tree, call.changed)
+    effort = estimate_effort(document)
+    choice = choose_engine(build_simulation_config(document, seed_override=0), among_many=True)
+    reference_s = reference_seconds(effort.work)
+    return messages.Prepared(
+        tree,
+        document,
+        tuple(left_out),
+        settings.as_toml(tree),
+        tuple(map(str, warnings_of(document))),
+        tuple(summaries.list_assumptions(document)),
+        effort.transactions,
+        effort.cpu_seconds if choice.engine == "compiled" else reference_s,
+        reference_s,
+        choice.compiles == "no",
+    )
+
+
+@perform.register
+def _(call: messages.CheckEngine, worker: Worker) -> bool:
+    config = build_simulation_config(call.document, seed_override=0)
+    ready = choose_engine(config, among_many=True).compiles == "no"
+    if not ready:
+        compile_beside(features_of(config))
+    return ready
+
+
+@perform.register
+def _(call: messages.Simulate, worker: Worker) -> None:
+    worker.runs.simulate(call.document, [call.seed])
+
+
+@perform.register
+def _(call: messages.Summarize, worker: Worker) -> messages.Answer:
+    return summaries.summarize(worker.runs.measured(call.document, call.seeds))
+
+
+@perform.register
+def _(call: messages.DrawBreakdown, worker: Worker) -> messages.Chart | None:
+    return live_figures.draw_breakdown(worker.runs.measured(call.document, call.seeds))
+
+
+@perform.register
+def _(call: messages.MeasureLoad, worker: Worker) -> messages.LoadPoint | None:
+    scaled = scale_load(call.tree, call.factor)
+    return None if scaled is None else live_figures.measure_load(call.factor, worker.runs.measured(scaled.document, call.seeds))
+
+
+@perform.register
+def _(call: messages.DrawLoadCurve, worker: Worker) -> messages.Chart | None:
+    return live_figures.draw_load_curve(call.tree, call.points)
+
+
+@perform.register
+def _(call: messages.DrawTimeline, worker: Worker) -> messages.Chart | None:
+    share = min(1.0, _TIMELINE_S / max(call.reference_s, 1e-9))
+    with closing(RunRows(worker.runs.rows_file(call.document, call.seed), call.seed)) as rows:
+        return live_figures.draw_timeline(call.document, call.seed, rows, share, worker.check_stopped)
+
+
+@perform.register
+def _(call: messages.Compare, worker: Worker) -> messages.Compared:
+    runs = worker.runs
+    window = common_window([runs.window(document, call.seeds) for document in (call.a, call.b)])
+    sides = [
+        Side(name, name, runs.measured(document, call.seeds, window), code_version(), partial(runs.submitted, document))
+        for name, document in (("A", call.a), ("B", call.b))
+    ]
+    return summaries.compare_sides(*sides)
+
+
+@perform.register
+def _(call: messages.FindWindow, worker: Worker) -> Window:
+    return worker.runs.window(call.document, call.seeds)
+
+
+@perform.register
+def _(call: messages.MeasureMetric, worker: Worker) -> messages.MetricValues:
+    runs = worker.runs.measured(call.document, call.seeds, call.window)
+    return summaries.measure_metric(runs, call.metric, call.workload_class)
+
+
+@perform.register
+def _(call: messages.ListChanges, worker: Worker) -> tuple[messages.Change, ...]:
+    return tuple(list_changes(call.tree))
+
+
+_started: list[Worker] = []
+
+
+def start(folder: Path, stopped: Callable[[], bool]) -> None:
+    """Make this process a worker, and do once what takes longer the first time: load libraries and a kernel."""
+    warnings.filterwarnings("ignore")  # of libraries, about frames without rows
+    worker = Worker(folder, stopped)
+    _started[:] = [worker]
+    tree = settings.put(DEFAULT, "simulation.duration_ms", _WARM_UP_MS)
+    with suppress(Exception):  # reported when a client asks
+        document = perform(messages.Prepare(tree), worker).document
+        perform(messages.Summarize(document, (0, 1)), worker)
+        perform(messages.DrawBreakdown(document, (0, 1)), worker)
+
+
+def run(call: messages.Call[messages.T]) -> messages.T:
+    """Perform a call in this worker process."""
+    try:
+        result: messages.T = perform(call, _started[0])
+    except EngineError as error:
+        raise messages.WorkError(f"{error}.") from None
+    return result
