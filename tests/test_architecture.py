@@ -107,10 +107,8 @@ def test_a_library_is_used_in_its_place_only(library: str, allowed: tuple[str, .
 
 ALONGSIDE_SPARK = {
     "endive.pipeline": "says what the package is",
-    "endive.pipeline.class_archive": "lets the JVM of Spark start sooner",
     "endive.pipeline.ddl": "spells schemas as Spark does",
     "endive.pipeline.java": "finds the Java that Spark runs on",
-    "endive.pipeline.quiet": "silences warnings of pyspark",
     "endive.pipeline.tasks": "runs on executors",
 }
 """Modules of the pipeline that do not import pyspark, and what they have to do with it."""

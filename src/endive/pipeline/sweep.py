@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from endive.pipeline.jobs import cores, interpreted, placed, watched
-from endive.pipeline.quiet import without_pandas_warning
+from endive.pipeline.jobs import cores, repartition_by_task, run_with_progress
 from endive.pipeline.tasks import OUTCOME_SCHEMA, SPECS, simulate_runs
 from endive.runs.outcome import Outcome, run_ahead
 from endive.runs.plan import PlannedRun, SweepPoint, Work
@@ -103,9 +102,8 @@ def run_sweep(
         for number, chunk in enumerate(chunks)
         for run in chunk
     ]
-    with without_pandas_warning(), interpreted(spark):
-        frame = placed(spark, pa.Table.from_pylist(rows, SPECS), len(chunks)).mapInArrow(simulate_runs, OUTCOME_SCHEMA)
-        collected = _collected(spark, frame, watch)
+    frame = repartition_by_task(spark, pa.Table.from_pylist(rows, SPECS), len(chunks)).mapInArrow(simulate_runs, OUTCOME_SCHEMA)
+    collected = _collected(spark, frame, watch)
     return tuple(Outcome(**row.asDict()) for row in sorted(collected, key=lambda row: (row.experiment, row.seed)))
 
 
@@ -120,8 +118,8 @@ def _dealt(runs: Sequence[PlannedRun], tasks: int) -> list[list[PlannedRun]]:
 def _collected(spark: SparkSession, frame: Any, watch: Watch | None) -> list[Any]:
     """Collect the summary rows, looking meanwhile how many results there are."""
     if watch is None:
-        rows: list[Any] = watched(spark, frame.collect, 0, None)
+        rows: list[Any] = run_with_progress(spark, frame.collect, 0, None)
         return rows
-    rows = watched(spark, frame.collect, 0, lambda *_: watch.look(), finished=lambda: 0, poll_seconds=watch.seconds)
+    rows = run_with_progress(spark, frame.collect, 0, lambda *_: watch.look(), finished=lambda: 0, poll_seconds=watch.seconds)
     watch.look()
     return rows
