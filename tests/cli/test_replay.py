@@ -37,7 +37,7 @@ def test_a_replay_submits_each_commit_once(tmp_path: Path, table: WrittenTable) 
     commits = {str(path.stem).rpartition(".")[2]: len(path.read_text().splitlines()) - 1 for path in tmp_path.glob("week.*.csv")}
     assert set(commits) == set(was)
     assert sum(commits.values()) == len(json.loads(table.metadata.read_text())["snapshots"])
-    shown = narrow_invoke(*command)
+    shown = narrow_invoke(*command, "--force")
     assert shown.exit_code == 0
     assert_fits(shown.output.splitlines())
     for name in was:

@@ -7,10 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import typer
-
-from endive.cli.order import keep_command
-
 ROOT = Path(__file__).parent.parent.parent
 HEAVY = {
     "altair",
@@ -60,13 +56,12 @@ def test_run_loads_what_it_needs_once_its_kernel_is_compiled(tmp_path: Path) -> 
 
 
 def test_data_frames_are_made_after_a_start_without_pandas() -> None:
-    """Also of what pandas takes for missing, which pyarrow must learn of when pandas is there at last."""
     program = """
 import sys
 import pyarrow as pa
-from endive.utils import convert_without_pandas
+from endive.cli.run import start_pyarrow_without_pandas
 
-convert_without_pandas()
+start_pyarrow_without_pandas()
 assert pa.array(["a"]).to_pylist() == ["a"] and "pandas" not in sys.modules
 frame = pa.table({"x": [1.0, None]}).to_pandas()
 assert pa.Table.from_pandas(frame).column("x").null_count == 1
@@ -75,19 +70,3 @@ assert pa.array(pd.Series([1.0, None])).null_count == 1
 assert pa.array(pd.Series([pd.NA, "x"])).null_count == 1
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
-
-
-def test_only_the_command_that_is_called_is_made() -> None:
-    def app() -> typer.Typer:
-        made = typer.Typer()
-        made.command()(lambda: None)
-        made.command(name="import")(lambda: None)
-        made.add_typer(typer.Typer(), name="examples")
-        return made
-
-    kept = {}
-    for name in ("import", "examples", "", "--help", "imp"):
-        here = app()
-        keep_command(here, name)
-        kept[name] = (len(here.registered_commands), len(here.registered_groups))
-    assert kept == {"import": (1, 0), "examples": (0, 1), "": (2, 1), "--help": (2, 1), "imp": (2, 1)}

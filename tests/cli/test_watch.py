@@ -43,7 +43,7 @@ def test_a_look_tells_how_far_a_study_is(tmp_path: Path) -> None:
 
 def test_it_is_watched_until_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = begun(tmp_path, 1)
-    monkeypatch.setattr("endive.cli.watch.wait", lambda _: finish(root, tmp_path / "study.toml", 3))
+    monkeypatch.setattr("endive.cli.experiments.wait", lambda _: finish(root, tmp_path / "study.toml", 3))
     lines = invoke("experiments", "watch", str(root), "--json").stdout.splitlines()
     assert [json.loads(line)["done"] for line in lines] == [1, 4, 6]
     assert json.loads(lines[-1])["state"] == "finished"

@@ -136,10 +136,10 @@ def test_a_log_range_has_its_bounds_and_one_ratio(first: float, last: float, poi
 
 
 def test_seeds() -> None:
-    assert parse_seeds("4") == (4,)
+    assert parse_seeds("4") == (0, 1, 2, 3)
     assert parse_seeds("2-5") == (2, 3, 4, 5)
     assert parse_seeds([5, 5, 1]) == (5, 1)
-    for wrong in ("x", "5-2", ""):
+    for wrong in ("x", "5-2", "", "0"):
         with pytest.raises(ConfigError, match="range"):
             parse_seeds(wrong)
 

@@ -31,7 +31,7 @@ class Asked:
     question: str | None
     metrics: Sequence[str]
     conditions: Sequence[Condition]
-    seeds: int | None
+    seeds: tuple[int, ...] | None
     overrides: dict[str, Any]
     quick: bool
 

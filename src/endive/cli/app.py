@@ -14,8 +14,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from endive import __version__
-from endive.cli.order import OrderOfWork
 from endive.cli.output import Output, output_for
+from endive.cli.usage import CommandsByPurpose
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -28,7 +28,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    cls=OrderOfWork,
+    cls=CommandsByPurpose,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]

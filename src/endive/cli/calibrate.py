@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, command
+from endive.cli.options import output_option
 from endive.cli.output import Output
 
 if TYPE_CHECKING:
@@ -19,23 +20,31 @@ if TYPE_CHECKING:
 
 @app.command()
 def calibrate(
-    files: Annotated[list[Path], typer.Argument(help="CSV, Parquet or JSON lines of latencies.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The profile to write (TOML).")] = Path("store.toml"),
-    operation: Annotated[str | None, typer.Option(help="The operation of all rows, where no column has it.")] = None,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Measured latencies: CSV, Parquet or JSON lines.", show_default=False)
+    ],
+    out: Annotated[Path, output_option("Latency profile to write (TOML).", "FILE")] = Path("store.toml"),
+    operation: Annotated[str | None, typer.Option(metavar="NAME", help="Operation of all rows, if no column has it.")] = None,
     operation_column: Annotated[str | None, typer.Option(metavar="NAME", help="Column of operations. Default: guessed.")] = None,
     latency: Annotated[str | None, typer.Option(metavar="NAME", help="Column of latencies. Default: guessed.")] = None,
     bytes_: Annotated[str | None, typer.Option("--bytes", metavar="NAME", help="Column of sizes. Default: guessed.")] = None,
-    status: Annotated[str | None, typer.Option(metavar="NAME", help="Column of outcomes (412: refused). Default: guessed.")] = None,
-    unit: Annotated[str | None, typer.Option(help="Unit of latencies: ns, us, ms, s. Default: from the column's name.")] = None,
-    rename: Annotated[list[str], typer.Option(metavar="NAME=OPERATION", help="What a name in the files means.")] = [],  # noqa: B006
-    base: Annotated[str | None, typer.Option(metavar="PROVIDER", help="Provider for what was not measured.")] = None,
-    figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Figure of the fit, .svg or .png. Default: beside it.")
+    status: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of outcomes (412: rejected). Default: guessed.")
     ] = None,
-    no_figure: Annotated[bool, typer.Option("--no-figure", help="Draw no figure.")] = False,
+    unit: Annotated[
+        str | None, typer.Option(metavar="UNIT", help="Unit of latencies: ns, us, ms, s. Default: from the column's name.")
+    ] = None,
+    rename: Annotated[
+        list[str], typer.Option(metavar="NAME=OPERATION", help="Operation that a name in the files stands for.")
+    ] = [],  # noqa: B006
+    base: Annotated[str | None, typer.Option(metavar="PROVIDER", help="Provider for operations that were not measured.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Figure of the fit, .svg or .png. Default: next to the profile.")
+    ] = None,
+    no_figure: Annotated[bool, typer.Option("--no-figure", help="Do not draw the figure.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Fit measured latencies and write a profile that [storage] provider takes, with a figure of how well it fits."""
+    """Fit latency distributions to measurements and write a profile for `storage.provider`, with a figure of the fit."""
     with command(json) as output:
         from endive.calibrate.fit import fit_sample
         from endive.calibrate.measurements import read_measurements

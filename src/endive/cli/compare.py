@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, command, refuse
-from endive.cli.options import AllowCodeOption, CooldownOption, WarmupOption, overrides_of
+from endive.cli.options import AllowCodeOption, CooldownOption, SeedsOption, WarmupOption, output_option, overrides_of
 from endive.cli.output import Output, finite
 from endive.runs.layout import REPLICATIONS_FOLDER
 
@@ -33,16 +33,13 @@ _SIDES = (
 
 @app.command()
 def compare(
-    sources: Annotated[list[str], typer.Argument(metavar="A B [C ...]", help=_SIDES, show_default=False)],
-    metric: Annotated[list[str], typer.Option("--metric", help="Metric to compare; may be given several times.")] = [],  # noqa: B006
+    sources: Annotated[list[str], typer.Argument(metavar="[NAME=]SOURCE", help=_SIDES, show_default=False)],
+    metric: Annotated[list[str], typer.Option("--metric", metavar="NAME", help="Metric to compare; may be repeated.")] = [],  # noqa: B006
     fail_if: Annotated[
         list[str],
         typer.Option("--fail-if", metavar="CONDITION", help='Exit with 3 if it holds for B: "success < 99%", "p99 > 110% of A".'),
     ] = [],  # noqa: B006
-    seeds: Annotated[
-        int | None,
-        typer.Option(help=f"Configurations are run with so many seeds. Default: {_SEEDS}, or those of the other.", min=1),
-    ] = None,
+    seeds: SeedsOption = None,
     set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key in the configurations.")] = [],  # noqa: B006
     set_b: Annotated[list[str], typer.Option("--set-b", metavar="KEY=VALUE", help="Override a key in that of B.")] = [],  # noqa: B006
     question: Annotated[
@@ -52,7 +49,7 @@ def compare(
     quick: Annotated[bool, typer.Option("--quick", help="The short form that the [quick] of a study describes.")] = False,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory in which runs are kept.")] = Path("compare"),
+    out: Annotated[Path, output_option("Directory of runs.")] = Path("compare"),
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
@@ -67,16 +64,17 @@ def compare(
         from endive.analysis.run_metrics import RATES
         from endive.analysis.thresholds import find_metric, parse_condition
         from endive.cli.alternatives import Asked, compare_alternatives
+        from endive.config.study import parse_seeds
         from endive.report.comparison import METRICS
         from endive.studies.windows import MetricsOptions
 
         conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]
         metrics = [find_metric(name, RATES, "--metric") for name in metric]
-        options = MetricsOptions(warmup, cooldown)
+        options, wanted = MetricsOptions(warmup, cooldown), None if seeds is None else parse_seeds(seeds)
         if len(sources) != 2 or question is not None:
             if set_b:
                 refuse("--set-b", "is for two: several have files of their own, or are scenarios of a study")
-            asked = Asked(sources, question, metrics, conditions, seeds, overrides_of(set_), quick)
+            asked = Asked(sources, question, metrics, conditions, wanted, overrides_of(set_), quick)
             compare_alternatives(output, asked, options, out)
             return
         if quick:
@@ -85,7 +83,7 @@ def compare(
         both = overrides_of(set_)
         documents = (document_of(a, both), document_of(b, {**both, **overrides_of(set_b)}))
         names = (" ".join([a, *set_]), " ".join([b, *set_, *set_b]))
-        first, second = make_sides(output, (a, b), names, documents, seeds, options, out)
+        first, second = make_sides(output, (a, b), names, documents, wanted, options, out)
         _tell(output, first, second, metrics or METRICS, conditions)
 
 
@@ -105,7 +103,7 @@ def make_sides(
     sources: Sequence[str],
     names: Sequence[str],
     documents: Sequence[Document | None],
-    seeds: int | Sequence[int] | None,
+    seeds: Sequence[int] | None,
     options: MetricsOptions,
     out: Path,
 ) -> list[Side]:
@@ -122,7 +120,7 @@ def make_sides(
     stored = {place: stored_side(sources[place], options) for place, each in enumerate(documents) if each is None}
     wanted: Sequence[int] = range(_SEEDS)
     if seeds is not None:
-        wanted = range(seeds) if isinstance(seeds, int) else seeds
+        wanted = seeds
     elif stored:
         wanted = next(iter(stored.values())).seeds
     replications = Replications(out / REPLICATIONS_FOLDER, options, keep_rows=True)

@@ -26,7 +26,7 @@ def consolidate(
     ship_code: ShipOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Bring ROOT/consolidated up to date: one dataset of all finished runs, by experiment and operation."""
+    """Update DIR/consolidated: one dataset of all finished runs, by experiment and operation."""
     with command(json) as output:
         from endive.pipeline import consolidate as pipeline
         from endive.pipeline.session import SparkOptions, spark_session

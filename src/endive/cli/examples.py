@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from endive.cli.app import EXIT_FAILED, JsonFlag, app, command
-from endive.cli.options import MasterOption
+from endive.cli.options import MasterOption, output_option
 from endive.cli.output import Output
 from endive.reading import first_sentence, leading_comment
 from endive.runs.layout import FIGURES_FOLDER, REPORT
@@ -94,8 +94,10 @@ def list_(context: typer.Context, json: JsonFlag = False) -> None:
 
 
 @commands.command()
-def show(name: Annotated[str, typer.Argument(help="Name of the example.", show_default=False)], json: JsonFlag = False) -> None:
-    """Print the file of an example, to start a study of one's own from."""
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the example.", show_default=False)], json: JsonFlag = False
+) -> None:
+    """Print the file of an example, to start your own study from."""
     with command(json) as output:
         example = find_example(name)
         text = example.path.read_text(encoding="utf-8")
@@ -105,17 +107,15 @@ def show(name: Annotated[str, typer.Argument(help="Name of the example.", show_d
 
 @commands.command()
 def run(
-    name: Annotated[str, typer.Argument(help="Name of the example.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the example.", show_default=False)],
     full: Annotated[
         bool, typer.Option("--full/--quick", help="The whole study, or its short form of less than a minute. Default: --quick.")
     ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help=f"Directory for results. Default: {_OUT}/NAME, or NAME-full.")
-    ] = None,
+    out: Annotated[Path | None, output_option(f"Directory of results. Default: {_OUT}/NAME, or NAME-full.")] = None,
     master: MasterOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Run an example from end to end: the runs, their metrics, the figures and the answer in words."""
+    """Run an example from end to end: simulate, measure, draw the figures and print the answer."""
     with command(json) as output:
         example = find_example(name)
         quick = example.has_quick_form and not full

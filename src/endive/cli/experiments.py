@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from json import dumps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, command, fail
+from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, command, fail, refuse
 from endive.cli.options import ROOT, RootArgument
+from endive.cli.sweep import duration_in_words
 from endive.runs.layout import CONFIG, RESULTS, TRACE
 
 if TYPE_CHECKING:
+    from endive.runs.progress import StudyProgress
     from endive.runs.stored import StoredRun
 
 commands = typer.Typer(help="List, show, watch, verify and remove experiments.", no_args_is_help=True)
 app.add_typer(commands, name="experiments")
 
 _SHOWN = 20
+_EVERY_SECONDS = 2.0
 _BYTES_PER_ROW = 8_000
 """Of a row as Python has it, for the checker of histories."""
 
@@ -55,7 +63,7 @@ def list_(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
 
 @commands.command()
 def show(
-    name: Annotated[str, typer.Argument(help="Name of the experiment, or the beginning of it.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the experiment, or a prefix of it.", show_default=False)],
     root: RootArgument = ROOT,
     json: JsonFlag = False,
 ) -> None:
@@ -91,7 +99,7 @@ def show(
 
 @commands.command()
 def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
-    """Check that every run is whole: checksums of results, rows that the model can have written, counts against summaries."""
+    """Check that every run is complete: checksums of results, rows that the model can produce, counts against summaries."""
     with command(json) as output:
         from endive.runs.parts import unfitness
         from endive.runs.stored import find_experiments, find_orphans, row_count_problem
@@ -137,7 +145,7 @@ def _history(run: StoredRun) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
 
 @commands.command()
 def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
-    """Check the histories of runs with a trace: no update lost, none applied twice, nothing committed that should be refused.
+    """Check the histories of runs with a trace: no lost update, none applied twice, no commit that should be rejected.
 
     A trace is written by `endive run --trace`.
     """
@@ -184,10 +192,10 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
 def remove(
     root: RootArgument = ROOT,
     incomplete: Annotated[
-        bool, typer.Option("--incomplete", help="Runs that are not whole, and what killed processes left.")
+        bool, typer.Option("--incomplete", help="Incomplete runs, and files that killed processes left.")
     ] = False,
-    old: Annotated[bool, typer.Option("--old", help="Experiments of another version of the code.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
+    old: Annotated[bool, typer.Option("--old", help="Experiments of another version of the model.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are listed.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Remove runs that are incomplete or experiments of an old version."""
@@ -209,3 +217,57 @@ def remove(
             for path in found:
                 discard(path)
         output.text(f"{len(folders)} directories, {len(files)} files" + ("" if yes else "; --yes removes them"))
+
+
+@commands.command()
+def watch(
+    root: RootArgument = ROOT,
+    once: Annotated[bool, typer.Option("--once", help="Print the progress once and exit.")] = False,
+    every: Annotated[float, typer.Option(metavar="SECONDS", help="Interval of updates.", min=0.1)] = _EVERY_SECONDS,
+    json: Annotated[bool, typer.Option("--json", help="Print a line of JSON on stdout for each update.")] = False,
+) -> None:
+    """Watch the sweeps of a directory: finished runs and estimated time left.
+
+    It only reads files, so it works from another terminal or machine. It ends when all runs are done.
+
+    Exit codes: 1 if a sweep was stopped before its end, otherwise 0.
+    """
+    with command(json) as output:
+        tell = (lambda each: print(dumps(asdict(each)), flush=True)) if json else (lambda each: output.text(in_words(each)))
+        if "stopped" in follow(root, tell, once=once, every=every):
+            raise typer.Exit(EXIT_FAILED)
+
+
+def follow(root: Path, tell: Callable[[StudyProgress], None], *, once: bool, every: float) -> set[str]:
+    """Tell of every study that it is further than before, until none is running; return the states that they ended in."""
+    from endive.runs.progress import progress_of
+    from endive.runs.study_records import read_studies
+
+    told: dict[str, tuple[int, str]] = {}
+    while True:
+        found = [progress_of(root, record, time.time()) for record in read_studies(root)]
+        if not found:
+            refuse(str(root), "no sweep was run here; `endive sweep STUDY --out DIR` runs one")
+        for each in found:
+            if told.get(each.label) != (each.done, each.state):
+                told[each.label] = (each.done, each.state)
+                tell(each)
+        if once or all(each.state != "running" for each in found):
+            return {each.state for each in found}
+        wait(every)
+
+
+def wait(seconds: float) -> None:
+    """Wait until the next look."""
+    time.sleep(seconds)
+
+
+def in_words(each: StudyProgress) -> str:
+    """How far a study is, in a line."""
+    runs = f"{each.label}: {each.done:,} of {each.total:,} runs"
+    if each.state == "finished":
+        return f"{runs}, finished"
+    if each.state == "stopped":
+        return f"{runs}; the sweep was stopped, and the same command goes on with it"
+    left = "" if each.seconds_left is None else f", about {duration_in_words(each.seconds_left)} left"
+    return f"{runs} after {duration_in_words(each.elapsed_seconds)}{left}"

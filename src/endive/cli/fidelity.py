@@ -27,14 +27,12 @@ _SEEDS = 5
 @app.command()
 def fidelity(
     config: ConfigArgument,
-    against: Annotated[
-        list[str], typer.Option(metavar="REPORTS|SNAPSHOTS", help="Commit reports (JSON lines), or a table as `import` takes it.")
-    ],
+    against: Annotated[list[str], typer.Option(metavar="SOURCE", help="Commit reports (JSON lines), or a table as for `import`.")],
     set_: SetOption = [],  # noqa: B006
     catalog: CatalogOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Compare a configuration with what was seen: attempts, durations, gaps between commits, each with a verdict."""
+    """Compare a configuration with observations: attempts, durations and intervals between commits, each with a verdict."""
     with command(json) as output:
         from endive.calibrate.answers import simulate
         from endive.calibrate.errors import InputError

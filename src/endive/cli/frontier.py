@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, command, refuse
-from endive.cli.options import AllowCodeOption, CooldownOption, SetOption, WarmupOption, overrides_of
+from endive.cli.options import (
+    AllowCodeOption,
+    CooldownOption,
+    DryRunFlag,
+    SetOption,
+    WarmupOption,
+    output_option,
+    overrides_of,
+    seed_count,
+)
 from endive.cli.output import Output, finite
 from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 
@@ -33,45 +42,80 @@ _COUNTED = ("writers", "clients")
 
 @app.command()
 def frontier(
-    config: Annotated[Path, typer.Argument(help="Configuration, or study with [frontier] (TOML).", show_default=False)],
-    vary: Annotated[str | None, typer.Option(metavar="KEY", help="Key that is the load, such as workload.ingest.rate.")] = None,
+    config: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Configuration, or study with [frontier] (TOML).", show_default=False)
+    ],
+    vary: Annotated[str | None, typer.Option(metavar="KEY", help="Key of the load, such as workload.ingest.rate.")] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help='What is looked for, such as "success(compaction) < 95%".')
+        str | None, typer.Option(metavar="CONDITION", help='Condition to search for, such as "success(compaction) < 95%".')
     ] = None,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="LOAD", help="Where to begin, as 10 or 5min. Default: the configuration's value."),
+        typer.Option("--from", metavar="LOAD", help="First load, such as 10 or 5min. Default: that of the file."),
     ] = None,
-    to: Annotated[str | None, typer.Option(metavar="LOAD", help="Where to give up. Default: 1,024 times the beginning.")] = None,
-    tolerance: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="How narrow the answer has to be, as 5% or 0.05. Default: 5%.")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Runs at each load. Default: 5.", min=2)] = None,
+    to: Annotated[str | None, typer.Option(metavar="LOAD", help="Highest load. Default: 1,024 times the first.")] = None,
+    tolerance: Annotated[str | None, typer.Option(metavar="SHARE", help="Width of the interval to reach. Default: 5%.")] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="N|0-B", help="Seeds at each load: 5 or 0-4. Default: 5.")] = None,
     max_seeds: Annotated[
-        int | None, typer.Option(help="Runs at a load whose interval straddles the threshold, at most. Default: 40.", min=2)
+        int | None,
+        typer.Option(metavar="N", help="Maximum seeds at a load whose interval includes the threshold. Default: 40.", min=2),
     ] = None,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     set_: SetOption = [],  # noqa: B006
-    quick: Annotated[bool, typer.Option("--quick", help="The short form that the study's [quick] describes.")] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Directory for the answer and for runs. Default: frontier/NAME.")
-    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the study's [quick].")] = False,
+    out: Annotated[Path | None, output_option("Directory of the answer and of runs. Default: frontier/NAME.")] = None,
+    dry_run: DryRunFlag = False,
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Find the load at which a condition begins to hold, by bracketing and bisection with replications.
+    """Find the load from which on a condition is met, by bisection with replications.
 
-    Prints the load with its 95 % interval, and writes the figure and all that it was made of. A rerun finds its runs again.
+    Prints the load with its 95% interval, and writes a figure and a record of the search. A second call reuses finished runs.
     """
     with command(json) as output:
         from endive.config.frontier import frontier_options
         from endive.studies.frontier import read_question
 
-        asked = {"vary": vary, "until": until, "from": _given(from_), "to": _given(to), "seeds": seeds, "max_seeds": max_seeds}
+        asked = {
+            "vary": vary,
+            "until": until,
+            "from": _given(from_),
+            "to": _given(to),
+            "seeds": seed_count(seeds, 2),
+            "max_seeds": max_seeds,
+        }
         given = frontier_options({**asked, "tolerance": None if tolerance is None else _share(tolerance)})
         question = read_question(config, given, overrides_of(set_), quick=quick)
+        if dry_run:
+            _show_plan(output, question)
+            return
         answer(output, question, out or Path("frontier") / config.stem, warmup, cooldown)
+
+
+def _show_plan(output: Output, question: Question) -> None:
+    """Print the largest number of runs that a search takes, and their estimated time."""
+    from endive.runs.effort import estimate_effort
+
+    search = question.search
+    ends = search.start, search.highest
+    loads = math.ceil(math.log2(search.highest / search.start)) + math.ceil(math.log2(1.0 / search.tolerance))
+    runs = max(1, loads) * search.seeds + 2 * max(0, search.max_seeds - search.seeds)
+    seconds = [estimate_effort(question.document(load)).cpu_seconds for load in ends]
+    plan = {"vary": question.vary, "until": question.condition.text, "from": ends[0], "to": ends[1], "most_runs": runs}
+    output.result({**plan, "estimated_core_seconds_per_run": seconds, "estimated_core_seconds": runs * max(seconds)})
+    first, last = (_load(question, load) for load in ends)
+    output.text(
+        f"Search for {question.condition.text} over {question.vary}, from {first} to {last}: at most {runs} runs.",
+        f"Time of one core: about {_seconds(seconds[0])} for a run at {first}, {_seconds(seconds[1])} at {last}; "
+        f"at most {_seconds(runs * max(seconds))} in total.",
+    )
+
+
+def _seconds(seconds: float) -> str:
+    from endive.report.phrases import duration
+
+    return duration(1000.0 * seconds)
 
 
 def answer(output: Output, question: Question, folder: Path, warmup: float | None = None, cooldown: float = 0.0) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, command
+from endive.cli.options import ForceFlag, check_new, output_option
 from endive.cli.output import Output, finite
 
 if TYPE_CHECKING:
@@ -45,25 +46,33 @@ TableArgument = Annotated[
         show_default=False,
     ),
 ]
-CatalogOption = Annotated[str | None, typer.Option(metavar="NAME", help="PyIceberg catalog that has the table. Default: its own.")]
+CatalogOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="PyIceberg catalog of the table. Default: PyIceberg's default.")
+]
 ReportsOption = Annotated[Path | None, typer.Option(metavar="FILE", help="Commit reports of the table, JSON lines.")]
 
 
 @app.command(name="import")
 def import_(
     table: TableArgument,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The configuration to write.")] = Path("mine.toml"),
+    out: Annotated[Path, output_option("Configuration to write.", "FILE")] = Path("mine.toml"),
+    force: ForceFlag = False,
     catalog: CatalogOption = None,
     reports: ReportsOption = None,
-    provider: Annotated[str | None, typer.Option(help="The store: a built-in provider or a profile. Default: s3, assumed.")] = None,
+    provider: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Object store: a built-in provider or a profile. Default: s3 (assumed).")
+    ] = None,
     client: ClientOption = None,
-    answer: Annotated[bool, typer.Option("--answer/--no-answer", help="Also simulate it, with the range of assumptions.")] = True,
+    answer: Annotated[
+        bool, typer.Option("--answer/--no-answer", help="Also simulate the table, over the range of the assumptions.")
+    ] = True,
     json: JsonFlag = False,
 ) -> None:
-    """Read a table's history and write a configuration with its classes, rates, table state and properties."""
+    """Read a table's history and write a configuration with its workload classes, rates, table state and properties."""
     with command(json) as output:
         from endive.files import check_writable
 
+        check_new(out, force)
         check_writable(out.parent)
         imported, found = read_table(table, catalog, reports, provider, client)
         written, not_fitted = write_imported(imported, out, found)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from endive.cli.app import JsonFlag, app, command, refuse
+from endive.cli.options import ForceFlag, check_new
 
 SIMPLE = "simple"
 """The system that is no recipe: Endive's own commit path, with most keys as comments."""
@@ -20,7 +21,7 @@ SHORT_NAMES = {"files": "files_s3"}
 
 @app.command()
 def init(
-    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("endive.toml"),
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Configuration to write.")] = Path("endive.toml"),
     system: Annotated[
         str | None,
         typer.Option(
@@ -30,13 +31,12 @@ def init(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Write a commented configuration of a system that people run, on Iceberg's own commit path and retry settings."""
     with command(json) as output:
-        if path.exists() and not force:
-            refuse(str(path), "is there already; --force replaces it")
+        check_new(path, force)
         from endive.files import write_text
 
         texts = system_texts()

@@ -12,9 +12,20 @@ import typer
 
 from endive.cli.app import JsonFlag, app, command, progress
 from endive.cli.consolidate import tell_damage
-from endive.cli.options import ROOT, CooldownOption, LoadOption, MasterOption, RemoteOption, RootArgument, ShipOption, WarmupOption
+from endive.cli.options import (
+    ROOT,
+    CooldownOption,
+    LoadOption,
+    MasterOption,
+    PricesOption,
+    RemoteOption,
+    RootArgument,
+    ShipOption,
+    WarmupOption,
+    prices_of,
+)
 from endive.cli.output import Output
-from endive.cli.prices import PricesOption, cost_as_data, prices_of
+from endive.cli.run import cost_as_data
 from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
 
 if TYPE_CHECKING:
@@ -46,16 +57,16 @@ def metrics(
     cooldown: CooldownOption = 0.0,
     load: LoadOption = None,
     sql: Annotated[
-        str | None, typer.Option(help="Print the result of a query over transactions, runs, experiments and saturation.")
+        str | None, typer.Option(metavar="QUERY", help="Query the tables transactions, runs, experiments and saturation.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="With --sql: print at most so many rows.", min=1)] = 1000,
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of rows of --sql.", min=1)] = 1000,
     prices: PricesOption = None,
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Measure all runs of ROOT/consolidated: tables by run, by experiment over seeds, and of saturation, in ROOT/metrics."""
+    """Measure all runs of DIR/consolidated and write DIR/metrics: tables by run, by experiment over seeds, and of saturation."""
     with command(json) as output:
         from endive.pipeline.consolidate import standing
         from endive.pipeline.metrics import open_dataset, up_to_date

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from endive.cli.app import refuse
+
+if TYPE_CHECKING:
+    from endive.storage.prices import Prices
+
+WINDOW, SPARK = "Measurement window", "Spark"
+"""Headings of options in the help."""
+ROOT = Path("experiments")
+
+
+def output_option(help: str, metavar: str = "DIR") -> Any:
+    """Return the option ``-o/--output``; ``--out`` is its old spelling, which is hidden."""
+    return typer.Option("--output", "-o", "--out", metavar=metavar, help=help)
 
 
 def _allow(allowed: bool) -> bool:
@@ -19,36 +33,91 @@ def _allow(allowed: bool) -> bool:
 
 AllowCodeOption = Annotated[
     bool,
-    typer.Option("--allow-code", callback=_allow, help="Run the code that [parts] of the file names: it can do whatever you can."),
+    typer.Option("--allow-code", callback=_allow, help="Run the code that [parts] of the file names, with your permissions."),
 ]
-ConfigArgument = Annotated[Path, typer.Argument(help="Configuration file (TOML).", show_default=False)]
+ConfigArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Configuration (TOML).", show_default=False)]
 SetOption = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file.")]
-
-ROOT = Path("experiments")
-RootArgument = Annotated[Path, typer.Argument(help="Directory of experiments.")]
+RootArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of experiments.")]
+SeedsOption = Annotated[str | None, typer.Option("--seeds", metavar="N|A-B", help="Seeds: 5 for 0 to 4, or a range such as 0-4.")]
+FailIfOption = Annotated[
+    list[str],
+    typer.Option("--fail-if", metavar="CONDITION", help='Exit with 3 if the condition is met, such as "success < 99%".'),
+]
+PricesOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Prices of requests (TOML) instead of list prices; see docs/explanation/cost.md."),
+]
+LoadOption = Annotated[
+    str | None, typer.Option(metavar="KEY", help="Parameter on the load axis of curves. Default: the rate that varies.")
+]
 
 WarmupOption = Annotated[
     float | None,
     typer.Option(
-        help="Warm-up in ms, left out of all metrics. Default: until 95 % of the entry rate is reached, and MSER-5 from there on.",
+        metavar="MS",
+        help="Warm-up, excluded from all metrics. Default: until 95% of the arrival rate is reached, then by MSER-5.",
         min=0.0,
+        rich_help_panel=WINDOW,
     ),
 ]
-CooldownOption = Annotated[float, typer.Option(help="Time before the end, in ms, left out of all metrics.", min=0.0)]
-OptionalCooldownOption = Annotated[float | None, typer.Option(help="Time before the end, in ms, left out of all metrics.", min=0.0)]
-LoadOption = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Parameter that is the load of curves. Default: the rate that varies.")
-]
+_COOLDOWN = typer.Option(
+    metavar="MS", help="Time before the end that is excluded from all metrics.", min=0.0, rich_help_panel=WINDOW
+)
+CooldownOption = Annotated[float, _COOLDOWN]
+OptionalCooldownOption = Annotated[float | None, _COOLDOWN]
 
 MasterOption = Annotated[
-    str | None, typer.Option("--master", help="Spark master: local[N], spark://HOST:PORT, yarn, k8s://... Default: all cores here.")
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Spark master: local[N], spark://HOST:PORT, yarn, k8s://... Default: all cores of this machine.",
+        rich_help_panel=SPARK,
+    ),
 ]
-RemoteOption = Annotated[str | None, typer.Option("--remote", help="Spark Connect server: sc://HOST:PORT.")]
-ShipOption = Annotated[bool, typer.Option("--ship-code", help="Send the package to executors that do not have it.")]
+RemoteOption = Annotated[
+    str | None, typer.Option("--remote", metavar="URL", help="Spark Connect server: sc://HOST:PORT.", rich_help_panel=SPARK)
+]
+ShipOption = Annotated[
+    bool, typer.Option("--ship-code", help="Send the package to executors that do not have it.", rich_help_panel=SPARK)
+]
+CodeVersionOption = Annotated[
+    str | None, typer.Option("--code-version", metavar="VERSION", help="Use results of this version, if there are several.")
+]
+DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Print the plan and its estimated cost; run nothing.")]
+ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+
+
+def check_new(path: Path, force: bool) -> None:
+    """Raise ConfigError if a file exists and is not to be replaced."""
+    if path.exists() and not force:
+        refuse(str(path), "exists already; --force replaces it")
 
 
 def overrides_of(assignments: Iterable[str]) -> dict[str, Any]:
-    """Read what ``--set`` was given, by key. Raises ConfigError if it is no assignment."""
+    """Return the values of ``--set`` by key. Raises ConfigError if one is not an assignment."""
     from endive.config.load import parse_assignment
 
     return dict(parse_assignment(text) for text in assignments)
+
+
+def prices_of(path: Path | None) -> Prices:
+    """Return the list prices, or those of a file. Raises ConfigError that names what is wrong with it."""
+    from endive.storage.prices import PriceError, load_prices
+
+    try:
+        return load_prices(path)
+    except PriceError as error:
+        refuse("--prices", str(error))
+
+
+def seed_count(seeds: str | None, minimum: int) -> int | None:
+    """Return the number of seeds of a search, which start at 0. Raises ConfigError."""
+    if seeds is None:
+        return None
+    from endive.config.study import parse_seeds
+
+    parsed = parse_seeds(seeds)
+    if parsed[0] != 0 or len(parsed) < minimum:
+        refuse("--seeds", f"{seeds!r} is not a range from 0 of at least {minimum} seeds, such as {minimum} or 0-{minimum - 1}")
+    return len(parsed)

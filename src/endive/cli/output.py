@@ -1,114 +1,162 @@
-"""Two ways to speak: tables for people, JSON for programs. Results go to stdout, everything else to stderr."""
+"""Output of commands: tables for people or JSON for programs. Results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from endive.cli.folding import fold, table_lines
-
-_PAPER_WIDTH = 200
-"""Columns of tables where there is no terminal and COLUMNS is not set; sentences are not folded there at all."""
-
-
-def _width_of(console: Console) -> int | None:
-    """The columns there are; None where nothing has to be folded, which is in a file or a pipe."""
-    return console.width if console.is_terminal or "COLUMNS" in os.environ else None
-
-
-def _folded(line: str, console: Console) -> str:
-    width = _width_of(console)
-    return line if width is None else "\n".join(fold(line, width))
+_FILE_WIDTH = 200
+"""Columns of tables in files and pipes, where lines of text are not wrapped at all."""
+_GAP = 2
 
 
 class Output:
-    """What a command has to say. Of lines that are None there is nothing to say."""
+    """Output of a command. Lines that are None are left out."""
 
     def __init__(self) -> None:
         self.talk = Console(stderr=True, highlight=False)
 
     def result(self, data: Any) -> None:
-        """The outcome as data, for programs."""
+        """Print the outcome as data, for programs."""
 
     def text(self, *lines: str | None) -> None:
-        """Lines for people."""
+        """Print lines for people."""
 
     def verbatim(self, text: str) -> None:
-        """A text for people that is not to be folded, such as a file."""
+        """Print a text for people without wrapping it, such as a file."""
 
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """A table for people."""
+        """Print a table for people."""
 
     def note(self, *lines: str | None) -> None:
-        """Something said on the side."""
+        """Print remarks and progress to stderr."""
         for line in lines:
             if line is not None:
-                self.talk.print(Text(_folded(printable(line, "\n"), self.talk), style="dim"), soft_wrap=True)
+                _print(self.talk, printable(line, "\n"), "dim")
 
     def error(self, *lines: str) -> None:
-        """What went wrong."""
+        """Print errors to stderr."""
         for line in lines:
-            first, *rest = _folded(f"error: {printable(line)}", self.talk).split("\n")
-            told = Text("\n".join([first.removeprefix("error: "), *rest]))
-            self.talk.print(Text("error: ", style="bold red") + told, soft_wrap=True)
+            _print(self.talk, printable(line), prefix="error: ")
 
 
 class ConsoleOutput(Output):
-    """For people, on stdout."""
+    """Prints text and tables for people."""
 
     def __init__(self) -> None:
         super().__init__()
         self._console = Console(highlight=False)
+        if not _wraps(self._console):
+            self._console.width = _FILE_WIDTH
 
     def text(self, *lines: str | None) -> None:
-        """Print lines, folded where that is needed."""
+        """Print lines, wrapped at the width of the terminal."""
         for line in lines:
             if line is not None:
-                self._console.print(Text(_folded(printable(line, "\n\t"), self._console)), soft_wrap=True)
+                _print(self._console, printable(line, "\n\t"))
 
     def verbatim(self, text: str) -> None:
         """Print a text as it is, but for what a terminal would act upon."""
         self._console.print(Text(printable(text, "\n\t")), soft_wrap=True)
 
     def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Print a table; columns of numbers stand to the right, and one that is too wide is folded or split."""
-        header, rows = [printable(name) for name in header], [[printable(cell) for cell in row] for row in rows]
+        """Print a table; one that is too wide is split into several, each with the first column."""
         if title:
-            self._console.print(Text(_folded(printable(title, "\n"), self._console), style="bold"), soft_wrap=True)
-        for line, heading in table_lines(header, rows, _width_of(self._console) or _PAPER_WIDTH):
-            self._console.print(Text(line, style="dim" if heading else ""), soft_wrap=True)
+            _print(self._console, printable(title, "\n"), "bold")
+        columns = list(zip(*([printable(cell) for cell in row] for row in (header, *rows)), strict=True))
+        for place, block in enumerate(_blocks(columns, self._console.width)):
+            with self._console.capture() as captured:
+                self._console.print(_rich_table(block))
+            lines = captured.get().splitlines()
+            self._console.file.write("".join(f"{line.rstrip()}\n" for line in (["", *lines] if place else lines)))
 
 
 class JsonOutput(Output):
-    """For programs: one JSON document on stdout, and nothing else there."""
+    """Prints one JSON document on stdout, and nothing else there."""
 
     def result(self, data: Any) -> None:
         """Print the outcome."""
         print(json.dumps(data, indent=2, allow_nan=False))
 
 
+def _wraps(console: Console) -> bool:
+    """Return whether lines are wrapped: on a terminal, and where COLUMNS is set."""
+    return console.is_terminal or "COLUMNS" in os.environ
+
+
+def _print(console: Console, text: str, style: str = "", prefix: str = "") -> None:
+    """Print a text, wrapped between words; paths are not broken. The prefix stands before it in bold red."""
+    lines = f"{prefix}{text}".split("\n")
+    if _wraps(console):
+        wrapper = textwrap.TextWrapper(console.width, break_long_words=False, break_on_hyphens=False)
+        lines = [_wrap(line, wrapper) for line in lines]
+    shown = Text("\n".join(lines), style=style)
+    shown.stylize("bold red", 0, len(prefix))
+    console.print(shown, soft_wrap=True)
+
+
+def _wrap(line: str, wrapper: textwrap.TextWrapper) -> str:
+    wrapper.subsequent_indent = line[: len(line) - len(line.lstrip())]
+    return wrapper.fill(line)
+
+
+def _blocks(columns: Sequence[tuple[str, ...]], width: int) -> Iterator[list[tuple[str, ...]]]:
+    """Split columns into tables that fit, the first column in each."""
+    first, *others = columns
+    block = [first]
+    for column in others:
+        if len(block) > 1 and sum(map(_least_width, (*block, column))) + _GAP * len(block) > width:
+            yield block
+            block = [first]
+        block.append(column)
+    yield block
+
+
+def _least_width(column: Sequence[str]) -> int:
+    """Return the width of a column of numbers, or that of the longest word of other columns."""
+    cells = [word for cell in column[1:] for word in ([cell] if _is_number(cell) else cell.split())]
+    return max((len(word) for word in (*column[0].split(), *cells)), default=0)
+
+
+def _rich_table(columns: Sequence[tuple[str, ...]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=any(c[0] for c in columns))
+    for name, *cells in columns:
+        numeric = bool(cells) and all(_is_number(cell) for cell in cells)
+        table.add_column(Text(name), justify="right" if numeric else "left", vertical="top")
+    for row in zip(*(column[1:] for column in columns), strict=True):
+        table.add_row(*(Text(cell, no_wrap=_is_number(cell)) for cell in row))
+    return table
+
+
+def _is_number(cell: str) -> bool:
+    """Return whether a cell is a number, with or without a sign and a unit, or stands for a missing one."""
+    return cell in ("", "-", "never") or cell.lstrip("><≥≤± -+")[:1].isdigit()
+
+
 def printable(text: str, keep: str = "") -> str:
-    """Return a text with what a terminal would act upon, or not show, written as escapes: names of files may hold anything."""
+    """Return a text with control characters as escapes: names of files may contain anything."""
     return "".join(each if each in keep or _is_shown(each) else each.encode("unicode_escape").decode() for each in text)
 
 
 def _is_shown(character: str) -> bool:
-    """Control and format characters (those that turn the direction of text among them), halves of characters, line separators."""
+    """Return whether a character is not a control or format character, surrogate or line separator."""
     return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def finite(value: float | None) -> float | None:
-    """A number as JSON has it: None if it is not finite, or there is none."""
+    """Return a number for JSON: None if it is missing or not finite."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def output_for(json_wanted: bool) -> Output:
-    """The output that was asked for."""
+    """Return the output for people, or that for programs."""
     return JsonOutput() if json_wanted else ConsoleOutput()

@@ -10,7 +10,16 @@ import typer
 
 from endive.cli.app import JsonFlag, app, command
 from endive.cli.consolidate import tell_damage
-from endive.cli.options import MasterOption, OptionalCooldownOption, RemoteOption, ShipOption, WarmupOption
+from endive.cli.options import (
+    CodeVersionOption,
+    LoadOption,
+    MasterOption,
+    OptionalCooldownOption,
+    RemoteOption,
+    ShipOption,
+    WarmupOption,
+    output_option,
+)
 from endive.cli.output import Output
 
 if TYPE_CHECKING:
@@ -18,44 +27,45 @@ if TYPE_CHECKING:
     from endive.report.paper import Size
     from endive.report.study import Study
 
-_TIMELINE = "timeline"
+_TIMELINE, _TIMELINE_TITLE = "timeline", "Timeline of one run"
 
 
 @app.command()
 def plot(
     study: Annotated[
-        Path, typer.Argument(metavar="SWEEP_OR_RUN", help="Directory of experiments, an experiment, or the results of a run.")
+        Path, typer.Argument(metavar="DIR", help="Directory of experiments, an experiment or a run.", show_default=False)
     ],
-    figure: Annotated[list[str], typer.Option("--figure", metavar="NAME", help="A figure; may be repeated. Default: all.")] = [],  # noqa: B006
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where files go. Default: figures/ in it.")] = None,
-    formats: Annotated[str, typer.Option("--format", help="Formats, separated by commas: png, svg, pdf.")] = "png,svg,pdf",
-    width: Annotated[str | None, typer.Option(help="Width of a figure, such as 3.3in, 84mm or 8.4cm.")] = None,
-    height: Annotated[str | None, typer.Option(help="Height of a figure. Default: as it needs.")] = None,
-    title: Annotated[bool, typer.Option(help="Whether the title stands above a figure.")] = True,
+    figure: Annotated[
+        list[str], typer.Option("--figure", metavar="NAME", help="Figure to draw; may be repeated. Default: all.")
+    ] = [],  # noqa: B006
+    out: Annotated[Path | None, output_option("Directory of the files. Default: figures/ below DIR.")] = None,
+    formats: Annotated[str, typer.Option("--format", metavar="LIST", help="Formats, separated by commas.")] = "png,svg,pdf",
+    width: Annotated[str | None, typer.Option(metavar="SIZE", help="Width, such as 3.3in, 84mm or 8.4cm.")] = None,
+    height: Annotated[str | None, typer.Option(metavar="SIZE", help="Height. Default: by the figure.")] = None,
+    title: Annotated[bool, typer.Option(help="Print the title above each figure.")] = True,
     theory: Annotated[
         list[Path],
-        typer.Option(
-            metavar="CSV", help="A curve behind the points: columns x and y; its file name is its name. With one --figure."
-        ),
+        typer.Option(metavar="CSV", help="Reference curve (columns x and y), named by its file. With one --figure."),
     ] = [],  # noqa: B006
-    at: Annotated[str | None, typer.Option(help="timeline: a moment, such as 12.5s, 300ms or 2min.")] = None,
-    span: Annotated[str, typer.Option(help="timeline: how much time around that moment.")] = "1s",
-    txn: Annotated[int | None, typer.Option(help="timeline: a transaction, by its number.")] = None,
-    load: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Parameter that is drawn from left to right. Default: the rate that varies.")
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Time to show, such as 12.5s, 300ms or 2min.", rich_help_panel=_TIMELINE_TITLE),
     ] = None,
+    span: Annotated[str, typer.Option(metavar="TIME", help="Length of the timeline.", rich_help_panel=_TIMELINE_TITLE)] = "1s",
+    txn: Annotated[
+        int | None, typer.Option(metavar="N", help="Transaction to show, by its number.", rich_help_panel=_TIMELINE_TITLE)
+    ] = None,
+    load: LoadOption = None,
     warmup: WarmupOption = None,
     cooldown: OptionalCooldownOption = None,
-    code_version: Annotated[
-        str | None, typer.Option("--code-version", metavar="VERSION", help="Among results of several versions: those of this one.")
-    ] = None,
+    code_version: CodeVersionOption = None,
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the figures there are, and write nothing.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the figures and write nothing.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Draw the figures of a sweep or a run, as PNG, SVG and PDF. What is not measured yet is measured first."""
+    """Draw the figures of a sweep or a run as PNG, SVG and PDF. Runs that are not measured yet are measured first."""
     with command(json) as output:
         from endive.files import check_inside
         from endive.pipeline.session import SparkOptions, spark_session

@@ -12,6 +12,7 @@ import typer
 
 from endive.cli.app import JsonFlag, app, command
 from endive.cli.calibrate import show_fits
+from endive.cli.options import output_option
 
 if TYPE_CHECKING:
     from endive.calibrate.probe import Probe
@@ -22,16 +23,16 @@ def probe(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="STORE|CATALOG", help="s3://, gs://, az://, a directory, or a catalog of PyIceberg.", show_default=False
+            metavar="TARGET", help="Object store (s3://, gs://, az:// or a directory) or PyIceberg catalog.", show_default=False
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The profile to write (TOML).")] = Path("store.toml"),
-    count: Annotated[int, typer.Option(min=1, max=100_000, help="Rounds: one request of each kind in each.")] = 100,
-    seconds: Annotated[float, typer.Option(min=1.0, max=3600.0, help="It ends after this long, with what it has.")] = 60.0,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False,
+    out: Annotated[Path, output_option("Latency profile to write (TOML).", "FILE")] = Path("store.toml"),
+    count: Annotated[int, typer.Option(metavar="N", min=1, max=100_000, help="Rounds of one request of each kind.")] = 100,
+    seconds: Annotated[float, typer.Option(metavar="S", min=1.0, max=3600.0, help="Time limit.")] = 60.0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Measure a store or a catalog, and write a profile and the raw measurements. All that it writes there, it deletes again."""
+    """Measure an object store or a catalog, and write a latency profile and the measurements. Test objects are deleted again."""
     with command(json) as output:
         from endive.calibrate.errors import InputError
         from endive.calibrate.fit import fit_sample

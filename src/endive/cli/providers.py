@@ -12,12 +12,12 @@ from endive.cli.app import JsonFlag, app, command
 
 @app.command()
 def providers(
-    profile: Annotated[Literal["2025-06", "2025-12", "2026-01"], typer.Option(help="The set of profiles.")] = "2026-01",
+    profile: Annotated[Literal["2025-06", "2025-12", "2026-01"], typer.Option(help="Version of the latency profiles.")] = "2026-01",
     json: JsonFlag = False,
 ) -> None:
-    """List the built-in storage providers: what is drawn for each kind of access, how often one writer can commit, and the source.
+    """List the built-in object stores: latency of each kind of access, commit rate of one writer, and source.
 
-    Latencies are median and 99th percentile in ms, after the floor, of objects of 8 KiB.
+    Latencies are p50 and p99 in ms of objects of 8 KiB.
     """
     from endive.storage import builtin_profiles
     from endive.storage.drawn import Drawn, cas_rate_per_s, drawn_latencies

@@ -10,21 +10,22 @@ import typer
 from endive.cli import import_
 from endive.cli.app import JsonFlag, app, command
 from endive.cli.import_ import CatalogOption, ClientOption, ReportsOption, TableArgument, answer_data
-from endive.cli.options import overrides_of
+from endive.cli.options import ForceFlag, check_new, output_option, overrides_of
 
 
 @app.command()
 def replay(
     table: TableArgument,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The configuration to write.")] = Path("replay.toml"),
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="What is to be different.")] = [],  # noqa: B006
+    out: Annotated[Path, output_option("Configuration to write.", "FILE")] = Path("replay.toml"),
+    force: ForceFlag = False,
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Setting to change.")] = [],  # noqa: B006
     catalog: CatalogOption = None,
     reports: ReportsOption = None,
-    provider: Annotated[str | None, typer.Option(help="The store that it ran on. Default: s3, assumed.")] = None,
+    provider: Annotated[str | None, typer.Option(metavar="NAME", help="Object store of the table. Default: s3 (assumed).")] = None,
     client: ClientOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Replay a table's commits as they came, as it was and with other settings: what would last week have been?"""
+    """Replay a table's commits at their original times, with the original and with changed settings."""
     with command(json) as output:
         from endive.calibrate.answers import answers
         from endive.calibrate.replay import as_trace
@@ -32,6 +33,7 @@ def replay(
         from endive.files import check_writable, write_text
 
         changes = overrides_of(set_)
+        check_new(out, force)
         check_writable(out.parent)
         imported, found = import_.read_table(table, catalog, reports, provider, client)
         made, traces = as_trace(imported, out, found)

@@ -11,9 +11,19 @@ import typer
 
 from endive.cli.app import JsonFlag, app, command, on_terminal
 from endive.cli.consolidate import tell_damage
-from endive.cli.options import LoadOption, MasterOption, OptionalCooldownOption, RemoteOption, ShipOption, WarmupOption
+from endive.cli.options import (
+    CodeVersionOption,
+    LoadOption,
+    MasterOption,
+    OptionalCooldownOption,
+    PricesOption,
+    RemoteOption,
+    ShipOption,
+    WarmupOption,
+    output_option,
+    prices_of,
+)
 from endive.cli.output import Output
-from endive.cli.prices import PricesOption, prices_of
 from endive.runs.layout import REPORT
 
 if TYPE_CHECKING:
@@ -25,27 +35,25 @@ def report(
     path: Annotated[
         Path,
         typer.Argument(
-            metavar="SWEEP_OR_RUN",
-            help="The path of a directory of experiments, of one experiment, or of a run.",
+            metavar="DIR",
+            help="Directory of experiments, an experiment or a run.",
             show_default=False,
         ),
     ],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help=f"File to write. Default: {REPORT} beside the results.")] = None,
+    out: Annotated[Path | None, output_option(f"File to write. Default: {REPORT} below DIR.", "FILE")] = None,
     load: LoadOption = None,
     warmup: WarmupOption = None,
     cooldown: OptionalCooldownOption = None,
     prices: PricesOption = None,
-    code_version: Annotated[
-        str | None, typer.Option(metavar="VERSION", help="Which results to take, where several versions of the code made some.")
-    ] = None,
+    code_version: CodeVersionOption = None,
     master: MasterOption = None,
     remote: RemoteOption = None,
     ship_code: ShipOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Write a report: one HTML file with the answer in words, interactive figures, their numbers and where they come from.
+    """Write a report: one HTML file with the answer, interactive figures, their data and their provenance.
 
-    What is not measured yet is measured first. The file needs no network and no other file.
+    Runs that are not measured yet are measured first. The file needs no network and no other file.
     """
     with command(json) as output:
         from endive.files import check_writable

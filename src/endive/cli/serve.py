@@ -13,22 +13,19 @@ from endive.cli.options import AllowCodeOption
 
 @app.command()
 def serve(
-    config: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Configuration to start from, such as endive import writes.")
-    ] = None,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1. Default: any that is free.", min=0, max=65535)] = 0,
+    config: Annotated[Path | None, typer.Argument(metavar="FILE", help="Configuration to start from.")] = None,
+    port: Annotated[int, typer.Option(metavar="N", help="Port on 127.0.0.1; 0 is any free one.", min=0, max=65535)] = 0,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     workers: Annotated[
-        int | None, typer.Option(help="Processes that simulate. Default: one for each core, 4 at most.", min=1)
+        int | None, typer.Option(metavar="N", help="Worker processes. Default: the number of cores, at most 4.", min=1)
     ] = None,
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Open a live page: change a key and see at once what commits, how fast, and what would help.
+    """Open a live page that simulates while you change settings.
 
-    It listens on this machine only, and its address holds a token: whoever has it can run simulations and save studies in this
-    directory. With --allow-code that includes runs of the code of FILE, which is read anew each time; no other code is run.
-    Ctrl-C ends it.
+    The server listens on 127.0.0.1 only. Its address contains a token; a client that has the token can run simulations and save
+    studies in this directory. With --allow-code the code that FILE names is read and run at every change. Ctrl-C ends the server.
     """
     with command(json) as output:
         from endive.cli.examples import examples_folder

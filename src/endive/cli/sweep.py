@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import EXIT_FAILED, JsonFlag, app, command, fail, progress
-from endive.cli.options import AllowCodeOption, MasterOption, RemoteOption, ShipOption
+from endive.cli.options import (
+    ROOT,
+    AllowCodeOption,
+    DryRunFlag,
+    MasterOption,
+    RemoteOption,
+    SeedsOption,
+    ShipOption,
+    output_option,
+)
 from endive.cli.output import Output
 
 if TYPE_CHECKING:
@@ -28,13 +37,13 @@ _MANY_RUNS = 100_000
 
 @app.command()
 def sweep(
-    path: Annotated[Path, typer.Argument(metavar="SWEEP", help="Sweep file (TOML).", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Directory of experiments.")] = Path("experiments"),
-    seeds: Annotated[str | None, typer.Option(help="Seeds, in place of the file's: 7 or 0-9.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="The short form that the file's [quick] describes.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it will cost; run nothing.")] = False,
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Sweep (TOML).", show_default=False)],
+    out: Annotated[Path, output_option("Directory of experiments.")] = ROOT,
+    seeds: SeedsOption = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the file's [quick].")] = False,
+    dry_run: DryRunFlag = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help=f"Also run more than {_MANY_RUNS:,} runs, for more than a day, or beyond the disk.")
+        bool, typer.Option("--yes", help=f"Run even if it is more than {_MANY_RUNS:,} runs, a day, or the free disk space.")
     ] = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -42,7 +51,7 @@ def sweep(
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Run all points of a sweep that are not finished yet. Run it again to go on where it was stopped."""
+    """Run all points of a sweep that are not finished yet. The same command resumes a sweep that was stopped."""
     with command(json) as output:
         from endive.config.sweep import Sweep
         from endive.files import check_writable

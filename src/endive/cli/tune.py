@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import JsonFlag, app, command
-from endive.cli.options import AllowCodeOption, CooldownOption, SetOption, WarmupOption, overrides_of
+from endive.cli.options import (
+    AllowCodeOption,
+    ConfigArgument,
+    CooldownOption,
+    DryRunFlag,
+    SetOption,
+    WarmupOption,
+    output_option,
+    overrides_of,
+    seed_count,
+)
 from endive.cli.output import Output, finite
 from endive.runs.layout import REPLICATIONS_FOLDER, TUNING
 
@@ -27,38 +37,39 @@ _ROUNDS, _QUICK_ROUNDS = (2, 4, 8), (2, 4)
 
 @app.command()
 def tune(
-    config: Annotated[Path, typer.Argument(help="Configuration (TOML).", show_default=False)],
-    for_: Annotated[
-        str, typer.Option("--for", metavar="METRIC", help='What is to be made better, such as "time_to_commit_p99(ingest)".')
-    ],
+    config: ConfigArgument,
+    for_: Annotated[str, typer.Option("--for", metavar="METRIC", help='Metric to improve, such as "time_to_commit_p99(ingest)".')],
     subject_to: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help='What must hold, such as "success(compaction) >= 95%".')
+        str | None, typer.Option(metavar="CONDITION", help='Condition to meet, such as "success(compaction) >= 95%".')
     ] = None,
     vary: Annotated[
         list[str],
-        typer.Option("--vary", metavar="KEY=VALUES", help="Search another key too, or one in another range: LOW..HIGH, or a,b,c."),
+        typer.Option("--vary", metavar="KEY=VALUES", help="Also search a key: LOW..HIGH, or a,b,c."),
     ] = [],  # noqa: B006
     candidates: Annotated[
-        int | None, typer.Option(help=f"Settings that are tried. Default: {_CANDIDATES}, with --quick {_QUICK_CANDIDATES}.", min=1)
+        int | None,
+        typer.Option(metavar="N", help=f"Settings to try. Default: {_CANDIDATES}, with --quick {_QUICK_CANDIDATES}.", min=1),
     ] = None,
     seeds: Annotated[
-        int | None,
-        typer.Option(help=f"Runs of each in the last comparison. Default: {_SEEDS}, with --quick {_QUICK_SEEDS}.", min=2),
+        str | None,
+        typer.Option(
+            metavar="N|0-B", help=f"Seeds of the final comparison: 10 or 0-9. Default: {_SEEDS}, with --quick {_QUICK_SEEDS}."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Where the design of candidates begins.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the choice of settings.", min=0)] = 0,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     set_: SetOption = [],  # noqa: B006
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer candidates, rounds and seeds.")] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Directory for the answer and for runs. Default: tune/NAME.")
-    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Try fewer settings, in fewer rounds, with fewer seeds.")] = False,
+    out: Annotated[Path | None, output_option("Directory of the answer and of runs. Default: tune/NAME.")] = None,
+    dry_run: DryRunFlag = False,
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Search the retry settings, and any keys given with ranges, for those that make a metric best.
+    """Find the retry settings, and values of other keys, that optimize a metric.
 
-    Names the best with a 95 % interval of its advantage over today's setting and over Iceberg's defaults. A rerun finds its runs.
+    Prints the best with a 95% interval of its advantage over the current settings and over Iceberg's defaults. A second call reuses
+    finished runs.
     """
     with command(json) as output:
         from endive.analysis.tuning import Plan
@@ -67,9 +78,37 @@ def tune(
 
         overrides = overrides_of(set_)
         count = candidates or (_QUICK_CANDIDATES if quick else _CANDIDATES)
-        plan = Plan(_QUICK_ROUNDS if quick else _ROUNDS, final_seeds=seeds or (_QUICK_SEEDS if quick else _SEEDS))
+        plan = Plan(_QUICK_ROUNDS if quick else _ROUNDS, final_seeds=seed_count(seeds, 2) or (_QUICK_SEEDS if quick else _SEEDS))
         question = read_tuning(config, for_, subject_to, vary, overrides, count, seed)
+        if dry_run:
+            _show_plan(output, question, plan)
+            return
         _answer(output, question, plan, MetricsOptions(warmup, cooldown), out or Path("tune") / config.stem)
+
+
+def _most_runs(question: TuningQuestion, plan: Plan) -> int:
+    """Return the largest number of runs that a search takes."""
+    from endive.studies.replications import WINDOW_SEEDS
+    from endive.studies.tuning import ICEBERG, TODAY
+
+    references = len({TODAY, ICEBERG})
+    return plan.most_runs(len(question.candidates), references) + references * max(0, WINDOW_SEEDS - plan.rounds[0])
+
+
+def _show_plan(output: Output, question: TuningQuestion, plan: Plan) -> None:
+    """Print the settings to try, the largest number of runs and their estimated time."""
+    from endive.report.phrases import duration
+    from endive.report.tuning import settings_in_words, subject_in_words
+    from endive.runs.effort import estimate_effort
+
+    candidates, most = range(len(question.candidates)), _most_runs(question, plan)
+    seconds = sum(estimate_effort(each.document).cpu_seconds for each in question.candidates) / len(candidates)
+    settings = {question.candidates[candidate].name: settings_in_words(question, candidate) for candidate in candidates}
+    output.result(
+        {"for": subject_in_words(question), "settings": settings, "most_runs": most, "estimated_core_seconds": most * seconds}
+    )
+    output.table("", ("", "settings"), list(settings.items()))
+    output.text("", f"At most {most} runs, about {duration(1000.0 * most * seconds)} of one core.")
 
 
 def _answer(output: Output, question: TuningQuestion, plan: Plan, options: MetricsOptions, folder: Path) -> None:
@@ -81,7 +120,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     from endive.files import check_writable, write_text
     from endive.report.tuning import outcome_in_words
     from endive.report.windows import window_in_words, window_warning
-    from endive.studies.replications import WINDOW_SEEDS, Replications, check_window
+    from endive.studies.replications import Replications, check_window
     from endive.studies.tuning import ICEBERG, TODAY, CostEvaluator
 
     started = time.perf_counter()
@@ -89,7 +128,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     for candidate in question.candidates:
         check_window(candidate.document, options)
     references = [TODAY, ICEBERG]
-    most = plan.most_runs(len(question.candidates), len(references)) + len(references) * max(0, WINDOW_SEEDS - plan.rounds[0])
+    most = _most_runs(question, plan)
     announce_compilation(output, question.candidates[TODAY].document)
     output.note(f"{len(question.candidates)} settings, {most} runs at most; those that are kept from before are not run again")
     replications = Replications(folder / REPLICATIONS_FOLDER, options)

@@ -12,7 +12,7 @@ def validate(
     set_: SetOption = [],  # noqa: B006
     json: JsonFlag = False,
 ) -> None:
-    """Check a configuration without running it; all that is wrong is reported at once."""
+    """Check a configuration without running it, and report all problems at once."""
     with command(json) as output:
         from dataclasses import asdict
 

@@ -99,13 +99,13 @@ def axis_values(key: str, axis: Axis) -> list[Any]:
 
 
 def parse_seeds(seeds: str | Sequence[int]) -> tuple[int, ...]:
-    """Return seeds from a list, or from text like 7 or 0-9. Raises ConfigError."""
+    """Return the seeds of a list, of a number of seeds (``5`` is 0 to 4) or of a range (``0-4``). Raises ConfigError."""
     if not isinstance(seeds, str):
         return tuple(dict.fromkeys(seeds))
     match = _SEEDS.fullmatch(seeds)
-    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+    first, last = (0, -1) if match is None else (int(match[1]), int(match[2])) if match[2] else (0, int(match[1]) - 1)
     if last < first or last > MAX_SEED:
-        raise ConfigError("--seeds", [Problem("", f"{seeds!r} is neither a number nor a range like 0-9")])
+        raise ConfigError("--seeds", [Problem("", f"{seeds!r} is neither a number of seeds such as 5 nor a range such as 0-4")])
     if last - first >= MOST_VALUES:
         raise ConfigError("--seeds", [Problem("", f"{seeds!r} is more than {MOST_VALUES:,} seeds")])
     return tuple(range(first, last + 1))

@@ -8,7 +8,7 @@ import shlex
 import pytest
 from typer.main import get_command
 
-from endive.cli.order import EXAMPLES, GROUPS
+from endive.cli.usage import EXAMPLES, GROUPS
 from endive.main import app
 from tests.cli import invoke
 

@@ -1,0 +1,97 @@
+"""Layout of ``--help``: commands by purpose in the order of work, options by topic, and examples."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Start": ("init", "serve", "examples", "validate", "providers", "schema"),
+    "Your system": ("import", "replay", "fidelity", "probe", "calibrate"),
+    "Questions": ("run", "compare", "frontier", "tune"),
+    "Studies": ("sweep", "experiments", "consolidate", "metrics", "report", "plot"),
+}
+"""Commands in the order of work; each has a module of its name."""
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "init": ("endive init my.toml --for rest",),
+    "serve": ("endive serve", "endive serve my.toml"),
+    "validate": ("endive validate my.toml", "endive validate my.toml --set workload.ingest.rate=3"),
+    "providers": ("endive providers",),
+    "schema": ("endive schema > endive.schema.json",),
+    "import": ("endive import metadata.json -o my.toml",),
+    "replay": ("endive replay metadata.json --set storage.provider=s3x",),
+    "fidelity": ("endive fidelity my.toml reports.jsonl",),
+    "probe": ("endive probe ./data",),
+    "calibrate": ("endive calibrate latencies.csv -o my-store.toml",),
+    "run": ("endive run my.toml", "endive run my.toml --seed 7 --set transaction.retry=20"),
+    "compare": (
+        "endive compare my.toml my.toml --set-b storage.provider=s3x",
+        "endive compare today=a.toml b.toml c.toml --question 'success(compaction)'",
+        "endive compare study.toml",
+    ),
+    "frontier": ("endive frontier my.toml --vary workload.ingest.rate --until 'success < 99%'",),
+    "tune": ("endive tune my.toml --for 'p99(ingest)' --subject-to 'success >= 99%'",),
+    "sweep": ("endive sweep study.toml --dry-run", "endive sweep study.toml --quick -o results"),
+    "consolidate": ("endive consolidate results",),
+    "metrics": ("endive metrics results",),
+    "report": ("endive report results",),
+    "plot": ("endive plot results --figure throughput_load --format svg",),
+}
+"""Example calls by command."""
+_WHOLE = 400
+"""Maximum length of a command's summary, so that none is cut."""
+_HIDDEN_ALIAS = re.compile(r", --out(?= |$)")
+"""Old spelling of ``--output``, which is still accepted."""
+
+
+class CommandsByPurpose(TyperGroup):
+    """Lists commands under the headings of ``GROUPS``."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands to the help."""
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                commands = ((name, self.get_command(ctx, name)) for name in names)
+                formatter.write_dl([(name, each.get_short_help_str(_WHOLE)) for name, each in commands if each is not None])
+
+
+class OptionsByTopic(TyperCommand):
+    """Lists options under the headings that their ``rich_help_panel`` names."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line: optional arguments in brackets."""
+        arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
+        return ["[OPTIONS]", *(name if each.required else f"[{name}]" for each in arguments for name in [_argument_name(each)])]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options to the help."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for each in self.get_params(ctx):
+            record = each.get_help_record(ctx)
+            if record is None:
+                continue
+            if each.param_type_name == "argument":
+                panels.setdefault("Arguments", []).append((_argument_name(each), record[1].removesuffix("  [required]")))
+            else:
+                title = getattr(each, "rich_help_panel", None) or "Options"
+                panels.setdefault(title, []).append((_HIDDEN_ALIAS.sub("", record[0]), record[1]))
+        for title, rows in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+def _argument_name(argument: Any) -> str:
+    return f"{argument.metavar or argument.name.upper()}{'...' if argument.nargs == -1 else ''}"
+
+
+def lay_out_help(app: typer.Typer) -> None:
+    """Give every command its layout, and those of ``EXAMPLES`` their examples."""
+    for group in (app, *(each.typer_instance for each in app.registered_groups)):
+        for info in group.registered_commands if group is not None else []:
+            info.cls = OptionsByTopic
+            name = info.name or (info.callback.__name__ if info.callback else "")
+            if group is app and name in EXAMPLES:
+                info.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[name])
