@@ -131,7 +131,8 @@ def _rich_table(columns: Sequence[tuple[str, ...]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=any(c[0] for c in columns))
     for name, *cells in columns:
         numeric = bool(cells) and all(_is_number(cell) for cell in cells)
-        table.add_column(Text(name), justify="right" if numeric else "left", vertical="top")
+        least = _least_width((name, *cells))
+        table.add_column(Text(name), justify="right" if numeric else "left", min_width=least, max_width=least if numeric else None)
     for row in zip(*(column[1:] for column in columns), strict=True):
         table.add_row(*(Text(cell, no_wrap=_is_number(cell)) for cell in row))
     return table
