@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from endive.analysis.metric import METRIC_RECORDS
-from endive.config import schema
+from endive.config import arrivals, schema
 from endive.config.aliases import ALIASES
 from endive.config.durations import DURATION
 from endive.main import app
@@ -55,9 +55,9 @@ VALUES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Zipf count", schema.ZipfTables),
     ("Retry backoff", schema.RetryBackoff),
     ("Manifest counts", schema.ManifestCounts),
-    ("Periodic arrivals", schema.Periodic),
-    ("Closed arrivals", schema.Closed),
-    ("Rate step", schema.RateStep),
+    ("Periodic arrivals", arrivals.Periodic),
+    ("Closed arrivals", arrivals.Closed),
+    ("Rate step", arrivals.RateStep),
     ("Normal latency", schema.Normal),
     ("Latencies of reads and writes", schema.ReadWrite),
 )

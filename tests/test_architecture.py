@@ -14,6 +14,7 @@ import pytest
 
 import endive
 from endive.transaction.paths import COMMIT_PATHS
+from endive.workload import ARRIVAL_KINDS
 
 PACKAGE = Path(endive.__file__).parent
 MODULES = {
@@ -23,7 +24,7 @@ MODULES = {
 }
 
 LAYERS = (
-    ("utils", "files", "writers", "cache", "reading"),
+    ("utils", "version", "files", "writers", "cache", "reading"),
     ("arithmetic",),
     ("randomness", "steps", "storage", "table", "catalog", "transaction", "conflict_detector", "workload"),
     ("simulation",),
@@ -193,6 +194,28 @@ def test_commit_paths_are_named_in_one_module(module: str) -> None:
 
 def test_a_spelled_commit_path_would_be_found() -> None:
     assert {"iceberg", "pyiceberg"} <= set(spelled_commit_paths(MODULES["endive.transaction.paths"]))
+
+
+ORDINARY_WORDS = {"rate", "schedule", "trace", "writers"}
+"""Keys of arrival kinds that are also words for other things: they count where they are a key."""
+
+
+def spelled_arrival_kinds(path: Path) -> list[str]:
+    """Return the keys of arrival kinds that a module spells; ``rate`` is the name of a quantity everywhere."""
+    return [
+        text
+        for text, parent in string_literals(path)
+        if text in ARRIVAL_KINDS and (text not in ORDINARY_WORDS or (isinstance(parent, ast.Subscript) and text != "rate"))
+    ]
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module != "endive.workload.arrivals"])
+def test_arrival_kinds_are_named_in_one_module(module: str) -> None:
+    assert spelled_arrival_kinds(MODULES[module]) == []
+
+
+def test_a_spelled_arrival_kind_would_be_found() -> None:
+    assert {"inter_arrival", "periodic", "closed"} <= set(spelled_arrival_kinds(MODULES["endive.workload.arrivals"]))
 
 
 ROOT = PACKAGE.parents[1]

@@ -8,11 +8,12 @@ from endive.config import build_simulation_config
 from endive.config.aliases import override
 from endive.config.load import check_document
 from endive.simulation import SimulationConfig
+from endive.workload.arrivals import INTER_ARRIVAL
 
 _SMALL: dict[str, Any] = {
     "simulation": {"duration_ms": 10_000.0, "seed": 42},
     "storage": {"provider": "instant"},
-    "transaction": {"runtime": {"mean": 100.0, "sigma": 0.5}, "inter_arrival": {"distribution": "exponential", "scale": 50.0}},
+    "transaction": {"runtime": {"mean": 100.0, "sigma": 0.5}, INTER_ARRIVAL.key: {"scale": 50.0}},
 }
 
 

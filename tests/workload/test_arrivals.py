@@ -24,7 +24,6 @@ from endive.workload import (
     TraceArrivals,
     WorkloadClass,
     WriterArrivals,
-    expected_submissions,
 )
 from tests.config import problems
 from tests.simulation.runs import ENGINES, Engine, frame_of
@@ -141,10 +140,10 @@ class TestSchedule:
 
     def test_expected_numbers(self) -> None:
         schedule = ScheduledArrivals(((0.0, 1.0), (5_000.0, 4.0)))
-        assert expected_submissions(schedule, 10_000.0) == pytest.approx(25.0)
-        assert expected_submissions(WriterArrivals(3, 1_000.0), 10_000.0) == pytest.approx(30.0)
+        assert schedule.expected_submissions(10_000.0) == pytest.approx(25.0)
+        assert WriterArrivals(3, 1_000.0).expected_submissions(10_000.0) == pytest.approx(30.0)
         with pytest.raises(TypeError):
-            expected_submissions(ClosedArrivals(2, FixedLatency(90.0)), 10_000.0)
+            ClosedArrivals(2, FixedLatency(90.0)).expected_submissions(10_000.0)
 
 
 TRACE = """time_ms,operation,runtime_ms,table,partitions
@@ -288,7 +287,7 @@ provider = "instant"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("schedule = []", 'the schedule is empty: give at least one step, such as schedule = [{ from = "0s", rate = 2.0 }]'),
+        ("schedule = []", 'the schedule is empty. Add a step, such as schedule = [{ from = "0s", rate = 2.0 }].'),
         ("schedule = [{ from = 5, rate = 1 }, { from = 5, rate = 2 }]", "not in order of time: 5 ms after 5 ms"),
         ("schedule = [{ from = 0, rate = 0 }]", "nothing would arrive"),
         ("schedule = [{ from = '3s', rate = 5 }]", "nothing would arrive"),

@@ -12,7 +12,6 @@ from endive.analysis.arrays import Floats
 from endive.analysis.warmup import mser5
 from endive.storage import LatencyDistribution
 from endive.storage.distributions import QuantileDistribution
-from endive.workload.arrivals import ClosedArrivals, OpenArrivals, PeriodicArrivals, expected_submissions
 from endive.workload.classes import WorkloadClass
 
 STATIONARY_SHARE = 0.95
@@ -103,20 +102,14 @@ def entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:
 
 def _is_scheduled(cls: WorkloadClass) -> bool:
     """Whether the load of a class changes by plan: a schedule, a trace, a start, an end, or a phase beyond the first interval."""
-    late = isinstance(cls.arrivals, PeriodicArrivals) and cls.arrivals.phase_ms > cls.arrivals.interval_ms
+    period_ms = cls.arrivals.period_ms
+    late = period_ms is not None and cls.arrivals.first_ms(0, 0) > period_ms
     return late or not cls.is_steady
 
 
 def _rate_per_ms(cls: WorkloadClass) -> float:
     """The stationary rate of submissions; of a closed class that of clients whose commits take no time."""
-    arrivals = cls.arrivals
-    if isinstance(arrivals, ClosedArrivals):
-        cycle = _mean_ms(arrivals.think_time) + _mean_ms(cls.runtime)
-        return arrivals.clients / cycle if cycle > 0.0 else float(arrivals.clients)
-    if isinstance(arrivals, OpenArrivals):
-        mean = _mean_ms(arrivals.inter_arrival)
-        return 1.0 / mean if mean > 0.0 else 0.0
-    return expected_submissions(arrivals, 1.0)
+    return cls.arrivals.submissions_per_ms(_mean_ms, _mean_ms(cls.runtime))
 
 
 def _mean_ms(distribution: LatencyDistribution) -> float:

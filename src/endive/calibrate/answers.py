@@ -21,12 +21,13 @@ from endive.calibrate.errors import TooMuchWorkError
 from endive.calibrate.profile import scaled_profile_text
 from endive.config import build_simulation_config
 from endive.config.load import check_document, load_document
-from endive.config.schema import ARRIVALS, Document
+from endive.config.schema import Document
 from endive.config.storage import storage_profile
 from endive.reading import read_toml
 from endive.simulation import RESULT_SCHEMA
 from endive.simulation.expected import expected_work
 from endive.simulation.runner import Simulation
+from endive.workload.arrivals import ARRIVAL_KINDS, CLOSED_LOOP
 
 SEEDS = (1, 2, 3, 4, 5)
 MOST_TRANSACTIONS = 3_000_000
@@ -103,8 +104,8 @@ def _load(path: Path, overrides: Mapping[str, Any]) -> Document:
         section, _, rest = key.partition(".")
         name, _, arrival = rest.partition(".")
         own = tree.get("workload", {}).get(name) if section == "workload" else None
-        if isinstance(own, dict) and arrival in ARRIVALS and arrival not in own:
-            tree["workload"][name] = {each: value for each, value in own.items() if each not in ARRIVALS}
+        if isinstance(own, dict) and arrival in ARRIVAL_KINDS and arrival not in own:
+            tree["workload"][name] = {each: value for each, value in own.items() if each not in ARRIVAL_KINDS}
     return check_document(tree, str(path), path.parent, overrides)
 
 
@@ -212,9 +213,9 @@ def fit_think(path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | 
     The time that a commit takes in the model is not quite that of reports, and without reports it is not known at all. ``then``
     are keys that were others when they did.
     """
-    loops: dict[str, dict[str, Any]] = {name: deepcopy(read_toml(path)["workload"][name]["closed"]) for name in per_s}
+    loops: dict[str, dict[str, Any]] = {name: deepcopy(read_toml(path)["workload"][name][CLOSED_LOOP.key]) for name in per_s}
     for _ in range(3 if loops else 0):
-        changes = {**(then or {}), **{f"workload.{name}.closed": keys for name, keys in loops.items()}}
+        changes = {**(then or {}), **{f"workload.{name}.{CLOSED_LOOP.key}": keys for name, keys in loops.items()}}
         duration = load_document(path).simulation.duration_ms
         found = outcomes(simulate(path, changes, SEEDS[:2]), duration)
         for name, keys in loops.items():

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import stats
 
 from endive.analysis.arrays import Floats
+from endive.workload.arrivals import INTER_ARRIVAL, PERIODIC_JOB, RATE
 
 _HOUR_MS = 3_600_000.0
 _DAY_MS = 24 * _HOUR_MS
@@ -81,7 +82,7 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
     words = f"every {interval / 1000.0:g} s, first at {earliest / 1000.0:.3f} s"
     if missed > 0.005:
         words += f", {100 * missed:.1f} % of the slots without a commit"
-    keys = {"periodic": {"interval_ms": float(f"{interval:.9g}"), "phase_ms": round(earliest, 3)}}
+    keys = {PERIODIC_JOB.key: {"interval_ms": float(f"{interval:.9g}"), "phase_ms": round(earliest, 3)}}
     return Process(words, keys, 1e3 / interval, missed, notes)
 
 
@@ -210,16 +211,16 @@ def _renewal(times_ms: Floats, per_s: float) -> Process:
     gaps = np.diff(times_ms)
     mean = 1e3 / per_s
     if len(gaps) < 20:
-        return Process(f"{per_s:.4g} per second", {"rate": float(f"{per_s:.6g}")}, per_s, notes=few)
+        return Process(f"{per_s:.4g} per second", {RATE.key: float(f"{per_s:.6g}")}, per_s, notes=few)
     variation = float(gaps.std() / max(gaps.mean(), 1e-9))
     error = 2.0 / math.sqrt(len(gaps))
     if abs(variation - 1.0) <= max(error, 0.15):
-        return Process(f"{per_s:.4g} per second, at random", {"rate": float(f"{per_s:.6g}")}, per_s, notes=few)
+        return Process(f"{per_s:.4g} per second, at random", {RATE.key: float(f"{per_s:.6g}")}, per_s, notes=few)
     sigma = math.sqrt(math.log1p(variation * variation))
     intervals = {"distribution": "lognormal", "mean": float(f"{mean:.6g}"), "sigma": float(f"{sigma:.4g}")}
     vary = f"(intervals vary by {variation:.2f} of their mean)"
     if variation > 1.0:
-        return Process(f"{per_s:.4g} per second, in bursts {vary}", {"inter_arrival": intervals}, per_s)
+        return Process(f"{per_s:.4g} per second, in bursts {vary}", {INTER_ARRIVAL.key: intervals}, per_s)
     words = f"{per_s:.4g} per second, more evenly than at random {vary}"
     at_random = {"distribution": "exponential", "mean": float(f"{mean:.6g}")}
-    return Process(words, {"inter_arrival": at_random}, per_s, even=intervals)
+    return Process(words, {INTER_ARRIVAL.key: at_random}, per_s, even=intervals)

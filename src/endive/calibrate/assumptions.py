@@ -11,7 +11,9 @@ from endive.calibrate.classes import ObservedClass
 from endive.calibrate.history import History
 from endive.calibrate.loops import AS_AT_RANDOM
 from endive.calibrate.reports import MOST_FAILED, CommitReport, failing_share
+from endive.config.arrivals import scale_arrivals
 from endive.table.operations import VALIDATING
+from endive.workload.arrivals import CLOSED_LOOP, INTER_ARRIVAL, PERIODIC_JOB
 
 Tree = dict[str, Any]
 STORE_SCALE = "store_scale"
@@ -67,7 +69,7 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
     told = []
     for cls in classes:
         section = tree["workload"][cls.name]
-        if "periodic" in section:
+        if PERIODIC_JOB.key in section:
             told.append(f"{100 * cls.process.missed:.1f} % of the slots of {cls.name} are empty")
             continue
         own = by_class.get(cls.name, ())
@@ -75,8 +77,8 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
         most = min(max(2.0 * failed, 0.05), MOST_FAILED) if own else 0.2
         if own:
             told.append(f"{100 * failed:.2g} % of {cls.name} fail, by the attempts in reports")
-        if "closed" in section and cls.loop is not None:  # its rate has them in it already
-            high[f"workload.{cls.name}.closed"] = cls.loop.keys(per_s_factor=(1.0 - failed) / (1.0 - most))
+        if CLOSED_LOOP.key in section and cls.loop is not None:  # its rate has them in it already
+            high[f"workload.{cls.name}.{CLOSED_LOOP.key}"] = cls.loop.keys(per_s_factor=(1.0 - failed) / (1.0 - most))
             continue
         for share, into in ((0.0, low), (most, high)):
             key, value = _rate(cls.name, section, 1.0 / (1.0 - share))
@@ -104,12 +106,12 @@ def _arrivals(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
     low, high = Tree(), Tree()
     told = []
     for cls in classes:
-        key, loop = f"workload.{cls.name}.closed", cls.loop
+        key, loop = f"workload.{cls.name}.{CLOSED_LOOP.key}", cls.loop
         if loop is None:
             if cls.process.even:
-                low[f"workload.{cls.name}.inter_arrival"] = cls.process.even
+                low[f"workload.{cls.name}.{INTER_ARRIVAL.key}"] = cls.process.even
                 told.append(f"commits of {cls.name} come a little more evenly than at random, as a busy table makes them")
-        elif "closed" in tree["workload"][cls.name]:
+        elif CLOSED_LOOP.key in tree["workload"][cls.name]:
             told.append(f"{cls.name}: {loop.reason()}")
             if loop.fewest < loop.clients:
                 low[key] = loop.keys(loop.fewest)
@@ -124,12 +126,10 @@ def _arrivals(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
 
 def _rate(name: str, section: Tree, factor: float) -> tuple[str, Any]:
     """The key that says how often a class comes, and its value at so many times the rate."""
-    if "rate" in section:
-        return f"workload.{name}.rate", float(f"{section['rate'] * factor:.6g}")
-    if "schedule" in section:
-        steps = [{**step, "rate": float(f"{step['rate'] * factor:.6g}")} for step in section["schedule"]]
-        return f"workload.{name}.schedule", steps
-    return f"workload.{name}.inter_arrival.mean", float(f"{section['inter_arrival']['mean'] / factor:.6g}")
+    (key, value) = next(iter(scale_arrivals(section, factor).items()))
+    if isinstance(value, list):
+        return f"workload.{name}.{key}", [{**step, "rate": float(f"{step['rate']:.6g}")} for step in value]
+    return f"workload.{name}.{key}", float(f"{value:.6g}")
 
 
 def _put(tree: Tree, key: str, value: Any) -> None:
@@ -146,14 +146,14 @@ def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
         if cls.operation not in VALIDATING:
             continue
         section = tree["workload"][cls.name]
-        if "closed" in section and cls.loop is not None:
+        if CLOSED_LOOP.key in section and cls.loop is not None:
             _split_think(section, cls, low, high)
             continue
         interval_ms = 1e3 / max(cls.process.per_s, 1e-9)
         base = min(60_000.0, 0.2 * interval_ms)
         section["runtime"] = {"distribution": "fixed", "value": float(f"{base:.4g}")}
-        if "periodic" in section:  # commits are seen, and submissions are meant: those lie a runtime earlier
-            periodic = section["periodic"]
+        if PERIODIC_JOB.key in section:  # commits are seen, and submissions are meant: those lie a runtime earlier
+            periodic = section[PERIODIC_JOB.key]
             periodic["phase_ms"] = round((periodic["phase_ms"] - base) % periodic["interval_ms"], 3)
         low[f"workload.{cls.name}.runtime.value"] = 0.0
         high[f"workload.{cls.name}.runtime.value"] = float(f"{0.9 * interval_ms:.4g}")
@@ -168,10 +168,10 @@ def _split_think(section: Tree, cls: ObservedClass, low: Tree, high: Tree) -> No
     free_ms = cls.loop.think_ms(cls.loop.clients)
     for share, into in ((0.0, low), (1.0, high)):
         into[f"workload.{cls.name}.runtime.value"] = float(f"{share * free_ms:.4g}")
-        into[f"workload.{cls.name}.closed"] = cls.loop.keys(runtime_ms=share * free_ms)
+        into[f"workload.{cls.name}.{CLOSED_LOOP.key}"] = cls.loop.keys(runtime_ms=share * free_ms)
     base = min(60_000.0, 0.2 * free_ms)
     section["runtime"] = {"distribution": "fixed", "value": float(f"{base:.4g}")}
-    section["closed"] = cls.loop.keys(runtime_ms=base)
+    section[CLOSED_LOOP.key] = cls.loop.keys(runtime_ms=base)
 
 
 def _conflicts(tree: Tree, classes: Sequence[ObservedClass], history: History) -> Iterator[Assumption]:

@@ -16,6 +16,7 @@ from endive.calibrate.history import Commit, History
 from endive.calibrate.loops import Loop, by_evenness, by_overlap
 from endive.calibrate.reports import CommitReport, failing_share
 from endive.transaction.paths import COMMIT_PATHS, ICEBERG, PYICEBERG
+from endive.workload.arrivals import CLOSED_LOOP, PERIODIC_JOB
 
 _LEAST = 8
 """A group is split only into parts with so many commits."""
@@ -159,11 +160,11 @@ def _observed(
     durations = _durations_ms(commits, reports)
     process = recognise(times, *span, durations)
     loop = None
-    if not {"periodic", "hourly"} & process.keys.keys():
+    if not {PERIODIC_JOB.key, "hourly"} & process.keys.keys():
         failing = failing_share([report.attempts for report in reports], most)
         loop = by_evenness(times) if durations is None else by_overlap(times, durations, failing, most)
     if loop is not None and (loop.certain or durations is None):
-        process = Process(loop.words(), {"closed": loop.keys()}, process.per_s, notes=process.notes)
+        process = Process(loop.words(), {CLOSED_LOOP.key: loop.keys()}, process.per_s, notes=process.notes)
     path = client if operation in COMMIT_PATHS[client].operations else ICEBERG.name
     return ObservedClass(name, operation, tuple(commits), process, partitions, deletes, guessed, loop, path)
 

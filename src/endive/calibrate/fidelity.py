@@ -18,6 +18,7 @@ from endive.calibrate.classes import observe_classes
 from endive.calibrate.history import History
 from endive.calibrate.reports import CommitReport
 from endive.transaction.paths import ICEBERG
+from endive.workload.arrivals import PERIODIC_JOB
 
 Verdict = Literal["close", "not close", "cannot tell"]
 
@@ -137,7 +138,7 @@ def compare_failures(history: History, rows: pd.DataFrame) -> list[Comparison]:
     for operation in sorted({cls.commits[0].operation for cls in classes}):
         own = [cls for cls in classes if cls.commits[0].operation == operation]
         model = finished[kinds == operation]
-        if not all("periodic" in cls.process.keys for cls in own) or not len(model):
+        if not all(PERIODIC_JOB.key in cls.process.keys for cls in own) or not len(model):
             continue
         slots = [round(len(cls.commits) / (1.0 - cls.process.missed)) for cls in own]
         if sum(slots) < _LEAST:

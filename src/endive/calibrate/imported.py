@@ -17,6 +17,7 @@ from endive.calibrate.errors import InputError
 from endive.calibrate.history import History, moment
 from endive.calibrate.reports import CommitReport
 from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
+from endive.workload.arrivals import RATE, SCHEDULE
 
 _MINUTE_MS = 60_000
 _MOST_MS = 7 * 24 * 3_600_000
@@ -89,7 +90,7 @@ def _section(cls: ObservedClass, path: str, duration_ms: float) -> Tree:
     keys = copy.deepcopy(cls.process.keys)
     hourly = keys.pop("hourly", None)
     if hourly is not None:
-        section["schedule"] = _every_day(hourly, duration_ms)
+        section[SCHEDULE.key] = _every_day(hourly, duration_ms)
     section |= keys
     section["runtime"] = {"distribution": "fixed", "value": 0.0}
     if cls.delete_files:
@@ -132,7 +133,7 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
     last = float(max(times[-1], history.commits[-1].timestamp_ms))
     first = max(history.commits[0].timestamp_ms, history.log_begins_ms or 0)
     process = recognise(times, start, float(first), last)
-    keys = {key: value for key, value in process.keys.items() if key != "hourly"} or {"rate": process.per_s}
+    keys = {key: value for key, value in process.keys.items() if key != "hourly"} or {RATE.key: process.per_s}
     section = {"operation": "expire_snapshots", "runtime": {"distribution": "fixed", "value": 0.0}, **keys}
     tree["workload"]["metadata_changes"] = section
     text = f"{count} changes of metadata made no snapshot: taken as expiry of snapshots, {process.words}"

@@ -13,7 +13,7 @@ import numpy as np
 from endive.calibrate.assumptions import Assumption
 from endive.calibrate.imported import Imported
 from endive.calibrate.reports import CommitReport
-from endive.config.schema import ARRIVALS
+from endive.workload.arrivals import ARRIVAL_KINDS, TRACE
 
 
 def as_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()) -> tuple[Imported, dict[Path, str]]:
@@ -30,7 +30,7 @@ def as_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()
     last = 0.0
     for cls in imported.classes:
         section = tree["workload"][cls.name]
-        for key in ARRIVALS:
+        for key in ARRIVAL_KINDS:
             section.pop(key, None)
         earlier = float(section["runtime"]["value"])
         times = sorted(
@@ -39,7 +39,7 @@ def as_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()
         )
         last = max(last, times[-1])
         path = out.with_name(f"{out.stem}.{cls.name}.csv")
-        section["trace"] = path.name
+        section[TRACE.key] = path.name
         files[path] = "".join(("time_ms\n", *(f"{time:.3f}\n" for time in times)))
     tree["simulation"]["duration_ms"] = max(tree["simulation"]["duration_ms"], float(int(last) + 1))
     note = "operations that failed are not in a history, and are not replayed"
@@ -52,6 +52,6 @@ def _without_arrivals(assumption: Assumption) -> Assumption:
     """The assumption without ranges of rates: a trace says when operations come."""
 
     def kept(end: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in end.items() if not any(part in ARRIVALS for part in key.split("."))}
+        return {key: value for key, value in end.items() if not any(part in ARRIVAL_KINDS for part in key.split("."))}
 
     return replace(assumption, low=kept(assumption.low), high=kept(assumption.high))

@@ -173,12 +173,13 @@ def _fit_loops(imported: Imported, out: Path) -> None:
     from endive.calibrate.answers import fit_think
     from endive.calibrate.write import configuration_text
     from endive.files import write_text
+    from endive.workload.arrivals import CLOSED_LOOP
 
     workload = imported.tree["workload"]
-    waiting = {cls.name: cls.process.per_s for cls in imported.classes if "closed" in workload[cls.name]}
+    waiting = {cls.name: cls.process.per_s for cls in imported.classes if CLOSED_LOOP.key in workload[cls.name]}
     if waiting:
         for name, closed in fit_think(out, waiting, imported.at_start).items():
-            workload[name]["closed"] = closed
+            workload[name][CLOSED_LOOP.key] = closed
         write_text(out, configuration_text(imported))
 
 

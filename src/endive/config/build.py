@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from endive.catalog import Catalog, Coalesce, ServiceCatalog, ServiceSettings, StoredCatalog
 from endive.config.arrivals import build_arrivals
 from endive.config.checks import partitions_per_table, spans_groups
-from endive.config.committers import build_committer
 from endive.config.load import load_document
 from endive.config.parts import load_class, make_part
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
@@ -27,7 +26,7 @@ from endive.table import ALL_MANIFESTS, OperationSettings, TableModel
 from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes, Transaction
 from endive.transaction.failures import Failures
 from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
-from endive.workload import Workload, WorkloadClass, WorkloadConfig, ZipfCount, assign_groups, selectors
+from endive.workload import CommitterSettings, Workload, WorkloadClass, WorkloadConfig, ZipfCount, assign_groups, selectors
 
 _DEFAULT_ALPHA = 1.5
 Selector = TypeVar("Selector")
@@ -159,10 +158,10 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
     hit = settings.manifests_hit
     return WorkloadClass(
         name=resolved.name,
-        arrivals=build_arrivals(resolved),
+        arrivals=build_arrivals(resolved.arrivals),
         start_ms=resolved.start_ms,
         end_ms=resolved.end_ms,
-        committer=build_committer(resolved),
+        committer=None if resolved.committer is None else CommitterSettings(**resolved.committer.model_dump()),
         runtime=settings.runtime.to_distribution(),
         operations=_operations(resolved, document),
         tables_per_txn=ZipfCount(tables.zipf) if isinstance(tables, ZipfTables) else tables,

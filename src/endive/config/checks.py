@@ -6,17 +6,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from endive.catalog.kinds import CATALOG_KINDS, CATALOG_SETTINGS, CatalogKind
-from endive.config.arrivals import check_arrivals, check_times, check_trace
-from endive.config.committers import check_committers
+from endive.config.class_checks import check_arrivals, check_committers, check_times, check_trace
 from endive.config.errors import Problem, nearest
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
-from endive.config.schema import ARRIVALS, CatalogSection, Document, Transactions
+from endive.config.schema import CatalogSection, Document, Transactions
 from endive.config.storage import INFERRED_KINDS, catalog_kind, catalog_profile, storage_profile
 from endive.config.values import Section
 from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
 from endive.transaction.policy import UNUSED_BY_KIND
 from endive.utils import available_bytes
+from endive.workload.arrivals import INTER_ARRIVAL
 from endive.workload.classes import ALL_CLASSES
 from endive.workload.groups import group_sizes
 
@@ -173,9 +173,9 @@ def _workload_effects(document: Document) -> Iterator[Problem]:
         yield Problem(f"workload.{ALL_CLASSES}", "is what totals over all classes are called; give the class another name")
     transaction, classes = document.transaction, document.workload.values()
     if classes:
-        own = not any(cls.model_fields_set.isdisjoint(ARRIVALS) for cls in classes)
-        if own and "inter_arrival" in transaction.model_fields_set:
-            yield Problem("transaction.inter_arrival", "has no effect: every class of [workload] says how it arrives")
+        own = all(cls.kind is not None for cls in classes)
+        if own and INTER_ARRIVAL.key in transaction.model_fields_set:
+            yield Problem(f"transaction.{INTER_ARRIVAL.key}", "has no effect: every class of [workload] says how it arrives")
         if "operation_types" in transaction.model_fields_set and all(
             {"operation", "operation_types"} & cls.model_fields_set for cls in classes
         ):

@@ -17,6 +17,7 @@ from endive.config.parts import with_sources
 from endive.config.schema import Document
 from endive.config.translate import problems_of
 from endive.reading import UnreadableError
+from endive.workload.arrivals import TRACE
 
 
 def read_toml(path: Path) -> Tree:
@@ -51,8 +52,9 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
         if isinstance(provider, str) and provider.endswith(".toml"):
             tree[section]["provider"] = str(directory / provider)
     for cls in classes_of(tree).values():
-        if isinstance(cls, dict) and isinstance(cls.get("trace"), str) and cls["trace"]:
-            cls["trace"] = str(directory / cls["trace"])
+        path = cls.get(TRACE.key) if isinstance(cls, dict) else None
+        if isinstance(path, str) and path:
+            cls[TRACE.key] = str(directory / path)
     problems += with_sources(tree, directory)
     document, broken = None, set()
     try:

@@ -5,22 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from endive.config.schema import ARRIVALS, ClassSection, Closed, Document, OperationTypes, Periodic, Transactions
-from endive.config.values import Interval
+from endive.config.arrivals import ArrivalKeys
+from endive.config.schema import ClassSection, CommitterSection, Document, OperationTypes, Transactions
 from endive.transaction.paths import COMMIT_PATHS, CommitPath
-from endive.workload import DEFAULT_CLASS, ScheduledArrivals, WriterArrivals
+from endive.workload import DEFAULT_CLASS
 
-_OWN_ONLY = {*ARRIVALS, "every_ms", "phase", "start_ms", "end_ms", "committer", "operation", "tables", "partition_range"}
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A file of submissions."""
-
-    path: str
-
-
-ArrivalSection = Interval | Periodic | Closed | WriterArrivals | ScheduledArrivals | Trace
+_OWN_ONLY = {*ArrivalKeys.model_fields, "committer", "operation", "tables", "partition_range"}
 
 
 @dataclass(frozen=True)
@@ -30,9 +20,14 @@ class ResolvedClass:
     name: str
     own: ClassSection | None
     settings: Transactions
-    arrivals: ArrivalSection | None
+    arrivals: ArrivalKeys
     start_ms: float = 0.0
     end_ms: float = math.inf
+
+    @property
+    def committer(self) -> CommitterSection | None:
+        """Committer of the class, if it has one."""
+        return None if self.own is None else self.own.committer
 
     @property
     def path(self) -> CommitPath:
@@ -50,7 +45,7 @@ def resolve_classes(document: Document) -> tuple[ResolvedClass, ...]:
     """The classes of a document, in the order of their names."""
     transaction = document.transaction
     if not document.workload:
-        return (ResolvedClass(DEFAULT_CLASS, None, transaction, transaction.inter_arrival),)
+        return (ResolvedClass(DEFAULT_CLASS, None, transaction, ArrivalKeys(inter_arrival=transaction.inter_arrival)),)
     return tuple(_resolve(name, document.workload[name], transaction) for name in sorted(document.workload))
 
 
@@ -69,13 +64,5 @@ def _resolve(name: str, own: ClassSection, transaction: Transactions) -> Resolve
     return ResolvedClass(name, own, transaction.model_copy(update=changes), _arrivals(own, transaction), start_ms, end_ms)
 
 
-def _arrivals(own: ClassSection, transaction: Transactions) -> ArrivalSection | None:
-    if own.rate is not None:
-        return Interval(scale=1000.0 / own.rate)
-    if own.writers is not None and own.every_ms is not None:
-        return WriterArrivals(own.writers, own.every_ms, own.phase or "random")
-    if own.schedule is not None:
-        return ScheduledArrivals(tuple((step.from_ms, step.rate) for step in own.schedule))
-    if own.trace is not None:
-        return Trace(own.trace)
-    return own.inter_arrival or own.periodic or own.closed or transaction.inter_arrival
+def _arrivals(own: ClassSection, transaction: Transactions) -> ArrivalKeys:
+    return own if own.kind is not None else ArrivalKeys(inter_arrival=transaction.inter_arrival)

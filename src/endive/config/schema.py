@@ -6,12 +6,12 @@ before they get here (``aliases``).
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, Field, create_model, model_validator
 
 from endive.catalog.kinds import CATALOG_KINDS
+from endive.config.arrivals import ArrivalKeys
 from endive.config.durations import NonNegativeMs, PositiveMs
 from endive.config.values import (
     MAX_SEED,
@@ -26,7 +26,6 @@ from endive.config.values import (
     NonNegative,
     PerCommit,
     Probability,
-    Rate,
     Runtime,
     Section,
     Selection,
@@ -104,20 +103,6 @@ else:
     RetryPolicy = Literal[RETRY_POLICY]
 
 
-class Periodic(Section):
-    """One transaction at phase, phase + interval, ..."""
-
-    interval_ms: PositiveMs
-    phase_ms: NonNegativeMs = 0.0
-
-
-class Closed(Section):
-    """Clients that each think, submit, wait for the end, and think again."""
-
-    clients: Writers
-    think_time: Interval = Field(default_factory=lambda: Interval(distribution="fixed", value=0.0))
-
-
 class Transactions(Section):
     """``[transaction]``: what transactions do and how they commit; classes of ``[workload]`` take from here what they leave out."""
 
@@ -175,15 +160,6 @@ class Transactions(Section):
     manifest_list_entry_size: AtLeastOne = Field(50, description="ML+: bytes of an entry.")
 
 
-class RateStep(Section):
-    """A step of a schedule: from a time on, so many arrivals per second."""
-
-    model_config = ConfigDict(populate_by_name=True)
-
-    from_ms: NonNegativeMs = Field(alias="from", description="From when on, since the start of the run (also `from_ms`).")
-    rate: Annotated[float, Field(ge=0, le=1e6)] = Field(description="Arrivals per second; 0 is a pause.")
-
-
 class CommitterSection(Section):
     """One client commits for all writers of the class, which hand over what they have; one commit at a time."""
 
@@ -196,30 +172,9 @@ class CommitterSection(Section):
     )
 
 
-ARRIVALS = ("rate", "inter_arrival", "periodic", "closed", "writers", "schedule", "trace")
-"""Keys of a class that say how its transactions arrive; it has at most one of them."""
-
-
-class _ClassKeys(Section):
+class _ClassKeys(ArrivalKeys):
     """``[workload.NAME]``: a class of transactions. What it leaves out is as ``[transaction]`` says."""
 
-    rate: Rate | None = Field(None, description="Arrivals per second, exponential intervals.")
-    inter_arrival: Interval | None = None
-    periodic: Periodic | None = None
-    closed: Closed | None = None
-    writers: Writers | None = Field(None, description="So many writers, each of which submits once in `every_ms`.")
-    every_ms: PositiveMs | None = Field(None, description="The interval of `writers` (also `every`).")
-    phase: Literal["random", "aligned", "staggered"] | None = Field(
-        None, description="When in the interval each of `writers` submits: at a moment of its own, all at once, evenly spread."
-    )
-    schedule: list[RateStep] | None = Field(None, description="A rate that changes: Poisson arrivals, in steps in order of time.")
-    trace: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="A file of submissions (*.parquet, *.csv) that are replayed as they are."
-    )
-    start_ms: NonNegativeMs | None = Field(None, description="When the class begins (also `start`). Default 0.")
-    end_ms: PositiveMs | None = Field(
-        None, description="From when on it submits nothing (also `end`). Default: the end of the run."
-    )
     committer: CommitterSection | None = Field(
         None, description="Writers hand over what they have, and one client commits for all of them (Flink, Kafka Connect)."
     )
@@ -231,34 +186,9 @@ class _ClassKeys(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        arrivals = set(ARRIVALS) & self.model_fields_set
-        if len(arrivals) > 1:
-            raise ValueError(f"arrivals are given twice: {', '.join(sorted(arrivals))}")
-        if self.writers is not None and self.every_ms is None:
-            raise ValueError('writers needs every, such as every = "10s"')
-        for key in ("every_ms", "phase"):
-            if self.writers is None and getattr(self, key) is not None:
-                raise ValueError(f"{key} needs writers, such as writers = 1")
-        self._check_times()
         if {"operation", "operation_types"} <= self.model_fields_set:
             raise ValueError("operation and operation_types are given both")
         return self
-
-    def _check_times(self) -> None:
-        for key in ("start_ms", "end_ms"):
-            for own in ("schedule", "trace"):
-                if getattr(self, key) is not None and getattr(self, own) is not None:
-                    raise ValueError(f"{key} contradicts {own}, which says itself when transactions arrive")
-        start_ms, end_ms = self.start_ms or 0.0, self.end_ms
-        if end_ms is not None and end_ms <= start_ms:
-            raise ValueError(f"end_ms {end_ms:.12g} is not after start_ms {start_ms:.12g}")
-        if self.schedule is not None and not self.schedule:
-            raise ValueError('the schedule is empty: give at least one step, such as schedule = [{ from = "0s", rate = 2.0 }]')
-        for before, after in itertools.pairwise(self.schedule or ()):
-            if after.from_ms <= before.from_ms:
-                raise ValueError(
-                    f"steps of the schedule are not in order of time: {after.from_ms:.12g} ms after {before.from_ms:.12g} ms"
-                )
 
 
 _OF_THE_RUN = {"manifest_list_mode", "manifest_list_seal_threshold", "manifest_list_entry_size"}

@@ -15,6 +15,7 @@ from endive.config.errors import ConfigError, Problem
 from endive.config.parts import code_path
 from endive.config.translate import Tree, problems_of
 from endive.config.values import MAX_SEED
+from endive.workload.arrivals import TRACE
 
 MOST_VALUES = 1_000_000
 """Values of an axis, and seeds of a study, at the most."""
@@ -148,4 +149,4 @@ def files_named(tree: Any, key: str = "") -> Iterator[tuple[str, str]]:
         yield key, str(tree)
 
 
-_KEYS_OF_PATHS = ("provider", "trace", "code")
+_KEYS_OF_PATHS = ("provider", TRACE.key, "code")

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from endive.config.arrivals import build_arrivals
 from endive.config.resolve import ResolvedClass, resolve_classes
-from endive.config.schema import Document, Periodic
+from endive.config.schema import Document
 from endive.config.storage import catalog_profile, storage_profile
 from endive.storage.profiles import ProfileError
 from endive.table.operations import VALIDATING
 from endive.transaction.paths import DEFAULT_PATH, ICEBERG
-from endive.workload import ClosedArrivals, WriterArrivals, expected_submissions
-from endive.workload.arrivals import mean_ms
+from endive.workload.arrivals import INTER_ARRIVAL, mean_ms
 
 FEWEST = 20
 """Of fewer transactions than this nobody can say how many commit: one more or less is 5 %."""
@@ -49,7 +48,7 @@ def each_once(warnings: Iterable[ConfigWarning]) -> list[ConfigWarning]:
 
 def _overlaps(document: Document) -> Iterator[ConfigWarning]:
     for cls in resolve_classes(document):
-        every = cls.arrivals.interval_ms if isinstance(cls.arrivals, Periodic | WriterArrivals) else None
+        every = build_arrivals(cls.arrivals).period_ms
         takes = mean_ms(cls.settings.runtime.to_distribution())
         if every is not None and takes > every:
             yield ConfigWarning(
@@ -62,16 +61,17 @@ def _overlaps(document: Document) -> Iterator[ConfigWarning]:
 
 def _too_few(document: Document) -> Iterator[ConfigWarning]:
     for cls in resolve_classes(document):
-        arrivals = build_arrivals(cls)
+        arrivals = build_arrivals(cls.arrivals)
         length = min(cls.end_ms, document.simulation.duration_ms) - cls.start_ms
-        if isinstance(arrivals, ClosedArrivals) or length <= 0.0:
+        if arrivals.waits or length <= 0.0:
             continue
-        expected = expected_submissions(arrivals, length)
+        expected = arrivals.expected_submissions(length)
         if expected < FEWEST:
             longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
             hint = "" if longer is None else f"; a run of {_time(longer)}, or more seeds, would have {FEWEST}"
             message = f"{_about(expected, _of(cls))} submitted in a run, too few to judge it by{hint}"
-            yield ConfigWarning("too_few", "transaction.inter_arrival" if cls.own is None else f"workload.{cls.name}", message)
+            key = f"transaction.{INTER_ARRIVAL.key}" if cls.own is None else f"workload.{cls.name}"
+            yield ConfigWarning("too_few", key, message)
 
 
 def _about(expected: float, of: str) -> str:

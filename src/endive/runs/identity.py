@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from endive.catalog import ServiceSettings
+from endive.config.arrivals import Closed
 from endive.config.parts import parts_identity
 from endive.config.resolve import resolve_classes
-from endive.config.schema import ARRIVALS, ClassSection, Closed, Document, Transactions
+from endive.config.schema import ClassSection, Document, Transactions
 from endive.config.storage import catalog_kind, catalog_profile, storage_profile
 from endive.config.traces import trace_hash
 from endive.config.values import Distribution, Latency, Section
 from endive.storage import StorageProfile
 from endive.version import MODEL_VERSION, code_version
+from endive.workload.arrivals import INTER_ARRIVAL, TRACE, kind_of
 
 HASH_LENGTH = 12
 _NOT_IN_HASH = {"simulation": ("seed", "output_path", "engine")}
@@ -46,8 +48,8 @@ def parameters(document: Document) -> dict[str, Any]:
     tree["storage"]["provider"] = _describe_profile(storage)
     tree["catalog"]["provider"] = _describe_profile(catalog)
     for cls in tree["workload"].values():
-        if cls["trace"] is not None:
-            cls["trace"] = trace_hash(Path(cls["trace"]))
+        if cls[TRACE.key] is not None:
+            cls[TRACE.key] = trace_hash(Path(cls[TRACE.key]))
     del tree["parts"]
     components = parts_identity(document)
     if components:
@@ -112,8 +114,8 @@ def _resolve_classes(tree: dict[str, Any], document: Document) -> None:
         settings = {**resolved.settings.model_dump(mode="json"), **_describe_distributions(resolved.settings)}
         if settings["on_real_conflict"] is None:
             settings["on_real_conflict"] = "abort" if settings["conflicting_manifests"] is None else "merge"
-        if any(own.get(key) is not None for key in ARRIVALS):
-            settings["inter_arrival"] = own["inter_arrival"]
+        if kind_of(own) is not None:
+            settings[INTER_ARRIVAL.key] = own[INTER_ARRIVAL.key]
         times = {"start_ms": resolved.start_ms, "phase": own.get("phase") or "random"}
         classes[resolved.name] = {**own, **settings, **times, "operation": None}
     tree["workload"] = classes

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from endive.config.aliases import ICEBERG_RETRY, value_at
+from endive.config.arrivals import scale_arrivals
 from endive.config.durations import duration_ms
 from endive.config.errors import ConfigError
 from endive.config.load import check_document
@@ -21,11 +22,10 @@ from endive.runs.identity import compute_experiment_hash
 from endive.serve.messages import Change, Tree
 from endive.serve.settings import put, remove, settle
 from endive.table.operations import ISOLATED
+from endive.workload.arrivals import INTER_ARRIVAL, WRITERS, kind_of
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the current load on the load curve."""
-_TIMES = ("scale", "mean", "median", "stddev", "value", "min", "max")
-_DEFAULT_INTERVALS = "transaction.inter_arrival"
 _MORE_RETRIES = 5
 _FEWEST_RETRIES = 10
 _PARTITIONS = 16
@@ -57,34 +57,13 @@ def scale_load(tree: Tree, factor: float) -> Scaled | None:
 def load_changes(tree: Tree, factor: float) -> Iterator[tuple[str, Any]]:
     """Yield the keys that set the load of a configuration, with their values at a multiple of it; periodic jobs keep theirs."""
     classes = tree.get("workload") or {}
-    for name, cls in classes.items():
-        yield from _class_load(f"workload.{name}", cls, factor)
-    inherits = not classes or any(not _has_arrivals(cls) for cls in classes.values())
-    if inherits and isinstance(value_at(tree, _DEFAULT_INTERVALS), dict):
-        yield from _intervals(_DEFAULT_INTERVALS, value_at(tree, _DEFAULT_INTERVALS), factor)
-
-
-def _has_arrivals(cls: Tree) -> bool:
-    return any(name in cls for name in ("rate", "inter_arrival", "periodic", "closed", "writers", "schedule", "trace"))
-
-
-def _class_load(key: str, cls: Tree, factor: float) -> Iterator[tuple[str, Any]]:
-    if "rate" in cls:
-        yield f"{key}.rate", cls["rate"] * factor
-    if "writers" in cls:
-        yield f"{key}.every_ms", duration_ms(cls["every_ms"]) / factor
-    if isinstance(cls.get("inter_arrival"), dict):
-        yield from _intervals(f"{key}.inter_arrival", cls["inter_arrival"], factor)
-    if isinstance(cls.get("closed"), dict):
-        yield f"{key}.closed.clients", max(1, round(cls["closed"]["clients"] * factor))
-    if isinstance(cls.get("schedule"), list):
-        yield f"{key}.schedule", [{**step, "rate": step["rate"] * factor} for step in cls["schedule"]]
-
-
-def _intervals(key: str, intervals: Tree, factor: float) -> Iterator[tuple[str, Any]]:
-    for name in _TIMES:
-        if name in intervals:
-            yield f"{key}.{name}", duration_ms(intervals[name]) / factor
+    sections = {f"workload.{name}": cls for name, cls in classes.items()}
+    if not classes or any(kind_of(cls) is None for cls in classes.values()):
+        inherited = tree.get("transaction") or {}
+        sections["transaction"] = {INTER_ARRIVAL.key: inherited.get(INTER_ARRIVAL.key)}
+    for section, keys in sections.items():
+        for key, value in scale_arrivals(keys, factor).items():
+            yield f"{section}.{key}", value
 
 
 @dataclass(frozen=True)
@@ -193,7 +172,7 @@ def _arrivals(tree: Tree) -> Iterator[_Proposal]:
     half = scale_load(tree, 0.5)
     if half is not None:
         yield _Proposal("batching", "half as many commits, each twice as large", tree=half.tree, note="higher data latency")
-    crowds = {name: cls for name, cls in (tree.get("workload") or {}).items() if cls.get("writers", 1) > 1}
+    crowds = {name: cls for name, cls in (tree.get("workload") or {}).items() if cls.get(WRITERS.key, 1) > 1}
     if crowds:
         staggered = {f"workload.{name}.phase": "staggered" for name in crowds}
         yield _Proposal("staggered", "staggered writers", staggered, "needs a common schedule")

@@ -15,6 +15,7 @@ from endive.config.schema import CLASS_KEYS, Document, json_schema
 from endive.report import words
 from endive.storage import builtin_profiles
 from endive.table import OPERATION_CODES
+from endive.workload.arrivals import ARRIVAL_KINDS
 
 _LEFT_OUT = {"simulation.seed", "simulation.output_path", "simulation.engine", "experiment"}
 """Keys that mean nothing here: seeds are the page's own, results are its answers."""
@@ -49,6 +50,18 @@ def form() -> dict[str, Any]:
     return {
         "sections": sections,
         "class": list(_fields(schema, {"properties": of_class}, "workload", "", {})),
+        "arrivals": [
+            {
+                "key": kind.key,
+                "label": kind.label,
+                "keys": [kind.key, *kind.companions],
+                "example": dict(kind.example),
+                "controls": [
+                    {"path": each.path, "label": each.label, "quantity": each.quantity} for each in kind.numbers if each.label
+                ],
+            }
+            for kind in ARRIVAL_KINDS.values()
+        ],
         "operations": [{"value": name, "label": words.operation(name)} for name in OPERATION_CODES],
         "stores": _stores(),
         "catalogs": [{"value": kind.name, "label": _CATALOGS.get(kind.name, kind.word)} for kind in CATALOG_KINDS.values()],

@@ -15,6 +15,7 @@ from endive.reading import UnreadableError, first_sentence, leading_comment
 from endive.serve.messages import Tree
 from endive.serve.settings import files_of, read_tree
 from endive.transaction.paths import ICEBERG, RETRY_POLICY
+from endive.workload.arrivals import PERIODIC_JOB, WRITERS
 
 _MOST_FILES = 40
 DEFAULT: Tree = {
@@ -23,9 +24,9 @@ DEFAULT: Tree = {
     "catalog": {"type": "cas", "num_tables": 1},
     "transaction": {"commit_path": ICEBERG.name, "retry_policy": RETRY_POLICY},
     "workload": {
-        "ingest": {"writers": 12, "every_ms": "10s", "operation": "merge_append", "runtime": {"median": "3s", "sigma": 0.4}},
+        "ingest": {WRITERS.key: 12, "every_ms": "10s", "operation": "merge_append", "runtime": {"median": "3s", "sigma": 0.4}},
         "compaction": {
-            "periodic": {"interval_ms": "10min", "phase_ms": "5min"},
+            PERIODIC_JOB.key: {"interval_ms": "10min", "phase_ms": "5min"},
             "operation": "rewrite_files",
             "runtime": {"median": "2min", "sigma": 0.3},
         },

@@ -16,6 +16,7 @@ from endive.config.parts import ASKED, code_path
 from endive.config.schema import Document
 from endive.reading import DEEPEST
 from endive.serve.messages import Tree
+from endive.workload.arrivals import TRACE
 
 _REMOVALS = 6
 """Rounds of removing keys without effect: some of them show only after others are gone."""
@@ -70,8 +71,8 @@ def _file_keys(tree: Tree) -> Iterator[tuple[Tree, str]]:
             yield table, "provider"
     classes = tree.get("workload")
     for cls in classes.values() if isinstance(classes, dict) else ():
-        if isinstance(cls, dict) and isinstance(cls.get("trace"), str):
-            yield cls, "trace"
+        if isinstance(cls, dict) and isinstance(cls.get(TRACE.key), str):
+            yield cls, TRACE.key
 
 
 def settle(tree: Tree, changed: str | None) -> tuple[Tree, Document, list[str]]:

@@ -21,7 +21,7 @@ from endive.simulation.config import SimulationConfig
 from endive.simulation.reference import ReferenceEngine
 from endive.storage import FixedLatency, ProfiledProvider
 from endive.table.operations import VALIDATING
-from endive.workload import ClosedArrivals, PeriodicArrivals, Workload, WorkloadClass, expected_submissions, mean_ms
+from endive.workload import PeriodicArrivals, Workload, WorkloadClass, mean_ms
 
 _TRIED = 5
 """Transactions of each class that are run alone."""
@@ -91,10 +91,10 @@ def _load(config: SimulationConfig, cls: WorkloadClass) -> _Load:
 def _rate_per_s(cls: WorkloadClass, alone: _Alone, duration_ms: float) -> float:
     """Transactions that begin in a second, on average over the run."""
     active_ms = max(0.0, min(duration_ms, cls.end_ms) - cls.start_ms)
-    if isinstance(cls.arrivals, ClosedArrivals):
-        cycle_s = mean_ms(cls.arrivals.think_time) / 1000.0 + alone.work_s + alone.commit_s
-        return cls.arrivals.clients / max(cycle_s, 1e-3) * active_ms / duration_ms
-    return expected_submissions(cls.arrivals, active_ms) * 1000.0 / duration_ms
+    if cls.arrivals.waits:
+        job_ms = 1000.0 * (alone.work_s + alone.commit_s)
+        return 1000.0 * cls.arrivals.submissions_per_ms(mean_ms, job_ms) * active_ms / duration_ms
+    return cls.arrivals.expected_submissions(active_ms) * 1000.0 / duration_ms
 
 
 def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:

@@ -23,6 +23,7 @@ from endive.config.load import check_document, read_toml, with_override
 from endive.config.resolve import resolve_classes
 from endive.studies.replications import Replications, RunMetrics
 from endive.transaction import OPERATIONS
+from endive.workload.arrivals import INTER_ARRIVAL, RATE
 
 Tree = dict[str, Any]
 FARTHEST = 1024.0
@@ -45,7 +46,10 @@ class Question:
     def document(self, load: float) -> Document:
         """The configuration at a load."""
         value = int(load) if load.is_integer() else load
-        varied = {"transaction.inter_arrival.scale": 1000.0 / value} if self.vary == "transaction.rate" else {self.vary: value}
+        varied = {self.vary: value}
+        if self.vary == "transaction.rate":
+            varied = {f"transaction.{INTER_ARRIVAL.key}.scale": 1000.0 / value}
+
         return check_document(self.tree, self.source, self.directory, {**self.overrides, **varied})
 
 
@@ -77,17 +81,17 @@ def read_question(path: Path, given: FrontierSettings, overrides: Mapping[str, A
 def _with_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tuple[Tree, float | None]:
     """The configuration with exponential intervals of the varied class turned into its rate, and the value that it has."""
     if vary == "transaction.rate":
-        scale = _value(tree, "transaction.inter_arrival.scale", overrides)
+        scale = _value(tree, f"transaction.{INTER_ARRIVAL.key}.scale", overrides)
         return tree, None if scale is None else 1000.0 / scale
     own = _OWN_RATE.match(vary)
     if own is not None:
         section = tree.get("workload", {}).get(own["name"])
-        intervals = section.get("inter_arrival") if isinstance(section, dict) else None
+        intervals = section.get(INTER_ARRIVAL.key) if isinstance(section, dict) else None
         if isinstance(intervals, dict) and set(intervals) <= {"distribution", "scale", "mean"}:
             mean = intervals.get("scale", intervals.get("mean"))
             if intervals.get("distribution", "exponential") == "exponential" and isinstance(mean, int | float) and mean > 0:
-                rest = {key: item for key, item in section.items() if key != "inter_arrival"}
-                changed = {**rest, "rate": 1000.0 / mean}
+                rest = {key: item for key, item in section.items() if key != INTER_ARRIVAL.key}
+                changed = {**rest, RATE.key: 1000.0 / mean}
                 tree = {**tree, "workload": {**tree["workload"], own["name"]: changed}}
     return tree, _value(tree, vary, overrides)
 

@@ -1,5 +1,7 @@
 """Workloads: topology, arrivals, and the choice of operations, tables and partitions."""
 
+from endive.workload.arrivals import ARRIVAL_KINDS as ARRIVAL_KINDS
+from endive.workload.arrivals import ArrivalKind as ArrivalKind
 from endive.workload.arrivals import Arrivals as Arrivals
 from endive.workload.arrivals import ClosedArrivals as ClosedArrivals
 from endive.workload.arrivals import OpenArrivals as OpenArrivals
@@ -8,7 +10,6 @@ from endive.workload.arrivals import ScheduledArrivals as ScheduledArrivals
 from endive.workload.arrivals import Submission as Submission
 from endive.workload.arrivals import TraceArrivals as TraceArrivals
 from endive.workload.arrivals import WriterArrivals as WriterArrivals
-from endive.workload.arrivals import expected_submissions as expected_submissions
 from endive.workload.arrivals import mean_ms as mean_ms
 from endive.workload.classes import DEFAULT_CLASS as DEFAULT_CLASS
 from endive.workload.classes import WorkloadClass as WorkloadClass

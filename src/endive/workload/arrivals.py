@@ -1,70 +1,246 @@
-"""Arrival processes: when the transactions of a class are submitted."""
+"""Arrival kinds: how the transactions of a class are submitted.
+
+``ARRIVAL_KINDS`` is the table of them. A record has the key of ``[workload.NAME]``, the process that runs, the words of reports and
+the controls of the live page; a process has the code by which the compiled engine knows it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from endive.randomness import Purpose, transaction_streams
-from endive.storage import LatencyDistribution, QuantileDistribution
+from endive.arithmetic.costs import scheduled_delay_ms
+from endive.randomness import Purpose, RandomSource, transaction_streams
+from endive.storage import ExponentialLatency, FixedLatency, LatencyDistribution, QuantileDistribution
 
 if TYPE_CHECKING:
     from endive.transaction import Transaction
 
 Phase = Literal["random", "aligned", "staggered"]
+OPEN, PERIODIC, CLOSED, SCHEDULED, TRACED = range(5)
+"""Codes of the compiled engine."""
+_LEAST_INTERVAL_MS = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One transaction of a trace. A field that is None is drawn as the class says."""
+
+    time_ms: float
+    operation: type[Transaction] | None = None
+    runtime_ms: float | None = None
+    table: int | None = None
+    partitions: frozenset[int] | None = None
+    """Partitions of ``table`` that the transaction writes."""
+
+
+class Arrivals(ABC):
+    """Arrival process of a class: when its sources submit."""
+
+    code: ClassVar[int]
+    """Code of the process in the compiled engine."""
+    waits: ClassVar[bool] = False
+    """Whether a source submits only after its previous transaction has ended."""
+    is_steady: ClassVar[bool] = True
+    """Whether the process is the same from the start of a run to its end."""
+
+    @property
+    @abstractmethod
+    def interval(self) -> LatencyDistribution:
+        """Distribution of the time between submissions of one source, or after the end of the previous one if it waits."""
+
+    @property
+    def numbered_writers(self) -> int:
+        """Number of writers with a number of their own; 0 where submissions have no writer."""
+        return 0
+
+    @property
+    def period_ms(self) -> float | None:
+        """Interval of a process that repeats exactly; None of others."""
+        return None
+
+    @property
+    def flat_steps(self) -> tuple[float, ...]:
+        """Steps of a rate that changes, as ``arithmetic.costs.scheduled_delay_ms`` takes them."""
+        return ()
+
+    @property
+    def traced(self) -> Sequence[Submission]:
+        """Submissions that are given one by one."""
+        return ()
+
+    def first_ms(self, class_key: int, writer: int) -> float:
+        """Return when a source starts, in milliseconds after the start of its class."""
+        return 0.0
+
+    def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
+        """Return the time from ``now_ms`` to the next submission; infinite if there is none.
+
+        Args:
+            now_ms: Time of the last submission, or of its end if the source waits; 0 before the first.
+            ordinal: Number of submissions so far.
+            start_ms: Time at which the source starts.
+            rng: Stream of the next transaction.
+
+        """
+        delay = self.interval.sample(rng)
+        return delay if ordinal else start_ms + delay
+
+    def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
+        """Return the stationary rate of submissions; of a closed loop that of clients whose transactions take ``job_ms``."""
+        return self.expected_submissions(1.0)
+
+    @abstractmethod
+    def expected_submissions(self, duration_ms: float) -> float:
+        """Estimate the number of submissions in ``duration_ms``.
+
+        Raises:
+            TypeError: The number depends on how long transactions take.
+
+        """
 
 
 @dataclass(frozen=True)
-class OpenArrivals:
-    """Transactions come whatever happens to the earlier ones; the first comes after the first interval."""
+class OpenArrivals(Arrivals):
+    """Transactions that arrive independently of each other; the first arrives after the first interval."""
 
+    code = OPEN
     inter_arrival: LatencyDistribution
 
+    @property
+    def interval(self) -> LatencyDistribution:
+        """Distribution of the time between arrivals."""
+        return self.inter_arrival
+
+    def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
+        """Return the rate of arrivals."""
+        mean = mean_ms(self.inter_arrival)
+        return 1.0 / mean if mean > 0.0 else 0.0
+
+    def expected_submissions(self, duration_ms: float) -> float:
+        """Estimate the number of submissions in ``duration_ms``."""
+        return duration_ms / max(mean_ms(self.inter_arrival), _LEAST_INTERVAL_MS)
+
 
 @dataclass(frozen=True)
-class PeriodicArrivals:
+class PeriodicArrivals(Arrivals):
     """One transaction at phase, phase + interval, phase + 2 x interval, ..."""
 
+    code = PERIODIC
     interval_ms: float
     phase_ms: float = 0.0
 
+    @property
+    def interval(self) -> LatencyDistribution:
+        """Constant interval."""
+        return FixedLatency(self.interval_ms)
+
+    @property
+    def period_ms(self) -> float:
+        """Interval in milliseconds."""
+        return self.interval_ms
+
+    def first_ms(self, class_key: int, writer: int) -> float:
+        """Return the phase."""
+        return self.phase_ms
+
+    def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
+        """Return the time from ``now_ms`` to the next submission."""
+        return self.interval_ms if ordinal else start_ms
+
+    def expected_submissions(self, duration_ms: float) -> float:
+        """Return the number of intervals in ``duration_ms``."""
+        return duration_ms / self.interval_ms
+
 
 @dataclass(frozen=True)
-class WriterArrivals:
+class WriterArrivals(Arrivals):
     """Writers that each submit once in an interval.
 
     ``phase`` says when in the interval: ``aligned`` all at its start, ``staggered`` evenly spread over it, ``random`` each at a
     moment of its own.
     """
 
+    code = PERIODIC
     writers: int
     interval_ms: float
     phase: Phase = "random"
 
-    def phase_ms(self, class_key: int, writer: int) -> float:
-        """When a writer first submits."""
+    @property
+    def interval(self) -> LatencyDistribution:
+        """Constant interval of one writer."""
+        return FixedLatency(self.interval_ms)
+
+    @property
+    def numbered_writers(self) -> int:
+        """Number of writers."""
+        return self.writers
+
+    @property
+    def period_ms(self) -> float:
+        """Interval of one writer in milliseconds."""
+        return self.interval_ms
+
+    def first_ms(self, class_key: int, writer: int) -> float:
+        """Return the phase of a writer."""
         if self.phase == "aligned":
             return 0.0
         if self.phase == "staggered":
             return self.interval_ms * writer / self.writers
         return self.interval_ms * transaction_streams(class_key, writer, 0).stream(Purpose.PHASE).random_sample()
 
+    def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
+        """Return the time from ``now_ms`` to the next submission."""
+        return self.interval_ms if ordinal else start_ms
+
+    def expected_submissions(self, duration_ms: float) -> float:
+        """Return the number of intervals of all writers in ``duration_ms``."""
+        return self.writers * duration_ms / self.interval_ms
+
 
 @dataclass(frozen=True)
-class ClosedArrivals:
+class ClosedArrivals(Arrivals):
     """Clients that each think, submit, wait for the end of their transaction, and think again."""
 
+    code = CLOSED
+    waits = True
     clients: int
     think_time: LatencyDistribution
 
+    @property
+    def interval(self) -> LatencyDistribution:
+        """Distribution of the think time."""
+        return self.think_time
+
+    @property
+    def numbered_writers(self) -> int:
+        """Number of clients."""
+        return self.clients
+
+    def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
+        """Return the rate of clients whose transactions take ``job_ms``."""
+        cycle_ms = mean_ms(self.think_time) + job_ms
+        return self.clients / cycle_ms if cycle_ms > 0.0 else float(self.clients)
+
+    def expected_submissions(self, duration_ms: float) -> float:
+        """Raise TypeError: the number depends on how long transactions take."""
+        raise TypeError("clients of a closed loop wait for their transactions")
+
 
 @dataclass(frozen=True)
-class ScheduledArrivals:
-    """A Poisson process whose rate changes: ``steps`` are (from so many ms on, so many arrivals per second), in order of time."""
+class ScheduledArrivals(Arrivals):
+    """Poisson arrivals at a rate that changes.
 
+    ``steps`` has pairs of a time in milliseconds and the rate from then on, in arrivals per second.
+    """
+
+    code = SCHEDULED
+    is_steady = False
     steps: tuple[tuple[float, float], ...]
 
     def __post_init__(self) -> None:
@@ -72,28 +248,35 @@ class ScheduledArrivals:
         if not starts or starts != sorted(set(starts)):
             raise ValueError(f"a schedule needs steps in order of time, not {self.steps}")
 
+    @property
+    def interval(self) -> LatencyDistribution:
+        """Distribution of the time between arrivals at rate 1."""
+        return _UNIT
+
     @cached_property
-    def flat(self) -> tuple[float, ...]:
-        """The steps as ``arithmetic.costs.scheduled_delay_ms`` takes them: start, rate per ms, start, rate per ms, ..."""
+    def flat_steps(self) -> tuple[float, ...]:
+        """Start, rate per ms, start, rate per ms, ..."""
         return tuple(number for start_ms, per_s in self.steps for number in (start_ms, per_s / 1000.0))
 
+    def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
+        """Return the time from ``now_ms`` to the next submission; infinite if the rate stays 0."""
+        return scheduled_delay_ms(now_ms, _UNIT.sample(rng), self.flat_steps, len(self.steps))
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A transaction of a trace. What is None is drawn as the class says."""
-
-    time_ms: float
-    operation: type[Transaction] | None = None
-    runtime_ms: float | None = None
-    table: int | None = None
-    partitions: frozenset[int] | None = None
-    """The partitions of ``table`` that it writes."""
+    def expected_submissions(self, duration_ms: float) -> float:
+        """Return the mean number of submissions in ``duration_ms``."""
+        ends = [*(start_ms for start_ms, _ in self.steps[1:]), math.inf]
+        return sum(
+            max(0.0, min(end_ms, duration_ms) - start_ms) * per_s / 1000.0
+            for (start_ms, per_s), end_ms in zip(self.steps, ends, strict=True)
+        )
 
 
 @dataclass(frozen=True)
-class TraceArrivals:
+class TraceArrivals(Arrivals):
     """Submissions that are replayed as they are, in order of time."""
 
+    code = TRACED
+    is_steady = False
     submissions: Sequence[Submission]
 
     def __post_init__(self) -> None:
@@ -101,46 +284,118 @@ class TraceArrivals:
         if not times or times != sorted(times):
             raise ValueError("a trace needs submissions in order of time")
 
+    @property
+    def interval(self) -> LatencyDistribution:
+        """Unused: every submission has a time."""
+        return _UNIT
 
-Arrivals = OpenArrivals | PeriodicArrivals | WriterArrivals | ClosedArrivals | ScheduledArrivals | TraceArrivals
+    @property
+    def traced(self) -> Sequence[Submission]:
+        """Submissions of the trace."""
+        return self.submissions
 
+    def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
+        """Return the time from ``now_ms`` to the next submission; infinite after the last."""
+        return self.submissions[ordinal].time_ms - now_ms if ordinal < len(self.submissions) else math.inf
 
-def writers_of(arrivals: Arrivals) -> int:
-    """How many writers with a number of their own there are; 0 where submissions are nobody's."""
-    if isinstance(arrivals, WriterArrivals):
-        return arrivals.writers
-    return arrivals.clients if isinstance(arrivals, ClosedArrivals) else 0
-
-
-def expected_submissions(arrivals: Arrivals, duration_ms: float) -> float:
-    """About how many transactions arrive within ``duration_ms``, where that does not depend on how long they take.
-
-    Raises:
-        TypeError: The arrivals are those of a closed loop.
-
-    """
-    if isinstance(arrivals, ClosedArrivals):
-        raise TypeError("clients of a closed loop wait for their transactions")
-    if isinstance(arrivals, PeriodicArrivals):
-        return duration_ms / arrivals.interval_ms
-    if isinstance(arrivals, WriterArrivals):
-        return arrivals.writers * duration_ms / arrivals.interval_ms
-    if isinstance(arrivals, TraceArrivals):
-        return float(len(arrivals.submissions))
-    if isinstance(arrivals, ScheduledArrivals):
-        ends = [*(start_ms for start_ms, _ in arrivals.steps[1:]), math.inf]
-        return sum(
-            max(0.0, min(end_ms, duration_ms) - start_ms) * per_s / 1000.0
-            for (start_ms, per_s), end_ms in zip(arrivals.steps, ends, strict=True)
-        )
-    return duration_ms / max(mean_ms(arrivals.inter_arrival), 1e-3)
+    def expected_submissions(self, duration_ms: float) -> float:
+        """Return the number of submissions of the trace."""
+        return float(len(self.submissions))
 
 
+_UNIT = ExponentialLatency(1.0)
 _QUANTILES = 64
 
 
 def mean_ms(distribution: LatencyDistribution) -> float:
-    """About the mean of a distribution, in milliseconds: the mean of its quantiles; 1 s for one that has none."""
+    """Estimate the mean of a distribution in milliseconds by its quantiles; 1 s for one that has none."""
     if not isinstance(distribution, QuantileDistribution):
         return 1000.0
     return distribution.mean_of_quantiles_ms(_QUANTILES)
+
+
+Quantity = Literal["rate", "interval", "count"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalNumber:
+    """A number among the keys of an arrival kind."""
+
+    path: str
+    """Dotted key below the class; ``*`` stands for each item of a list."""
+    quantity: Quantity
+    label: str = ""
+    """Label of its control on the live page; a number without one has no control."""
+    sets_load: bool = True
+    """Whether a multiple of the load changes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalKind:
+    """A way for transactions to arrive."""
+
+    key: str
+    """Key of ``[workload.NAME]`` that selects it."""
+    process: type[Arrivals]
+    label: str
+    """Name of the kind in reports and on the live page."""
+    numbers: tuple[ArrivalNumber, ...] = ()
+    companions: tuple[str, ...] = ()
+    """Further keys that exist only beside ``key``."""
+    example: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that the live page starts with; empty if it does not offer the kind."""
+    has_own_times: bool = False
+    """Whether the kind says when arrivals start and end, so that ``start_ms`` and ``end_ms`` contradict it."""
+
+
+RATE = ArrivalKind(
+    "rate", OpenArrivals, "Poisson, per second", (ArrivalNumber("rate", "rate", "rate (per second)"),), example={"rate": 1.0}
+)
+INTER_ARRIVAL = ArrivalKind(
+    "inter_arrival",
+    OpenArrivals,
+    "random intervals",
+    (
+        *(ArrivalNumber(f"inter_arrival.{key}", "interval", "mean interval") for key in ("scale", "mean", "value", "median")),
+        *(ArrivalNumber(f"inter_arrival.{key}", "interval") for key in ("stddev", "min", "max")),
+    ),
+)
+PERIODIC_JOB = ArrivalKind(
+    "periodic",
+    PeriodicArrivals,
+    "one periodic job",
+    (ArrivalNumber("periodic.interval_ms", "interval", "interval", sets_load=False),),
+    example={"periodic": {"interval_ms": "10min"}},
+)
+CLOSED_LOOP = ArrivalKind(
+    "closed",
+    ClosedArrivals,
+    "closed loop of clients",
+    (ArrivalNumber("closed.clients", "count", "clients"),),
+    example={"closed": {"clients": 10}},
+)
+WRITERS = ArrivalKind(
+    "writers",
+    WriterArrivals,
+    "periodic writers",
+    (
+        ArrivalNumber("writers", "count", "writers", sets_load=False),
+        ArrivalNumber("every_ms", "interval", "interval"),
+    ),
+    companions=("every_ms", "phase"),
+    example={"writers": 10, "every_ms": "10s"},
+)
+SCHEDULE = ArrivalKind("schedule", ScheduledArrivals, "schedule", (ArrivalNumber("schedule.*.rate", "rate"),), has_own_times=True)
+TRACE = ArrivalKind("trace", TraceArrivals, "trace file", has_own_times=True)
+
+ARRIVAL_KINDS: Mapping[str, ArrivalKind] = MappingProxyType(
+    {kind.key: kind for kind in (RATE, INTER_ARRIVAL, PERIODIC_JOB, CLOSED_LOOP, WRITERS, SCHEDULE, TRACE)}
+)
+"""Arrival kinds by key; a class has at most one of them."""
+ARRIVAL_KEYS = frozenset(key for kind in ARRIVAL_KINDS.values() for key in (kind.key, *kind.companions))
+"""Keys of a class that say how its transactions arrive."""
+
+
+def kind_of(section: Mapping[str, Any]) -> ArrivalKind | None:
+    """Return the arrival kind that the keys of a class select; None if they select none."""
+    return next((kind for key, kind in ARRIVAL_KINDS.items() if section.get(key) is not None), None)

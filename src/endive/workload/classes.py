@@ -10,7 +10,7 @@ from endive.storage import LatencyDistribution
 from endive.table import OperationSettings
 from endive.transaction import CommitPolicy, ConflictDetector, FastAppendTransaction, Transaction
 from endive.workload import selectors
-from endive.workload.arrivals import Arrivals, ClosedArrivals, ScheduledArrivals, TraceArrivals
+from endive.workload.arrivals import Arrivals
 from endive.workload.committer import CommitterSettings
 
 DEFAULT_CLASS = "default"
@@ -71,10 +71,9 @@ class WorkloadClass:
     def most_uncommitted(self) -> int:
         """How many hand-overs of one writer may be uncommitted; 0: any number."""
         given = None if self.committer is None else self.committer.max_in_flight
-        return given or (1 if isinstance(self.arrivals, ClosedArrivals) else 0)
+        return given or (1 if self.arrivals.waits else 0)
 
     @property
     def is_steady(self) -> bool:
         """Whether it goes on in the same way from the start of a run to its end."""
-        always = self.start_ms == 0.0 and self.end_ms == math.inf
-        return always and not isinstance(self.arrivals, ScheduledArrivals | TraceArrivals)
+        return self.arrivals.is_steady and self.start_ms == 0.0 and self.end_ms == math.inf

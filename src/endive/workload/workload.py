@@ -15,10 +15,10 @@ from functools import cached_property
 from typing import Any
 
 from endive.arithmetic.backoff import state_after_commit_ms
-from endive.arithmetic.costs import fractional_count, pick, scheduled_delay_ms
+from endive.arithmetic.costs import fractional_count, pick
 from endive.arithmetic.draws import MASK, derive
 from endive.randomness import Purpose, RandomSource, TransactionStreams, class_key, transaction_streams
-from endive.storage import ExponentialLatency, LatencyDistribution
+from endive.storage import LatencyDistribution
 from endive.transaction import OPERATIONS, CommitPolicy, MergeAppendTransaction, ReadOnlyTransaction, Transaction
 from endive.workload import arrivals, selectors
 from endive.workload.classes import DEFAULT_CLASS, WorkloadClass, ZipfCount
@@ -94,7 +94,6 @@ class WorkloadConfig:
         return self.table_groups or (0,) * self.num_tables
 
 
-_UNIT = ExponentialLatency(1.0)
 _DRAWN = arrivals.Submission(0.0)
 
 
@@ -108,7 +107,7 @@ class Source:
         self._config = config
         self._key = key
         self._client = client
-        self.writer = client if client < arrivals.writers_of(cls.arrivals) else -1
+        self.writer = client if client < cls.arrivals.numbered_writers else -1
         """The number of the writer, -1 where submissions are nobody's."""
         self._candidates = tuple(range(config.num_tables)) if cls.tables is None else cls.tables
         self._chooses_freely = config.spans_groups or not any(config.groups)
@@ -129,34 +128,21 @@ class Source:
     @property
     def closed(self) -> bool:
         """Whether the next arrival waits for the end of this one."""
-        return isinstance(self.workload_class.arrivals, arrivals.ClosedArrivals)
+        return self.workload_class.arrivals.waits
 
     def next_delay_ms(self, now_ms: float = 0.0) -> float:
         """How long after ``now_ms`` the next transaction is submitted; infinite, if there is none.
 
         ``now_ms`` is when the last one was submitted (of a client: when it was completed), 0 before the first.
         """
-        cls, process = self.workload_class, self.workload_class.arrivals
-        if isinstance(process, arrivals.TraceArrivals):
-            return process.submissions[self.ordinal].time_ms - now_ms if self.ordinal < len(process.submissions) else math.inf
-        if isinstance(process, arrivals.ScheduledArrivals):
-            unit = _UNIT.sample(self._streams.stream(Purpose.ARRIVAL))
-            return scheduled_delay_ms(now_ms, unit, process.flat, len(process.steps))
-        if isinstance(process, arrivals.PeriodicArrivals | arrivals.WriterArrivals):
-            return process.interval_ms if self.ordinal else self.first_ms
-        wait = process.inter_arrival if isinstance(process, arrivals.OpenArrivals) else process.think_time
-        delay = wait.sample(self._streams.stream(Purpose.ARRIVAL))
-        return delay if self.ordinal else cls.start_ms + delay
+        rng = self._streams.stream(Purpose.ARRIVAL)
+        return self.workload_class.arrivals.delay_ms(now_ms, self.ordinal, self.first_ms, rng)
 
     @property
     def first_ms(self) -> float:
         """When the source begins; a periodic one submits at that moment."""
-        cls, process = self.workload_class, self.workload_class.arrivals
-        if isinstance(process, arrivals.PeriodicArrivals):
-            return cls.start_ms + process.phase_ms
-        if isinstance(process, arrivals.WriterArrivals):
-            return cls.start_ms + process.phase_ms(self._key, self._client)
-        return cls.start_ms
+        cls = self.workload_class
+        return cls.start_ms + cls.arrivals.first_ms(self._key, self._client)
 
     def next_work_ms(self) -> float:
         """How long the writer works for its next hand-over; afterwards the source stands at the one after it."""
@@ -220,8 +206,8 @@ class Source:
 
     def _given(self) -> arrivals.Submission:
         """What a trace says of the next transaction."""
-        process = self.workload_class.arrivals
-        return process.submissions[self.ordinal] if isinstance(process, arrivals.TraceArrivals) else _DRAWN
+        traced = self.workload_class.arrivals.traced
+        return traced[self.ordinal] if traced else _DRAWN
 
     def _operation(self, rng: RandomSource) -> type[Transaction]:
         left = rng.random_sample() * sum(weight for _, weight in self._operations)
@@ -296,7 +282,7 @@ class Workload:
         for cls in self.config.workload_classes:
             key = class_key(self.seed, cls.name)
             first = len(made)
-            writers = arrivals.writers_of(cls.arrivals) or 1
+            writers = cls.arrivals.numbered_writers or 1
             made.extend(Source(self.config, cls, key, writer, first + writer) for writer in range(writers))
             if cls.committer is not None:
                 made.append(CommitterSource(self.config, cls, key, writers, first + writers))

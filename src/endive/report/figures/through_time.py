@@ -9,6 +9,7 @@ from endive.report.figure import Axis, Figure, Threshold
 from endive.report.figures import common
 from endive.report.phrases import number
 from endive.report.study import Study
+from endive.workload.arrivals import SCHEDULE
 
 _FEWEST_PARTS = 0.1
 """A curve of fewer parts of the run, as a share, is none."""
@@ -70,7 +71,7 @@ def schedule_of(study: Study) -> tuple[Threshold, ...]:
     for name, keys in (record.get("parameters", {}).get("workload") or {}).items():
         if not isinstance(keys, dict):
             continue
-        for step in keys.get("schedule") or ():
+        for step in keys.get(SCHEDULE.key) or ():
             if step["from_ms"] > 0.0:
                 marks.setdefault(step["from_ms"], []).append(f"{name} {number(step['rate'])}/s")
         for key, word in (("start_ms", "begins"), ("end_ms", "ends")):

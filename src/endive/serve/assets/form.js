@@ -5,12 +5,7 @@ const COUNTS = [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 80, 
 const TIMES = ["1s", "2s", "5s", "10s", "15s", "20s", "30s", "1min", "2min", "5min", "10min", "15min", "30min", "1h", "2h", "6h"];
 const RATES = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 50, 64, 100];
 const UNITS = { ms: 1, s: 1e3, min: 6e4, h: 3.6e6, d: 8.64e7 };
-const ARRIVALS = {
-  writers: "writers, each every …",
-  rate: "at random, per second",
-  periodic: "one job, every …",
-  closed: "clients in a loop",
-};
+const STOPS = { count: [COUNTS.slice(1), "number"], interval: [TIMES, "duration"], rate: [RATES, "number"] };
 const MAINTENANCE = /compact|maintenance|optimi|rewrite|vacuum|expire/i;
 
 export const milliseconds = (value) => {
@@ -47,7 +42,7 @@ export class Form {
   show(tree) {
     this.tree = tree;
     const classes = Object.entries(tree.workload ?? {});
-    const shape = JSON.stringify([classes.map(([name, cls]) => [name, kindOf(cls), runtimeKey(cls)]), tree.storage?.provider?.endsWith(".toml"), Boolean(tree.transaction?.inter_arrival), Object.keys(tree.parts ?? {})]);
+    const shape = JSON.stringify([classes.map(([name, cls]) => [name, this.kindOf(cls)?.key, runtimeKey(cls)]), tree.storage?.provider?.endsWith(".toml"), Boolean(tree.transaction?.inter_arrival), Object.keys(tree.parts ?? {})]);
     if (shape !== this.shape) {
       this.shape = shape;
       this.build();
@@ -93,43 +88,39 @@ export class Form {
 
   classGroup(name, cls) {
     const key = `workload.${name}`;
-    return this.group(name, this.arrivals(key, cls), ...this.arrivalFields(key, kindOf(cls)), this.operation(key), this.runtime(key, cls));
+    return this.group(name, this.arrivals(key, cls), ...this.arrivalFields(key, cls), this.operation(key), this.runtime(key, cls));
   }
 
   transactionGroup() {
-    const rows = [];
-    if (this.tree.transaction?.inter_arrival) {
-      const field = ["scale", "mean", "value", "median"].find((each) => each in this.tree.transaction.inter_arrival) ?? "scale";
-      rows.push(this.slider(`transaction.inter_arrival.${field}`, "one every, on average", TIMES, "duration"));
-    }
+    const rows = this.arrivalFields("transaction", this.tree.transaction ?? {});
     rows.push(this.runtime("transaction", this.tree.transaction ?? {}));
     return this.group("transactions", ...rows);
   }
 
+  // The arrival kind of a class; none if it takes its arrivals from [transaction].
+  kindOf(cls) {
+    return this.description.arrivals.find((kind) => cls[kind.key] !== undefined);
+  }
+
   arrivals(key, cls) {
-    const kind = kindOf(cls);
-    const options = Object.entries(ARRIVALS).map(([value, label]) => ({ value, label }));
-    if (!(kind in ARRIVALS)) options.unshift({ value: kind, label: { inter_arrival: "at random intervals", schedule: "by a schedule", trace: "as in a file", "": "as [transaction] says" }[kind] });
-    return this.row(`${key}.arrivals`, "They come", this.select(`${key}.arrivals`, options, () => kindOf(get(this.tree, key) ?? {}), (value) => this.changeArrivals(key, value)));
+    const kind = this.kindOf(cls);
+    const offered = this.description.arrivals.filter((each) => Object.keys(each.example).length || each === kind);
+    const options = offered.map((each) => ({ value: each.key, label: each.label }));
+    if (!kind) options.unshift({ value: "", label: "as in [transaction]" });
+    return this.row(`${key}.arrivals`, "Arrivals", this.select(`${key}.arrivals`, options, () => this.kindOf(get(this.tree, key) ?? {})?.key ?? "", (value) => this.changeArrivals(key, value)));
   }
 
-  changeArrivals(key, kind) {
+  changeArrivals(key, name) {
     const cls = structuredClone(get(this.tree, key));
-    for (const each of ["rate", "inter_arrival", "periodic", "closed", "writers", "every_ms", "phase", "schedule", "trace", "start_ms", "end_ms"]) delete cls[each];
-    const fresh = { writers: { writers: 10, every_ms: "10s" }, rate: { rate: 1.0 }, periodic: { periodic: { interval_ms: "10min" } }, closed: { closed: { clients: 10 } } }[kind];
-    this.apply(put(this.tree, key, { ...fresh, ...cls }), `${key}.${kind}`);
+    for (const kind of this.description.arrivals) for (const each of kind.keys) delete cls[each];
+    for (const each of ["start_ms", "end_ms"]) delete cls[each];
+    const kind = this.description.arrivals.find((each) => each.key === name);
+    this.apply(put(this.tree, key, { ...structuredClone(kind.example), ...cls }), `${key}.${name}`);
   }
 
-  arrivalFields(key, kind) {
-    if (kind === "writers") return [this.slider(`${key}.writers`, "writers", COUNTS.slice(1), "number"), this.slider(`${key}.every_ms`, "each every", TIMES, "duration")];
-    if (kind === "rate") return [this.slider(`${key}.rate`, "per second", RATES, "number")];
-    if (kind === "periodic") return [this.slider(`${key}.periodic.interval_ms`, "every", TIMES, "duration")];
-    if (kind === "closed") return [this.slider(`${key}.closed.clients`, "clients", COUNTS.slice(1), "number")];
-    if (kind === "inter_arrival") {
-      const field = Object.keys(get(this.tree, `${key}.inter_arrival`) ?? {}).find((each) => ["scale", "mean", "value", "median"].includes(each)) ?? "scale";
-      return [this.slider(`${key}.inter_arrival.${field}`, "one every, on average", TIMES, "duration")];
-    }
-    return [];
+  arrivalFields(key, cls) {
+    const controls = this.kindOf(cls)?.controls.filter((each) => get(cls, each.path) !== undefined) ?? [];
+    return controls.map((each) => this.slider(`${key}.${each.path}`, each.label, ...STOPS[each.quantity]));
   }
 
   operation(key) {
@@ -183,7 +174,7 @@ export class Form {
     return this.group("maintenance", ...classes.flatMap(([name, cls]) => {
       const key = `workload.${name}`;
       const off = this.toggle(name, name, () => Boolean(get(this.tree, key)), () => this.dropClass(name));
-      return [off, ...this.arrivalFields(key, kindOf(cls)), this.operation(key), this.runtime(key, cls)];
+      return [off, ...this.arrivalFields(key, cls), this.operation(key), this.runtime(key, cls)];
     }));
   }
 
@@ -408,10 +399,6 @@ function around(value) {
 }
 
 const ownName = (part) => part.code.split(":").at(-1);
-
-function kindOf(cls) {
-  return ["writers", "rate", "periodic", "closed", "inter_arrival", "schedule", "trace"].find((each) => cls[each] !== undefined) ?? "";
-}
 
 function runtimeKey(cls) {
   return ["median", "mean", "value"].find((each) => cls.runtime && cls.runtime[each] !== undefined) ?? null;

@@ -17,6 +17,10 @@ from endive.table import OPERATION_CODES, Traits
 from endive.transaction import paths
 from endive.transaction.failures import OnUnknown
 from endive.transaction.policy import BACKOFF_KINDS, OnRealConflict
+from endive.workload.arrivals import CLOSED as CLOSED
+from endive.workload.arrivals import PERIODIC as PERIODIC
+from endive.workload.arrivals import SCHEDULED as SCHEDULED
+from endive.workload.arrivals import TRACED as TRACED
 
 # Where time goes: indices of Txn.times, in the order of lifecycle.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)
@@ -38,7 +42,6 @@ CODES: Mapping[str, tuple[str, ...]] = {
 ENDIVE, ICEBERG, PYICEBERG = (path.code for path in (paths.ENDIVE, paths.ICEBERG, paths.PYICEBERG))
 MERGE, RESTART = (CODES["on_real_conflict"].index(policy) for policy in ("merge", "restart"))
 UNKNOWN_CHECK, UNKNOWN_RETRY = (CODES["on_unknown"].index(policy) for policy in ("check", "retry"))
-OPEN, PERIODIC, CLOSED, SCHEDULED, TRACED = range(5)
 EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
 NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION, UNAVAILABLE, METADATA_TOO_LARGE, CRASH, STATE_UNKNOWN = range(-1, 7)
 PROBABILISTIC, PARTITION_OVERLAP = range(2)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
 from endive.transaction.accesses import ACCESSES
 from endive.transaction.failures import Failures
 from endive.transaction.paths import COMMIT_PATHS
-from endive.workload import ClosedArrivals, OpenArrivals, Workload, WorkloadClass, ZipfCount
+from endive.workload import ARRIVAL_KINDS, Workload, WorkloadClass, ZipfCount
 from endive.workload.selectors import zipf_cumulative
 
 INITIAL_SLOTS = 1024
@@ -69,11 +69,8 @@ def check_lowerable(config: SimulationConfig) -> None:
         client_time = config.policy_of(cls).client_time
         if client_time is not None:
             _builtin(client_time, _DISTRIBUTIONS, f"client time {where}")
-        _builtin(cls.arrivals, get_args(workload.Arrivals), f"arrival process {where}")
-        if isinstance(cls.arrivals, OpenArrivals):
-            _builtin(cls.arrivals.inter_arrival, _DISTRIBUTIONS, f"inter-arrival time {where}")
-        if isinstance(cls.arrivals, ClosedArrivals):
-            _builtin(cls.arrivals.think_time, _DISTRIBUTIONS, f"think time {where}")
+        _builtin(cls.arrivals, [kind.process for kind in ARRIVAL_KINDS.values()], f"arrival process {where}")
+        _builtin(cls.arrivals.interval, _DISTRIBUTIONS, f"inter-arrival time {where}")
         for operation in cls.operations:
             if operation not in OPERATION_ORDER:
                 raise NotLowerableError(f"operation {operation.__name__} {where} is not a built-in one")
@@ -261,25 +258,13 @@ class _Lowering:
 
     def _arrivals(self, record: np.void, cls: WorkloadClass) -> None:
         arrivals = cls.arrivals
-        if isinstance(arrivals, workload.PeriodicArrivals | workload.WriterArrivals):
-            record["arrival_kind"] = layout.PERIODIC
-            record["arrival"] = (0.0, arrivals.interval_ms, 0.0, 0.0)
-        elif isinstance(arrivals, workload.ScheduledArrivals):
-            record["arrival_kind"] = layout.SCHEDULED
-            record["arrival"] = storage.ExponentialLatency(1.0).parameters
-            record["first_step"], record["steps"] = len(self.schedules), len(arrivals.steps)
-            self.schedules.extend(arrivals.flat)
-        elif isinstance(arrivals, workload.TraceArrivals):
-            record["arrival_kind"] = layout.TRACED
-            record["first_submission"], record["submissions"] = len(self.submissions), len(arrivals.submissions)
-            for submission in arrivals.submissions:
-                self._submission(submission)
-        elif isinstance(arrivals, ClosedArrivals):
-            record["arrival_kind"] = layout.CLOSED
-            record["arrival"] = _parameters(arrivals.think_time)
-        else:
-            record["arrival_kind"] = layout.OPEN
-            record["arrival"] = _parameters(arrivals.inter_arrival)
+        record["arrival_kind"] = arrivals.code
+        record["arrival"] = _parameters(arrivals.interval)
+        record["first_step"], record["steps"] = len(self.schedules), len(arrivals.flat_steps) // 2
+        self.schedules.extend(arrivals.flat_steps)
+        record["first_submission"], record["submissions"] = len(self.submissions), len(arrivals.traced)
+        for submission in arrivals.traced:
+            self._submission(submission)
 
     def _submission(self, submission: workload.Submission) -> None:
         operation, runtime_ms, partitions = submission.operation, submission.runtime_ms, submission.partitions
