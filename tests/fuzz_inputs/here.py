@@ -14,8 +14,8 @@ from typer.main import get_command
 from endive.analysis.run_metrics import ALL, group_metrics, window_columns
 from endive.analysis.windows import SERIES_BINS, Window, find_window
 from endive.config import Document
-from endive.simulation.compiled import cache as kernels
 from endive.simulation.compiled.features import Features
+from endive.simulation.compiled.native import kernel_cache
 from endive.studies.replications import Replications, Row, RunMetrics, check_window
 from endive.studies.windows import document_entry_warmup_ms
 from tests.pipeline.runs import run_tasks_here
@@ -30,11 +30,11 @@ def commands_here() -> Iterator[None]:
         run_tasks_here(patched)
         patched.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext(None))
         patched.setattr("typer.testing._get_command", cache(get_command))  # 60 ms each time
-        patched.setattr("endive.simulation.compiled.cache._build", _built_beside_the_clock)
+        patched.setattr("endive.simulation.compiled.native.kernel_cache._build", _built_beside_the_clock)
         yield
 
 
-def _built_beside_the_clock(features: Features, build: Callable[[Features], bytes] = kernels._build) -> bytes:
+def _built_beside_the_clock(features: Features, build: Callable[[Features], bytes] = kernel_cache._build) -> bytes:
     """Build a kernel, which takes seconds and is done once, whatever the input: the CPU time of an attempt does not count it."""
     left, _ = signal.setitimer(signal.ITIMER_PROF, 0.0)
     try:

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import fields
 from unittest import mock
 
-from endive.simulation.compiled import cache, engine
+from endive.simulation.compiled import engine
 from endive.simulation.compiled.features import Features
+from endive.simulation.compiled.native import kernel_cache as cache
 
 _EXACT = ("endive", "files", "cas", "log", "service", "list_appends")
 """What a kernel must not have where the configuration has it not; classes of the path ``endive`` alone keep no files."""
@@ -49,13 +50,13 @@ def sharing_kernels() -> Iterator[None]:
 
     Those that are still being compiled beside at the end are ended.
     """
-    found, beside = cache.kernel_file, cache.compile_beside
+    found, beside = cache.kernel_file, cache.compile_in_background
     with (
         mock.patch.object(cache, "kernel_file", lambda features: found(shared(features))),
-        mock.patch.object(cache, "compile_beside", lambda features: beside(shared(features))),
+        mock.patch.object(cache, "compile_in_background", lambda features: beside(shared(features))),
         mock.patch.object(engine, "load_kernel", lambda features: cache.load_kernel(shared(features))),
     ):
         yield
-    for process in filter(cache._is_running, cache._beside.values()):
+    for process in filter(cache._is_running, cache._background.values()):
         os.kill(process, signal.SIGTERM)
         os.waitpid(process, 0)

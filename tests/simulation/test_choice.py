@@ -8,10 +8,10 @@ import logging
 import pyarrow as pa
 import pytest
 
-from endive.simulation import Simulation
-from endive.simulation.choice import choose_engine
-from endive.simulation.compiled import cache
+from endive.simulation import Simulation, SimulationConfig, runner
+from endive.simulation.choice import Choice, choose_engine
 from endive.simulation.compiled.features import Features
+from endive.simulation.compiled.native import kernel_cache as cache
 from tests.simulation.test_runner import config_with
 
 
@@ -20,7 +20,7 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> list[Features]:
     """No kernel is compiled; which ones would be compiled beside a run is noted."""
     wanted: list[Features] = []
     monkeypatch.setattr(cache, "is_cached", lambda features: False)
-    monkeypatch.setattr(cache, "compile_beside", wanted.append)
+    monkeypatch.setattr(cache, "compile_in_background", wanted.append)
     return wanted
 
 
@@ -36,7 +36,7 @@ def test_a_short_run_does_not_wait_for_the_compiler(beside: list[Features], capl
         Simulation(config_with()).stream(rows.append)
     assert rows
     assert beside == [Features(endive=True, cas=True)]
-    assert "running on the reference engine: some 0." in caplog.text
+    assert "running on the reference engine: about 0." in caplog.text
     assert "to compile the other" in caplog.text
 
 
@@ -55,3 +55,18 @@ def test_who_wants_a_trace_or_the_reference_engine_compiles_nothing(beside: list
     Simulation(config_with()).stream(rows.append, trace=rows.append)
     Simulation(dataclasses.replace(config_with(), engine="reference")).stream(rows.append)
     assert beside == []
+
+
+def test_a_simulation_chooses_its_engine_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[SimulationConfig] = []
+
+    def choose(config: SimulationConfig, *, among_many: bool) -> Choice:
+        chosen.append(config)
+        return Choice("reference", "for the test")
+
+    monkeypatch.setattr(runner, "choose_engine", choose)
+    simulation, rows = Simulation(config_with()), list[pa.RecordBatch]()
+    assert simulation.choice == Choice("reference", "for the test")
+    simulation.stream(rows.append)
+    simulation.stream(rows.append)
+    assert (simulation.engine, len(chosen)) == ("reference", 1)

@@ -1,4 +1,4 @@
-"""How a kernel is put together out of its parts, shown on small ones."""
+"""Compilation of kernels from their functions, on small examples."""
 
 from __future__ import annotations
 
@@ -10,22 +10,29 @@ import numpy as np
 import pytest
 from numba import from_dtype, types
 
-from endive.arithmetic.draws import quantile_cell
-from endive.simulation.compiled.build import build
-from endive.simulation.compiled.cache import Kernel
-from endive.simulation.compiled.jit import inlined, jit
+from endive.arithmetic.draws import SMALLEST, quantile_cell
+from endive.simulation.compiled.draws import cell_from_bits
+from endive.simulation.compiled.jit import inlined, jit, replaces
+from endive.simulation.compiled.native.compilation import compile_object_code, compile_plainly
+from endive.simulation.compiled.native.kernel_cache import Kernel, KernelError, NativeKernel, PlainKernel
 
 HAS_EXTRA = True
 RUN = np.dtype([("total", "f8"), ("calls", "i8")])
 
 
+def original(x: float) -> float:
+    mantissa, exponent = math.frexp(x)
+    return mantissa * 2.0**exponent
+
+
+@replaces(original)
+def replacement(x: float) -> float:
+    return x
+
+
 def plain(x: float) -> float:
-    """Not marked: compiled with whatever calls it. Has what kernels compute in their own way, where a difference would show."""
-    total = math.exp(x)
-    for k in range(1, 400):
-        cell, where = quantile_cell(0.5 * (k / 400.0) ** 12.0)
-        total += cell + where + math.exp(x * k / 40.0)
-    return total
+    """A function without a mark, which is compiled with its callers; it calls one that kernels replace."""
+    return math.exp(x) + original(x)
 
 
 @jit
@@ -60,16 +67,21 @@ def advance(run: Any, count: int) -> int:
     return run.calls  # type: ignore[no-any-return]
 
 
-def built(**constants: bool) -> Kernel:
+def entries(first: Callable[[Any], None]) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     run: Any = from_dtype(RUN)
-    entries: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-        "begin": (begin, (run,)),
-        "advance": (advance, (run, types.int64)),
-    }
-    return Kernel(build(entries, constants))
+    return {"begin": (first, (run,)), "advance": (advance, (run, types.int64))}
 
 
-def test_a_branch_on_a_feature_that_is_not_wanted_is_not_compiled() -> None:
+def natively(first: Callable[[Any], None] = begin, **constants: bool) -> Kernel:
+    return NativeKernel(compile_object_code(entries(first), constants))
+
+
+def plainly(first: Callable[[Any], None] = begin, **constants: bool) -> Kernel:
+    return PlainKernel(**compile_plainly(entries(first), constants))
+
+
+@pytest.mark.parametrize("built", [natively, plainly])
+def test_a_branch_on_a_feature_that_is_not_wanted_is_not_compiled(built: Callable[..., Kernel]) -> None:
     run = np.zeros(1, RUN)
     kernel = built(HAS_EXTRA=False)
     kernel.begin(run)
@@ -79,22 +91,25 @@ def test_a_branch_on_a_feature_that_is_not_wanted_is_not_compiled() -> None:
     assert run[0].item() == (3 * once + 10 * once + 10 * once + 10 * once, 5)
 
 
-def test_a_branch_on_a_feature_that_is_wanted_is() -> None:
+@pytest.mark.parametrize("built", [natively, plainly])
+def test_a_branch_on_a_feature_that_is_wanted_is(built: Callable[..., Kernel]) -> None:
     with pytest.raises(Exception, match="no_such_field"):
-        built(HAS_EXTRA=True)
+        built(HAS_EXTRA=True).begin(np.zeros(1, RUN))
 
 
-def test_kernels_that_one_process_builds_share_what_does_not_ask_for_a_feature(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts: dict[Any, Any] = {}
-    monkeypatch.setattr("endive.simulation.compiled.build._parts", parts)
-    built(HAS_EXTRA=False, HAS_MORE=False)
-    first = dict(parts)
-    built(HAS_EXTRA=False, HAS_MORE=True)
-    assert parts == first, "nothing asks for HAS_MORE"
-    with pytest.raises(Exception, match="no_such_field"):
-        built(HAS_EXTRA=True)
-    assert {function.__name__ for function, asked in parts if ("HAS_EXTRA", True) in asked} == {"begin"}
-    assert {function.__name__ for function, asked in parts if not asked} >= {"add", "twice", "advance", "plain"}
+@jit
+def call_helper(run: Any) -> None:
+    run.total, run.calls = math.frexp(run.total)
+
+
+def test_a_kernel_that_calls_a_helper_of_numba_is_not_linked() -> None:
+    """The helper exists only in processes that have imported Numba, so a kernel from the cache could not call it."""
+    with pytest.raises(KernelError, match="cannot be linked"):
+        natively(call_helper)
+    run = np.zeros(1, RUN)
+    run["total"] = 12.0
+    plainly(call_helper).begin(run)
+    assert run[0].item() == (0.75, 4)
 
 
 def test_parts_stay_plain_functions() -> None:
@@ -104,3 +119,8 @@ def test_parts_stay_plain_functions() -> None:
     run = Run()
     add(run, 2)
     assert (run.total, run.calls) == (2 * plain(3.0), 1)
+
+
+def test_the_cell_of_a_quantile_is_read_off_the_bits_of_a_number() -> None:
+    for p in (*(0.5 * (k / 4000.0) ** 12.0 for k in range(400, 4001)), SMALLEST, 0.25, 0.25 - 2.0**-54):
+        assert cell_from_bits(p) == quantile_cell(p)

@@ -1,4 +1,4 @@
-"""Kernels are kept in the user's cache: found again, whole, apart for each version of the code, and compiled once only."""
+"""The cache of kernels: files are whole, apart for each version of the code, compiled once, and linked before they are called."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import stat
 import subprocess
 import sys
 import time
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from endive.cache import CACHE_VARIABLE
-from endive.simulation.compiled import cache, features
+from endive.simulation.compiled import features, native
 from endive.simulation.compiled.features import ALL, Features
+from endive.simulation.compiled.native import kernel_cache as cache
 
 FEATURES = Features(endive=True, cas=True)
 
@@ -22,8 +24,8 @@ FEATURES = Features(endive=True, cas=True)
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
-from endive.simulation.compiled import cache
 from endive.simulation.compiled.features import Features
+from endive.simulation.compiled.native import kernel_cache as cache
 
 def build(features):
     marks = Path(sys.argv[1])
@@ -33,6 +35,7 @@ def build(features):
     return b"object code"
 
 cache._build = build
+cache.NativeKernel = lambda object_code: None
 cache.compile_kernel(Features(endive=True, cas=True), wait=sys.argv[3] == "wait")
 """
 
@@ -76,21 +79,6 @@ def test_one_that_does_not_wait_leaves_it_to_the_other(folder: Path) -> None:
     assert cache.is_cached(FEATURES)
 
 
-def test_a_kernel_is_compiled_beside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[list[str]] = []
-
-    def spawn(path: str, command: list[str], environment: dict[str, str], **_: object) -> int:
-        started.append(command)
-        return os.getpid()
-
-    monkeypatch.setattr(cache, "_beside", {})
-    monkeypatch.setattr(os, "posix_spawn", spawn)
-    cache.compile_beside(ALL)
-    [command] = started
-    assert command[1:3] == ["-m", "endive.simulation.compiled.cache"]
-    assert Features.named(command[3]) == ALL
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_cache_that_cannot_be_written_is_done_without(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "cache").mkdir()
@@ -105,7 +93,7 @@ def test_a_file_in_the_place_of_the_cache_is_done_without(folder: Path, monkeypa
     assert cache._object_code(FEATURES, cache.kernel_file(FEATURES)) == b"object code"
 
 
-def test_the_cache_bears_the_fingerprint_of_the_code(folder: Path) -> None:
+def test_kernels_of_other_features_are_other_files(folder: Path) -> None:
     path = cache.kernel_file(FEATURES)
     assert path.parent.parent == folder / "cache" / "kernels"
     assert path.name.startswith("endive-cas.")
@@ -126,8 +114,8 @@ def test_every_feature_has_its_constant() -> None:
         assert sum(one.constants.values()) == 1
 
 
-def test_a_process_that_compiles_beside_may_outlive_the_one_that_started_it(folder: Path) -> None:
-    """Without a word about it, and it is not started twice while it runs."""
+def test_a_process_that_compiles_in_the_background_may_outlive_its_parent(folder: Path) -> None:
+    """The parent prints no warning, and starts no second process while the first one runs."""
     slow = folder / "slow"
     slow.write_text(f"#!/bin/sh\ntouch {folder}/started-$$\nsleep 2\n")
     slow.chmod(0o755)
@@ -135,13 +123,100 @@ def test_a_process_that_compiles_beside_may_outlive_the_one_that_started_it(fold
 import sys, time
 from pathlib import Path
 sys.executable = {str(slow)!r}
-from endive.simulation.compiled.cache import compile_beside
+from endive.simulation.compiled.native.kernel_cache import compile_in_background
 from endive.simulation.compiled.features import Features
 for _ in range(3):
-    compile_beside(Features(endive=True, cas=True))
+    compile_in_background(Features(endive=True, cas=True))
 while not list(Path({str(folder)!r}).glob("started-*")):
     time.sleep(0.01)
 """
     done = subprocess.run([sys.executable, "-X", "dev", "-c", program], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(list(folder.glob("started-*"))) == 1
+
+
+# Puts object code into the cache that refers to a symbol which does not exist, and runs a configuration that needs the kernel.
+UNRESOLVED = """
+from llvmlite import binding as llvm
+from endive.simulation.compiled.native import kernel_cache as cache
+from tests.simulation.test_kernel_cache import FEATURES
+llvm.initialize_native_target()
+llvm.initialize_native_asmprinter()
+module = llvm.parse_assembly('''
+declare i32 @no_such_helper(i8*)
+define i32 @begin(i8* %result, i8* %error, i8* %run) {
+  %status = call i32 @no_such_helper(i8* %run)
+  ret i32 %status
+}
+define i32 @advance(i8* %result, i8* %error, i8* %run, i64 %events) {
+  %status = call i32 @no_such_helper(i8* %run)
+  ret i32 %status
+}
+''')
+machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(reloc="pic", codemodel="small")
+path = cache.kernel_file(FEATURES)
+path.parent.mkdir(parents=True)
+path.write_bytes(machine.emit_object(module))
+"""
+
+# Runs a configuration and prints how many rows both engines have, and whether they are equal.
+RUN = """
+import logging
+logging.basicConfig()
+from endive.simulation.compiled.engine import CompiledEngine
+from endive.simulation.reference import ReferenceEngine
+from tests.simulation.runs import table_of
+from tests.simulation.test_runner import config_with
+one, _ = table_of(CompiledEngine, config_with())
+two, _ = table_of(ReferenceEngine, config_with())
+print(one.num_rows, one.equals(two))
+"""
+
+
+def run_program(program: str, folder: Path) -> tuple[int, str, str]:
+    environment = {**os.environ, CACHE_VARIABLE: str(folder / "cache")}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_kernel_that_refers_to_a_missing_symbol_is_compiled_anew(folder: Path) -> None:
+    """Calling it would end the process."""
+    code, output, errors = run_program(UNRESOLVED + RUN, folder)
+    assert (code, output.split()[1:], errors) == (0, ["True"], "")
+    assert b"no_such_helper" not in cache.kernel_file(FEATURES).read_bytes()
+
+
+def test_a_release_that_was_not_tested_falls_back_to_plain_numba(folder: Path) -> None:
+    program = """
+import importlib.metadata
+installed = importlib.metadata.version
+importlib.metadata.version = lambda name: "0.70.0" if name == "numba" else installed(name)
+"""
+    code, output, errors = run_program(program + RUN, folder)
+    assert (code, output.split()[1:]) == (0, ["True"])
+    assert errors.count("WARNING") == 1
+    assert "numba 0.70.0 is outside the tested releases; install 'numba>=0.68,<0.69'" in errors
+    assert not list((folder / "cache").rglob("*.o"))
+
+
+@pytest.mark.parametrize(
+    ("releases", "is_tested"),
+    [
+        ({"numba": "0.68.1", "llvmlite": "0.50.0"}, True),
+        ({"numba": "0.68.9", "llvmlite": "0.50.1rc1"}, True),
+        ({"numba": "0.67.0", "llvmlite": "0.50.0"}, False),
+        ({"numba": "0.68.1", "llvmlite": "1.0rc1"}, False),
+    ],
+)
+def test_releases_are_compared_by_their_first_two_numbers(
+    releases: dict[str, str], is_tested: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "version", releases.__getitem__)
+    assert (native.find_untested_release() == "") == is_tested
+
+
+def test_the_dependencies_have_the_bounds_of_the_tested_releases() -> None:
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]["dependencies"]
+    for package, (first, end) in native.TESTED.items():
+        low, high = (".".join(map(str, bound)) for bound in (first, end))
+        assert f"{package}>={low},<{high}" in project

@@ -24,8 +24,7 @@ from endive.serve import live_figures, messages, settings, summaries
 from endive.serve.changes import list_changes, scale_load
 from endive.serve.presets import DEFAULT
 from endive.simulation.choice import EngineError, choose_engine, reference_seconds
-from endive.simulation.compiled.cache import compile_beside
-from endive.simulation.compiled.lower import features_of
+from endive.simulation.compiled.native.kernel_cache import compile_in_background
 from endive.studies.measure import RunRows
 from endive.studies.replications import Replications
 from endive.studies.windows import MetricsOptions
@@ -88,10 +87,8 @@ def _(call: messages.Prepare, worker: Worker) -> messages.Prepared:
 @perform.register
 def _(call: messages.CheckEngine, worker: Worker) -> bool:
     config = build_simulation_config(call.document, seed_override=0)
-    ready = choose_engine(config, among_many=True).compiles == "no"
-    if not ready:
-        compile_beside(features_of(config))
-    return ready
+    choice = choose_engine(config, among_many=True)
+    return choice.compiles == "no" or choice.features is None or not compile_in_background(choice.features)
 
 
 @perform.register

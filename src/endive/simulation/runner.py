@@ -58,11 +58,10 @@ class Simulation:
                 from endive.simulation.compiled.engine import CompiledEngine
 
                 return CompiledEngine(self.config, sink, progress).run()
-            if self.choice.compiles == "beside":
-                from endive.simulation.compiled.cache import compile_beside
-                from endive.simulation.compiled.lower import features_of
+            if self.choice.compiles == "beside" and self.choice.features is not None:
+                from endive.simulation.compiled.native.kernel_cache import compile_in_background
 
-                compile_beside(features_of(self.config))
+                compile_in_background(self.choice.features)
         from endive.simulation.reference import ReferenceEngine
 
         return ReferenceEngine(self.config, sink, trace, progress).run()

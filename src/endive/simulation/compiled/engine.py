@@ -8,9 +8,9 @@ import numpy as np
 
 from endive.catalog import CatalogCounters
 from endive.simulation.compiled import layout
-from endive.simulation.compiled.cache import load_kernel
 from endive.simulation.compiled.layout import FINISHED, HANDOVERS_FULL, HISTORY_FULL, ROWS_FULL, SLOTS_FULL, point
 from endive.simulation.compiled.lower import features_of, lower
+from endive.simulation.compiled.native.kernel_cache import load_kernel
 from endive.simulation.compiled.room import with_more_handovers, with_more_slots, with_room_in_history
 from endive.simulation.compiled.rows import to_batch
 from endive.simulation.config import SimulationConfig

@@ -7,7 +7,10 @@ arrays, so it can be called again. Which branches there are depends on the featu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from numba import from_dtype, types
 
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.arrivals import await_arrival, submit
@@ -129,3 +132,11 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
             service_event(run, txn, slot, event)
         if HAS_LIST_APPENDS:
             list_event(run, txn, slot, event)
+
+
+_RUN = from_dtype(layout.RUN)
+ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "begin": (begin, (_RUN,)),
+    "advance": (advance, (_RUN, types.int64)),
+}
+"""The functions that are called from outside the kernel, with the types of their arguments."""

@@ -1,7 +1,7 @@
-"""A target for Numba: functions are lowered to LLVM's language, and neither optimised nor turned into machine code by themselves.
+"""Define a Numba target whose functions are lowered to LLVM IR, and neither optimised nor turned into machine code one by one.
 
-Numba by itself would optimise each function, and make machine code of it, before it is linked into its callers; and it would
-compile a function anew for each constant that it is called with.
+Numba by itself optimises each function, and generates its machine code, before it is linked into its callers; and it compiles a
+function once for each constant that it is called with.
 """
 
 # Numba's inner classes have no types.
@@ -24,26 +24,26 @@ _TARGET = "endive"
 
 
 class Library(JITCodeLibrary):
-    """Functions that are lowered, and neither optimised nor turned into machine code by themselves."""
+    """A library of lowered functions, without machine code of its own."""
 
     def add_llvm_module(self, ll_module: Any) -> None:
-        """Take a module as it is."""
+        """Link a module without optimising it."""
         self._final_module.link_in(ll_module)
 
     def finalize(self) -> None:
-        """Leave all that Numba would do now to those who link the library."""
+        """Mark the library as complete; optimisation and code generation happen once, for the whole kernel."""
         self._finalized = True
 
-    def linked(self) -> dict[int, Library]:
-        """Find all that this library calls, with itself, by identity."""
-        found: dict[int, Library] = {}
-        waiting = [self]
+    def linked_modules(self) -> dict[int, Any]:
+        """Return the LLVM modules of this library and of all that it calls, directly or not, by the identity of the library."""
+        modules: dict[int, Any] = {}
+        waiting: list[JITCodeLibrary] = [self]
         while waiting:
             library = waiting.pop()
-            if id(library) not in found:
-                found[id(library)] = library
+            if id(library) not in modules:
+                modules[id(library)] = library._final_module
                 waiting += library._linking_libraries
-        return found
+        return modules
 
 
 class _Codegen(JITCPUCodegen):
@@ -51,7 +51,7 @@ class _Codegen(JITCPUCodegen):
 
 
 class _Context(CPUContext):
-    """Numba's context for this processor, but for the libraries that it makes."""
+    """Numba's context for this processor, with another kind of library."""
 
     def init(self) -> None:
         self.is32bit = utils.MACHINE_BITS == 32
@@ -59,11 +59,11 @@ class _Context(CPUContext):
         externals.c_math_functions.install(self)
 
     def get_executable(self, library: Any, fndesc: Any, env: Any) -> object:
-        return object()  # there is no machine code yet: something by which Numba finds the function again
+        return object()  # there is no machine code yet; Numba uses the result only as a key
 
 
 class _Kernel(CPU):
-    """A target of its own, of the same processor: what Numba compiles for it goes through the classes here."""
+    """The target itself: the same processor as Numba's ``cpu``."""
 
 
 class _Target(CPUTarget):
@@ -72,26 +72,26 @@ class _Target(CPUTarget):
         return _Context(self.typing_context, self._target_name)
 
 
-class Part(CPUDispatcher):
-    """A function of the kernel. Constants that it is called with are numbers like others: it is compiled once for all of them."""
+class LoweredFunction(CPUDispatcher):
+    """A function of a kernel. It is compiled once for each list of argument types; constants count as their types."""
 
     targetdescr = _Target(_TARGET)
 
     def add_overload(self, cres: Any) -> None:
-        """Keep what was compiled, without a way in from Python."""
+        """Keep the result of a compilation, without an entry point for Python."""
         self.overloads[tuple(cres.signature.args)] = cres
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile for arguments of these types, constants taken as numbers."""
+        """Compile for arguments of these types, with literal types widened."""
         plain = tuple(types.unliteral(each) for each in args)
         return super().get_call_template(plain, {name: types.unliteral(each) for name, each in kws.items()})
 
 
 target_registry[_TARGET] = _Kernel
-dispatcher_registry[_Kernel] = Part
+dispatcher_registry[_Kernel] = LoweredFunction
 jit_registry[_Kernel] = partial(numba.jit, _target=_TARGET)
 
 
-def codegen() -> Any:
-    """Numba's code generator for this processor, with its machine (``_tm``)."""
-    return Part.targetdescr.target_context.codegen()
+def create_module(name: str) -> str:
+    """Return the IR of an empty module for this processor."""
+    return str(LoweredFunction.targetdescr.target_context.codegen()._create_empty_module(name))

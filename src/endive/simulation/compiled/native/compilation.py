@@ -1,0 +1,154 @@
+"""Compile a kernel: specialise its functions for a set of features, and compile them together.
+
+``compile_object_code`` lowers the functions by the target of ``numba_target``, links them into one module and optimises it once,
+with the entry points as its only exported functions. ``compile_plainly`` leaves all of that to ``numba.njit``.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+import numba
+from llvmlite import binding as llvm
+from numba.core.compiler_lock import global_compiler_lock
+
+from endive.simulation.compiled.jit import INLINE, REPLACED
+
+_OPTIONS: dict[str, Any] = {"boundscheck": None, "error_model": "numpy", "nogil": True}
+_NATIVE_OPTIONS: dict[str, Any] = {
+    **_OPTIONS,
+    "nopython": True,
+    "_nrt": False,  # the kernel allocates no arrays, and counting references costs more than its arithmetic
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+_OPTIMISATION_LEVEL = 2
+
+Entry = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A function that is called from outside the kernel, and the Numba types of its arguments."""
+
+
+class Specialiser:
+    """Copies of functions in which features are constants and calls go to other copies.
+
+    Copies are shared by all kernels of a process that agree on the features to which a function, or any that it calls, refers:
+    lowering is most of the time that a kernel takes to compile.
+    """
+
+    def __init__(self, dispatcher: Callable[[Callable[..., Any], bool], Any]) -> None:
+        self._dispatcher = dispatcher
+        self.copies: dict[tuple[FunctionType, frozenset[tuple[str, bool]]], Any] = {}
+
+    def specialise(self, function: Any, constants: Mapping[str, bool]) -> Any:
+        """Return the dispatcher of a copy of a function."""
+        key = function, frozenset((name, constants[name]) for name in _reachable_names(function) if name in constants)
+        if key not in self.copies:
+            names = {name: self._value(name, value, constants) for name, value in _globals_of(function).items()}
+            names["__name__"] = function.__module__
+            copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+            copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+            self.copies[key] = self._dispatcher(copy, getattr(function, INLINE, False))
+        return self.copies[key]
+
+    def _value(self, name: str, value: Any, constants: Mapping[str, bool]) -> Any:
+        if name in constants:
+            return constants[name]
+        return self.specialise(value, constants) if _is_compiled_with_caller(value) else value
+
+
+@cache
+def _globals_of(function: FunctionType) -> dict[str, Any]:
+    """Return the globals that a function refers to, with replacements in place of the functions that have one."""
+    names = {each.argval for each in dis.get_instructions(function.__code__) if each.opname == "LOAD_GLOBAL"}
+    values = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    return {name: REPLACED.get(value, value) if isinstance(value, FunctionType) else value for name, value in values.items()}
+
+
+@cache
+def _reachable_names(function: FunctionType) -> frozenset[str]:
+    """Return the names of globals that a function, or any that it calls, refers to."""
+    reached, waiting, names = {function}, [function], set[str]()
+    while waiting:
+        used = _globals_of(waiting.pop())
+        names |= used.keys()
+        called = {value for value in used.values() if _is_compiled_with_caller(value)} - reached
+        reached |= called
+        waiting += called
+    return frozenset(names)
+
+
+def _is_compiled_with_caller(value: Any) -> bool:
+    """Return whether this is a function that is compiled with those that call it."""
+    return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in ("numba", "numpy")
+
+
+def _lowered_function(function: Callable[..., Any], inline: bool) -> Any:
+    from endive.simulation.compiled.native.numba_target import LoweredFunction
+
+    options = {**_NATIVE_OPTIONS, "inline": "always"} if inline else dict(_NATIVE_OPTIONS)
+    return LoweredFunction(py_func=function, locals={}, targetoptions=options)
+
+
+def _plain_function(function: Callable[..., Any], inline: bool) -> Any:
+    return numba.njit(**_OPTIONS, inline="always" if inline else "never")(function)
+
+
+_lowered = Specialiser(_lowered_function)
+_plain = Specialiser(_plain_function)
+
+
+def compile_plainly(entries: Mapping[str, Entry], constants: Mapping[str, bool]) -> dict[str, Any]:
+    """Compile functions, with all that they call, by ``numba.njit``; each is compiled when it is first called."""
+    return {name: _plain.specialise(function, constants) for name, (function, _) in entries.items()}
+
+
+def compile_object_code(entries: Mapping[str, Entry], constants: Mapping[str, bool]) -> bytes:
+    """Compile functions, with all that they call, into object code that exports them by the names given here.
+
+    Each is a C function that takes the address of its result, the address of an error, and its arguments; it returns a status.
+    """
+    with global_compiler_lock:
+        dispatchers = {name: (_lowered.specialise(function, constants), takes) for name, (function, takes) in entries.items()}
+        return _emit(_link(dispatchers))
+
+
+def _link(entries: Mapping[str, tuple[Any, tuple[Any, ...]]]) -> Any:
+    """Link all functions into one module; entry points are renamed, and other functions become private to it."""
+    from endive.simulation.compiled.native.numba_target import create_module
+
+    modules: dict[int, Any] = {}
+    symbols: dict[str, str] = {}
+    for name, (dispatcher, argument_types) in entries.items():
+        dispatcher.compile(argument_types)
+        compiled = dispatcher.overloads[argument_types]
+        modules |= compiled.library.linked_modules()
+        symbols[compiled.fndesc.llvm_func_name] = name
+    module = llvm.parse_assembly(create_module("endive"))
+    for each in modules.values():
+        module.link_in(each, preserve=True)
+    for variable in module.global_variables:
+        if not variable.is_declaration:
+            variable.linkage = "internal"
+    for function in module.functions:
+        if function.name in symbols:
+            function.name = symbols[function.name]
+        elif not function.is_declaration:
+            function.linkage = "internal"
+    return module
+
+
+def _emit(module: Any) -> bytes:
+    """Optimise a module and return its object code for this processor."""
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    features = llvm.get_host_cpu_features().flatten()
+    machine = target.create_target_machine(llvm.get_host_cpu_name(), features, _OPTIMISATION_LEVEL, reloc="pic", codemodel="small")
+    tuning = llvm.create_pipeline_tuning_options(speed_level=_OPTIMISATION_LEVEL)
+    tuning.loop_vectorization = tuning.slp_vectorization = False  # the kernel has no loops that could be vectorised
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    module.verify()
+    return bytes(machine.emit_object(module))

@@ -1,0 +1,271 @@
+"""Load kernels, from the user's cache directory where they were compiled before.
+
+A kernel is a file of object code, found by the source code, the processor and the features that it was compiled for. LLVM loads it,
+without Numba. Files appear whole: a kernel is written under a temporary name first. A lock ensures that no two processes compile
+the same kernel; the operating system releases it when a process is killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import logging
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import resources
+from importlib.metadata import version
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Protocol
+
+from llvmlite import binding as llvm
+
+from endive.cache import cache_root
+from endive.files import whole_file
+from endive.simulation.compiled import layout
+from endive.simulation.compiled.features import Features
+from endive.simulation.compiled.native import UNTESTED_RELEASE
+
+_SOURCES = ("arithmetic", "randomness.py", "simulation/compiled")
+"""The source code of kernels."""
+_NICENESS = 10
+
+log = logging.getLogger(__name__)
+
+
+class KernelError(Exception):
+    """A kernel cannot be linked: it is no object code of this processor, or refers to a symbol that does not exist."""
+
+
+class Kernel(Protocol):
+    """A compiled kernel: two functions that work on the record of a run, given as an array of one record."""
+
+    def begin(self, run: Any) -> None:
+        """Put the first arrival of each source into the queue."""
+
+    def advance(self, run: Any, max_events: int) -> int:
+        """Process events until something has to be done outside the kernel; return what, as a code of ``layout``."""
+
+
+class NativeKernel:
+    """A kernel made of object code."""
+
+    def __init__(self, object_code: bytes) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._linker = llvm.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
+        library = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+        try:
+            self._library = library.export_symbol("begin").export_symbol("advance").link(self._linker, "kernel")
+        except RuntimeError as error:
+            raise KernelError(f"the kernel cannot be linked: {error}") from None
+        self._begin = self._entry("begin")
+        self._advance = self._entry("advance", ctypes.c_int64)
+
+    def _entry(self, name: str, *takes: Any) -> Any:
+        """Return a function of the kernel, which takes addresses of its result, of an error and of the run, and other arguments."""
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *takes)
+        return prototype(self._library[name])
+
+    def begin(self, run: Any) -> None:
+        """Put the first arrival of each source into the queue."""
+        self._call(self._begin, run)
+
+    def advance(self, run: Any, max_events: int) -> int:
+        """Process events until something has to be done outside the kernel; return what, as a code of ``layout``."""
+        return self._call(self._advance, run, max_events)
+
+    @staticmethod
+    def _call(entry: Any, run: Any, *arguments: int) -> int:
+        result, error = ctypes.c_int64(), ctypes.c_void_p()
+        status = entry(ctypes.addressof(result), ctypes.addressof(error), run.ctypes.data, *arguments)
+        if status > 0 or status == -1:
+            raise RuntimeError(f"the kernel ended with status {status}")
+        return result.value
+
+
+class PlainKernel:
+    """A kernel made of functions that ``numba.njit`` has compiled in this process."""
+
+    def __init__(self, begin: Any, advance: Any) -> None:
+        self._begin = begin
+        self._advance = advance
+
+    def begin(self, run: Any) -> None:
+        """Put the first arrival of each source into the queue."""
+        self._begin(run[0])
+
+    def advance(self, run: Any, max_events: int) -> int:
+        """Process events until something has to be done outside the kernel; return what, as a code of ``layout``."""
+        return int(self._advance(run[0], max_events))
+
+
+def cache_directory() -> Path:
+    """Return the directory of kernels of this version of the code."""
+    return cache_root() / "kernels" / _hash_code()
+
+
+@cache
+def _hash_code() -> str:
+    """Hash the source code of kernels, and the values that it takes from other modules by way of ``layout``.
+
+    Sources are read as resources, so that the hash is the same for a package in a zip file.
+    """
+    package = resources.files("endive")
+    sources = [pair for name in _SOURCES for pair in _read_sources(package.joinpath(*name.split("/")), name)]
+    values = [(name, str(value)) for name, value in vars(layout).items() if name.isupper()]
+    return hashlib.sha256(repr((sorted(sources), sorted(values))).encode()).hexdigest()[:12]
+
+
+def _read_sources(node: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    """Read the Python files at or below a place."""
+    if node.is_dir():
+        for child in node.iterdir():
+            yield from _read_sources(child, f"{path}/{child.name}")
+    elif path.endswith(".py"):
+        yield path, node.read_bytes()
+
+
+def kernel_file(features: Features) -> Path:
+    """Return the file of the kernel with these features for this processor."""
+    return cache_directory() / f"{features.name}.{_hash_machine()}.o"
+
+
+def is_cached(features: Features) -> bool:
+    """Return whether the kernel was compiled before."""
+    return not UNTESTED_RELEASE and kernel_file(features).exists()
+
+
+@cache
+def _hash_machine() -> str:
+    """Hash the processor, the C library and the releases of the compilers."""
+    processor = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), platform.libc_ver())
+    known = (sys.platform, *processor, version("llvmlite"), version("numba"), version("numpy"))
+    return hashlib.sha256(repr(known).encode()).hexdigest()[:12]
+
+
+_loaded: dict[Path, Kernel] = {}
+
+
+def load_kernel(features: Features) -> Kernel:
+    """Return the kernel with these features, compiled if it was not before.
+
+    Where it cannot be compiled to object code, it is compiled by ``numba.njit`` for this process, after a warning.
+    """
+    path = kernel_file(features)
+    if path not in _loaded:
+        _loaded[path] = _load(features, path)
+    return _loaded[path]
+
+
+def _load(features: Features, path: Path) -> Kernel:
+    if UNTESTED_RELEASE:
+        return _compile_plainly(features, UNTESTED_RELEASE)
+    try:
+        return NativeKernel(path.read_bytes())
+    except OSError:
+        pass
+    except KernelError:
+        path.unlink(missing_ok=True)
+    try:
+        return NativeKernel(_object_code(features, path))
+    except KernelError as error:
+        return _compile_plainly(features, str(error))
+
+
+def _object_code(features: Features, path: Path) -> bytes:
+    """Return the object code of a kernel, compiled into the cache if there is one."""
+    try:
+        compile_kernel(features)
+        return path.read_bytes()
+    except OSError as error:
+        log.warning("the kernel is compiled for this process alone: %s", error)
+        return _build(features)
+
+
+def compile_kernel(features: Features, *, wait: bool = True) -> None:
+    """Compile a kernel into the cache, unless it is there. If another process is compiling it, wait for it or leave it to that one.
+
+    Raises:
+        KernelError: The kernel cannot be linked; it is not kept.
+    """
+    path = kernel_file(features)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(path.with_suffix(".lock"), wait) as locked:
+        if locked and not path.exists():
+            object_code = _build(features)
+            NativeKernel(object_code)
+            with whole_file(path) as temporary:
+                temporary.write_bytes(object_code)
+
+
+def _build(features: Features) -> bytes:
+    from endive.simulation.compiled.kernel import ENTRIES
+    from endive.simulation.compiled.native.compilation import compile_object_code
+
+    return compile_object_code(ENTRIES, features.constants)
+
+
+def _compile_plainly(features: Features, reason: str) -> PlainKernel:
+    """Return a kernel that ``numba.njit`` compiles, after one warning in this process."""
+    from endive.simulation.compiled.kernel import ENTRIES
+    from endive.simulation.compiled.native.compilation import compile_plainly
+
+    _warn_once(reason)
+    return PlainKernel(**compile_plainly(ENTRIES, features.constants))
+
+
+@cache
+def _warn_once(reason: str) -> None:
+    log.warning("Kernels are compiled anew in each process, in about 15 s each: %s.", reason)
+
+
+@contextmanager
+def _lock(path: Path, wait: bool) -> Iterator[bool]:
+    """Hold a lock and yield whether it is held; without ``wait`` it is not if another process has it."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+_background: dict[Path, int] = {}
+"""Processes that this one has started to compile kernels: one for each kernel, however many runs need it."""
+
+
+def compile_in_background(features: Features) -> bool:
+    """Compile a kernel in a process of low priority that may outlive this one; return whether it will be in the cache."""
+    if UNTESTED_RELEASE:
+        return False
+    path = kernel_file(features)
+    if path in _background and _is_running(_background[path]):
+        return True
+    command = [sys.executable, "-m", "endive.simulation.compiled.native.kernel_cache", features.name]
+    nothing = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    # not a Popen, which warns when this process ends before its child
+    _background[path] = os.posix_spawn(sys.executable, command, environment, file_actions=nothing)
+    return True
+
+
+def _is_running(process: int) -> bool:
+    """Return whether a child process is still running; one that has ended is reaped."""
+    try:
+        return os.waitpid(process, os.WNOHANG) == (0, 0)
+    except ChildProcessError:  # it was reaped before
+        return False
+
+
+if __name__ == "__main__":
+    with suppress(OSError):
+        os.setsid()  # Ctrl-C is for the process that started this one
+    os.nice(_NICENESS)
+    compile_kernel(Features.named(sys.argv[1]), wait=False)
