@@ -15,7 +15,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from endive.files import discard
+from endive.output_files import discard
 from endive.runs.stored import removable
 
 ROOT = Path(__file__).resolve().parent.parent

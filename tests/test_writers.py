@@ -9,13 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from endive.files import check_inside, whole_file, write_text
-from endive.writers import FOREIGN_SECONDS, find_leftovers, remove_leftovers, temporary_beside
+from endive.output_files import (
+    FOREIGN_SECONDS,
+    check_inside,
+    find_leftovers,
+    remove_leftovers,
+    temporary_beside,
+    whole_file,
+    write_text,
+)
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from endive.files import whole_file
+from endive.output_files import whole_file
 with whole_file(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)

@@ -69,7 +69,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 def _kept(digest: str) -> Path | None:
     """Where the fingerprint of code with these bytes is kept; None if there is no cache to use."""
-    from endive.cache import cache_root
+    from endive.cache_directory import cache_root
 
     try:
         return cache_root() / "fingerprints" / f"{digest[:32]}-{sys.version_info.major}.{sys.version_info.minor}"
@@ -79,7 +79,7 @@ def _kept(digest: str) -> Path | None:
 
 def _keep(path: Path, text: str) -> None:
     """Write a small file, whole or not at all; a cache that cannot be written to is done without."""
-    from endive.files import write_text
+    from endive.output_files import write_text
 
     with suppress(OSError):
         write_text(path, text)

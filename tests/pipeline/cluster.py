@@ -27,7 +27,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from endive.cache import CACHE_VARIABLE
+from endive.cache_directory import CACHE_VARIABLE
 from endive.config.parts import allow_code
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.java import java_home

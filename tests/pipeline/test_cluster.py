@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pytest
 
-from endive.cache import CACHE_VARIABLE, cache_root
+from endive.cache_directory import CACHE_VARIABLE, cache_root
 from endive.pipeline.sweep import run_sweep
 from endive.runs.plan import remaining_work
 from tests.config.test_parts import of_guide

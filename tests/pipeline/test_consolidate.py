@@ -186,7 +186,7 @@ def damage(run: Path, how: str) -> None:
     elif how == "columns":
         pq.write_table(pq.read_table(results).drop_columns(["n_retries"]), results)
         provenance = json.loads((run / "provenance.json").read_text())
-        from endive.files import checksum
+        from endive.output_files import checksum
 
         (run / "provenance.json").write_text(json.dumps({**provenance, "results_sha256": checksum(results)}))
     else:

@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 from endive.runs.outcome import run_planned
 from endive.runs.plan import remaining_work
-from endive.writers import remove_leftovers
+from endive.output_files import remove_leftovers
 from tests.pipeline.sweeps import plan_of
 
 root = Path(sys.argv[2])

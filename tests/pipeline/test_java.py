@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from endive.cache import CACHE_VARIABLE
+from endive.cache_directory import CACHE_VARIABLE
 from endive.pipeline.java import NoJavaError, class_archive_options, java_home, java_version
 
 

@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import endive
-from endive.cache import CACHE_VARIABLE
+from endive.cache_directory import CACHE_VARIABLE
 from endive.pipeline.session import PYSPARK_BOUNDS, SessionError, SparkOptions, driver_memory_mib, pack_code, spark_session
 from tests.cli import invoke
 from tests.config import BASE

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 
-from endive.cache import CACHE_VARIABLE
+from endive.cache_directory import CACHE_VARIABLE
 from endive.report import page as pages
 from endive.report.contents import page_of, ranges
 from endive.report.encodings import DIGITS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from endive.cache import CACHE_VARIABLE
+from endive.cache_directory import CACHE_VARIABLE
 from endive.config import Document
 from endive.runs import speed
 from endive.runs.effort import Effort, estimate_effort, measure_for

@@ -8,11 +8,11 @@ from typing import Any
 
 from endive.config import load_document
 from endive.config.sweep import Sweep
+from endive.output_files import is_living
 from endive.runs.layout import study_file, study_plan
 from endive.runs.outcome import run_planned
 from endive.runs.plan import plan_sweep, remaining_work
 from endive.runs.study_records import keep_study, read_studies, study_of
-from endive.writers import is_living
 from tests.config.test_load import PROFILE
 
 TEXT = """

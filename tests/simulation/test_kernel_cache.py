@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from endive.cache import CACHE_VARIABLE
+from endive.cache_directory import CACHE_VARIABLE
 from endive.simulation.compiled import features, native
 from endive.simulation.compiled.features import ALL, Features
 from endive.simulation.compiled.native import kernel_cache as cache

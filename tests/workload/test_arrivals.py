@@ -253,7 +253,7 @@ class TestTrace:
         assert len(told) < 1_500
 
     def test_more_rows_than_memory_holds_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("endive.reading.available_bytes", lambda: 2**20)
+        monkeypatch.setattr("endive.input_files.available_bytes", lambda: 2**20)
         path = tmp_path / "trace.csv"
         path.write_text("time_ms\n" + "0\n" * 2_000)
         told = problems(f"[workload.w]\ntrace = '{path}'", over=_RUN)["workload.w.trace"]

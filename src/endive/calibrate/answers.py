@@ -23,7 +23,7 @@ from endive.config import build_simulation_config
 from endive.config.load import check_document, load_document
 from endive.config.schema import Document
 from endive.config.storage import storage_profile
-from endive.reading import read_toml
+from endive.input_files import read_toml
 from endive.simulation import RESULT_SCHEMA
 from endive.simulation.expected import expected_work
 from endive.simulation.runner import Simulation

@@ -14,7 +14,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from endive.calibrate.errors import InputError
-from endive.reading import UnreadableError, check_rows, in_short
+from endive.input_files import UnreadableError, check_rows, in_short
 
 UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
 """Units of latencies, in milliseconds."""

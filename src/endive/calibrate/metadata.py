@@ -8,7 +8,7 @@ from typing import Any
 
 from endive.calibrate.errors import InputError
 from endive.calibrate.history import Commit, History, TableState
-from endive.reading import UnreadableError, unpacked
+from endive.input_files import UnreadableError, unpacked
 
 _MOST_MS = 253_402_300_799_999  # the year 9999
 _NEAR_MS = 2_000

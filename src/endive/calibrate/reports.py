@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from endive.calibrate.errors import InputError
-from endive.reading import UnreadableError, in_short, read_content, unpacked
+from endive.input_files import UnreadableError, in_short, read_content, unpacked
 
 _MOST_BYTES = 512 * 2**20
 _MOST_ATTEMPTS = 10**6

@@ -14,7 +14,7 @@ from endive.calibrate.columns import read_rows
 from endive.calibrate.errors import InputError
 from endive.calibrate.history import Commit, History, TableState
 from endive.calibrate.metadata import parse_metadata
-from endive.reading import UnreadableError, in_short, parse_json
+from endive.input_files import UnreadableError, in_short, parse_json
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile

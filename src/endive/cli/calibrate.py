@@ -49,7 +49,7 @@ def calibrate(
         from endive.calibrate.fit import fit_sample
         from endive.calibrate.measurements import read_measurements
         from endive.calibrate.profile import profile_text
-        from endive.files import write_text
+        from endive.output_files import write_text
 
         given = {"operation": operation_column, "latency": latency, "size": bytes_, "status": status, "unit": unit}
         measured = read_measurements(files, columns=given, operation=operation, renamed=_renamed(rename))

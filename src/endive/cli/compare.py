@@ -110,7 +110,7 @@ def make_sides(
     """All sides in one window; what is a configuration is run, with the seeds of a stored one if there is any."""
     from endive.analysis.windows import common_window
     from endive.cli.run import announce_compilation
-    from endive.files import check_writable
+    from endive.output_files import check_writable
     from endive.report.comparison import Side, stored_side
     from endive.runs.identity import code_version
     from endive.studies.replications import Replications

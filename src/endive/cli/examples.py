@@ -13,7 +13,7 @@ import typer
 from endive.cli.app import EXIT_FAILED, JsonFlag, app, command
 from endive.cli.options import MasterOption, output_option
 from endive.cli.output import Output
-from endive.reading import first_sentence, leading_comment
+from endive.input_files import first_sentence, leading_comment
 from endive.runs.layout import FIGURES_FOLDER, REPORT
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSe
 
 def _drawn(study: Study, folder: Path) -> tuple[list[str], list[Path]]:
     """Write the report and its figures; return the answer and the files."""
-    from endive.files import write_text
+    from endive.output_files import write_text
     from endive.report.contents import page_of
     from endive.report.figures import report_figures
     from endive.report.page import html_of

@@ -69,7 +69,7 @@ def show(
 ) -> None:
     """Show the configuration and the runs of an experiment."""
     with command(json) as output:
-        from endive.reading import UnreadableError, read_text
+        from endive.input_files import UnreadableError, read_text
         from endive.runs.stored import find_experiments
 
         found = [each for each in find_experiments(root) if each.name.startswith(name)]
@@ -126,7 +126,7 @@ def _history(run: StoredRun) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     """The rows and the events of a run. Raises UnsoundError, which names the file, if the model cannot have written them."""
     import pyarrow.parquet
 
-    from endive.reading import UnreadableError, check_rows
+    from endive.input_files import UnreadableError, check_rows
     from endive.runs.contents import UnsoundError, sound_events
     from endive.runs.parts import unfitness
 
@@ -212,7 +212,7 @@ def remove(
         output.result(told)
         output.text(*(f"{'removed' if yes else 'would remove'} {path}" for path in found))
         if yes:
-            from endive.files import discard
+            from endive.output_files import discard
 
             for path in found:
                 discard(path)

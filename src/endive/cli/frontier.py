@@ -122,7 +122,7 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
     """Search, tell and write."""
     from endive.analysis.frontier import find_frontier
     from endive.cli.run import announce_compilation
-    from endive.files import check_writable
+    from endive.output_files import check_writable
     from endive.studies.frontier import estimate_at
     from endive.studies.replications import Replications
     from endive.studies.windows import MetricsOptions
@@ -337,7 +337,7 @@ def origin_of(question: Question | TuningQuestion) -> dict[str, Any]:
 def _write(folder: Path, question: Question, found: Frontier, record: dict[str, Any]) -> list[Path]:
     from json import dumps
 
-    from endive.files import write_text
+    from endive.output_files import write_text
     from endive.report.frontier import frontier_figure
     from endive.report.paper import save
 

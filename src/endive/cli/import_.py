@@ -70,7 +70,7 @@ def import_(
 ) -> None:
     """Read a table's history and write a configuration with its workload classes, rates, table state and properties."""
     with command(json) as output:
-        from endive.files import check_writable
+        from endive.output_files import check_writable
 
         check_new(out, force)
         check_writable(out.parent)
@@ -133,7 +133,7 @@ def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport
     from endive.calibrate.errors import TooMuchWorkError
     from endive.calibrate.write import assumptions_path, assumptions_text, configuration_text
     from endive.config.load import check_document
-    from endive.files import write_text
+    from endive.output_files import write_text
 
     text = configuration_text(imported)
     check_document(tomllib.loads(text), str(out), out.parent)
@@ -158,7 +158,7 @@ def _fit_latencies(imported: Imported, out: Path, single_attempts_ms: list[float
     from endive.calibrate.write import configuration_text
     from endive.config.load import load_document
     from endive.config.storage import storage_profile
-    from endive.files import write_text
+    from endive.output_files import write_text
 
     factor = fit_store(out, single_attempts_ms, imported.at_start)
     store = out.with_suffix(".store.toml")
@@ -172,7 +172,7 @@ def _fit_loops(imported: Imported, out: Path) -> None:
     """Write the configuration again with think times at which writers that wait commit as often as was seen."""
     from endive.calibrate.answers import fit_think
     from endive.calibrate.write import configuration_text
-    from endive.files import write_text
+    from endive.output_files import write_text
     from endive.workload.arrivals import CLOSED_LOOP
 
     workload = imported.tree["workload"]

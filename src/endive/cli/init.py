@@ -37,7 +37,7 @@ def init(
     """Write a commented configuration of a system that people run, on Iceberg's own commit path and retry settings."""
     with command(json) as output:
         check_new(path, force)
-        from endive.files import write_text
+        from endive.output_files import write_text
 
         texts = system_texts()
         asked = system is None and sys.stdin.isatty() and not json

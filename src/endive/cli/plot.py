@@ -67,7 +67,7 @@ def plot(
 ) -> None:
     """Draw the figures of a sweep or a run as PNG, SVG and PDF. Runs that are not measured yet are measured first."""
     with command(json) as output:
-        from endive.files import check_inside
+        from endive.output_files import check_inside
         from endive.pipeline.session import SparkOptions, spark_session
         from endive.report.study import load_study
 

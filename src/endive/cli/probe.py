@@ -38,7 +38,7 @@ def probe(
         from endive.calibrate.fit import fit_sample
         from endive.calibrate.probe import open_target, run_probe
         from endive.calibrate.profile import profile_text
-        from endive.files import write_text
+        from endive.output_files import write_text
 
         opened = open_target(target)
         output.note(f"endive probe {opened.name}:", *(f"- {line}" for line in opened.plan(count)))

@@ -30,7 +30,7 @@ def replay(
         from endive.calibrate.answers import answers
         from endive.calibrate.replay import as_trace
         from endive.config.load import load_document
-        from endive.files import check_writable, write_text
+        from endive.output_files import check_writable, write_text
 
         changes = overrides_of(set_)
         check_new(out, force)

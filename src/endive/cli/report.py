@@ -56,7 +56,7 @@ def report(
     Runs that are not measured yet are measured first. The file needs no network and no other file.
     """
     with command(json) as output:
-        from endive.files import check_writable
+        from endive.output_files import check_writable
         from endive.pipeline.session import SparkOptions, spark_session
         from endive.report.study import load_study
 
@@ -78,7 +78,7 @@ def report(
 
 
 def _write(output: Output, study: Study, out: Path | None) -> None:
-    from endive.files import write_text
+    from endive.output_files import write_text
     from endive.report.answer import window_sentence
     from endive.report.contents import page_of
     from endive.report.figures import report_figures

@@ -54,12 +54,11 @@ def sweep(
     """Run all points of a sweep that are not finished yet. The same command resumes a sweep that was stopped."""
     with command(json) as output:
         from endive.config.sweep import Sweep
-        from endive.files import check_writable
+        from endive.output_files import check_writable, remove_leftovers
         from endive.pipeline.session import SparkOptions, starting_session
         from endive.runs.effort import measure_for, objections
         from endive.runs.plan import plan_sweep, remaining_work
         from endive.runs.study_records import keep_study
-        from endive.writers import remove_leftovers
 
         is_new = not out.exists()
         reader = Sweep(path, quick=quick, seeds=seeds)

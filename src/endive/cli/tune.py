@@ -117,7 +117,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
 
     from endive.analysis.tuning import tune as search
     from endive.cli.run import announce_compilation
-    from endive.files import check_writable, write_text
+    from endive.output_files import check_writable, write_text
     from endive.report.tuning import outcome_in_words
     from endive.report.windows import window_in_words, window_warning
     from endive.studies.replications import Replications, check_window

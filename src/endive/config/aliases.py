@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from endive.config.errors import Problem, nearest
-from endive.reading import DEEPEST
+from endive.input_files import DEEPEST
 from endive.transaction.paths import ICEBERG_RETRY_PROPERTIES, RETRY_POLICY
 
 Tree = dict[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from endive.reading import in_short
+from endive.input_files import in_short
 
 
 @dataclass(frozen=True)

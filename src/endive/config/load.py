@@ -9,21 +9,21 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from endive import reading
+from endive import input_files
 from endive.config.aliases import ALIASES, Tree, UnknownClassError, canonical, classes_of, override
 from endive.config.checks import cross_checks
 from endive.config.errors import ConfigError, Problem, nearest
 from endive.config.parts import with_sources
 from endive.config.schema import Document
 from endive.config.translate import problems_of
-from endive.reading import UnreadableError
+from endive.input_files import UnreadableError
 from endive.workload.arrivals import TRACE
 
 
 def read_toml(path: Path) -> Tree:
     """The content of a TOML file. Raises ConfigError."""
     try:
-        return reading.read_toml(path)
+        return input_files.read_toml(path)
     except UnreadableError as error:
         raise ConfigError(str(path), [Problem("", str(error))]) from None
 
@@ -43,7 +43,7 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
     for key, value in (overrides or {}).items():
         tree = with_override(tree, source, key, value)
     for key in tree:
-        if not reading.is_text(key):
+        if not input_files.is_text(key):
             raise ConfigError(source, [Problem(ascii(key)[1:-1], "is no text (it has half a character)")])
     tree, spelling, problems = canonical(tree)
     for section in ("storage", "catalog"):
@@ -102,6 +102,6 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise ConfigError("--set", [Problem("", f"{text!r} is not of the form key=value")])
     try:
-        return key, reading.parse_toml(f"value = {value}")["value"]
+        return key, input_files.parse_toml(f"value = {value}")["value"]
     except UnreadableError:
         return key, value.strip()

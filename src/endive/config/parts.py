@@ -25,7 +25,7 @@ from typing import Any
 from endive.catalog import Catalog
 from endive.config.errors import ConfigError, Problem
 from endive.config.schema import Document, OwnPart
-from endive.reading import UnreadableError, read_text
+from endive.input_files import UnreadableError, read_text
 from endive.storage import StorageProvider
 from endive.transaction import OPERATIONS, Transaction
 

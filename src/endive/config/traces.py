@@ -11,7 +11,7 @@ from typing import Any
 
 from endive.config.durations import duration_ms
 from endive.config.errors import closest, nearest
-from endive.reading import UnreadableError, check_rows, in_short
+from endive.input_files import UnreadableError, check_rows, in_short
 from endive.transaction import OPERATIONS, Transaction
 from endive.workload import Submission
 

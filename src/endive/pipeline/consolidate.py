@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from endive.files import check_inside, discard, locked
+from endive.output_files import check_inside, discard, locked, remove_leftovers
 from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks, specs_of
 from endive.runs import dataset
 from endive.runs.dataset import Experiment, Manifest, Part, PartFile, PipelineError, Source
@@ -26,7 +26,6 @@ from endive.runs.layout import CONFIG, LOCK, PROVENANCE, dataset_folder, part_fi
 from endive.runs.parameters import SCENARIO_COLUMN, scenario_of
 from endive.runs.parts import Spec, part_metadata, part_outcome, unfitness
 from endive.runs.stored import NAME_PROBLEM, StoredExperiment, StoredRun, find_experiments, find_orphans
-from endive.writers import remove_leftovers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

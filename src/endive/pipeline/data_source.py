@@ -35,8 +35,8 @@ from endive.config import ConfigError, Document, Problem, build_simulation_confi
 from endive.config.errors import nearest
 from endive.config.load import check_document, parse_assignment, read_toml
 from endive.config.study import parse_seeds
+from endive.input_files import UnreadableError, parse_toml
 from endive.pipeline.ddl import ddl
-from endive.reading import UnreadableError, parse_toml
 from endive.simulation import RESULT_SCHEMA, Simulation, SimulationConfig
 
 if TYPE_CHECKING:

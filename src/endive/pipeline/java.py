@@ -13,8 +13,8 @@ import subprocess
 from importlib import metadata, util
 from pathlib import Path
 
-from endive.cache import cache_root
-from endive.files import whole_file
+from endive.cache_directory import cache_root
+from endive.output_files import whole_file
 
 OLDEST_JAVA = 17
 _AUTO_ARCHIVE_JAVA = 19

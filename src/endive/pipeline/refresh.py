@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from endive.files import discard
+from endive.output_files import discard
 from endive.pipeline.consolidate import Damage, Sessions, consolidate, standing
 from endive.pipeline.jobs import Report
 from endive.pipeline.metrics import last_options, load_tables, measure, up_to_date

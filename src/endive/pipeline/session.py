@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from endive.cache import CACHE_VARIABLE
+from endive.cache_directory import CACHE_VARIABLE
 from endive.pipeline.java import NoJavaError, class_archive_options, java_home
 
 if TYPE_CHECKING:

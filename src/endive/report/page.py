@@ -22,8 +22,8 @@ import vl_convert
 from markupsafe import Markup
 
 from endive import __version__
-from endive.cache import cache_root
-from endive.files import write_text
+from endive.cache_directory import cache_root
+from endive.output_files import write_text
 from endive.report.charts import page_spec, rows_of
 from endive.report.encodings import DIGITS, column_titles, is_number, panels_of, percent_columns, readable
 from endive.report.figure import Figure

@@ -22,7 +22,7 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from endive.files import whole_file
+from endive.output_files import whole_file
 from endive.report.charts import config_of, panel_spec
 from endive.report.encodings import ROWS, Panel, panels_of, rounded
 from endive.report.errors import ReportError

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from endive.config.study import files_named
-from endive.reading import UnreadableError, parse_toml, read_text
+from endive.input_files import UnreadableError, parse_toml, read_text
 from endive.report.page import Repetition
 from endive.report.phrases import count
 from endive.report.study import Record, Study

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from endive.reading import UnreadableError, check_rows
+from endive.input_files import UnreadableError, check_rows
 from endive.simulation.columns import COLUMNS
 from endive.simulation.rows import RESULT_SCHEMA, TRACE_SCHEMA
 from endive.transaction import OPERATIONS, TransactionStatus

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
-from endive.files import check_inside, write_text
-from endive.reading import UnreadableError, parse_json, read_text
+from endive.input_files import UnreadableError, parse_json, read_text
+from endive.output_files import check_inside, write_text
 from endive.runs.layout import MANIFEST, dataset_folder, part_file
 from endive.runs.parameters import Value, flat_parameters
 from endive.runs.records import Count, ExperimentName, OperationName

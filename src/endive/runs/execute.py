@@ -17,7 +17,7 @@ import tomli_w
 
 from endive.config import Document, build_simulation_config
 from endive.config.parts import own_parts
-from endive.files import check_inside, write_text
+from endive.output_files import check_inside, write_text
 from endive.runs.identity import code_version
 from endive.runs.layout import RunFiles
 from endive.runs.provenance import describe_run

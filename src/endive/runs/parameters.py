@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from endive.config.scenarios import SCENARIO
-from endive.reading import UnreadableError, read_toml
+from endive.input_files import UnreadableError, read_toml
 from endive.runs.layout import CONFIG
 
 PREFIX = "param_"

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from endive.files import check_inside, whole_file
-from endive.reading import UnreadableError, parse_json
+from endive.input_files import UnreadableError, parse_json
+from endive.output_files import check_inside, whole_file
 from endive.runs.contents import UnsoundError, sound_batches
 from endive.runs.dataset import ROW_SCHEMA
 from endive.runs.layout import part_file, run_directory

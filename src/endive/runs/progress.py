@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+from endive.output_files import is_living
 from endive.runs.study_records import StudyRecord
-from endive.writers import is_living
 
 State = Literal["running", "finished", "stopped"]
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from endive.config.durations import MOST_MS
 from endive.config.schema import CommitPathName
 from endive.config.translate import problems_of
-from endive.reading import UnreadableError, in_short, read_json
+from endive.input_files import UnreadableError, in_short, read_json
 from endive.transaction import OPERATIONS
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from endive.files import checksum, errors_naming, whole_file
+from endive.output_files import checksum, errors_naming, whole_file
 
 
 class ParquetSink:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from endive import __version__
-from endive.cache import cache_root
+from endive.cache_directory import cache_root
 from endive.config.schema import Document
-from endive.files import write_text
+from endive.output_files import write_text
 from endive.runs.execute import run_experiment
 from endive.simulation.expected import ExpectedWork
 from endive.version import code_version

@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from endive.files import checksum
-from endive.reading import UnreadableError, read_toml
+from endive.input_files import UnreadableError, read_toml
+from endive.output_files import checksum, find_leftovers
 from endive.runs.identity import code_version
 from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, SUMMARY, hash_of, is_experiment, is_seed
 from endive.runs.records import ExperimentName, RecordError, SummaryRecord, read_provenance, read_record
-from endive.writers import find_leftovers
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,12 @@ from pydantic import Field, model_validator
 
 from endive.config.scenarios import SCENARIO
 from endive.config.sweep import Sweep
-from endive.files import write_text
-from endive.reading import UnreadableError, read_toml
+from endive.input_files import UnreadableError, read_toml
+from endive.output_files import this_writer, write_text
 from endive.runs.layout import CONFIG, label_of, run_directory, study_file, study_plan, study_plans
 from endive.runs.plan import SweepPlan
 from endive.runs.records import Count, ExperimentName, Record, RecordError, read_record
 from endive.runs.stored import StoredRun
-from endive.writers import this_writer
 
 
 class PlannedExperiment(Record):
@@ -50,7 +49,7 @@ class StudyRecord(Record):
     arguments: list[Argument] = Field(default_factory=list)
     started: str = ""
     writer: str = ""
-    """The process that runs it, as ``endive.writers`` names it."""
+    """The process that runs it, as ``endive.output_files`` names it."""
 
     @model_validator(mode="after")
     def _limited(self) -> StudyRecord:

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from endive.files import check_inside, checksum, locked, whole_file, write_text
-from endive.reading import UnreadableError, read_json
+from endive.input_files import UnreadableError, read_json
+from endive.output_files import check_inside, checksum, locked, whole_file, write_text
 from endive.runs.layout import LOCK, METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, metrics_table
 
 

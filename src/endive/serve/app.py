@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from endive import __version__
 from endive.config.errors import ConfigError, Problem
-from endive.reading import UnreadableError, parse_json, parse_toml
+from endive.input_files import UnreadableError, parse_json, parse_toml
 from endive.serve.evaluation import Event, Question, evaluate, prepare
 from endive.serve.form import form
 from endive.serve.guard import TOO_LARGE, TooLargeError, reject

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from endive.config.errors import ConfigError
-from endive.reading import UnreadableError, first_sentence, leading_comment
+from endive.input_files import UnreadableError, first_sentence, leading_comment
 from endive.serve.messages import Tree
 from endive.serve.settings import files_of, read_tree
 from endive.transaction.paths import ICEBERG, RETRY_POLICY

@@ -14,7 +14,7 @@ from endive.config.errors import ConfigError, Problem
 from endive.config.load import check_document, read_toml
 from endive.config.parts import ASKED, code_path
 from endive.config.schema import Document
-from endive.reading import DEEPEST
+from endive.input_files import DEEPEST
 from endive.serve.messages import Tree
 from endive.workload.arrivals import TRACE
 

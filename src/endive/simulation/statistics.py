@@ -97,7 +97,7 @@ class Statistics:
 
     def export_parquet(self, path: str | Path) -> None:
         """Write the rows to a file, whole or not at all."""
-        from endive.files import whole_file
+        from endive.output_files import whole_file
 
         with whole_file(Path(path)) as temporary:
             pq.write_table(self.to_table().combine_chunks(), temporary)

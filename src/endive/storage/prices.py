@@ -20,7 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from endive.reading import UnreadableError, in_short, parse_toml, read_toml
+from endive.input_files import UnreadableError, in_short, parse_toml, read_toml
 
 _REQUESTS = ("get", "put", "list", "delete")
 _ABOUT = ("region", "source", "date")

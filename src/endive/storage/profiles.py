@@ -19,8 +19,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from endive.input_files import UnreadableError, in_short, parse_toml, read_toml
 from endive.randomness import RandomSource
-from endive.reading import UnreadableError, in_short, parse_toml, read_toml
 from endive.storage.distributions import FixedLatency, LognormalLatency, NormalLatency, QuantileDistribution, SizeBasedLatency
 from endive.storage.provider import OBJECT_KINDS, ProfiledProvider, StorageProfile
 from endive.storage.tables import EmpiricalLatency, GammaLatency, MixtureLatency, ShiftedLognormalLatency

@@ -29,8 +29,8 @@ from endive.analysis.pairs import Submitted
 from endive.analysis.run_metrics import SUM_COLUMNS, WHOSE_COLUMNS, group_metrics, window_of
 from endive.analysis.windows import SERIES_BINS, Window, find_window, given_window
 from endive.config import ConfigError, Document, Problem, build_simulation_config, compute_experiment_hash
-from endive.files import whole_file, write_text
-from endive.reading import read_json
+from endive.input_files import read_json
+from endive.output_files import whole_file, write_text
 from endive.runs.identity import code_version
 from endive.simulation import RESULT_SCHEMA, Simulation
 from endive.simulation.columns import TIME_COLUMNS

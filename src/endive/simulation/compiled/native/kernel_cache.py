@@ -25,8 +25,8 @@ from typing import Any, Protocol
 
 from llvmlite import binding as llvm
 
-from endive.cache import cache_root
-from endive.files import whole_file
+from endive.cache_directory import cache_root
+from endive.output_files import whole_file
 from endive.simulation.compiled import layout
 from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.native import UNTESTED_RELEASE

@@ -14,7 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endive.reading import DEEPEST, UnreadableError, check_rows, parse_json, parse_toml, read_json, read_text, read_toml, unpacked
+from endive.input_files import (
+    DEEPEST,
+    UnreadableError,
+    check_rows,
+    parse_json,
+    parse_toml,
+    read_json,
+    read_text,
+    read_toml,
+    unpacked,
+)
 
 
 def test_files_are_read(tmp_path: Path) -> None:
@@ -150,7 +160,7 @@ def test_small_files_of_more_rows_than_memory_holds_are_refused_before_they_are_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of some kilobytes can hold any number of equal rows."""
-    monkeypatch.setattr("endive.reading.available_bytes", lambda: 2**20)
+    monkeypatch.setattr("endive.input_files.available_bytes", lambda: 2**20)
     files = [_parquet_of(tmp_path / "a.parquet", 10_000), tmp_path / "a.csv", tmp_path / "a.csv.gz"]
     files[1].write_bytes(b"time_ms\n" + b"0\n" * 10_000)
     files[2].write_bytes(gzip.compress(b"time_ms\n" + b"0\n" * 10_000_000, 1))

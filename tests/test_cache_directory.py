@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from endive.cache import CACHE_VARIABLE, UnsafeCacheError, cache_root
+from endive.cache_directory import CACHE_VARIABLE, UnsafeCacheError, cache_root
 
 CONFIGURATION = """
 simulation = { duration_ms = 1000, seed = 1, engine = "compiled" }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from endive.files import check_writable, whole_file, write_text
+from endive.output_files import check_writable, whole_file, write_text
 from endive.runs.results import ParquetSink
 
 SCHEMA = pa.schema([("x", pa.int64())])

@@ -1,0 +1,224 @@
+"""Files that appear whole or not at all.
+
+A file is written to a temporary file in the same directory, which is renamed when it is complete. The name of a temporary file
+names its writer (machine, process and start of the process), so that files of killed processes can be removed while those that are
+being written stay. A file of another machine counts as abandoned when it was not touched for a day.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+FOREIGN_SECONDS = 86_400.0
+"""A file of another machine that was not touched for so long has no writer any more."""
+_WRITER = re.compile(r"([0-9a-f]{8})-(\d{1,10})-(\d{1,20})")
+_NAME = re.compile(rf"\..+\.{_WRITER.pattern}-[0-9a-f]{{12}}\.tmp")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; what is written there takes its place when the block ends well, or else vanishes.
+
+    What killed writers of ``path`` have left is removed first.
+
+    Raises OSError, which names ``path``, if it cannot be written.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers_of(path)
+    temporary = temporary_beside(path)
+    try:
+        yield temporary
+        with errors_naming(path):
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file, whole or not at all."""
+    with whole_file(path) as temporary, errors_naming(path):
+        temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def errors_naming(path: Path) -> Iterator[None]:
+    """Let errors of writing name the file that was to be: by themselves they name a temporary one, or none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+
+
+def check_writable(folder: Path) -> None:
+    """See whether files can be written in a directory, which need not be there yet. Raises OSError, which names it.
+
+    Nothing is left behind.
+    """
+    place = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    if not place.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
+    temporary = temporary_beside(place / "writable")
+    with errors_naming(folder):
+        temporary.touch()
+        temporary.unlink()
+
+
+@contextmanager
+def locked(path: Path, kind: int) -> Iterator[None]:
+    """Hold a lock (a flag of ``fcntl.flock``) on a file, which is made if it is not there; the lock goes with the process.
+
+    Links are not followed, so that nothing is made or changed elsewhere. Raises OSError, which names ``path``, and
+    BlockingIOError if another process has the lock and ``kind`` does not wait.
+    """
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise OSError(
+            error.errno, "should be a file of its own" if error.errno == errno.ELOOP else error.strerror, str(path)
+        ) from None
+    try:
+        fcntl.flock(file, kind)
+        yield
+    finally:
+        os.close(file)
+
+
+def discard(path: Path) -> None:
+    """Remove what lies at a path, a link rather than what it leads to; nothing happens if nothing is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_inside(path: Path, root: Path) -> None:
+    """Raise PermissionError if writing ``path`` would write outside of ``root``, by its name or by a link on the way."""
+    try:
+        found = path.resolve()
+    except RuntimeError:  # a loop of links
+        raise PermissionError(errno.EPERM, "is a link that leads to itself", str(path)) from None
+    if not found.is_relative_to(root.resolve()):
+        raise PermissionError(errno.EPERM, f"leads out of {root}, to {found}", str(path))
+
+
+def temporary_beside(path: Path) -> Path:
+    """Return the name of a temporary file for ``path``, in its directory, which tells that this process writes it."""
+    return path.with_name(f".{path.name}.{this_writer()}-{uuid.uuid4().hex[:12]}.tmp")
+
+
+def this_writer() -> str:
+    """Return a name of this process by which others can tell whether it lives."""
+    pid = os.getpid()
+    return f"{_machine()}-{pid}-{_started(pid) or 0}"
+
+
+def is_living(writer: str) -> bool | None:
+    """Tell whether the process of a name of ``this_writer`` lives; None if it is of another machine, or no such name."""
+    match = _WRITER.fullmatch(writer)
+    if match is None or match[1] != _machine():
+        return None
+    return _is_running(int(match[2]), int(match[3]))
+
+
+def find_leftovers(root: Path) -> Iterator[Path]:
+    """Yield the temporary files below a directory whose writers are dead. Links are not followed."""
+    for folder, _, names in os.walk(root):
+        for name in names:
+            match = _NAME.fullmatch(name)
+            path = Path(folder, name)
+            if match is not None and not _is_alive(match, path):
+                yield path
+
+
+def remove_leftovers_of(path: Path) -> None:
+    """Remove the temporary files for ``path`` whose writers are dead, where the directory tells what it has."""
+    with suppress(PermissionError):
+        for other in list(path.parent.iterdir()):
+            match = _NAME.fullmatch(other.name)
+            if match is not None and _beginning(match) == f".{path.name}" and not _is_alive(match, other):
+                other.unlink(missing_ok=True)
+
+
+def _beginning(match: re.Match[str]) -> str:
+    """What stands before the writer in the name of a temporary file."""
+    return match[0][: match.start(1) - 1]
+
+
+def remove_leftovers(root: Path) -> list[Path]:
+    """Remove the temporary files below a directory whose writers are dead, and return them."""
+    removed = list(find_leftovers(root))
+    for path in removed:
+        path.unlink(missing_ok=True)
+    return removed
+
+
+def _is_alive(match: re.Match[str], path: Path) -> bool:
+    if match[1] != _machine():
+        try:
+            return time.time() - path.stat().st_mtime < FOREIGN_SECONDS
+        except OSError:
+            return True  # it is gone: its writer has finished
+    return _is_running(int(match[2]), int(match[3]))
+
+
+def _is_running(pid: int, started: int) -> bool:
+    found = _started(pid)
+    return found is not None and (found == started or 0 in (found, started))
+
+
+@cache
+def _machine() -> str:
+    """Name this machine as its processes see it: containers have process numbers of their own."""
+    known = [socket.gethostname()]
+    for source in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+        try:
+            known.append(str(Path(source).readlink()) if source.endswith("pid") else Path(source).read_text().strip())
+        except OSError:
+            known.append("")
+    return hashlib.sha256("\n".join(known).encode()).hexdigest()[:8]
+
+
+def _started(pid: int) -> int | None:
+    """Return when a process started, in ticks since the machine did; 0 if that cannot be told, None if there is no such process."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text()
+        state, *fields = told.rpartition(")")[2].split()
+        return None if state in "ZX" else int(fields[18])
+    except FileNotFoundError:
+        return None if Path("/proc/self/stat").exists() else _exists(pid)
+    except (OSError, ValueError, IndexError):
+        return _exists(pid)
+
+
+def _exists(pid: int) -> int | None:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except (OSError, OverflowError):
+        return 0
+    return 0
