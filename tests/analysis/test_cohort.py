@@ -1,4 +1,4 @@
-"""Cohorts, success and the number of committing transactions, on the example of the page on statistics."""
+"""Cohorts, success, the number of committing transactions, and pairs, on the example of the page on statistics."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endive.analysis.cohort import Transactions, committing, entries, success_range
-from endive.analysis.windows import Window
+from endive.analysis.cohort import Pairs, Submitted, Transactions, committing, entries, pair_class, pair_run, success_range
+from endive.analysis.warmup import Window
 
 WINDOW = Window(100.0, 20.0, 100.0, "given")
 
@@ -80,3 +80,42 @@ def test_a_reader_enters_when_it_is_done_and_a_writer_at_the_very_start_where_it
         aborted=np.array([False, False]),
     )
     assert rows.entry_ms.tolist() == [7.0, 0.0]
+
+
+WHOLE_RUN = Window(100.0, 0.0, 100.0, "given")
+
+
+def submitted(moments: list[float], waits: list[float], outcomes: str) -> Submitted:
+    """Outcomes: c committed, a aborted, u unfinished."""
+    entry = np.array(moments) + 1.0
+    kinds = np.array(list(outcomes))
+    return Submitted(np.array(moments), Transactions(entry, entry + np.array(waits), kinds == "c", kinds == "a"))
+
+
+A = submitted([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [5.0, 5.0, 5.0, 5.0, 5.0, 5.0], "ccccau")
+
+
+def test_what_became_of_each_on_both_sides() -> None:
+    b = submitted([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [4.0, 6.0, 5.0, 5.0, 5.0, 5.0], "cccacc")
+    found = pair_class(A, b, WHOLE_RUN)
+    assert found == Pairs(pairs=6, both=3, faster_b=1, slower_b=1, only_a=1, only_b=1, neither=0, unfinished=1)
+    assert found is not None
+    assert (found + found).both == 6
+
+
+def test_rows_may_come_in_any_order() -> None:
+    order = np.array([3, 0, 5, 1, 4, 2])
+    shuffled = Submitted.in_order(order, A.submit_ms[order], A.transactions.take(order))
+    assert pair_class(shuffled, A, WHOLE_RUN) == pair_class(A, A, WHOLE_RUN)
+
+
+def test_what_is_not_submitted_at_the_same_moments_does_not_pair() -> None:
+    closed = submitted([1.0, 2.5, 3.0], [1.0, 1.0, 1.0], "ccc")
+    assert pair_class(A, closed, WHOLE_RUN) is None
+    assert pair_run({"a": A, "x": A}, {"a": closed, "y": A}, WHOLE_RUN) == {"a": None}
+
+
+def test_pairs_entered_in_the_window_on_both_sides() -> None:
+    found = pair_class(A, A, Window(100.0, 4.0, 6.0, "given"))
+    assert found is not None
+    assert (found.pairs, found.both, found.neither) == (3, 2, 1)

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from endive.analysis.estimates import Estimate, half_widths, mean_estimate, share_estimate, success_estimate
-from endive.analysis.over_seeds import estimate_metric
+from endive.analysis.estimates import Estimate, estimate_metric, half_widths, mean_estimate, share_estimate, success_estimate
 
 
 def test_a_mean_has_the_interval_of_student() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endive.analysis.arrays import Flags, Floats
+from endive.analysis import Flags, Floats
 from endive.analysis.percentiles import NOTHING, Percentile, fewest, plain_percentiles, times_to_commit
 
 

@@ -1,4 +1,4 @@
-"""MSER-5 against its definition and against series whose warm-up is known."""
+"""The window that is measured: MSER-5 against its definition, stationary entries, windows of one and of several configurations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endive.analysis.warmup import Truncation, mser, mser5
+from endive.analysis.warmup import Truncation, Window, common_window, entry_warmup_ms, find_window, given_window, mser, mser5
+from endive.randomness import RandomSource
+from endive.storage import ExponentialLatency, FixedLatency, LatencyDistribution, LognormalLatency
+from endive.workload import ClosedArrivals, OpenArrivals, PeriodicArrivals, WorkloadClass
 
 VALUES = st.lists(st.floats(0.0, 1e6), min_size=50, max_size=200)
 
@@ -80,3 +83,108 @@ def test_it_is_the_definition(values: list[float]) -> None:
 def test_noise_is_hardly_ever_cut() -> None:
     series = np.random.default_rng(5).poisson(20.0, (200, 300)).astype(np.float64)
     assert sum(mser5(each).observations > 0 for each in series) <= 10
+
+
+DEFAULT = LognormalLatency.from_mean(180_000.0, 1.5)
+STEADY = np.random.default_rng(1).poisson(20.0, 300).astype(np.float64)
+
+
+class OwnLatency(LatencyDistribution):
+    """A distribution of the user's own, without quantiles."""
+
+    def sample(self, rng: RandomSource) -> float:
+        return 1.0
+
+
+def open_class(rate: float, runtime: FixedLatency | LognormalLatency, name: str = "a") -> WorkloadClass:
+    return WorkloadClass(name, OpenArrivals(ExponentialLatency(1000.0 / rate)), runtime)
+
+
+def test_entries_are_stationary_when_95_percent_of_runtimes_are_over() -> None:
+    """180 s x exp(-1.5^2 / 2 + 1.645 x 1.5)"""
+    expected = 180_000.0 * math.exp(-1.125 + 1.5 * 1.644854)
+    assert entry_warmup_ms([open_class(1.0, DEFAULT)]) == pytest.approx(expected, rel=1e-6)
+    assert expected == pytest.approx(689_000, rel=0.001)
+
+
+def test_classes_count_by_their_rates() -> None:
+    """Nine of ten enter at once: it takes until half of the others have, which is their median."""
+    quick, slow = open_class(9.0, FixedLatency(0.0)), open_class(1.0, LognormalLatency.from_median(60_000.0, 1.0), "b")
+    assert entry_warmup_ms([quick, slow]) == pytest.approx(60_000.0, rel=0.01)
+    assert entry_warmup_ms([quick]) == pytest.approx(0.0, abs=1e-6)
+    assert entry_warmup_ms([]) == 0.0
+    assert entry_warmup_ms([open_class(1.0, FixedLatency(5.0))]) == pytest.approx(5.0)
+
+
+def test_a_class_that_begins_late_by_plan_makes_the_run_be_measured_whole() -> None:
+    late = WorkloadClass("late", PeriodicArrivals(1000.0, phase_ms=300_000.0), FixedLatency(1.0))
+    in_phase = WorkloadClass("p", PeriodicArrivals(1000.0, phase_ms=500.0), FixedLatency(1.0))
+    assert entry_warmup_ms([open_class(1.0, DEFAULT), late]) is None
+    assert entry_warmup_ms([in_phase]) == pytest.approx(1.0)
+    assert find_window(600_000.0, 0.0, None, STEADY) == Window(600_000.0, 0.0, 600_000.0, "schedule")
+
+
+def test_clients_count_by_how_often_they_come_around() -> None:
+    closed = WorkloadClass("c", ClosedArrivals(4, FixedLatency(1000.0)), FixedLatency(3000.0))
+    assert entry_warmup_ms([closed]) == pytest.approx(3000.0)
+    quick = WorkloadClass(
+        "c", ClosedArrivals(18, OwnLatency()), FixedLatency(2.0)
+    )  # nine commits in a ms, if thinking takes no time
+    slow = open_class(1000.0, LognormalLatency.from_median(60_000.0, 1.0))
+    assert entry_warmup_ms([quick, slow]) == pytest.approx(60_000.0, rel=1e-3)
+
+
+def test_clients_and_arrivals_without_a_pause_have_a_rate() -> None:
+    """Clients that take no time count as one commit in each millisecond; arrivals that take none have no rate."""
+    slow = open_class(1000.0, LognormalLatency.from_median(60_000.0, 1.0))
+    at_once = WorkloadClass("c", ClosedArrivals(9, FixedLatency(0.0)), FixedLatency(0.0))
+    assert entry_warmup_ms([at_once, slow]) == pytest.approx(60_000.0, rel=1e-3)
+    endless = WorkloadClass("o", OpenArrivals(FixedLatency(0.0)), FixedLatency(0.0))
+    alone = entry_warmup_ms([slow])
+    assert entry_warmup_ms([endless, slow]) == alone
+
+
+def test_periodic_classes_count_by_their_interval() -> None:
+    """Nine in a millisecond beside one: until half of the others have entered."""
+    often = WorkloadClass("p", PeriodicArrivals(1.0 / 9.0), FixedLatency(0.0))
+    slow = open_class(1000.0, LognormalLatency.from_median(60_000.0, 1.0))
+    assert entry_warmup_ms([often, slow]) == pytest.approx(60_000.0, rel=1e-3)
+
+
+def test_the_runtimes_alone_decide_where_nothing_else_changes() -> None:
+    found = find_window(3_600_000.0, 0.0, 689_000.0, STEADY)
+    assert (found.start_ms, found.chosen_by, found.settled, found.needed_ms) == (689_000.0, "runtimes", True, None)
+
+
+def test_what_is_committing_may_settle_later_than_entries_do() -> None:
+    series = STEADY.copy()
+    series[60:120] += 200.0
+    found = find_window(300_000.0, 0.0, 50_000.0, series)
+    assert found == Window(300_000.0, 120_000.0, 300_000.0, "mser5")
+
+
+def test_a_run_that_is_too_short_says_how_long_it_should_be() -> None:
+    found = find_window(600_000.0, 0.0, 689_000.0, STEADY)
+    assert found == Window(600_000.0, 300_000.0, 600_000.0, "runtimes", settled=False, needed_ms=1_378_000.0)
+
+
+def test_what_never_settles_is_cut_at_half() -> None:
+    found = find_window(600_000.0, 0.0, 10_000.0, np.arange(300.0))
+    assert (found.chosen_by, found.settled, found.end_ms) == ("mser5", False, 600_000.0)
+    assert found.start_ms == pytest.approx(300_000.0, abs=11_000.0)
+    assert found.needed_ms == pytest.approx(2.0 * 0.75 * 600_000.0, rel=0.01)  # all but the last quarter is cut at most
+
+
+def test_a_cooldown_is_no_part_of_it() -> None:
+    found = find_window(600_000.0, 100_000.0, 10_000.0, STEADY)
+    assert (found.start_ms, found.end_ms, found.length_ms) == (10_000.0, 500_000.0, 490_000.0)
+    assert given_window(100.0, 20.0, 10.0) == Window(100.0, 20.0, 90.0, "given")
+    with pytest.raises(ValueError, match="leave nothing"):
+        given_window(100.0, 60.0, 40.0)
+
+
+def test_both_sides_of_a_comparison_have_one_window() -> None:
+    a, b = find_window(600_000.0, 0.0, 10_000.0, STEADY), find_window(500_000.0, 0.0, 50_000.0, STEADY)
+    assert common_window([a, b]) == Window(500_000.0, 50_000.0, 500_000.0, "runtimes")
+    with pytest.raises(ValueError, match="warm-up ends"):
+        common_window([given_window(100.0, 90.0), given_window(50.0, 0.0)])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from endive.analysis.arrays import Floats
+from endive.analysis import Floats
 from endive.calibrate.answers import simulate
 from endive.calibrate.imported import Imported, import_history
 from endive.calibrate.loops import AS_AT_RANDOM, by_evenness, by_overlap, most_at_once

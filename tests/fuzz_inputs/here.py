@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 from endive.analysis.run_metrics import ALL, group_metrics, window_columns
-from endive.analysis.windows import SERIES_BINS, Window, find_window
+from endive.analysis.warmup import SERIES_BINS, Window, find_window
 from endive.config import Document
 from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.native import kernel_cache

@@ -17,15 +17,15 @@ import pytest
 from pyspark.sql import SparkSession
 from scipy import optimize, stats
 
-from endive.analysis.over_seeds import SHARES, estimate_metric
+from endive.analysis.estimates import SHARES, estimate_metric
 from endive.analysis.run_metrics import RATES
-from endive.analysis.tables import LoadAxis, load_axis, saturation_table
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.metrics import load_tables, measure
 from endive.pipeline.query import query
 from endive.runs.dataset import Experiment, Manifest, PipelineError, load_manifest
 from endive.runs.layout import METRICS_TABLES
 from endive.runs.parameters import Value
+from endive.studies.experiment_tables import LoadAxis, load_axis, saturation_table
 from endive.studies.tables import Metrics
 from endive.studies.windows import MetricsOptions
 from tests.analysis.test_warmup import naive as naive_mser5

@@ -11,12 +11,12 @@ import pandas as pd
 
 from endive.analysis.estimates import Estimate
 from endive.analysis.saturation import LoadPoint, saturation
-from endive.analysis.tables import LoadAxis
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.page import Page
 from endive.report.study import ALL, Series, Study, StudyAxis
 from endive.report.words import TIME_PARTS
 from endive.runs.dataset import Experiment, Manifest, Part, PartFile
+from endive.studies.experiment_tables import LoadAxis
 
 RATE = "param_workload_ingest_rate"
 

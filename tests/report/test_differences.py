@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from endive.analysis.paired import (
+from endive.analysis.cohort import Pairs
+from endive.analysis.contrasts import (
     Difference,
     least_rate_width,
     least_share_width,
@@ -12,7 +13,6 @@ from endive.analysis.paired import (
     seeds_to_tell,
     with_least_width,
 )
-from endive.analysis.pairs import Pairs
 from endive.report.differences import pairs_in_words, signed_amount, verdict
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from endive.analysis.thresholds import Subject
+from endive.analysis.conditions import Subject
 from endive.config.load import check_document
 from endive.report.errors import ReportError
 from endive.report.figure import Axis, Figure, read_reference

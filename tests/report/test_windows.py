@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from endive.analysis.windows import Window
+from endive.analysis.warmup import Window
 from endive.report.windows import percentile_in_words, ranges_in_words, success_in_words, window_in_words, window_warning
 
 

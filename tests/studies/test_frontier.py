@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from endive.analysis.thresholds import Condition
+from endive.analysis.conditions import Condition
 from endive.config import ConfigError
 from endive.config.frontier import frontier_options
 from endive.studies.frontier import Question, estimate_at, estimate_of, read_question

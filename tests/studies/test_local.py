@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 from endive.analysis.percentiles import quantiles
-from endive.analysis.run_metrics import SLOWER
-from endive.analysis.through_time import TIME_BINS
+from endive.analysis.run_curves import SLOWER, TIME_BINS
 from endive.studies.local import LocalRun, measure_here
 from endive.studies.tables import Metrics
 from endive.studies.windows import MetricsOptions

@@ -12,9 +12,9 @@ import pytest
 from endive.analysis.estimates import Estimate
 from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import LoadPoint, saturation
-from endive.analysis.tables import load_point
 from endive.config import Document
 from endive.config.load import check_document
+from endive.studies.experiment_tables import load_point
 from endive.studies.replications import Replications, RunMetrics
 from endive.studies.windows import MetricsOptions
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endive.analysis.windows import Window
+from endive.analysis.warmup import Window
 from endive.runs.dataset import Experiment
 from endive.runs.parameters import SCENARIO_COLUMN, Value
 from endive.studies.windows import one_for_all_scenarios

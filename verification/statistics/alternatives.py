@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from endive.analysis.conditions import Subject
 from endive.analysis.run_metrics import ALL
-from endive.analysis.thresholds import Subject
 from endive.report.alternatives import Alternatives, compare_sides
 from endive.report.comparison import Side
 from endive.studies.replications import RunMetrics

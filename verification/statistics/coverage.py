@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass
 from os import cpu_count
 from typing import Any
 
+from endive.analysis.conditions import parse_condition
+from endive.analysis.contrasts import paired_difference
 from endive.analysis.crossings import crossing
-from endive.analysis.estimates import Estimate
-from endive.analysis.frontier import CONFIDENCE as FRONTIER_CONFIDENCE
-from endive.analysis.frontier import Search, find_frontier
-from endive.analysis.over_seeds import estimate_metric
-from endive.analysis.paired import paired_difference
-from endive.analysis.thresholds import parse_condition
+from endive.analysis.estimates import Estimate, estimate_metric
+from endive.analysis.load_search import CONFIDENCE as FRONTIER_CONFIDENCE
+from endive.analysis.load_search import Search, find_frontier
 from verification.statistics.studies import System, measure, studies, true_crossing, truth
 
 STUDIES, QUICK_STUDIES = 500, 60

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from endive.analysis.cohort import Transactions, success_range
-from endive.analysis.over_seeds import at_least, at_most
+from endive.analysis.estimates import at_least, at_most
 from endive.analysis.percentiles import times_to_commit
-from endive.analysis.windows import Window, given_window
+from endive.analysis.warmup import Window, given_window
 from endive.config import Document, build_simulation_config
 from endive.simulation import Simulation, SimulationConfig
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from endive.analysis.arrays import Flags, Floats, Ints
+from endive.analysis import Flags, Floats, Ints
 
 FAIRNESS = ("jain_index", "writers_without_commit", "longest_losing_streak", "most_attempts")
 """Metrics of a run."""

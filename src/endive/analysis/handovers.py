@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from endive.analysis.arrays import Flags, Floats
+from endive.analysis import Flags, Floats
 
 BATCH_COLUMNS = ("batch_size", "batch_wait_ms", "batch_longest_wait_ms")
 OLDEST = "oldest_handover"

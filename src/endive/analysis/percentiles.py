@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from endive.analysis.arrays import Flags, Floats
+from endive.analysis import Flags, Floats
 
 PERCENTS = (50, 95, 99)
 BOUND_CONFIDENCE = 0.95

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from endive.analysis.arrays import Floats
+from endive.analysis import Floats
 
 _HORIZON = 40.0
 """The time axis ends where P(T > t) = exp(-40)."""

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from endive.analysis import handovers
-from endive.analysis.arrays import Flags, Floats, Ints
+from endive.analysis import Flags, Floats, Ints, handovers
 from endive.analysis.cohort import Transactions, committing, entries, success_range
+from endive.analysis.estimates import at_least, at_most
 from endive.analysis.fairness import FAIRNESS, WritersRows, fairness_metrics
-from endive.analysis.over_seeds import at_least, at_most
 from endive.analysis.percentiles import PERCENTS, plain_percentiles, quantiles, times_to_commit
+from endive.analysis.run_curves import CURVES, SLOWER, ThroughTime, over_time_columns, through_time
 from endive.analysis.saturation import BACKLOG_PARTS
-from endive.analysis.through_time import ThroughTime, over_time_columns, through_time
-from endive.analysis.windows import Window
+from endive.analysis.warmup import Window
 from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 from endive.workload.classes import ALL_CLASSES
@@ -66,10 +65,6 @@ METRICS = (*COUNTS, *SUM_COLUMNS, *RATES)
 WHOSE_COLUMNS = ("client", *handovers.BATCH_COLUMNS)
 """Columns that are looked at together, not summed: whose a transaction is, and what it commits."""
 
-SLOWER = (*(k / 20 for k in range(20, 2, -1)), *(k / 10**tail for tail in (2, 3, 4) for k in range(10, 1, -1)), 1e-4)
-"""The shares of transactions for which a distribution tells how slow they are at least: dense where the tail is."""
-CURVES = {"commit_latency": "commit_latency_slower_ms", "total_latency": "total_latency_slower_ms"}
-"""Lists that a row carries beside its numbers; tables of their own are made of them."""
 COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW = "committing_in_window", "entered_in_window"
 """The number of committing transactions, and entries, in equal parts of the window."""
 

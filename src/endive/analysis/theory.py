@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from endive.analysis.arrays import Floats
+from endive.analysis import Floats
 from endive.analysis.renewal import Attempts, Prediction, predict_commits
 from endive.catalog import CASCatalog, InstantCatalog, StoredCatalog
 from endive.config import Document, build_simulation_config

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from endive.analysis.arrays import Floats
+from endive.analysis import Floats
 from endive.analysis.estimates import share_estimate
 from endive.calibrate.assumptions import STORE_SCALE, Assumption
 from endive.calibrate.errors import TooMuchWorkError

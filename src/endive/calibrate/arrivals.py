@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from endive.analysis.arrays import Floats
+from endive.analysis import Floats
 from endive.workload.arrivals import INTER_ARRIVAL, PERIODIC_JOB, RATE
 
 _HOUR_MS = 3_600_000.0

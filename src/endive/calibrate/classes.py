@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from endive.analysis.arrays import Floats
+from endive.analysis import Floats
 from endive.calibrate.arrivals import Process, recognise
 from endive.calibrate.history import Commit, History
 from endive.calibrate.loops import Loop, by_evenness, by_overlap

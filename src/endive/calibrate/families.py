@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special
 
-from endive.analysis.arrays import Floats
+from endive.analysis import Floats
 
 _LEAST_SIGMA = 1e-3
 _LOG_2PI = math.log(2.0 * math.pi)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from endive.analysis.arrays import Floats
+from endive.analysis import Floats
 from endive.analysis.estimates import Estimate, mean_estimate, share_estimate
 from endive.calibrate.classes import observe_classes
 from endive.calibrate.history import History

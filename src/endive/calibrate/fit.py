@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special, stats
 
-from endive.analysis.arrays import Flags, Floats
+from endive.analysis import Flags, Floats
 from endive.calibrate.families import FAMILIES, Family, Lognormal
 from endive.calibrate.measurements import Sample
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from endive.analysis.arrays import Floats
+from endive.analysis import Floats
 
 _LEAST = 15
 """Fewer commits tell nothing of how writers wait."""

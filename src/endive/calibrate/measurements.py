@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from endive.analysis.arrays import Floats
+from endive.analysis import Floats
 from endive.calibrate.columns import UNITS, Columns, find_columns, numbers, read_rows
 from endive.calibrate.errors import InputError
 from endive.config.durations import MOST_MS

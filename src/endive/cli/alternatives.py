@@ -16,7 +16,7 @@ from endive.cli.output import Output, finite
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from endive.analysis.thresholds import Condition
+    from endive.analysis.conditions import Condition
     from endive.config import Document
     from endive.report.alternatives import Alternatives, Ranking, Standing
     from endive.report.comparison import Judgement, Side
@@ -49,7 +49,7 @@ class _Named:
 
 def compare_alternatives(output: Output, asked: Asked, options: MetricsOptions, out: Path) -> None:
     """Compare three or more, or the scenarios of a study, with the first. Exits with 3 if a condition holds for any of them."""
-    from endive.analysis.thresholds import parse_question
+    from endive.analysis.conditions import parse_question
     from endive.report.alternatives import compare_sides, subjects_of
     from endive.report.comparison import judge, pair
 

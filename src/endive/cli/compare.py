@@ -17,7 +17,7 @@ from endive.runs.layout import REPLICATIONS_FOLDER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endive.analysis.thresholds import Condition
+    from endive.analysis.conditions import Condition
     from endive.config import Document
     from endive.report.comparison import Comparison, Judgement, Pairing, Side
     from endive.studies.windows import MetricsOptions
@@ -61,8 +61,8 @@ def compare(
     Exit codes: 3 if a condition of --fail-if holds for B, or for any of several, otherwise 0.
     """
     with command(json) as output:
+        from endive.analysis.conditions import find_metric, parse_condition
         from endive.analysis.run_metrics import RATES
-        from endive.analysis.thresholds import find_metric, parse_condition
         from endive.cli.alternatives import Asked, compare_alternatives
         from endive.config.study import parse_seeds
         from endive.report.comparison import METRICS
@@ -108,7 +108,7 @@ def make_sides(
     out: Path,
 ) -> list[Side]:
     """All sides in one window; what is a configuration is run, with the seeds of a stored one if there is any."""
-    from endive.analysis.windows import common_window
+    from endive.analysis.warmup import common_window
     from endive.cli.run import announce_compilation
     from endive.output_files import check_writable
     from endive.report.comparison import Side, stored_side

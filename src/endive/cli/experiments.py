@@ -150,7 +150,7 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     A trace is written by `endive run --trace`.
     """
     with command(json) as output:
-        from endive.analysis.history import check_history, rules_of, wrong_outcomes
+        from endive.analysis.history_check import check_history, rules_of, wrong_outcomes
         from endive.config import ConfigError, load_document
         from endive.runs.contents import UnsoundError
         from endive.runs.stored import find_experiments

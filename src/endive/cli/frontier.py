@@ -27,8 +27,8 @@ from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endive.analysis.frontier import Frontier, Point
-    from endive.analysis.windows import Window
+    from endive.analysis.load_search import Frontier, Point
+    from endive.analysis.warmup import Window
     from endive.studies.frontier import Question
     from endive.studies.replications import Replications
     from endive.studies.tuning import TuningQuestion
@@ -120,7 +120,7 @@ def _seconds(seconds: float) -> str:
 
 def answer(output: Output, question: Question, folder: Path, warmup: float | None = None, cooldown: float = 0.0) -> None:
     """Search, tell and write."""
-    from endive.analysis.frontier import find_frontier
+    from endive.analysis.load_search import find_frontier
     from endive.cli.run import announce_compilation
     from endive.output_files import check_writable
     from endive.studies.frontier import estimate_at
@@ -187,7 +187,7 @@ def _found(question: Question, load: float) -> str:
 
 
 def _progress(question: Question, point: Point) -> str:
-    from endive.analysis.thresholds import shown
+    from endive.analysis.conditions import shown
 
     metric, found = question.condition.metric, point.estimate
     if found is None:
@@ -251,8 +251,8 @@ def window_words(windows: Sequence[Window]) -> list[str]:
 
 
 def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str]) -> None:
-    from endive.analysis.frontier import CONFIDENCE
-    from endive.analysis.thresholds import shown
+    from endive.analysis.conditions import shown
+    from endive.analysis.load_search import CONFIDENCE
 
     output.text(*in_words(question, found), *cut, "")
     rows = []

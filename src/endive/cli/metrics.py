@@ -29,7 +29,7 @@ from endive.cli.run import cost_as_data
 from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
 
 if TYPE_CHECKING:
-    from endive.analysis.cost import Cost
+    from endive.analysis.request_cost import Cost
     from endive.pipeline.consolidate import Damage
     from endive.runs.dataset import Manifest
     from endive.storage.prices import Prices
@@ -151,7 +151,7 @@ def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Seq
 
 def _costs(rows: Sequence[dict[str, Any]], manifest: Manifest, prices: Prices) -> dict[str, Cost | None]:
     """What a thousand commits of each experiment take, from means over seeds."""
-    from endive.analysis.cost import basis_of, cost_of, rows_by_class
+    from endive.analysis.request_cost import basis_of, cost_of, rows_by_class
 
     by_experiment: dict[str, list[dict[str, Any]]] = {}
     for row in rows:

@@ -27,7 +27,7 @@ from endive.cli.options import (
 from endive.cli.output import Output
 
 if TYPE_CHECKING:
-    from endive.analysis.cost import Cost
+    from endive.analysis.request_cost import Cost
     from endive.config import Document
     from endive.runs.execute import FinishedRun
     from endive.storage.prices import Prices
@@ -105,7 +105,7 @@ def tell_run(
     prices: Prices | None = None,
 ) -> None:
     """Measure a run that is on disk, and say what it amounts to; at list prices, unless others are given."""
-    from endive.analysis.cost import basis_of_document, cost_of, rows_by_class
+    from endive.analysis.request_cost import basis_of_document, cost_of, rows_by_class
     from endive.config.warnings import warnings_of
     from endive.studies.local import measure_run
 
@@ -135,8 +135,8 @@ def tell_run(
 def _window_words(measured: RunMetrics) -> tuple[str, list[str]]:
     """What was cut, and what is wrong with the load or the length of the run."""
     from endive.analysis.run_metrics import ALL
-    from endive.analysis.tables import load_point
     from endive.report.windows import overload_in_words, window_in_words, window_warning
+    from endive.studies.experiment_tables import load_point
 
     row = measured.of(ALL, ALL)
     overload = overload_in_words({**row, "saturated": load_point(0.0, [row]).reason})
@@ -260,7 +260,7 @@ def _ms(value: float | None) -> str:
 
 def show_cost(output: Output, cost: Cost | None) -> None:
     """Print what a thousand commits take: requests by kind, money if all of it has a price, and files left behind."""
-    from endive.analysis.cost import KINDS
+    from endive.analysis.request_cost import KINDS
     from endive.report.phrases import money, short
 
     if cost is None:

@@ -91,7 +91,7 @@ def sweep(
 
 def check_question(reader: Sweep, plan: SweepPlan) -> None:
     """Raise ConfigError if the question of a sweep is of no metric, or of a class that none of its points has."""
-    from endive.analysis.thresholds import parse_question
+    from endive.analysis.conditions import parse_question
 
     if reader.question is not None:
         classes = {name for point in plan.points for name in point.document.workload}

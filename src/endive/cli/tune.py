@@ -26,7 +26,7 @@ from endive.runs.layout import REPLICATIONS_FOLDER, TUNING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from endive.analysis.tuning import Advantage, Measured, Plan, Tuned
+    from endive.analysis.halving import Advantage, Measured, Plan, Tuned
     from endive.studies.tuning import CostEvaluator, TuningQuestion
     from endive.studies.windows import MetricsOptions
 
@@ -72,7 +72,7 @@ def tune(
     finished runs.
     """
     with command(json) as output:
-        from endive.analysis.tuning import Plan
+        from endive.analysis.halving import Plan
         from endive.studies.tuning import read_tuning
         from endive.studies.windows import MetricsOptions
 
@@ -115,7 +115,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     """Search, tell and write."""
     from json import dumps
 
-    from endive.analysis.tuning import tune as search
+    from endive.analysis.halving import tune as search
     from endive.cli.run import announce_compilation
     from endive.output_files import check_writable, write_text
     from endive.report.tuning import outcome_in_words
@@ -206,7 +206,7 @@ def _advantage(found: Advantage | None) -> dict[str, Any] | None:
 
 
 def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
-    from endive.analysis.over_seeds import estimate_metric
+    from endive.analysis.estimates import estimate_metric
     from endive.report.tuning import settings_in_words
 
     objective, measured = question.objective, found.finals[candidate]
@@ -240,7 +240,7 @@ def _tried(question: TuningQuestion, found: Tuned, candidate: int) -> dict[str, 
 
 
 def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) -> None:
-    from endive.analysis.thresholds import shown
+    from endive.analysis.conditions import shown
     from endive.report.tuning import subject_in_words
 
     metric = question.objective.metric

@@ -1,7 +1,7 @@
 """Several alternatives against a baseline: each of some metrics in order from the best to the worst, with names that users gave.
 
 All comparisons that are told at once are corrected together, so that with 95 % confidence every interval holds: of alternatives
-that do not differ, one is called different in at most one study of twenty. See ``endive.analysis.multiple``.
+that do not differ, one is called different in at most one study of twenty. See ``endive.analysis.contrasts``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from endive.analysis.conditions import Subject, kind_of
+from endive.analysis.contrasts import best_of, confidence_of_each
 from endive.analysis.estimates import Estimate
 from endive.analysis.metric import more_is_better
-from endive.analysis.multiple import best_of, confidence_of_each
 from endive.analysis.run_metrics import ALL
-from endive.analysis.thresholds import Subject, kind_of
 from endive.report.comparison import Comparison, Pairing, Side, all_subjects, compare_metric, estimate_in_words, least_width, pair
 from endive.report.differences import amount, metric_name
 from endive.report.phrases import are, begun, listed

@@ -1,6 +1,6 @@
 """A against B: the same metrics of both in one window, seed by seed, and transaction by transaction; and conditions on B.
 
-Runs of the same seed are paired; see ``endive.analysis.paired`` and ``endive.analysis.pairs``.
+Runs of the same seed are paired; see ``endive.analysis.contrasts`` and ``endive.analysis.cohort``.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from endive.analysis import paired
-from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, Estimate
+from endive.analysis import contrasts
+from endive.analysis.cohort import Pairs, Submitted, pair_run
+from endive.analysis.conditions import Condition, Subject, Verdict, shown
+from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, SHARES, Estimate, estimate_metric
 from endive.analysis.metric import TABLES
-from endive.analysis.over_seeds import SHARES, estimate_metric
-from endive.analysis.pairs import Pairs, Submitted, pair_run
 from endive.analysis.run_metrics import ALL, PERCENTILES
-from endive.analysis.thresholds import Condition, Subject, Verdict, shown
-from endive.analysis.windows import Window
+from endive.analysis.warmup import Window
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
 from endive.report.differences import metric_name, verdict
@@ -116,13 +115,13 @@ class Comparison:
     operation: str
     a: Estimate
     b: Estimate
-    difference: paired.Difference | None
+    difference: contrasts.Difference | None
 
     @property
     def better(self) -> bool | None:
         """Whether B is better; None if that cannot be told."""
         if self.difference is not None:
-            return paired.better(self.metric, self.difference)
+            return contrasts.better(self.metric, self.difference)
         if self.a.low > self.b.high:
             return True
         return False if self.b.low > self.a.high else None
@@ -250,13 +249,13 @@ def _rows(side: Side, of: Subject, seeds: Sequence[int] | None = None) -> list[M
     return [run.of(of.workload_class, of.operation) for run in side.runs if seeds is None or run.seed in seeds]
 
 
-def _difference(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: float = CONFIDENCE) -> paired.Difference | None:
+def _difference(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: float = CONFIDENCE) -> contrasts.Difference | None:
     of_a, of_b = (values_of(side.runs, of.metric, of.workload_class, of.operation) for side in (a, b))
     if pairing.seeds is None:
-        tell, values_a, values_b = paired.unpaired_difference, list(of_a.values()), list(of_b.values())
+        tell, values_a, values_b = contrasts.unpaired_difference, list(of_a.values()), list(of_b.values())
     else:
         seeds = [seed for seed in pairing.seeds if seed in of_a and seed in of_b]
-        tell, values_a, values_b = paired.paired_difference, [of_a[seed] for seed in seeds], [of_b[seed] for seed in seeds]
+        tell, values_a, values_b = contrasts.paired_difference, [of_a[seed] for seed in seeds], [of_b[seed] for seed in seeds]
     if not values_a or not values_b:
         return None
     found = tell(values_a, values_b, confidence)
@@ -265,15 +264,15 @@ def _difference(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: flo
     unfinished = sum(map(_doubt, rows)) if of.metric == "success_rate" else 0.0
     if of.metric == "success_rate":
         least = max(least, (found.half_width or 0.0) + unfinished)
-    return paired.with_least_width(found, least, unfinished) if least > 0.0 else found
+    return contrasts.with_least_width(found, least, unfinished) if least > 0.0 else found
 
 
 def _least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], window: Window, confidence: float) -> float:
     """Half width below which no difference of a metric can be told, however much the seeds agree; 0 if it is not counted."""
     if metric in SHARES:
-        return paired.least_share_width(min(sum(row["transactions"] for row in side) for side in sides), confidence)
+        return contrasts.least_share_width(min(sum(row["transactions"] for row in side) for side in sides), confidence)
     if metric.endswith("_per_s"):
-        return paired.least_rate_width(window.length_ms / 1000.0 * min(len(side) for side in sides), confidence)
+        return contrasts.least_rate_width(window.length_ms / 1000.0 * min(len(side) for side in sides), confidence)
     return 0.0
 
 

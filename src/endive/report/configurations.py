@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from endive.analysis.run_metrics import ALL
-from endive.analysis.tables import LoadAxis, load_axis
 from endive.report import words
 from endive.report.figure import Scale
 from endive.report.style import MOST_SERIES
@@ -17,6 +16,7 @@ from endive.runs.dataset import Experiment, Manifest
 from endive.runs.layout import label_of
 from endive.runs.parameters import PREFIX, SCENARIO_COLUMN, Value, column_types, flat_parameters, varying
 from endive.runs.stored import StoredExperiment
+from endive.studies.experiment_tables import LoadAxis, load_axis
 
 _DURATION = f"{PREFIX}simulation_duration_ms"
 _FIRST = ("scenario", "storage_provider", "catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined")

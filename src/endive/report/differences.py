@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from endive.analysis.paired import Difference, seeds_to_tell
-from endive.analysis.pairs import Pairs
-from endive.analysis.thresholds import kind_of
+from endive.analysis.cohort import Pairs
+from endive.analysis.conditions import kind_of
+from endive.analysis.contrasts import Difference, seeds_to_tell
 
 
 def verdict(metric: str, found: Difference) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from endive.analysis.frontier import CONFIDENCE, Frontier
-from endive.analysis.thresholds import Condition, kind_of, shown
+from endive.analysis.conditions import Condition, kind_of, shown
+from endive.analysis.load_search import CONFIDENCE, Frontier
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.phrases import number
 from endive.report.words import load_title

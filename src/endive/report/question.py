@@ -12,9 +12,9 @@ from typing import Any
 
 import pandas as pd
 
+from endive.analysis.conditions import Subject, shown
 from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import PERCENTILES
-from endive.analysis.thresholds import Subject, shown
 from endive.report.alternatives import compare_sides, in_short, subject_in_words
 from endive.report.comparison import Side, runs_of
 from endive.report.figures.common import place_label

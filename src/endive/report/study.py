@@ -13,9 +13,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from endive.analysis.conditions import Subject, parse_question
 from endive.analysis.run_metrics import ALL
-from endive.analysis.tables import saturation_table
-from endive.analysis.thresholds import Subject, parse_question
 from endive.config import ConfigError
 from endive.pipeline.consolidate import Damage, Sessions
 from endive.pipeline.refresh import fresh_tables
@@ -30,6 +29,7 @@ from endive.runs.parameters import Value
 from endive.runs.stored import StoredRun
 from endive.runs.study_records import StudyRecord, study_of
 from endive.storage.prices import Prices, list_prices
+from endive.studies.experiment_tables import saturation_table
 from endive.studies.local import measure_here
 from endive.studies.windows import MetricsOptions
 

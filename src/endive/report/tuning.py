@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from endive.analysis.conditions import kind_of, shown
+from endive.analysis.halving import Advantage, Measured, Tuned
 from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import ALL
-from endive.analysis.thresholds import kind_of, shown
-from endive.analysis.tuning import Advantage, Measured, Tuned
 from endive.studies.tuning import ICEBERG, TODAY, TuningQuestion
 
 

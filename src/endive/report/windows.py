@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from endive.analysis.over_seeds import at_least
-from endive.analysis.windows import Window
+from endive.analysis.estimates import at_least
+from endive.analysis.warmup import Window
 from endive.report.phrases import duration, percent
 
 _NOTHING_MS = 1.0

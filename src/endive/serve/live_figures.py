@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
-from endive.analysis.over_seeds import estimate_metric
+from endive.analysis.estimates import estimate_metric
 from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import saturation
-from endive.analysis.tables import load_point as load_point_of
 from endive.analysis.theory import Curve, NotPredictableError
 from endive.config import build_simulation_config
 from endive.config.schema import Document
@@ -24,6 +23,7 @@ from endive.report.timeline import timeline_of
 from endive.report.words import TIME_PARTS
 from endive.serve.changes import scale_load
 from endive.serve.messages import Chart, LoadPoint, Tree
+from endive.studies.experiment_tables import load_point as load_point_of
 from endive.studies.measure import RunRows
 from endive.studies.replications import RunMetrics
 

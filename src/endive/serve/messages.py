@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from endive.analysis.saturation import LoadPoint as SaturationPoint
-from endive.analysis.windows import Window
+from endive.analysis.warmup import Window
 from endive.config.schema import Document
 
 Tree = dict[str, Any]

@@ -11,13 +11,21 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from endive.analysis.conditions import kind_of, shown
+from endive.analysis.contrasts import (
+    Best,
+    Difference,
+    against_baseline,
+    best_of,
+    better,
+    confidence_of_each,
+    least_rate_width,
+    least_share_width,
+)
 from endive.analysis.metric import more_is_better
-from endive.analysis.multiple import Best, against_baseline, best_of, confidence_of_each
-from endive.analysis.paired import Difference, better, least_rate_width, least_share_width
 from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import FEWEST_ENTRIES
-from endive.analysis.thresholds import kind_of, shown
-from endive.analysis.windows import common_window
+from endive.analysis.warmup import common_window
 from endive.config.schema import Document
 from endive.report.differences import metric_name, signed_amount
 from endive.report.phrases import listed, percent

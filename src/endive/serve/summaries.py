@@ -12,12 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from endive.analysis.estimates import FEWEST_SEEDS, Estimate
+from endive.analysis.conditions import shown
+from endive.analysis.estimates import FEWEST_SEEDS, SHARES, Estimate, estimate_metric
 from endive.analysis.metric import TABLES
-from endive.analysis.over_seeds import SHARES, estimate_metric
 from endive.analysis.run_metrics import ALL
-from endive.analysis.tables import load_point
-from endive.analysis.thresholds import shown
 from endive.config.parts import own_parts
 from endive.config.resolve import resolve_classes
 from endive.config.schema import Document
@@ -27,6 +25,7 @@ from endive.report.differences import metric_name, pairs_in_words, signed_amount
 from endive.report.phrases import duration, known, percent
 from endive.report.windows import overload_in_words, window_in_words, window_warning
 from endive.serve.messages import Answer, ClassRow, Compared, ComparedRow, MetricValues, Value
+from endive.studies.experiment_tables import load_point
 from endive.studies.frontier import values_of
 from endive.studies.replications import RunMetrics
 

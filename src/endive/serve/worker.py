@@ -14,7 +14,7 @@ from functools import partial, singledispatch
 from pathlib import Path
 from typing import Any
 
-from endive.analysis.windows import Window, common_window
+from endive.analysis.warmup import Window, common_window
 from endive.config import build_simulation_config
 from endive.config.warnings import warnings_of
 from endive.report.comparison import Side

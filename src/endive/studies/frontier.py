@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from endive.analysis.estimates import Estimate
-from endive.analysis.frontier import CONFIDENCE, Search
-from endive.analysis.over_seeds import estimate_metric
+from endive.analysis.conditions import Condition, Subject, parse_condition
+from endive.analysis.estimates import Estimate, estimate_metric
+from endive.analysis.load_search import CONFIDENCE, Search
 from endive.analysis.run_metrics import ALL, RATES
-from endive.analysis.thresholds import Condition, Subject, parse_condition
 from endive.config import ConfigError, Document, Problem
 from endive.config.aliases import value_at
 from endive.config.durations import MOST_MS

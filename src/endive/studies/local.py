@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from endive.analysis.windows import Window, find_window, given_window
+from endive.analysis.warmup import Window, find_window, given_window
 from endive.config import Document
 from endive.runs.dataset import Experiment, Manifest, Part, PartFile, PipelineError, Source, described
 from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, own_profiles, run_directory

@@ -17,13 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from endive.analysis import run_metrics
-from endive.analysis.arrays import Floats
-from endive.analysis.cohort import Transactions, committing
-from endive.analysis.pairs import Submitted
+from endive.analysis import Floats, run_metrics
+from endive.analysis.cohort import Submitted, Transactions, committing
+from endive.analysis.run_curves import CURVES, OVER_TIME
 from endive.analysis.run_metrics import SUM_COLUMNS, Leaf, run_rows
-from endive.analysis.through_time import OVER_TIME
-from endive.analysis.windows import SERIES_BINS, Window
+from endive.analysis.warmup import SERIES_BINS, Window
 from endive.runs.parts import Spec
 from endive.simulation.columns import TIME_COLUMNS
 from endive.version import METRICS_VERSION
@@ -49,7 +47,7 @@ RUN_SCHEMA = pa.schema(
 )
 PLAIN_COLUMNS = tuple(field.name for field in RUN_SCHEMA if not pa.types.is_list(field.type))
 """The columns of runs that tables of runs have; lists are for what is made of them."""
-TASK_SCHEMA = pa.schema([*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in (*run_metrics.CURVES.values(), *OVER_TIME))])
+TASK_SCHEMA = pa.schema([*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in (*CURVES.values(), *OVER_TIME))])
 SERIES_SCHEMA = pa.schema([("experiment", pa.string()), ("part", pa.int64()), ("committing", pa.list_(pa.float64()))])
 ROW_COLUMNS = ("t_commit_start", "t_submit", "t_commit", *run_metrics.LATENCIES)
 _TEXTS = ["status", "workload_class", "abort_reason"]

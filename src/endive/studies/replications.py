@@ -25,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from endive.analysis.pairs import Submitted
+from endive.analysis.cohort import Submitted
 from endive.analysis.run_metrics import SUM_COLUMNS, WHOSE_COLUMNS, group_metrics, window_of
-from endive.analysis.windows import SERIES_BINS, Window, find_window, given_window
+from endive.analysis.warmup import SERIES_BINS, Window, find_window, given_window
 from endive.config import ConfigError, Document, Problem, build_simulation_config, compute_experiment_hash
 from endive.input_files import read_json
 from endive.output_files import whole_file, write_text

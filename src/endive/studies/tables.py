@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from endive.analysis.curves import distributions_table, over_time_table
+from endive.analysis.run_curves import distributions_table, over_time_table
 from endive.analysis.run_metrics import group_metrics, window_columns, window_of
-from endive.analysis.tables import LoadAxis, experiments_table, load_axis, saturation_table
-from endive.analysis.windows import Window
+from endive.analysis.warmup import Window
 from endive.runs.dataset import Manifest, PipelineError
 from endive.runs.parts import Spec
+from endive.studies.experiment_tables import LoadAxis, experiments_table, load_axis, saturation_table
 from endive.studies.measure import KEYS, PLAIN_COLUMNS, RUN_SCHEMA, TASK_SCHEMA, WINDOW
 from endive.studies.windows import MetricsOptions
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from endive.analysis.conditions import Condition, Subject, parse_condition, parse_subject
+from endive.analysis.contrasts import least_rate_width, least_share_width
+from endive.analysis.estimates import SHARES, at_least, at_most
+from endive.analysis.halving import Cost, Dimension, Measured, design
 from endive.analysis.metric import more_is_better
-from endive.analysis.over_seeds import SHARES, at_least, at_most
-from endive.analysis.paired import least_rate_width, least_share_width
 from endive.analysis.run_metrics import ALL, RATES
-from endive.analysis.thresholds import Condition, Subject, parse_condition, parse_subject
-from endive.analysis.tuning import Cost, Dimension, Measured, design
-from endive.analysis.windows import Window, common_window
+from endive.analysis.warmup import Window, common_window
 from endive.config import ConfigError, Document, Problem, compute_experiment_hash
 from endive.config.aliases import ICEBERG_RETRY
 from endive.config.durations import plain_value

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from endive.analysis.windows import SERIES_BINS, Window, common_window, entry_warmup_ms, find_window, given_window
+from endive.analysis.warmup import SERIES_BINS, Window, common_window, entry_warmup_ms, find_window, given_window
 from endive.config import ConfigError, Document, build_simulation_config
 from endive.config.load import load_document
 from endive.runs.dataset import Experiment, Manifest

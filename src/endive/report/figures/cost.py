@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from endive.analysis.cost import KINDS, Cost, basis_of, cost_of, rows_by_class
 from endive.analysis.estimates import mean_estimate
+from endive.analysis.request_cost import KINDS, Cost, basis_of, cost_of, rows_by_class
 from endive.report.figure import Axis, Figure
 from endive.report.figures import common
 from endive.report.phrases import listed, money, short

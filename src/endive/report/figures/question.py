@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from endive.analysis.conditions import Kind, kind_of
 from endive.analysis.metric import more_is_better
-from endive.analysis.thresholds import Kind, kind_of
 from endive.report.alternatives import subject_in_words
 from endive.report.differences import metric_name
 from endive.report.figure import Axis, Figure

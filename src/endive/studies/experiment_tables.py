@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endive.analysis.estimates import FEWEST_SEEDS, Estimate, half_widths
-from endive.analysis.over_seeds import SHARES, at_least, at_most, estimate_metric
+from endive.analysis.estimates import FEWEST_SEEDS, SHARES, Estimate, at_least, at_most, estimate_metric, half_widths
 from endive.analysis.run_metrics import ALL, BOUNDS, COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW, METRICS, PERCENTILES, RATES
 from endive.analysis.saturation import Backlog, LoadPoint, backlog_grows, saturation
 from endive.runs.dataset import Manifest, PipelineError

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endive.analysis.thresholds import Verdict
-from endive.analysis.tuning import Advantage, Cost, Dimension, Measured, Plan, advantage_of, design, tune
+from endive.analysis.conditions import Verdict
+from endive.analysis.halving import Advantage, Cost, Dimension, Measured, Plan, advantage_of, design, tune
 
 PLAN = Plan()
 REFERENCES = (0, 1)

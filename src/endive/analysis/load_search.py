@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from endive.analysis.conditions import Condition, Verdict
 from endive.analysis.crossings import Bound, Crossing, crossing
 from endive.analysis.estimates import Estimate
-from endive.analysis.thresholds import Condition, Verdict
 
 CONFIDENCE = 0.96
 """Of the intervals by which loads are judged. The search ends when the interval of the answer is narrow, so it rather ends when

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from endive.analysis.conditions import Verdict
+from endive.analysis.contrasts import Difference, paired_difference, with_least_width
 from endive.analysis.estimates import CONFIDENCE
-from endive.analysis.paired import Difference, paired_difference, with_least_width
-from endive.analysis.thresholds import Verdict
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from endive.analysis.cost import KINDS, Basis, basis_of, basis_of_document, cost_of, requests_of, rows_by_class
+from endive.analysis.request_cost import KINDS, Basis, basis_of, basis_of_document, cost_of, requests_of, rows_by_class
 from endive.config.load import check_document
 from endive.runs.execute import run_experiment
 from endive.storage.prices import Prices, StorePrices, list_prices

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from endive.analysis.history import check_history, rules_of, wrong_outcomes
+from endive.analysis.history_check import check_history, rules_of, wrong_outcomes
 from endive.config.load import check_document
 from endive.simulation.reference import ReferenceEngine
 from tests.configurations import committer_documents, documents, failing_documents, service_documents

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from endive.analysis.conditions import Condition, Subject, find_metric, kind_of, parse_condition, parse_subject, shown
 from endive.analysis.run_metrics import RATES
-from endive.analysis.thresholds import Condition, Subject, find_metric, kind_of, parse_condition, parse_subject, shown
 from endive.config import ConfigError
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from endive.analysis.conditions import Condition
 from endive.analysis.estimates import Estimate, mean_estimate
-from endive.analysis.frontier import CONFIDENCE, Frontier, Point, Search, find_frontier
-from endive.analysis.thresholds import Condition
+from endive.analysis.load_search import CONFIDENCE, Frontier, Point, Search, find_frontier
 
 BELOW_95 = Condition("success < 95%", "success_rate", "<", 0.95)
 ABOVE_2S = Condition("p99 > 2s", "time_to_commit_p99_ms", ">", 2000.0)
