@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,3 +71,13 @@ def test_what_was_measured_is_kept(cache: Path) -> None:
     assert speed_of_this_machine() == found
     assert json.loads(speed._file().read_text())["run_s"] == found.run_s
     assert 0.0 < found.step_s < found.transaction_s < found.run_s
+
+
+@pytest.mark.parametrize(
+    "changes", [{"catalog": {"num_tables": 100_000}}, {"workload": {f"c{k}": {"rate": 0.001} for k in range(50)}}]
+)
+def test_tables_and_classes_count(changes: dict[str, Any]) -> None:
+    base = {"simulation": {"duration_ms": 1_000.0}, "storage": {"provider": "s3x"}, "workload": {"one": {"rate": 0.05}}}
+    few, many = (estimate_effort(Document.model_validate(tree)) for tree in (base, {**base, **changes}))
+    assert many.cpu_seconds - few.cpu_seconds > 0.3
+    assert (many + few).cpu_seconds == pytest.approx(many.cpu_seconds + few.cpu_seconds)

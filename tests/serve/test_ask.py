@@ -80,6 +80,23 @@ def test_what_would_take_an_hour_is_refused_with_the_estimate(client: Client, du
     assert events[0]["problems"][0]["key"] == "simulation.duration_ms"
 
 
+def many_classes(number: int) -> dict[str, Any]:
+    tree = small()
+    return {**tree, "workload": {f"class{k}": tree["workload"]["ingest"] for k in range(number)}}
+
+
+@pytest.mark.parametrize(
+    ("tree", "key"),
+    [(small(catalog__num_tables=1_000_000), "catalog.num_tables"), (many_classes(1_500), "workload")],
+    ids=["tables", "classes"],
+)
+def test_many_tables_or_classes_are_refused_before_they_are_set_up(client: Client, tree: dict[str, Any], key: str) -> None:
+    status, events = client.post("/api/ask", tree=tree)
+    assert status == 422
+    assert [problem["key"] for problem in events[0]["problems"]] == [key]
+    assert "to set up" in events[0]["error"]
+
+
 def test_a_long_run_is_first_answered_by_a_shorter_one(client: Client) -> None:
     tree = small(simulation__duration_ms="12h", workload__ingest__rate=5.0)
     with client.open("POST", "/api/ask", json.dumps({"tab": "long", "tree": tree})) as response:

@@ -16,9 +16,11 @@ from typing import Any
 
 from endive.analysis.warmup import Window, common_window
 from endive.config import build_simulation_config
+from endive.config.errors import ConfigError, Problem
+from endive.config.schema import Document
 from endive.config.warnings import warnings_of
 from endive.report.comparison import Side
-from endive.runs.effort import estimate_effort
+from endive.runs.effort import estimate_effort, estimation_seconds
 from endive.runs.identity import code_version
 from endive.serve import live_figures, messages, settings, summaries
 from endive.serve.changes import list_changes, scale_load
@@ -30,6 +32,8 @@ from endive.studies.replications import Replications
 from endive.studies.windows import MetricsOptions
 
 _WARM_UP_MS = 60_000.0
+_MOST_SETUP_S = 10.0
+"""Limit of the CPU time to set up a configuration."""
 _TIMELINE_S = 1.0
 """Time limit of the run of the reference engine behind a timeline."""
 
@@ -67,6 +71,7 @@ def perform(call: Any, worker: Worker) -> Any:
 @perform.register
 def _(call: messages.Prepare, worker: Worker) -> messages.Prepared:
     tree, document, left_out = settings.settle(call.tree, call.changed)
+    _check_setup(document)
     effort = estimate_effort(document)
     choice = choose_engine(build_simulation_config(document, seed_override=0), among_many=True)
     reference_s = reference_seconds(effort.work)
@@ -82,6 +87,19 @@ def _(call: messages.Prepare, worker: Worker) -> messages.Prepared:
         reference_s,
         choice.compiles == "no",
     )
+
+
+def _check_setup(document: Document) -> None:
+    """Raise ConfigError if the configuration takes too long to set up, before that is tried."""
+    seconds = estimation_seconds(document)
+    if seconds > _MOST_SETUP_S:
+        tables, classes = document.catalog.num_tables, max(1, len(document.workload))
+        key = "catalog.num_tables" if tables > classes else "workload"
+        message = (
+            f"{tables:,} tables and {classes:,} classes would take about {seconds:.0f} s to set up; the limit of this page is "
+            f"{_MOST_SETUP_S:.0f} s. Use fewer of them, or `endive run`, which has no limit"
+        )
+        raise ConfigError("configuration", [Problem(key, message)])
 
 
 @perform.register

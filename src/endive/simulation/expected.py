@@ -25,6 +25,8 @@ from endive.workload import PeriodicArrivals, Workload, WorkloadClass, mean_ms
 
 _TRIED = 5
 """Transactions of each class that are run alone."""
+_MOST_TABLES_BUILT = 100_000
+"""Tables that all these runs may build together before fewer transactions of each class are tried, one at least."""
 _NEVER_MS = 1e15
 
 
@@ -103,7 +105,8 @@ def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
     if cls.committer is not None:
         once = replace(once, runtime=FixedLatency(0.0))
     rows: list[dict[str, Any]] = []
-    for seed in range(_TRIED):
+    built = config.workload.config.num_tables * len(config.workload.config.workload_classes)
+    for seed in range(max(1, min(_TRIED, _MOST_TABLES_BUILT // built))):
         workload = Workload(replace(config.workload.config, classes=(once,)), seed)
         alone = replace(config, seed=seed, workload=workload, duration_ms=1.0, drain=True)
         ReferenceEngine(alone, lambda batch: rows.extend(batch.to_pylist())).run()
