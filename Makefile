@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check prose browser bench verify numbers fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate roundtrip soak setup clean
+.PHONY: help run test check prose browser bench verify numbers fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate roundtrip soak soak-page setup clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -14,6 +14,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
+
+soak-page: $(STAMP)  ## Ask the live page 500 questions, and check that memory and processes do not grow
+	$(BIN)/python -m tests.serve.soak --questions 500
 
 setup: $(STAMP)  ## Make the virtual environment
 

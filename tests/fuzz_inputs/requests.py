@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 import tempfile
 import zlib
 from functools import cache
@@ -25,7 +26,7 @@ from tests.fuzz_inputs.attempts import Ended, Kind
 from tests.fuzz_inputs.own_files import PART, QUIET_PART, WITH_PART, runs_no_other_part
 from tests.mutations import mutated_tree
 
-_TAKEN, _REFUSED = (200, 303), (401, 403, 404, 405, 409, 413, 422)
+_TAKEN, _REFUSED = (200, 303), (400, 401, 403, 404, 405, 408, 409, 413, 422)
 """Every status that the page answers with; a refusal is JSON with a sentence."""
 _MOST_S = 0.02
 """Questions whose runs would take longer are checked, but not simulated."""
@@ -57,7 +58,7 @@ class _HerePool:
             result.set_exception(StoppedError())
             return result
         try:
-            value = perform(call, self._worker)
+            value = perform(pickle.loads(pickle.dumps(call)), self._worker)
         except (ConfigError, WorkError) as error:
             result.set_exception(error)
         else:
@@ -170,12 +171,13 @@ _BODIES: dict[str, dict[str, Any]] = {
     "/api/report": {"tree": _TREE, "name": "mine.toml"},
 }
 _HEADERS = f"Host: 127.0.0.1:8000\nOrigin: http://localhost:8000\nX-Endive-Token: {_TOKEN}"
+_NAMES = ("/api/report/mine", "/report/mine", "/api/starts/file%3A..%2Fx", "/api/starts/%00", "/%2e%2e/%2e%2e/etc/passwd")
 _BARE = (
     f"GET /?token={_TOKEN}\nHost: localhost:8000",
     f"GET /\nHost: localhost:8000\nCookie: endive_8000={_TOKEN}\nSec-Fetch-Site: same-origin",
     *(
         f"GET {address}\n{_HEADERS}"
-        for address in ("/live.js", "/favicon.svg", "/api/starts/recipes:flink", "/api/starts/default", "/api/form")
+        for address in ("/live.js", "/favicon.svg", "/api/starts/recipes:flink", "/api/starts/default", "/api/form", *_NAMES)
     ),
 )
 _ADDRESSES = tuple(f"{text}\n\n".encode() for text in _BARE)
@@ -202,5 +204,6 @@ def _with_part(code: str) -> dict[str, Any]:
 REQUESTS = (
     *(_kind_of_bodies(address, address, body) for address, body in _BODIES.items()),
     _kind_of_bodies("parts", "/api/ask", _with_part("own_part.py:Marked"), _with_part("other_part.py:Marked")),
+    _kind_of_bodies("deep keys", "/api/ask", {"tab": "t", "tree": _TREE, "written": {"a." * 3_000 + "b": "1", "a.b.c": "[1]"}}),
     Kind("serve: requests", "http", (*_ADDRESSES, _posted("/api/stop", b'{"tab": 1}')), _request),
 )

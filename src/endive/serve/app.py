@@ -19,7 +19,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -28,7 +28,7 @@ from endive.config.errors import ConfigError, Problem
 from endive.input_files import UnreadableError, parse_json, parse_toml
 from endive.serve.evaluation import Event, Question, evaluate, prepare
 from endive.serve.form import form
-from endive.serve.guard import TOO_LARGE, TooLargeError, reject
+from endive.serve.guard import TOO_LARGE, TooLargeError, TooSlowError, reject
 from endive.serve.messages import StoppedError, Tree, WorkError
 from endive.serve.pool import CancelToken, Pool
 from endive.serve.presets import Presets
@@ -78,6 +78,8 @@ class Live:
             SaveError: _rejection(422),
             WorkError: _rejection(422),
             TooLargeError: _rejection(413, TOO_LARGE),
+            TooSlowError: _rejection(408, "The body of the request did not arrive in time."),
+            ClientDisconnect: _rejection(400, "The client closed the connection."),
             StoppedError: _rejection(409, "A newer question of this tab replaced this one."),
             Exception: _any_error,
         }

@@ -7,6 +7,7 @@ token that was printed when the server started (in the address at first, in a co
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
 import secrets
@@ -18,6 +19,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 256 * 1024
+_BODY_S = 10.0
+"""Time limit for the body of a request."""
 TOO_LARGE = f"The request is larger than {MOST_BYTES // 1024} KiB, which no configuration of this page is."
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -116,17 +119,30 @@ def _too_large(headers: Headers) -> Response | None:
 
 
 class TooLargeError(Exception):
-    """A body that says nothing of its length is longer than allowed."""
+    """A body without a length is longer than allowed."""
+
+
+class TooSlowError(Exception):
+    """A body did not arrive in time."""
 
 
 def _limited(receive: Receive) -> Receive:
-    seen = 0
+    """Limit the size of a body and the time until it has arrived."""
+    size, arriving = 0, True
+    deadline = asyncio.get_running_loop().time() + _BODY_S
 
     async def limited() -> Message:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > MOST_BYTES:
+        nonlocal size, arriving
+        if not arriving:
+            return await receive()
+        try:
+            async with asyncio.timeout_at(deadline):
+                message = await receive()
+        except TimeoutError:
+            raise TooSlowError from None
+        size += len(message.get("body", b""))
+        arriving = bool(message.get("more_body"))
+        if size > MOST_BYTES:
             raise TooLargeError
         return message
 
