@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -62,3 +64,14 @@ def test_whether_a_directory_can_be_written_in_is_seen_without_making_it(tmp_pat
         check_writable(tmp_path / "file" / "below")
     with pytest.raises(OSError, match="/proc/nothing"):
         check_writable(Path("/proc/nothing/here"))
+
+
+def test_on_a_read_only_mount_the_error_names_the_file_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    monkeypatch.setattr(Path, "unlink", fail)
+    with pytest.raises(OSError, match="Read-only") as caught:
+        write_text(tmp_path / "endive.toml", "")
+    assert caught.value.filename == str(tmp_path / "endive.toml")

@@ -47,7 +47,8 @@ def whole_file(path: Path) -> Iterator[Path]:
                 os.fsync(file.fileno())
             temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the first error says what is wrong
+            temporary.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -63,6 +64,17 @@ def errors_naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+
+
+@contextmanager
+def name_directory(path: Path) -> Iterator[None]:
+    """Let errors of writing that name no file, such as those of pyarrow on a full disk, name the directory."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
             raise
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 

@@ -52,6 +52,7 @@ def run(
     """Simulate a configuration once, write its results and print a summary."""
     with command(json) as output:
         from endive.config.load import load_document
+        from endive.output_files import name_directory
         from endive.runs.execute import run_experiment
         from endive.studies.replications import check_window
         from endive.studies.windows import MetricsOptions
@@ -65,7 +66,7 @@ def run(
         check_window(document, options)
         root = out or (ROOT if document.experiment.label else Path())
         announce_compilation(output, document, trace, among_many=False)
-        with progress(output, "simulating", document.simulation.duration_ms, percent=True) as report:
+        with name_directory(root), progress(output, "simulating", document.simulation.duration_ms, percent=True) as report:
             finished = run_experiment(document, root=root, seed=seed, trace=trace, progress=report)
         tell_run(output, document, finished, options, {}, table)
 

@@ -16,7 +16,7 @@ from endive.pipeline.jobs import Report
 from endive.pipeline.metrics import last_options, load_tables, measure, up_to_date
 from endive.runs.dataset import Manifest, PipelineError, load_manifest
 from endive.runs.layout import dataset_folder
-from endive.runs.parts import is_whole_part
+from endive.runs.parts import NOT_WRITTEN, is_whole_part
 from endive.runs.tables import read_tables
 from endive.studies.tables import Metrics
 from endive.studies.windows import MetricsOptions
@@ -51,6 +51,9 @@ def fresh_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None = 
             problems = consolidate(root, lambda: nullcontext(spark)).problems
             manifest = load_manifest(root)
             if manifest is None or not any(_used(manifest)):
+                unwritten = next((each for each in problems if each.message.startswith(NOT_WRITTEN)), None)
+                if unwritten is not None:
+                    raise PipelineError(f"{dataset_folder(root)}: {unwritten.message}; free disk space or use another directory")
                 why = "; ".join(f"{problem.where}: {problem.message}" for problem in problems[:1])
                 raise PipelineError(f"{root}: none of its runs can be used ({why}); `endive sweep` runs them anew", usage=True)
             measure_whole(spark, root, options)

@@ -7,6 +7,7 @@ files say of themselves, and not written again.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -48,6 +49,10 @@ class UnfitRunError(Exception):
         self.seed = seed
 
 
+NOT_WRITTEN = "cannot be written"
+"""Beginning of the error of a part that the disk did not take."""
+
+
 def part_outcome(spec: Spec) -> dict[str, Any]:
     """Write a part, unless it is there, and tell its files and the runs that were unfit; an error of writing is told, too."""
     told: dict[str, Any] = {"experiment": spec["experiment"], "number": spec["number"]}
@@ -55,7 +60,7 @@ def part_outcome(spec: Spec) -> dict[str, Any]:
         written = _finished_before(spec)
         return {**told, **(written or write_part(spec)), "reused": written is not None, "error": None}
     except OSError as error:
-        return {**told, "files": {}, "unfit": {}, "reused": False, "error": f"cannot be written: {error}"}
+        return {**told, "files": {}, "unfit": {}, "reused": False, "error": f"{NOT_WRITTEN}: {os.strerror(error.errno or 0)}"}
 
 
 def write_part(spec: Spec) -> dict[str, Any]:
