@@ -62,5 +62,5 @@ def test_the_command_line_says_it_in_a_sentence(chosen: Path, tmp_path: Path) ->
     config.write_text(CONFIGURATION)
     done = subprocess.run([sys.executable, "-m", "endive", "run", str(config)], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1
-    assert "others may write to the cache" in done.stderr
+    assert "other users can write to the cache" in done.stderr
     assert "Traceback" not in done.stderr

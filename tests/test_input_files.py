@@ -106,7 +106,7 @@ def test_gzip_is_unpacked_up_to_a_limit() -> None:
     with pytest.raises(UnreadableError, match="unpacks to more than"):
         unpacked(packed, 999_999)
     for broken in (packed[:50], packed[:-3], packed[:20] + b"\xff" * 30 + packed[50:]):
-        with pytest.raises(UnreadableError, match="cannot be unpacked"):
+        with pytest.raises(UnreadableError, match="is not valid gzip"):
             unpacked(broken, 1_000_000)
 
 
@@ -185,18 +185,8 @@ def test_rows_of_what_is_no_file(name: str, tmp_path: Path) -> None:
             check_rows(tmp_path / name, 100)
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        (r'{"a": {"b": [1, "\ud800"]}}', "a.b"),
-        (r'{"a": {"\uDfff": []}}', r"a.\udfff"),
-        (r'{"x\ud800": {}}', r"x\ud800"),
-        (r'["\udead"]', ""),
-        (r'[{"\ud800": [{}]}]', r"\ud800"),
-    ],
-)
-def test_half_a_character_of_json_is_no_text(text: str, place: str) -> None:
-    with pytest.raises(UnreadableError) as caught:
+@pytest.mark.parametrize("text", [r'{"a": {"b": [1, "\ud800"]}}', r'{"a": {"\uDfff": []}}', r'["\udead"]', r'[{"\ud800": [{}]}]'])
+def test_an_unpaired_surrogate_of_json_is_rejected(text: str) -> None:
+    with pytest.raises(UnreadableError, match="contains an unpaired surrogate"):
         parse_json(text)
-    assert str(caught.value) == f"{place}{': ' if place else ''}is no text (it has half a character)"
     assert parse_json(r'{"a": "\ud83e\udd6c"}') == {"a": "🥬"}

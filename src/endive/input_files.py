@@ -1,7 +1,6 @@
-"""The one door for files of users and of results: TOML and JSON, limited in size and depth, and rows, limited by memory.
+"""Files of users and of results: TOML and JSON, limited in size and depth, and rows, limited by memory.
 
-Whatever is wrong with a file (it is not there, too large, no text, nested without end, numbers of thousands of digits) is an
-``UnreadableError`` that says so in one sentence; nothing else is raised.
+Whatever is wrong with a file is an ``UnreadableError`` with a message of one sentence.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from typing import Any
 from endive.utils import available_bytes
 
 MOST_BYTES = 16 * 2**20
-"""Larger files are no configurations and no records of runs."""
+"""Maximum size of configurations and records of runs."""
 _LONGEST = 200
-"""Characters of a file that an error shows."""
+"""Maximum number of characters of a value in an error message."""
 DEEPEST = 64
-"""Tables and lists within each other."""
+"""Maximum depth of nested tables and lists."""
 
 
 class UnreadableError(ValueError):
-    """A file that cannot be read as what it should be. The message has no name of the file: who asked knows it."""
+    """A file that cannot be read. The message does not name the file; the caller does."""
 
     def __init__(self, message: str, *, missing: bool = False) -> None:
         super().__init__(message)
@@ -52,32 +51,15 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON. Raises UnreadableError, also for half a character, which JSON can write and nothing else can."""
+    """Parse JSON. Raises UnreadableError, also for an unpaired surrogate, which cannot be written to a file again."""
     found = _parsed(json.loads, text, "JSON")
-    place = next(_half_characters(found, ""), None) if "\\ud" in text.lower() else None
-    if place is not None:
-        raise UnreadableError(f"{place}{': ' if place else ''}is no text (it has half a character)")
+    if "\\ud" in text.lower() and not is_text(json.dumps(found, ensure_ascii=False)):
+        raise UnreadableError("contains an unpaired surrogate")
     return found
 
 
-def _half_characters(node: Any, key: str) -> Iterator[str]:
-    """Yield the keys of texts that cannot be written as text."""
-    if isinstance(node, dict):
-        for name, child in node.items():
-            here = f"{key}.{name}" if key else name
-            if is_text(name):
-                yield from _half_characters(child, here)
-            else:
-                yield ascii(here)[1:-1]
-    elif isinstance(node, list):
-        for child in node:
-            yield from _half_characters(child, key)
-    elif isinstance(node, str) and not is_text(node):
-        yield key
-
-
 def is_text(value: str) -> bool:
-    """Tell whether a string can be written as text: half a character of JSON or of a command line cannot."""
+    """Return whether a string can be encoded: an unpaired surrogate of JSON or of a command line cannot."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
@@ -86,19 +68,19 @@ def is_text(value: str) -> bool:
 
 
 def in_short(text: str) -> str:
-    """A text of a file as an error shows it: what is longer than a line or two is cut."""
+    """Return a value of a file for an error message, cut where it is long."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
 
 
 def unpacked(content: bytes, most_bytes: int) -> bytes:
-    """Unpack gzip, but no further than a limit. Raises UnreadableError: a few bytes may unpack to more than there is memory."""
+    """Unpack gzip up to a limit. Raises UnreadableError beyond it: a few bytes may unpack to more than the memory."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             found = file.read(most_bytes + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise UnreadableError(f"is gzip that cannot be unpacked: {error}") from None
+        raise UnreadableError(f"is not valid gzip: {error}") from None
     if len(found) > most_bytes:
-        raise UnreadableError(f"is gzip that unpacks to more than {most_bytes / 2**20:g} MiB")
+        raise UnreadableError(f"unpacks to more than {most_bytes / 2**20:g} MiB")
     return found
 
 
@@ -107,13 +89,13 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     try:
         return read_content(path, most_bytes).decode("utf-8")
     except UnicodeDecodeError:
-        raise UnreadableError("is no text (UTF-8)") from None
+        raise UnreadableError("is not UTF-8 text") from None
 
 
 def read_content(path: Path, most_bytes: int) -> bytes:
     """Read a file. Raises UnreadableError.
 
-    What a shell hands over in ``/dev`` may be a pipe; elsewhere a pipe, which may wait for ever, is no file.
+    Pipes are accepted in ``/dev``, where a shell puts them; elsewhere reading one might never end.
     """
     try:
         if not _is_readable(path):
@@ -132,15 +114,15 @@ def read_content(path: Path, most_bytes: int) -> bytes:
 
 
 def _is_readable(path: Path) -> bool:
-    """Tell whether reading will come to an end; a directory is left to the error that opening it raises."""
+    """Return whether reading will end; opening a directory raises its own error."""
     mode = path.stat().st_mode
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path.absolute().is_relative_to("/dev")
 
 
 def check_rows(path: Path, bytes_per_row: int) -> None:
-    """See whether a file of rows (Parquet, or text with a row in each line, gzip or not) can be held in memory, before it is read.
+    """Check that a file of rows (Parquet, or text with one row per line, gzip or not) fits into memory, before it is read.
 
-    Raises UnreadableError if not, with the estimate, or if it is no file: small files may unpack to more than there is.
+    Raises UnreadableError with the estimate if not, or if it is not a file: a small file may unpack to more than there is.
     """
     try:
         if not _is_readable(path):
@@ -158,7 +140,7 @@ def check_rows(path: Path, bytes_per_row: int) -> None:
 
 
 def _rows_of_text(path: Path) -> Iterator[tuple[int, int]]:
-    """How many lines and bytes there are, so far."""
+    """Yield the number of lines and bytes read."""
     rows = size = 0
     with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else nullcontext(raw) as file:
         while chunk := file.read(1 << 20):
@@ -167,23 +149,23 @@ def _rows_of_text(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def _rows_of_parquet(path: Path) -> Iterator[tuple[int, int]]:
-    """How many values its longest column has, and how large it says that all are, so far."""
+    """Yield the number of values of the longest column and the unpacked size, summed over row groups."""
     import pyarrow as pa
     import pyarrow.parquet
 
     try:
-        told = pyarrow.parquet.read_metadata(path)
+        metadata = pyarrow.parquet.read_metadata(path)
     except pa.ArrowException as error:
         raise UnreadableError(f"cannot be read: {_first_line(error)}") from None
     rows = size = 0
-    for group in map(told.row_group, range(told.num_row_groups)):
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
         longest = max((group.column(number).num_values for number in range(group.num_columns)), default=0)
         rows, size = rows + max(group.num_rows, longest), size + max(group.total_byte_size, 0)
         yield rows, size
 
 
 def leading_comment(path: Path) -> str:
-    """The comment that a TOML file begins with, as one line. Raises UnreadableError."""
+    """Return the leading comment of a TOML file as one line. Raises UnreadableError."""
     lines = []
     for line in read_text(path).splitlines():
         if not line.startswith("#"):
@@ -193,7 +175,7 @@ def leading_comment(path: Path) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """A text up to the end of its first sentence."""
+    """Return the first sentence of a text."""
     ends = [text.index(mark) + 1 for mark in (". ", "? ") if mark in text]
     return text[: min(ends, default=len(text))]
 
@@ -211,14 +193,14 @@ def _parsed(parse: Callable[[str], Any], text: str, kind: str) -> Any:
 
 
 def _first_line(error: Exception) -> str:
-    """What a parser says, in a line; Python's own words for a number of thousands of digits are about Python."""
+    """Return the message of a parser in one line."""
     if "integer string conversion" in str(error):
-        return "a whole number has more digits than any key takes"
+        return "an integer has too many digits"
     return str(error).splitlines()[0][:200]
 
 
 def _depth_exceeds(node: Any, most: int) -> bool:
-    """Whether tables and lists go deeper; level by level, so that no depth is too much to find out."""
+    """Return whether tables and lists are nested deeper, level by level, so that no depth is too much to find out."""
     level = [node] if isinstance(node, dict | list) else []
     for _ in range(most):
         children = (child for parent in level for child in (parent.values() if isinstance(parent, dict) else parent))

@@ -22,16 +22,16 @@ from functools import cache
 from pathlib import Path
 
 FOREIGN_SECONDS = 86_400.0
-"""A file of another machine that was not touched for so long has no writer any more."""
+"""Age from which on a temporary file of another machine counts as abandoned."""
 _WRITER = re.compile(r"([0-9a-f]{8})-(\d{1,10})-(\d{1,20})")
 _NAME = re.compile(rf"\..+\.{_WRITER.pattern}-[0-9a-f]{{12}}\.tmp")
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; what is written there takes its place when the block ends well, or else vanishes.
+    """Yield a temporary path next to ``path``, which replaces it when the block ends well and is removed otherwise.
 
-    What killed writers of ``path`` have left is removed first.
+    Temporary files that killed processes left for ``path`` are removed first.
 
     Raises OSError, which names ``path``, if it cannot be written.
     """
@@ -59,7 +59,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def errors_naming(path: Path) -> Iterator[None]:
-    """Let errors of writing name the file that was to be: by themselves they name a temporary one, or none."""
+    """Let errors of writing name the file that was asked for instead of its temporary file, or of none."""
     try:
         yield
     except OSError as error:
@@ -80,7 +80,7 @@ def name_directory(path: Path) -> Iterator[None]:
 
 
 def check_writable(folder: Path) -> None:
-    """See whether files can be written in a directory, which need not be there yet. Raises OSError, which names it.
+    """Check that files can be written in a directory, which need not exist yet. Raises OSError, which names it.
 
     Nothing is left behind.
     """
@@ -103,9 +103,7 @@ def locked(path: Path, kind: int) -> Iterator[None]:
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise OSError(
-            error.errno, "should be a file of its own" if error.errno == errno.ELOOP else error.strerror, str(path)
-        ) from None
+        raise OSError(error.errno, "must not be a link" if error.errno == errno.ELOOP else error.strerror, str(path)) from None
     try:
         fcntl.flock(file, kind)
         yield
@@ -114,7 +112,7 @@ def locked(path: Path, kind: int) -> Iterator[None]:
 
 
 def discard(path: Path) -> None:
-    """Remove what lies at a path, a link rather than what it leads to; nothing happens if nothing is there."""
+    """Remove a file, a directory or a link (not its target), if there is one."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -132,24 +130,24 @@ def check_inside(path: Path, root: Path) -> None:
     try:
         found = path.resolve()
     except RuntimeError:  # a loop of links
-        raise PermissionError(errno.EPERM, "is a link that leads to itself", str(path)) from None
+        raise PermissionError(errno.EPERM, "is a link to itself", str(path)) from None
     if not found.is_relative_to(root.resolve()):
         raise PermissionError(errno.EPERM, f"leads out of {root}, to {found}", str(path))
 
 
 def temporary_beside(path: Path) -> Path:
-    """Return the name of a temporary file for ``path``, in its directory, which tells that this process writes it."""
+    """Return the name of a temporary file for ``path``, in its directory, that names this process as its writer."""
     return path.with_name(f".{path.name}.{this_writer()}-{uuid.uuid4().hex[:12]}.tmp")
 
 
 def this_writer() -> str:
-    """Return a name of this process by which others can tell whether it lives."""
+    """Return a name of this process by which others can find out whether it runs."""
     pid = os.getpid()
     return f"{_machine()}-{pid}-{_started(pid) or 0}"
 
 
 def is_living(writer: str) -> bool | None:
-    """Tell whether the process of a name of ``this_writer`` lives; None if it is of another machine, or no such name."""
+    """Return whether the process of a name of ``this_writer`` runs; None if it is of another machine, or not such a name."""
     match = _WRITER.fullmatch(writer)
     if match is None or match[1] != _machine():
         return None
@@ -157,7 +155,7 @@ def is_living(writer: str) -> bool | None:
 
 
 def find_leftovers(root: Path) -> Iterator[Path]:
-    """Yield the temporary files below a directory whose writers are dead. Links are not followed."""
+    """Yield the temporary files of dead processes below a directory. Links are not followed."""
     for folder, _, names in os.walk(root):
         for name in names:
             match = _NAME.fullmatch(name)
@@ -167,7 +165,7 @@ def find_leftovers(root: Path) -> Iterator[Path]:
 
 
 def remove_leftovers_of(path: Path) -> None:
-    """Remove the temporary files for ``path`` whose writers are dead, where the directory tells what it has."""
+    """Remove the temporary files for ``path`` of dead processes, where the directory can be listed."""
     with suppress(PermissionError):
         for other in list(path.parent.iterdir()):
             match = _NAME.fullmatch(other.name)
@@ -176,12 +174,12 @@ def remove_leftovers_of(path: Path) -> None:
 
 
 def _beginning(match: re.Match[str]) -> str:
-    """What stands before the writer in the name of a temporary file."""
+    """Return the name of a temporary file up to its writer."""
     return match[0][: match.start(1) - 1]
 
 
 def remove_leftovers(root: Path) -> list[Path]:
-    """Remove the temporary files below a directory whose writers are dead, and return them."""
+    """Remove the temporary files of dead processes below a directory, and return them."""
     removed = list(find_leftovers(root))
     for path in removed:
         path.unlink(missing_ok=True)
@@ -204,7 +202,7 @@ def _is_running(pid: int, started: int) -> bool:
 
 @cache
 def _machine() -> str:
-    """Name this machine as its processes see it: containers have process numbers of their own."""
+    """Return a name of this machine as its processes see it: each container numbers its processes itself."""
     known = [socket.gethostname()]
     for source in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:
@@ -215,11 +213,11 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> int | None:
-    """Return when a process started, in ticks since the machine did; 0 if that cannot be told, None if there is no such process."""
+    """Return when a process started, in ticks since the machine did; 0 if it is unknown, None if there is no such process."""
     try:
-        told = Path(f"/proc/{pid}/stat").read_text()
-        state, *fields = told.rpartition(")")[2].split()
-        return None if state in "ZX" else int(fields[18])
+        fields = Path(f"/proc/{pid}/stat").read_text()
+        state, *numbers = fields.rpartition(")")[2].split()
+        return None if state in "ZX" else int(numbers[18])
     except FileNotFoundError:
         return None if Path("/proc/self/stat").exists() else _exists(pid)
     except (OSError, ValueError, IndexError):

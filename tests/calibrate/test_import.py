@@ -474,5 +474,5 @@ def test_reports_that_are_broken_are_refused_with_a_sentence(content: bytes, tmp
 
 def test_metadata_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("endive.calibrate.metadata._MOST_BYTES", 10_000)
-    with pytest.raises(InputError, match=r"t\.json: is gzip that unpacks to more than"):
+    with pytest.raises(InputError, match=r"t\.json: unpacks to more than"):
         parse_metadata(gzip.compress(b" " * 20_000), "t.json")

@@ -29,7 +29,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["nowhere.toml"], "nowhere.toml: there is no such file"),
         (["adir"], "adir: cannot be read: Is a directory"),
         (["no.toml"], "no.toml: is not TOML: Invalid value (at line 1, column 5)"),
-        (["latin.toml"], "latin.toml: is no text (UTF-8)"),
+        (["latin.toml"], "latin.toml: is not UTF-8 text"),
         (["run.toml", "--set", "retry"], "--set: 'retry' is not of the form key=value"),
         (["run.toml", "--set", "=3"], "--set: '=3' is not of the form key=value"),
         (

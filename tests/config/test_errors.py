@@ -172,7 +172,7 @@ def test_an_error_of_transactions_is_told_once_however_many_classes_share_it() -
     [
         (b"x = = 1", "is not TOML: Invalid value (at line 1, column 5)"),
         (b"[a]\nx = 1\nx = 2", "is not TOML: Cannot overwrite a value"),
-        (b"\xff\xfe", "is no text (UTF-8)"),
+        (b"\xff\xfe", "is not UTF-8 text"),
     ],
 )
 def test_a_file_that_is_no_configuration(content: bytes, message: str, tmp_path: Path) -> None:

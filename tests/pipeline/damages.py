@@ -201,8 +201,8 @@ DAMAGES: dict[str, Damage] = {
     "provenance with a number beyond 64 bits": Damage(
         of_run(lambda run: change_parameters(run, "catalog", num_tables=2**70)), "provenance.json: parameters.catalog.num_tables"
     ),
-    "provenance with half a character": Damage(
-        of_run(lambda run: change_parameters(run, "catalog", type="\ud800")), "provenance.json: parameters.catalog.type"
+    "provenance with an unpaired surrogate": Damage(
+        of_run(lambda run: change_parameters(run, "catalog", type="\ud800")), "provenance.json: contains an unpaired surrogate"
     ),
     "provenance with another parameter": Damage(
         of_run(lambda run: change_parameters(run, "catalog", num_tables=7)), "experiment_hash: is"
@@ -226,7 +226,7 @@ DAMAGES: dict[str, Damage] = {
     "summary counts other rows": Damage(text(SUMMARY, '{"total": {"transactions": 1}}'), "but its summary counts 1", lost=0),
     # the experiment
     "cfg.toml missing": Damage(cfg(lambda path: None), "cfg.toml: is missing", None, 2),
-    "cfg.toml garbage": Damage(cfg(lambda path: path.write_bytes(b"\xff\x00=")), "cfg.toml: is no text", None, 2),
+    "cfg.toml garbage": Damage(cfg(lambda path: path.write_bytes(b"\xff\x00=")), "cfg.toml: is not UTF-8 text", None, 2),
     "cfg.toml a pipe": Damage(cfg(os.mkfifo), "cfg.toml: is not a file", None, 2),
     "cfg.toml a directory": Damage(cfg(Path.mkdir), "cfg.toml: cannot be read: Is a directory", None, 2),
     "a folder that is nearly a seed": Damage(lambda experiment: (experiment / "²").mkdir(), "²: is no seed", None, 0),

@@ -44,7 +44,7 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
         tree = with_override(tree, source, key, value)
     for key in tree:
         if not input_files.is_text(key):
-            raise ConfigError(source, [Problem(ascii(key)[1:-1], "is no text (it has half a character)")])
+            raise ConfigError(source, [Problem(ascii(key)[1:-1], "contains an unpaired surrogate")])
     tree, spelling, problems = canonical(tree)
     for section in ("storage", "catalog"):
         table = tree.get(section)
