@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endive.analysis.cohort import Pairs, Submitted, Transactions, committing, entries, pair_class, pair_run, success_range
+from endive.analysis.cohort import (
+    Pairs,
+    Submitted,
+    Transactions,
+    committing,
+    entries,
+    expected_retries,
+    pair_class,
+    pair_run,
+    success_range,
+)
 from endive.analysis.warmup import Window
 
 WINDOW = Window(100.0, 20.0, 100.0, "given")
@@ -80,6 +90,46 @@ def test_a_reader_enters_when_it_is_done_and_a_writer_at_the_very_start_where_it
         aborted=np.array([False, False]),
     )
     assert rows.entry_ms.tolist() == [7.0, 0.0]
+
+
+def retries_of(finished: list[int], in_flight: list[int]) -> float:
+    flags = [True] * len(finished) + [False] * len(in_flight)
+    return expected_retries(np.array(finished + in_flight, np.int64), np.array(flags))
+
+
+def test_retries_of_finished_transactions_are_summed() -> None:
+    assert retries_of([0, 0, 1, 3], []) == 4.0
+
+
+def test_retries_that_the_unfinished_may_still_need_are_estimated() -> None:
+    """Of five, two need none; of the three that need one or more, one needs no second; and who needs a third gets one."""
+    assert retries_of([0, 0, 1, 3], [2]) == pytest.approx(5 * (3 / 5 + 3 / 5 * 2 / 3 + 3 / 5 * 2 / 3))
+
+
+def test_retries_of_nothing_but_unfinished_transactions_are_the_most_so_far() -> None:
+    assert retries_of([], [0, 2]) == 4.0
+
+
+@given(st.lists(st.integers(0, 20), min_size=1), st.lists(st.integers(0, 20)))
+def test_expected_retries_are_not_below_those_so_far(finished: list[int], in_flight: list[int]) -> None:
+    assert retries_of(finished, in_flight) >= (sum(finished) + sum(in_flight)) * (1 - 1e-12)
+
+
+def test_retries_of_a_cut_run_are_those_of_a_long_one() -> None:
+    """Clients that retry 9 times on average: what is in flight when a run is cut needs more, and has fewer so far."""
+    rng = np.random.default_rng(1)
+    so_far, estimated = [], []
+    for _ in range(200):
+        needed = rng.geometric(0.1, size=(12, 40)) - 1
+        ends = np.cumsum(needed + 1, axis=1)
+        cut = 200
+        begun = (ends - needed - 1) < cut
+        finished = ends <= cut
+        seen = np.where(finished, needed, cut - (ends - needed - 1) - 1)[begun]
+        so_far.append(seen.mean())
+        estimated.append(expected_retries(seen.astype(np.int64), finished[begun]) / len(seen))
+    assert np.mean(so_far) < 8.8
+    assert np.mean(estimated) == pytest.approx(9.0, abs=0.15)
 
 
 WHOLE_RUN = Window(100.0, 0.0, 100.0, "given")

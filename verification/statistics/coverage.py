@@ -20,6 +20,9 @@ from verification.statistics.studies import System, measure, studies, true_cross
 STUDIES, QUICK_STUDIES = 500, 60
 SEEDS = 5
 BUSY, NEARLY_ALL, PATIENT = System(5.0), System(1.5), System(5.0, retries=6)
+CLIENTS = System(1.0, retries=1000, clients=12, measured_ms=590_000.0, cooldown_ms=0.0)
+"""A closed loop of which transactions are in flight at the end, with many retries each."""
+NEAR_SATURATION = System(4.0, retries=1000, measured_ms=590_000.0, cooldown_ms=0.0)
 LOADS = (2.0, 3.0, 4.0, 5.5, 8.0)
 THRESHOLD = 0.9
 LOW, HIGH = 0.93, 0.975
@@ -137,6 +140,11 @@ def compare(quick: bool) -> Iterator[CoverageRow]:
         true = truth(NEARLY_ALL)["time_to_commit_p95_ms"]
         case = "time_to_commit_p95_ms, 1.5/s"
         yield CoverageRow("quantile", case, true, number, held(_metric, NEARLY_ALL, "time_to_commit_p95_ms"), LOW, HIGH)
+        true = truth(CLIENTS)["retries_per_txn"]
+        yield CoverageRow("mean", "retries_per_txn, 12 clients", true, number, held(_metric, CLIENTS, "retries_per_txn"), LOW, HIGH)
+        true = truth(NEAR_SATURATION)["time_to_commit_p95_ms"]
+        case = "time_to_commit_p95_ms, 4/s, near saturation"
+        yield CoverageRow("quantile", case, true, number, held(_metric, NEAR_SATURATION, "time_to_commit_p95_ms"), LOW, HIGH)
         for metric in ("throughput_per_s", "success_rate"):
             true = truth(PATIENT)[metric] - truth(BUSY)[metric]
             yield CoverageRow("difference", f"{metric}, 6 retries - 4", true, number, held(_difference, metric), LOW, HIGH)

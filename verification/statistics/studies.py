@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from endive.analysis.cohort import Transactions, success_range
+from endive.analysis import Ints
+from endive.analysis.cohort import Transactions, expected_retries, success_range
 from endive.analysis.estimates import at_least, at_most
 from endive.analysis.percentiles import times_to_commit
 from endive.analysis.warmup import Window, given_window
@@ -28,10 +29,14 @@ _NEEDED = ("t_commit_start", "t_submit", "total_latency", "t_commit")
 
 @dataclass(frozen=True)
 class System:
-    """Fast appends to one table on S3: so many a second, with so many retries."""
+    """Fast appends to one table on S3, at a rate or by clients that think for ``1 / rate_per_s`` on average."""
 
     rate_per_s: float
     retries: int = 4
+    clients: int = 0
+    """Clients of a closed loop, in place of a rate."""
+    measured_ms: float = MEASURED_MS
+    cooldown_ms: float = COOLDOWN_MS
 
 
 @cache
@@ -40,24 +45,32 @@ def _config(system: System, duration_ms: float) -> SimulationConfig:
         "simulation": {"duration_ms": duration_ms, "engine": "compiled"},
         "storage": {"provider": "s3", "profile": "2025-12"},
         "transaction": {"retry": system.retries, "runtime": {"distribution": "fixed", "value": 500.0}},
-        "workload": {"writers": {"rate": system.rate_per_s, "operation": "fast_append"}},
+        "workload": {"writers": {**_arrivals(system), "operation": "fast_append"}},
     }
     return build_simulation_config(Document.model_validate(tree), seed_override=0)
 
 
+def _arrivals(system: System) -> dict[str, Any]:
+    if not system.clients:
+        return {"rate": system.rate_per_s}
+    return {
+        "closed": {"clients": system.clients, "think_time": {"distribution": "exponential", "scale": 1000.0 / system.rate_per_s}}
+    }
+
+
 def measure(system: System, seed: int, times_as_long: int = 1) -> dict[str, Any]:
     """The metrics of one run, by the project's own functions."""
-    duration_ms = WARMUP_MS + times_as_long * MEASURED_MS + COOLDOWN_MS
+    duration_ms = WARMUP_MS + times_as_long * system.measured_ms + system.cooldown_ms
     batches: list[pa.RecordBatch] = []
     Simulation(replace(_config(system, duration_ms), seed=seed)).stream(batches.append)
     rows = pa.Table.from_batches(batches)
     columns = {name: rows.column(name).to_numpy() for name in _NEEDED}
     status = np.asarray(rows.column("status").to_pylist())
     transactions = Transactions.of_rows(**columns, committed=status == "committed", aborted=status == "aborted")
-    return _metrics(transactions, given_window(duration_ms, WARMUP_MS, COOLDOWN_MS))
+    return _metrics(transactions, rows.column("n_retries").to_numpy(), given_window(duration_ms, WARMUP_MS, system.cooldown_ms))
 
 
-def _metrics(rows: Transactions, window: Window) -> dict[str, Any]:
+def _metrics(rows: Transactions, retries: Ints, window: Window) -> dict[str, Any]:
     inside = rows.cohort(window)
     entered, committed, aborted = (int(flags.sum()) for flags in (inside, inside & rows.committed, inside & rows.aborted))
     unfinished = entered - committed - aborted
@@ -70,6 +83,7 @@ def _metrics(rows: Transactions, window: Window) -> dict[str, Any]:
         "commits_in_window": commits,
         "throughput_per_s": commits / window.length_ms * 1000.0,
         "success_rate": success_range(committed, unfinished, entered)[1],
+        "retries_per_txn": expected_retries(retries[inside], (rows.committed | rows.aborted)[inside]) / entered,
     }
     shares = [percent / 100.0 for percent in PERCENTS]
     for percent, each in zip(PERCENTS, times_to_commit(waited, rows.committed[inside], rows.aborted[inside], shares), strict=True):

@@ -59,6 +59,20 @@ def success_range(committed: int, unfinished: int, entered: int) -> tuple[float,
     return committed / entered, (committed + unfinished / 2.0) / entered, (committed + unfinished) / entered
 
 
+def expected_retries(retries: Ints, finished: Flags) -> float:
+    """Return the sum of retries of some transactions, with those that the unfinished are expected to add.
+
+    The unfinished have at least the retries they have so far. The Kaplan-Meier estimate of the share that needs more than ``k``
+    retries counts them until then, so that those that need most, of which more are unfinished, do not go missing.
+    """
+    if finished.all():
+        return float(retries.sum())
+    ended, unfinished = (np.bincount(retries[chosen], minlength=int(retries.max()) + 1) for chosen in (finished, ~finished))
+    at_risk = (ended + unfinished)[::-1].cumsum()[::-1] - unfinished
+    more = np.cumprod(1.0 - np.divide(ended, at_risk, out=np.zeros(len(ended)), where=at_risk > 0))
+    return float(more[:-1].sum()) * len(retries)
+
+
 def committing(transactions: Transactions, edges_ms: Floats) -> Floats:
     """The mean number of committing transactions between each two edges.
 

@@ -99,7 +99,12 @@ _RECORDS = (
     Metric("success_low", "share", "higher", "committed / cohort"),
     Metric("success_high", "share", "higher", "(committed + in flight at the end) / cohort"),
     Metric("mean_committing", "number", "lower", "mean number of transactions that are committing in the window"),
-    Metric("retries_per_txn", "number", None, "commit attempts after the first / cohort"),
+    Metric(
+        "retries_per_txn",
+        "number",
+        None,
+        "mean number of commit attempts after the first over the cohort; in flight at the end: by Kaplan-Meier",
+    ),
     Metric("overhead", "share", None, "mean of commit latency / total latency over the committed of the cohort"),
     Metric("jain_index", "number", "higher", "Jain's index of the commits of the writers of a class"),
     Metric("writers_without_commit", "share", "lower", "share of the writers without a commit in the cohort"),

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endive.analysis import Flags, Floats, Ints, handovers
-from endive.analysis.cohort import Transactions, committing, entries, success_range
+from endive.analysis.cohort import Transactions, committing, entries, expected_retries, success_range
 from endive.analysis.estimates import at_least, at_most
 from endive.analysis.fairness import FAIRNESS, WritersRows, fairness_metrics
 from endive.analysis.percentiles import PERCENTS, plain_percentiles, quantiles, times_to_commit
@@ -96,6 +96,7 @@ class Leaf:
     """Of the parts of the window."""
     whose: WritersRows = field(init=False)
     handed_over: handovers.HandOvers = field(init=False)
+    expected_retries: float = field(init=False)
 
     def look_through(self, window: Window) -> None:
         """Count the cohort, and let go of all other rows."""
@@ -132,6 +133,7 @@ class Leaf:
             self.rows.committed,
             own["n_retries"][self.inside],
         )
+        self.expected_retries = expected_retries(self.whose.retries, self.rows.committed | self.rows.aborted)
         batches = [own[name] for name in handovers.BATCH_COLUMNS]
         self.handed_over = handovers.count_handovers(batches, self.in_window, self.done, self.latencies["total_latency"])
         self.committing = self.committing + handovers.waiting_handovers(batches, self.entry_ms, self.edges_ms)
@@ -196,7 +198,7 @@ def group_metrics(leaves: Sequence[Leaf], window: Window) -> dict[str, Any]:
         "success_low": success_low,
         "success_high": success_high,
         "mean_committing": float(inside.mean()),
-        "retries_per_txn": _ratio(sums["n_retries"], entered),
+        "retries_per_txn": _ratio(sum(leaf.expected_retries for leaf in leaves), entered),
         "overhead": _ratio(sums["overhead"], committed),
         **fairness_metrics([leaf.whose for leaf in leaves]),
         **handovers.handover_metrics([leaf.handed_over for leaf in leaves], committed, seconds),
