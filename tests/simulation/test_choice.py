@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from endive.simulation import Simulation, SimulationConfig, runner
-from endive.simulation.choice import Choice, choose_engine
 from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.native import kernel_cache as cache
+from endive.simulation.runner import Choice, choose_engine
 from tests.simulation.test_runner import config_with
 
 

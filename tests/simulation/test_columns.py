@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from endive.simulation.columns import COLUMNS, COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS, TIME_WORDS
-from endive.simulation.compiled import layout, rows
+from endive.simulation.compiled import engine, run_state
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
 from endive.transaction import TransactionResult
@@ -26,7 +26,7 @@ def test_the_kernel_has_every_column_exactly_once(column: Any) -> None:
     sources = [
         column.attribute in TIMES,
         column.attribute in COUNTERS,
-        column.attribute in (layout.ROW.names or ()) or column.name in rows._COMPUTED,
+        column.attribute in (run_state.ROW.names or ()) or column.name in engine._COMPUTED,
     ]
     assert sources.count(True) == 1
 
@@ -36,22 +36,22 @@ def test_indices_of_the_kernel_are_in_the_order_of_the_model() -> None:
         TIMES.index(f"{name}_ms")
         for name in ("catalog_read", "runtime", "per_attempt_io", "conflict_io", "backoff", "catalog_commit")
     ] == [
-        layout.CATALOG_READ,
-        layout.RUNTIME,
-        layout.PER_ATTEMPT_IO,
-        layout.CONFLICT_IO,
-        layout.BACKOFF,
-        layout.CATALOG_COMMIT,
+        run_state.CATALOG_READ,
+        run_state.RUNTIME,
+        run_state.PER_ATTEMPT_IO,
+        run_state.CONFLICT_IO,
+        run_state.BACKOFF,
+        run_state.CATALOG_COMMIT,
     ]
-    assert COUNTERS[layout.METADATA_READ] == "metadata_reads"
-    assert COUNTERS[layout.METADATA_WRITE] == "metadata_writes"
-    assert COUNTERS[layout.LIST_READ] == "manifest_list_reads"
-    assert COUNTERS[layout.LIST_WRITE] == "manifest_list_writes"
-    assert COUNTERS[layout.FILE_READ] == "manifest_file_reads"
-    assert COUNTERS[layout.FILE_WRITE] == "manifest_file_writes"
-    assert COUNTERS[layout.FILE_DELETE] == "file_deletes"
-    assert COUNTERS[layout.LIST_APPENDS] == "manifest_list_appends"
-    assert len(COUNTERS) == layout.NUM_COUNTS
+    assert COUNTERS[run_state.METADATA_READ] == "metadata_reads"
+    assert COUNTERS[run_state.METADATA_WRITE] == "metadata_writes"
+    assert COUNTERS[run_state.LIST_READ] == "manifest_list_reads"
+    assert COUNTERS[run_state.LIST_WRITE] == "manifest_list_writes"
+    assert COUNTERS[run_state.FILE_READ] == "manifest_file_reads"
+    assert COUNTERS[run_state.FILE_WRITE] == "manifest_file_writes"
+    assert COUNTERS[run_state.FILE_DELETE] == "file_deletes"
+    assert COUNTERS[run_state.LIST_APPENDS] == "manifest_list_appends"
+    assert len(COUNTERS) == run_state.NUM_COUNTS
 
 
 def test_lists_of_columns() -> None:

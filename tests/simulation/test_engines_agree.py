@@ -14,8 +14,7 @@ from endive.simulation import RESULT_SCHEMA
 from endive.simulation.compiled import engine, lower
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.compiled.features import Features
-from endive.simulation.compiled.layout import World
-from endive.simulation.compiled.room import with_room_in_history
+from endive.simulation.compiled.run_state import World, with_room_in_history
 from endive.simulation.reference import ReferenceEngine
 from tests.configurations import committer_documents, documents, failing_documents, service_documents
 from tests.fresh_seed import VARIABLE, fresh_seed

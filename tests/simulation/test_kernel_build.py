@@ -11,10 +11,10 @@ import pytest
 from numba import from_dtype, types
 
 from endive.arithmetic.draws import SMALLEST, quantile_cell
-from endive.simulation.compiled.draws import cell_from_bits
 from endive.simulation.compiled.jit import inlined, jit, replaces
 from endive.simulation.compiled.native.compilation import compile_object_code, compile_plainly
 from endive.simulation.compiled.native.kernel_cache import Kernel, KernelError, NativeKernel, PlainKernel
+from endive.simulation.compiled.streams import cell_from_bits
 
 HAS_EXTRA = True
 RUN = np.dtype([("total", "f8"), ("calls", "i8")])

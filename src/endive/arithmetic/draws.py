@@ -128,7 +128,7 @@ _KEEPING = Lock()
 def quantile_cell(p: float) -> tuple[int, float]:
     """Return the cell of ``QUANTILES`` that ``p`` lies in (negative if it is one half), and the place in it, from 0 to 1.
 
-    Compiled code reads both off the bits of ``p`` (``simulation/compiled/draws.py``).
+    Compiled code reads both off the bits of ``p`` (``simulation/compiled/streams.py``).
     """
     mantissa, exponent = math.frexp(p)
     x = (mantissa - 0.5) * (2.0 * _CELLS)

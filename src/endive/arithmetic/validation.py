@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from endive.arithmetic.files import hits_of
+from endive.arithmetic.manifests import hits_of
 
 
 class Review(NamedTuple):

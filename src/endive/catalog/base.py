@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 from endive.arithmetic.costs import moment_of_effect_ms
-from endive.arithmetic.files import metadata_size
+from endive.arithmetic.manifests import metadata_size
 from endive.catalog.types import CatalogCounters, CatalogSnapshot, CommitResult, IntentionRecord, TableMetadata
 from endive.randomness import RandomSource
 from endive.steps import Step

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Self
 
 from endive.arithmetic.costs import BYTES_PER_MIB
-from endive.arithmetic.files import metadata_size
+from endive.arithmetic.manifests import metadata_size
 from endive.catalog.base import CommitRequest, StoredCatalog
 from endive.catalog.server import SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
 from endive.catalog.types import METADATA_TOO_LARGE, CatalogSnapshot, CommitResult

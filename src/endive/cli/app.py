@@ -86,7 +86,7 @@ def _fail_by(output: Output, error: Exception) -> None:
         raise typer.Exit(EXIT_USAGE) from None
     from endive.calibrate.errors import InputError
     from endive.report.errors import ReportError
-    from endive.simulation.choice import EngineError
+    from endive.simulation.runner import EngineError
     from endive.storage.profiles import ProfileError
 
     if isinstance(error, EngineError | InputError | ProfileError | ReportError):

@@ -156,7 +156,7 @@ def announce_compilation(output: Output, document: Document, trace: bool = False
     if trace or document.simulation.engine == "reference":
         return
     from endive.config import build_simulation_config
-    from endive.simulation.choice import choose_engine
+    from endive.simulation.runner import choose_engine
 
     choice = choose_engine(build_simulation_config(document), among_many=among_many)
     if choice.compiles == "first":

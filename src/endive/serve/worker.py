@@ -25,8 +25,8 @@ from endive.runs.identity import code_version
 from endive.serve import live_figures, messages, settings, summaries
 from endive.serve.changes import list_changes, scale_load
 from endive.serve.presets import DEFAULT
-from endive.simulation.choice import EngineError, choose_engine, reference_seconds
 from endive.simulation.compiled.native.kernel_cache import compile_in_background
+from endive.simulation.runner import EngineError, choose_engine, reference_seconds
 from endive.studies.measure import RunRows
 from endive.studies.replications import Replications
 from endive.studies.windows import MetricsOptions

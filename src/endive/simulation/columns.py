@@ -1,8 +1,8 @@
 """The columns of results, each described once: the schema, the rows of both engines, sums, words and documentation follow from it.
 
-A column is found by its attribute: of time components and counts of accesses ``lifecycle.TIMES`` and ``lifecycle.COUNTERS`` give
-the places in the kernel's records, any other is the field of ``compiled.layout.ROW`` of that name, or has a function of its own in
-``endive.simulation.compiled.rows``.
+A column is found by its attribute. ``accesses.TIMES`` and ``accesses.COUNTERS`` give the places of time components and counts of
+accesses in the kernel's records. Any other attribute is a field of ``compiled.run_state.ROW``, or has a function in
+``endive.simulation.compiled.engine``.
 """
 
 from __future__ import annotations

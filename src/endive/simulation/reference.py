@@ -1,11 +1,11 @@
-"""The reference engine: the model as generators, driven by SimPy. It is the readable definition of what a run is.
+"""Run the model as generators, driven by SimPy: the readable definition of a run.
 
-Hands on results, one for each transaction, in the order in which they end, and at the end those that are still in flight. The
-engine owns the clock and the number of the next transaction.
+The engine passes on one result for each transaction, in the order in which they end, and finally those in flight. It owns the clock
+and the number of the next transaction.
 
-Events of the same moment are ordered by transaction; arrivals come after them, in order of their source, and after them what
-concerns committers (``committing.py``). SimPy orders events of a moment by priority, so the priority of an event is its
-transaction's number.
+Events of the same time are ordered by transaction. After them come arrivals, in the order of their sources, then events of
+committers: handoffs, starts of commits, timers. SimPy orders events of the same time by priority, so the priority of an event is
+its transaction's number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import TypeVar
 import simpy
 
 from endive.catalog import AccountedCatalog, Catalog
-from endive.simulation.committing import CommitterDriver
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import Progress, RowBuffer, Sink, results_to_batch, trace_to_batch
 from endive.simulation.summary import RunCounters
@@ -25,7 +24,89 @@ from endive.steps import FailedAnswer, RequestFailedError, Signal, Step, WaitFor
 from endive.table import TableModel
 from endive.transaction import ManifestLists, Transaction, TransactionResult, TransactionStatus
 from endive.transaction.types import Batch
-from endive.workload import CommitterSource, HandOverCounters, Source
+from endive.workload import Committer, CommitterSource, HandOverCounters, Source
+
+HAND_OVER, BEGIN, TIMER = 1, 2, 3
+"""Kinds of events of a source after its arrivals (0), in the order in which they come at the same moment."""
+
+
+class CommitterDriver:
+    """The committer of one class, the client that commits, and its timer."""
+
+    def __init__(self, engine: ReferenceEngine, source: CommitterSource, counters: HandOverCounters) -> None:
+        cls = source.workload_class
+        assert cls.committer is not None
+        self._engine = engine
+        self._source = source
+        self._counters = counters
+        self._committer = Committer(cls.committer, cls.start_ms)
+        self._limit = cls.most_uncommitted
+        self._called = False
+        self._timed = False
+
+    def arrive(self, writer: Source) -> None:
+        """Let a writer begin its next work, or wait until fewer of its hand-overs are uncommitted."""
+        if not writer.closed and 0 < self._limit <= writer.uncommitted:
+            writer.blocked = True
+            return
+        self._counters.handovers_begun += 1
+        self._engine.schedule(HAND_OVER, writer, writer.next_work_ms(), lambda: self._hand_over(writer))
+        if not writer.closed:
+            self._engine.await_arrival(writer)
+
+    def _hand_over(self, writer: Source) -> None:
+        self._counters.handovers_made += 1
+        writer.uncommitted += 1
+        self._committer.take(writer, self._engine.now_ms)
+        if writer.closed and writer.uncommitted < self._limit:
+            self._engine.await_arrival(writer)
+        elif writer.closed:
+            writer.blocked = True
+        self._consider()
+
+    def _consider(self) -> None:
+        """Call for a commit, or set the timer, if something waits and no commit is under way."""
+        delay_ms = self._committer.delay_ms(self._engine.now_ms)
+        if delay_ms is None:
+            return
+        if delay_ms > 0.0 and not self._timed:
+            self._timed = True
+            self._engine.schedule(TIMER, self._source, delay_ms, self._time_is_up)
+        elif delay_ms == 0.0 and not self._called:
+            self._called = True
+            self._engine.schedule(BEGIN, self._source, 0.0, self._begin)
+
+    def _time_is_up(self) -> None:
+        self._timed = False
+        self._consider()
+
+    def _begin(self) -> None:
+        self._called = False
+        self._engine.submit(self._source, self._committer.begin(self._engine.now_ms))
+
+    def end(self, *, installed: bool) -> None:
+        """End the commit that is under way: what it held is committed, given up, or waits for the next one."""
+        given_up = not installed and self._engine.has_ended()
+        writers = self._committer.end(remove=installed or given_up)
+        if given_up:
+            self._counters.handovers_given_up += len(writers)
+        else:
+            self._counters.handovers_committed += len(writers)
+        for writer in writers:
+            self._release(writer)
+        self._consider()
+
+    def _release(self, writer: Source) -> None:
+        """Let a writer go on that has waited for one of its hand-overs."""
+        writer.uncommitted -= 1
+        if not writer.blocked:
+            return
+        writer.blocked = False
+        if writer.closed:
+            self._engine.await_arrival(writer)
+        else:
+            self._engine.arrive_after(writer, 0.0)
+
 
 T = TypeVar("T")
 

@@ -1,15 +1,88 @@
-"""The runner: takes a configuration, chooses an engine, hands on its rows."""
+"""Choose the engine of a run and run it.
+
+Rows do not depend on the engine, so ``auto`` takes the one that finishes first.
+"""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
-from endive.simulation.choice import Choice, EngineError, choose_engine
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import Progress, Sink
 from endive.simulation.statistics import Statistics
 from endive.simulation.summary import RunCounters
+
+if TYPE_CHECKING:
+    from endive.simulation.compiled.features import Features
+    from endive.simulation.expected import ExpectedWork
+
+_REFERENCE_STEP_S = 15e-6
+"""CPU seconds of the reference engine for a step that has a latency, with its share of the transaction (benchmarks)."""
+_COMPILATION_S = 4.0
+_COMPILATION_OF_A_PATH_S = 2.0
+"""CPU seconds to compile a kernel, and for each commit path in it (benchmarks)."""
+
+
+class EngineError(ValueError):
+    """The engine that was asked for cannot run this configuration."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine and the reason for it."""
+
+    engine: Literal["reference", "compiled"]
+    why: str
+    compiles: Literal["no", "first", "beside"] = "no"
+    """Whether the kernel is compiled before the run, or in the background during the run."""
+    features: Features | None = None
+    """Features of the kernel that the compiled engine needs; None if it cannot run the configuration, or is not wanted."""
+
+
+def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choice:
+    """Choose the engine of a run.
+
+    A run waits for a kernel that was not compiled yet if it would take longer than that on the reference engine, or if it is one
+    of many that need the kernel.
+
+    Raises:
+        EngineError: The engine that the configuration asks for cannot run it.
+    """
+    if config.engine == "reference":
+        return Choice("reference", "the configuration asks for it")
+    from endive.simulation.compiled.lower import NotLowerableError, check_lowerable, features_of
+    from endive.simulation.compiled.native.kernel_cache import is_cached
+
+    try:
+        check_lowerable(config)
+    except NotLowerableError as error:
+        if config.engine == "compiled":
+            raise EngineError(f"the compiled engine cannot run this: {error}") from None
+        return Choice("reference", str(error))
+    features = features_of(config)
+    if is_cached(features):
+        return Choice("compiled", "its kernel was compiled before", features=features)
+    if config.engine == "compiled":
+        return Choice("compiled", "the configuration asks for it", "first", features)
+    if among_many:
+        return Choice("compiled", "many runs need its kernel", "first", features)
+    compilation_s = _COMPILATION_S + _COMPILATION_OF_A_PATH_S * (features.endive + features.iceberg + features.pyiceberg)
+    from endive.simulation.expected import expected_work
+
+    reference_s = reference_seconds(expected_work(config))
+    seconds = f"about {reference_s:.2g} s on the reference engine, {compilation_s:.2g} s to compile the other"
+    if reference_s < compilation_s:
+        return Choice("reference", seconds, "beside", features)
+    return Choice("compiled", seconds, "first", features)
+
+
+def reference_seconds(work: ExpectedWork) -> float:
+    """Estimate the CPU seconds of the reference engine for this work."""
+    return _REFERENCE_STEP_S * (work.steps + 0.5 * work.accesses)
+
 
 log = logging.getLogger(__name__)
 

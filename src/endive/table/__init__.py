@@ -1,7 +1,7 @@
 """Tables as Iceberg keeps them: the history of their snapshots, their manifests, and what operations do to both."""
 
-from endive.arithmetic.files import ALL_MANIFESTS as ALL_MANIFESTS
-from endive.arithmetic.files import NO_SNAPSHOT as NO_SNAPSHOT
+from endive.arithmetic.manifests import ALL_MANIFESTS as ALL_MANIFESTS
+from endive.arithmetic.manifests import NO_SNAPSHOT as NO_SNAPSHOT
 from endive.table.files import TableChange as TableChange
 from endive.table.files import TableFiles as TableFiles
 from endive.table.files import TableModel as TableModel

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from endive.arithmetic.files import NO_SNAPSHOT, counts_after, hits_of, list_size, metadata_size
+from endive.arithmetic.manifests import NO_SNAPSHOT, counts_after, hits_of, list_size, metadata_size
 from endive.table.traits import Traits
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from endive.arithmetic.files import NO_SNAPSHOT
+from endive.arithmetic.manifests import NO_SNAPSHOT
 from endive.table.traits import APPEND, DELETE, EQUALITY, OVERWRITE, REPLACE, Isolation, OperationSettings, Traits
 
 _CHANGED = OVERWRITE | DELETE | REPLACE

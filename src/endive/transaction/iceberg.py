@@ -21,7 +21,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from endive.arithmetic import validation
-from endive.arithmetic.files import bins_of, list_size, mean_size, merged_size, metadata_size
+from endive.arithmetic.manifests import bins_of, list_size, mean_size, merged_size, metadata_size
 from endive.catalog.types import CatalogSnapshot
 from endive.steps import Step
 from endive.table import NO_SNAPSHOT, TableFiles, TableModel, Traits

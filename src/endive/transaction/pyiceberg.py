@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from endive.arithmetic.files import hits_of, list_size, metadata_size
+from endive.arithmetic.manifests import hits_of, list_size, metadata_size
 from endive.arithmetic.validation import is_start_expired
 from endive.catalog.types import CatalogSnapshot
 from endive.table import TableFiles, Traits, pyiceberg_traits_of

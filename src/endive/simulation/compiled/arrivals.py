@@ -9,8 +9,7 @@ from endive.arithmetic.backoff import AIMD, state_after_commit_ms
 from endive.arithmetic.costs import fractional_count, pick, scheduled_delay_ms
 from endive.arithmetic.draws import derive, keyed_uniform
 from endive.randomness import Purpose
-from endive.simulation.compiled import layout
-from endive.simulation.compiled.draws import uniform_at, value
+from endive.simulation.compiled import run_state
 from endive.simulation.compiled.features import HAS_CLIENTS, HAS_COMMITTERS
 from endive.simulation.compiled.heap import arrival, push
 from endive.simulation.compiled.jit import inlined, jit, word
@@ -27,6 +26,7 @@ from endive.simulation.compiled.memory import (
     touched_at,
     traced_partition_at,
 )
+from endive.simulation.compiled.streams import uniform_at, value
 
 _ARRIVAL = int(Purpose.ARRIVAL)
 _RUNTIME = int(Purpose.RUNTIME)
@@ -40,15 +40,15 @@ _CATALOG = int(Purpose.CATALOG)
 @jit
 def next_delay_ms(run: Any, source: Any, cls: Any) -> float:
     """How long from now on the next transaction is submitted; infinite, if there is none."""
-    if cls.arrival_kind == layout.PERIODIC:
+    if cls.arrival_kind == run_state.PERIODIC:
         return cls.arrival[1] if source.ordinal > 0 else source.first_ms  # type: ignore[no-any-return]
-    if cls.arrival_kind == layout.TRACED:
+    if cls.arrival_kind == run_state.TRACED:
         if source.ordinal >= cls.submissions:
             return math.inf
         return submission_at(run, cls.first_submission + source.ordinal).time_ms - run.now_ms  # type: ignore[no-any-return]
     key = derive(source.key, word(source.ordinal))
     delay = value(run, cls.arrival, uniform_at(key, _ARRIVAL, 0))
-    if cls.arrival_kind == layout.SCHEDULED:
+    if cls.arrival_kind == run_state.SCHEDULED:
         return scheduled_delay_ms(run.now_ms, delay, floats_at(run.schedules + 8 * cls.first_step, 2 * cls.steps), cls.steps)
     return delay if source.ordinal > 0 else source.first_ms + delay
 
@@ -83,9 +83,9 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     txn.runtime_ms = value(run, cls.runtime, uniform_at(key, _RUNTIME, 0))
     _choose_tables(run, txn, slot, cls)
     txn.tracks_partitions = 0
-    if cls.arrival_kind == layout.TRACED and not _is_committed_by_another(cls):
+    if cls.arrival_kind == run_state.TRACED and not _is_committed_by_another(cls):
         _replay(run, txn, slot, submission_at(run, cls.first_submission + ordinal))
-    if txn.operation == layout.READ_ONLY:
+    if txn.operation == run_state.READ_ONLY:
         txn.written = 0
         txn.tracks_partitions = 0
     elif txn.tracks_partitions:
@@ -127,7 +127,7 @@ def learn(run: Any, txn: Any, slot: int) -> None:
             known.value = max(known.value, mine.known_version)
     if cls.backoff_kind == AIMD:
         source, state = source_at(run, txn.source), txn.backoff_state_ms
-        committed = txn.status == layout.COMMITTED
+        committed = txn.status == run_state.COMMITTED
         source.backoff_state_ms = state_after_commit_ms(state, cls.backoff_base_ms) if committed else state
 
 
@@ -155,8 +155,8 @@ def _replay(run: Any, txn: Any, slot: int, given: Any) -> None:
 @jit
 def _clear(txn: Any) -> None:
     """An account with nothing in it."""
-    txn.status = layout.EXECUTING
-    txn.reason = layout.NO_REASON
+    txn.status = run_state.EXECUTING
+    txn.reason = run_state.NO_REASON
     txn.attempt = 0
     txn.retries = 0
     txn.restarts = 0
@@ -175,7 +175,7 @@ def _clear(txn: Any) -> None:
         txn.batch_longest_wait_ms = 0.0
     for i in range(6):
         txn.times[i] = 0.0
-    for i in range(layout.NUM_COUNTS):
+    for i in range(run_state.NUM_COUNTS):
         txn.counts[i] = 0
 
 
@@ -184,11 +184,11 @@ def _operation(cls: Any, key: int) -> int:
     if cls.only_operation >= 0:
         return cls.only_operation  # type: ignore[no-any-return]
     total = 0.0
-    for i in range(layout.NUM_OPERATIONS):
+    for i in range(run_state.NUM_OPERATIONS):
         total += cls.weights[i]
     left = uniform_at(key, _OPERATION, 0) * total
     last = 0
-    for i in range(layout.NUM_OPERATIONS):
+    for i in range(run_state.NUM_OPERATIONS):
         if cls.weights[i] > 0.0:
             left -= cls.weights[i]
             last = i

@@ -1,14 +1,34 @@
-"""The attempts of a transaction, from the snapshot that one is based on to the commit that is sent, on each commit path."""
+"""Run the attempts of a transaction, from the snapshot that one is based on to the commit that is sent, on each commit path.
+
+Manifest lists of the path ``endive`` are written anew or appended to (ML+).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from endive.simulation.compiled import layout
-from endive.simulation.compiled.commits import redo_all_tables, snapshots_behind, take_snapshot
-from endive.simulation.compiled.ends import abort, succeed
-from endive.simulation.compiled.features import HAS_ENDIVE, HAS_FILES, HAS_ICEBERG, HAS_PYICEBERG, HAS_SERVICE
-from endive.simulation.compiled.heap import await_event as _await_event
+from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms
+from endive.simulation.compiled import run_state
+from endive.simulation.compiled.client_steps import (
+    access,
+    conflicting_manifests,
+    merge,
+    pay_conflict,
+    read_lists,
+    read_tables,
+    write_manifests,
+    write_metadata,
+)
+from endive.simulation.compiled.features import (
+    HAS_CLIENTS,
+    HAS_ENDIVE,
+    HAS_FILES,
+    HAS_ICEBERG,
+    HAS_LIST_APPENDS,
+    HAS_PYICEBERG,
+    HAS_SERVICE,
+)
+from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
     PREPARED,
@@ -19,13 +39,115 @@ from endive.simulation.compiled.iceberg import (
     take_handles,
 )
 from endive.simulation.compiled.jit import inlined, jit
-from endive.simulation.compiled.manifests import make_manifests
-from endive.simulation.compiled.memory import class_at
-from endive.simulation.compiled.outcomes import delete_leftovers, lose_attempt
+from endive.simulation.compiled.memory import class_at, touched_at
 from endive.simulation.compiled.pyiceberg import is_unchanged, make_snapshots, read_metadata, validate_again, write_all_metadata
-from endive.simulation.compiled.reads import end_read, request_read
-from endive.simulation.compiled.sending import begin_commit
-from endive.simulation.compiled.steps import conflicting_manifests, merge, pay_conflict, read_tables
+from endive.simulation.compiled.requests import abort, begin_commit, delete_leftovers, end_read, lose_attempt, request_read, succeed
+from endive.simulation.compiled.streams import client_ms, storage_uniform, two_values
+from endive.simulation.compiled.table_state import (
+    append_to_list,
+    read_list_end,
+    redo_all_tables,
+    replace_sealed_list,
+    snapshots_behind,
+    take_snapshot,
+)
+
+
+@jit
+def make_manifests(run: Any, txn: Any, slot: int) -> None:
+    """Make what an attempt commits: read the lists, write manifests, and write or append to the lists."""
+    cls = class_at(run, txn.cls)
+    if not read_lists(run, txn, cls):
+        return
+    if HAS_LIST_APPENDS and txn.append_due and txn.operation != run_state.EXPIRE_SNAPSHOTS:
+        await_event(run, txn, slot, run_state.LISTS_READ, 0.0)
+    elif write_manifests(run, txn, cls):
+        _made_manifests(run, txn, slot)
+
+
+@inlined
+def _made_manifests(run: Any, txn: Any, slot: int) -> None:
+    """Write what is left of an attempt's files, and send its commit."""
+    if write_metadata(run, txn, class_at(run, txn.cls)):
+        begin_commit(run, txn, slot)
+
+
+@inlined
+def list_event(run: Any, txn: Any, slot: int, event: int) -> None:
+    """What an event of a manifest list that is appended to does (ML+)."""
+    if event == run_state.LISTS_READ:
+        _lists_read(run, txn, slot)
+    elif event == run_state.LIST_APPEND:
+        _list_append_effect(run, txn, slot)
+    elif event == run_state.LIST_REWRITE:
+        _list_rewritten(run, txn, slot)
+
+
+@inlined
+def _lists_read(run: Any, txn: Any, slot: int) -> None:
+    """The manifest lists as they were read (ML+)."""
+    for t in range(txn.written):
+        read_list_end(run, touched_at(run, slot, t))
+    if write_manifests(run, txn, class_at(run, txn.cls)):
+        txn.table_cursor = 0
+        _append_entry(run, txn, slot)
+
+
+@jit
+def _append_entry(run: Any, txn: Any, slot: int) -> None:
+    """Append to the list of the next table whose manifests are new, rewriting it first if it is sealed; after the last, go on."""
+    while txn.table_cursor < txn.written and not touched_at(run, slot, txn.table_cursor).redo:
+        txn.table_cursor += 1
+    if txn.table_cursor == txn.written:
+        _made_manifests(run, txn, slot)
+        return
+    cls = class_at(run, txn.cls)
+    if not touched_at(run, slot, txn.table_cursor).list_sealed:
+        _request_list_append(run, txn, slot)
+    elif access(run, txn, cls, run_state.LIST_READ, 1, run_state.PER_ATTEMPT_IO) and access(
+        run, txn, cls, run_state.LIST_WRITE, 1, run_state.PER_ATTEMPT_IO
+    ):
+        await_event(run, txn, slot, run_state.LIST_REWRITE, 0.0)
+
+
+@inlined
+def _list_rewritten(run: Any, txn: Any, slot: int) -> None:
+    mine = touched_at(run, slot, txn.table_cursor)
+    replace_sealed_list(run, mine)
+    read_list_end(run, mine)
+    _request_list_append(run, txn, slot)
+
+
+@jit
+def _request_list_append(run: Any, txn: Any, slot: int) -> None:
+    cls = class_at(run, txn.cls)
+    txn.success_ms, txn.failure_ms = two_values(run, cls.list_append, cls.failed_list_append, storage_uniform(txn))
+    txn.effect_ms = moment_of_effect_ms(txn.success_ms, cls.linearization)
+    await_event(run, txn, slot, run_state.LIST_APPEND, txn.effect_ms)
+
+
+@inlined
+def _list_append_effect(run: Any, txn: Any, slot: int) -> None:
+    mine = touched_at(run, slot, txn.table_cursor)
+    landed = append_to_list(run, mine, class_at(run, txn.cls).manifest_list_entry_bytes)
+    read_list_end(run, mine)
+    rest = (txn.success_ms if landed else failed_answer_ms(txn.effect_ms, txn.failure_ms)) - txn.effect_ms
+    now, elapsed = txn.now_ms, txn.effect_ms + rest
+    if rest > 0.0:
+        now += rest
+    if HAS_CLIENTS:
+        computing = client_ms(run, txn, class_at(run, txn.cls))
+        now += computing
+        elapsed += computing
+    if now >= run.end_ms:
+        return
+    txn.now_ms = now
+    txn.times[run_state.PER_ATTEMPT_IO] += elapsed
+    txn.event_count += 1
+    txn.counts[run_state.LIST_APPENDS] += 1
+    if landed:
+        txn.table_cursor += 1
+    _append_entry(run, txn, slot)
 
 
 @inlined
@@ -37,19 +159,19 @@ def start_work(run: Any, txn: Any, slot: int) -> None:
         take_handles(run, txn, slot)
     if not end_read(run, txn) or not read_tables(run, txn, slot, cls):
         return
-    if txn.operation == layout.READ_ONLY:
-        txn.status = layout.COMMITTED
-        _await_event(run, txn, slot, layout.DONE, 0.0)
+    if txn.operation == run_state.READ_ONLY:
+        txn.status = run_state.COMMITTED
+        await_event(run, txn, slot, run_state.DONE, 0.0)
         return
-    txn.status = layout.COMMITTING
+    txn.status = run_state.COMMITTING
     txn.commit_started_ms = txn.now_ms
     if txn.entered_ms < 0.0:
         txn.entered_ms = txn.now_ms
     txn.attempt = 0
     txn.append_due = 1
-    if HAS_ICEBERG and cls.commit_path == layout.ICEBERG:
-        request_read(run, txn, slot, layout.REFRESH)
-    elif HAS_PYICEBERG and cls.commit_path == layout.PYICEBERG:
+    if HAS_ICEBERG and cls.commit_path == run_state.ICEBERG:
+        request_read(run, txn, slot, run_state.REFRESH)
+    elif HAS_PYICEBERG and cls.commit_path == run_state.PYICEBERG:
         _stage(run, txn, slot)
     elif HAS_ENDIVE:
         redo_all_tables(run, txn, slot)
@@ -69,7 +191,7 @@ def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
         if outcome != PREPARED:
             _end_by_conflict(run, txn, slot, outcome == REAL_CONFLICT)
             return
-    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == layout.PYICEBERG:
+    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:
         _stage(run, txn, slot)
     else:
         begin_commit(run, txn, slot)
@@ -79,7 +201,7 @@ def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
 def _prepare(run: Any, txn: Any, slot: int, t: int) -> int:
     """Validate a table and make its new state (PyIceberg: validate it); says how it ended."""
     outcome = PREPARED
-    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == layout.PYICEBERG:
+    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:
         outcome = validate_again(run, txn, slot, t)
     elif HAS_ICEBERG:
         outcome = prepare(run, txn, slot, t)
@@ -102,7 +224,7 @@ def _stage(run: Any, txn: Any, slot: int) -> None:
     if HAS_SERVICE and run.writes_metadata:
         begin_commit(run, txn, slot)
     else:
-        request_read(run, txn, slot, layout.CHECK)
+        request_read(run, txn, slot, run_state.CHECK)
 
 
 @inlined
@@ -123,13 +245,13 @@ def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
     cls = class_at(run, txn.cls)
     if not delete_leftovers(run, txn, slot):
         return
-    if may_restart and cls.on_real_conflict == layout.RESTART and txn.restarts < cls.max_restarts:
+    if may_restart and cls.on_real_conflict == run_state.RESTART and txn.restarts < cls.max_restarts:
         txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
         txn.restarts += 1
-        txn.status = layout.EXECUTING
-        request_read(run, txn, slot, layout.START_READ)
+        txn.status = run_state.EXECUTING
+        request_read(run, txn, slot, run_state.START_READ)
     else:
-        abort(run, txn, slot, layout.VALIDATION)
+        abort(run, txn, slot, run_state.VALIDATION)
 
 
 @inlined
@@ -149,7 +271,7 @@ def retry_attempt(run: Any, txn: Any, slot: int) -> None:
         txn.append_due = 0
         make_manifests(run, txn, slot)
         return
-    if cls.on_real_conflict == layout.MERGE:
+    if cls.on_real_conflict == run_state.MERGE:
         if merge(run, txn, cls, txn.redo_tables, conflicting_manifests(run, txn, cls)):
             txn.append_due = 1
             make_manifests(run, txn, slot)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from endive.arithmetic.costs import failed_answer_ms, store_resend_wait_ms
-from endive.simulation.compiled import layout
-from endive.simulation.compiled.commits import append_record, compact, install
-from endive.simulation.compiled.draws import catalog_uniform
-from endive.simulation.compiled.ends import abort
+from endive.simulation.compiled import run_state
 from endive.simulation.compiled.features import HAS_LIMITS
-from endive.simulation.compiled.heap import await_event as _await_event
+from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import group_at, request_at
-from endive.simulation.compiled.outcomes import take_answer
-from endive.simulation.compiled.reads import request_read, rest_of_read
-from endive.simulation.compiled.sending import send_request
+from endive.simulation.compiled.requests import abort, request_read, rest_of_read, send_request, take_answer
 from endive.simulation.compiled.service import COMMITS, GAVE_UP, GOES_ON, TOO_LARGE, WON, is_too_large, request_event
+from endive.simulation.compiled.streams import catalog_uniform
+from endive.simulation.compiled.table_state import append_record, compact, install
 
 
 @jit
@@ -41,7 +38,7 @@ def swap_pointer(run: Any, txn: Any, slot: int) -> None:
         return
     success = group.seq == txn.seq
     if HAS_LIMITS and success and is_too_large(run, txn, slot):
-        txn.final_reason = layout.METADATA_TOO_LARGE
+        txn.final_reason = run_state.METADATA_TOO_LARGE
         success = False
     if success:
         install(run, txn, slot)
@@ -64,19 +61,19 @@ def _throttled(run: Any, txn: Any, slot: int) -> None:
     txn.now_ms += wait
     txn.elapsed_ms += wait
     if txn.now_ms < run.end_ms:
-        send_request(run, txn, slot, layout.COMMIT, layout.FAILED_COMMIT, layout.CAS_EFFECT)
+        send_request(run, txn, slot, run_state.COMMIT, run_state.FAILED_COMMIT, run_state.CAS_EFFECT)
 
 
 @inlined
 def log_event(run: Any, txn: Any, slot: int, event: int) -> None:
     """What an event of a catalog that is a log does."""
-    if event == layout.LOG_COMMIT:
+    if event == run_state.LOG_COMMIT:
         _log_commit(run, txn, slot)
-    elif event == layout.APPEND_EFFECT:
+    elif event == run_state.APPEND_EFFECT:
         _append_effect(run, txn, slot)
-    elif event == layout.COMPACTION_EFFECT:
+    elif event == run_state.COMPACTION_EFFECT:
         _compaction_effect(run, txn, slot)
-    elif event == layout.DISCOVERY:
+    elif event == run_state.DISCOVERY:
         _discovered(run, txn, slot)
 
 
@@ -86,15 +83,15 @@ def _log_commit(run: Any, txn: Any, slot: int) -> None:
     group = group_at(run, txn.group)
     if group.sealed:
         txn.checkpoint_offset = group.checkpoint_offset
-        send_request(run, txn, slot, layout.COMPACTION, layout.FAILED_COMPACTION, layout.COMPACTION_EFFECT)
+        send_request(run, txn, slot, run_state.COMPACTION, run_state.FAILED_COMPACTION, run_state.COMPACTION_EFFECT)
     else:
-        send_request(run, txn, slot, layout.APPEND, layout.FAILED_APPEND, layout.APPEND_EFFECT)
+        send_request(run, txn, slot, run_state.APPEND, run_state.FAILED_APPEND, run_state.APPEND_EFFECT)
 
 
 @inlined
 def _compaction_effect(run: Any, txn: Any, slot: int) -> None:
     if _answer(run, txn, compact(run, txn)):
-        send_request(run, txn, slot, layout.APPEND, layout.FAILED_APPEND, layout.APPEND_EFFECT)
+        send_request(run, txn, slot, run_state.APPEND, run_state.FAILED_APPEND, run_state.APPEND_EFFECT)
 
 
 @inlined
@@ -110,9 +107,9 @@ def _append_effect(run: Any, txn: Any, slot: int) -> None:
     if not _answer(run, txn, landed):
         return
     if landed:
-        request_read(run, txn, slot, layout.DISCOVERY)
+        request_read(run, txn, slot, run_state.DISCOVERY)
     else:
-        _await_event(run, txn, slot, layout.LOG_COMMIT, 0.0)
+        await_event(run, txn, slot, run_state.LOG_COMMIT, 0.0)
 
 
 @inlined
@@ -143,9 +140,9 @@ def service_event(run: Any, txn: Any, slot: int, event: int) -> None:
 def _give_up_request(run: Any, txn: Any, slot: int) -> None:
     """A request was refused too often: the operation ends, and what it wrote stays."""
     commits = request_at(run, slot).then == COMMITS
-    txn.times[layout.CATALOG_COMMIT if commits else layout.CATALOG_READ] += txn.elapsed_ms
+    txn.times[run_state.CATALOG_COMMIT if commits else run_state.CATALOG_READ] += txn.elapsed_ms
     txn.event_count += 1
-    abort(run, txn, slot, layout.UNAVAILABLE)
+    abort(run, txn, slot, run_state.UNAVAILABLE)
 
 
 @jit
@@ -159,5 +156,5 @@ def _service_answer(run: Any, txn: Any, slot: int, outcome: int) -> None:
     if txn.now_ms >= run.end_ms:
         return
     if HAS_LIMITS and outcome == TOO_LARGE:
-        txn.final_reason = layout.METADATA_TOO_LARGE
+        txn.final_reason = run_state.METADATA_TOO_LARGE
     take_answer(run, txn, slot, outcome == WON, effect_at)

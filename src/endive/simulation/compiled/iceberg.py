@@ -10,14 +10,13 @@ from typing import Any
 
 from endive.arithmetic.costs import sized_median_ms
 from endive.arithmetic.draws import FIXED, quantile
-from endive.arithmetic.files import NO_SNAPSHOT, bins_of, list_size, mean_size, merged_size, metadata_size
+from endive.arithmetic.manifests import NO_SNAPSHOT, bins_of, list_size, mean_size, merged_size, metadata_size
 from endive.arithmetic.validation import files_made, files_of_lost_attempts, is_start_expired, manifests_to_filter
-from endive.simulation.compiled.draws import conflict_uniform, largest_storage_uniform, value
-from endive.simulation.compiled.failures import resends_ms
+from endive.simulation.compiled.client_steps import access_step
 from endive.simulation.compiled.features import HAS_FAILURES
-from endive.simulation.compiled.files import is_head_listed, review
 from endive.simulation.compiled.jit import jit
-from endive.simulation.compiled.layout import (
+from endive.simulation.compiled.memory import class_at, floats_at, table_at, touched_at, traits_at
+from endive.simulation.compiled.run_state import (
     CONFLICT_IO,
     FILE_DELETE,
     FILE_READ,
@@ -29,8 +28,8 @@ from endive.simulation.compiled.layout import (
     PARTITION_OVERLAP,
     PER_ATTEMPT_IO,
 )
-from endive.simulation.compiled.memory import class_at, floats_at, table_at, touched_at, traits_at
-from endive.simulation.compiled.steps import access_step
+from endive.simulation.compiled.streams import conflict_uniform, largest_storage_uniform, resends_ms, value
+from endive.simulation.compiled.table_state import is_head_listed, review
 
 NOT_SIZED = -math.inf
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)

@@ -12,12 +12,18 @@ from typing import Any
 
 from numba import from_dtype, types
 
-from endive.simulation.compiled import layout
+from endive.simulation.compiled import run_state
 from endive.simulation.compiled.arrivals import await_arrival, submit
-from endive.simulation.compiled.attempts import end_iceberg_commit, look_again, prepare_attempt, retry_attempt, start_work
-from endive.simulation.compiled.committers import begin_batch, take_turn
+from endive.simulation.compiled.attempts import (
+    end_iceberg_commit,
+    list_event,
+    look_again,
+    prepare_attempt,
+    retry_attempt,
+    start_work,
+)
+from endive.simulation.compiled.committer import begin_batch, take_turn
 from endive.simulation.compiled.effects import log_event, service_event, swap_pointer
-from endive.simulation.compiled.ends import finish
 from endive.simulation.compiled.features import (
     HAS_CAS,
     HAS_COMMITTERS,
@@ -32,10 +38,8 @@ from endive.simulation.compiled.features import (
 )
 from endive.simulation.compiled.heap import arrival, close_hole, take_first
 from endive.simulation.compiled.jit import inlined, jit
-from endive.simulation.compiled.manifests import list_event
 from endive.simulation.compiled.memory import class_at, event_at, request_at, source_at, txn_at
-from endive.simulation.compiled.outcomes import learn_status
-from endive.simulation.compiled.reads import request_read
+from endive.simulation.compiled.requests import finish, learn_status, request_read
 from endive.simulation.compiled.service import end_load
 
 
@@ -44,19 +48,19 @@ def advance(run: Any, max_events: int) -> int:
     """Take events until something has to be done outside; says what."""
     for _ in range(max_events):
         if run.rows_used >= run.row_capacity:
-            return layout.ROWS_FULL
+            return run_state.ROWS_FULL
         if run.free_head < 0:
-            return layout.SLOTS_FULL
+            return run_state.SLOTS_FULL
         if HAS_FILES and run.history_end - run.history_first + 2 * (run.max_tables + run.in_batches) > run.history_capacity:
-            return layout.HISTORY_FULL
+            return run_state.HISTORY_FULL
         if HAS_COMMITTERS and run.handovers_held >= run.handover_capacity:
-            return layout.HANDOVERS_FULL
+            return run_state.HANDOVERS_FULL
         if run.heap_size == 0:
-            return layout.FINISHED
+            return run_state.FINISHED
         event = event_at(run, 0)
         now, slot = event.time_ms, event.whose
         if now >= run.end_ms:
-            return layout.FINISHED
+            return run_state.FINISHED
         take_first(run)
         run.now_ms = now
         if slot < 0:
@@ -66,7 +70,7 @@ def advance(run: Any, max_events: int) -> int:
             txn.now_ms = now
             _take_effect(run, txn, slot)
         close_hole(run)
-    return layout.PAUSED
+    return run_state.PAUSED
 
 
 @jit
@@ -81,7 +85,7 @@ def _arrive(run: Any, whose: int) -> None:
     source_id = whose
     if HAS_COMMITTERS:
         source_id = take_turn(run, whose)
-        if source_id == layout.NOBODY:
+        if source_id == run_state.NOBODY:
             return
     source = source_at(run, source_id)
     cls = class_at(run, source.cls)
@@ -98,9 +102,9 @@ def _arrive(run: Any, whose: int) -> None:
     submit(run, txn, slot, source, cls)
     if HAS_COMMITTERS and cls.committer >= 0:
         begin_batch(run, txn, cls)
-    elif cls.arrival_kind != layout.CLOSED:
+    elif cls.arrival_kind != run_state.CLOSED:
         await_arrival(run, source_id)
-    request_read(run, txn, slot, layout.START_READ)
+    request_read(run, txn, slot, run_state.START_READ)
 
 
 @inlined
@@ -109,21 +113,21 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
     event = txn.event
     if HAS_SERVICE and request_at(run, slot).serving:
         end_load(run, txn, slot)
-    if event == layout.START_READ:
+    if event == run_state.START_READ:
         start_work(run, txn, slot)
-    elif event == layout.DONE:
+    elif event == run_state.DONE:
         finish(run, txn, slot)
-    elif HAS_CAS and event == layout.CAS_EFFECT:
+    elif HAS_CAS and event == run_state.CAS_EFFECT:
         swap_pointer(run, txn, slot)
-    elif HAS_ENDIVE and event == layout.RETRY_READ:
+    elif HAS_ENDIVE and event == run_state.RETRY_READ:
         retry_attempt(run, txn, slot)
-    elif HAS_FILES and event == layout.REFRESH:
+    elif HAS_FILES and event == run_state.REFRESH:
         prepare_attempt(run, txn, slot)
-    elif HAS_ICEBERG and event == layout.AFTER_COMMIT:
+    elif HAS_ICEBERG and event == run_state.AFTER_COMMIT:
         end_iceberg_commit(run, txn, slot)
-    elif HAS_PYICEBERG and event == layout.CHECK:
+    elif HAS_PYICEBERG and event == run_state.CHECK:
         look_again(run, txn, slot)
-    elif HAS_FAILURES and event == layout.STATUS_CHECK:
+    elif HAS_FAILURES and event == run_state.STATUS_CHECK:
         learn_status(run, txn, slot)
     else:
         if HAS_LOG:
@@ -134,7 +138,7 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
             list_event(run, txn, slot, event)
 
 
-_RUN = from_dtype(layout.RUN)
+_RUN = from_dtype(run_state.RUN)
 ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "begin": (begin, (_RUN,)),
     "advance": (advance, (_RUN, types.int64)),

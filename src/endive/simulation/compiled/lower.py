@@ -15,10 +15,9 @@ from endive.arithmetic.draws import QUANTILES
 from endive.catalog import AppendCatalog, CASCatalog, Catalog, ServiceCatalog, StoredCatalog
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
-from endive.simulation.compiled import layout
+from endive.simulation.compiled import run_state
 from endive.simulation.compiled.features import Features
-from endive.simulation.compiled.layout import World, aligned
-from endive.simulation.compiled.room import with_more_handovers, with_more_slots
+from endive.simulation.compiled.run_state import World, aligned, with_more_handovers, with_more_slots
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS
 from endive.storage.distributions import Parameters
@@ -41,7 +40,7 @@ _DISTRIBUTIONS = tuple(
     kind for kind in vars(storage).values() if isinstance(kind, type) and issubclass(kind, storage.QuantileDistribution)
 )
 _SERVICE_TIMES = ("network", "load", "commit", "check")
-"""Distributions of a service, in the order of ``layout.SERVICE_NETWORK`` and so on."""
+"""Distributions of a service, in the order of ``run_state.SERVICE_NETWORK`` and so on."""
 _NOTHING: Parameters = (0, 0.0, 0.0, 0.0)
 
 
@@ -145,7 +144,7 @@ class _Lowering:
         self.most_items = max(topology.num_tables, *topology.partitions_per_table)
 
     def world(self) -> World:
-        classes = np.zeros(len(self.classes), layout.CLASS)
+        classes = np.zeros(len(self.classes), run_state.CLASS)
         for record, cls in zip(classes, self.classes, strict=True):
             self._class(record, cls)
         max_tables = max(self._max_tables(cls) for cls in self.classes)
@@ -159,37 +158,37 @@ class _Lowering:
             run=run,
             classes=classes,
             sources=sources,
-            txns=np.zeros(0, layout.TXN),
-            touched=np.zeros((0, max_tables), layout.TOUCHED),
-            partitions_touched=np.zeros((0, max_tables, max_partitions), layout.PARTITION),
-            groups=np.zeros(max(self.workload.config.groups) + 1, layout.GROUP),
+            txns=np.zeros(0, run_state.TXN),
+            touched=np.zeros((0, max_tables), run_state.TOUCHED),
+            partitions_touched=np.zeros((0, max_tables, max_partitions), run_state.PARTITION),
+            groups=np.zeros(max(self.workload.config.groups) + 1, run_state.GROUP),
             tables=tables,
             partitions=partitions,
-            heap=np.zeros(len(sources), layout.EVENT),
-            rows=np.zeros((layout.ROW.itemsize // 8, BATCH_ROWS + _ROW_PADDING), np.int64),
+            heap=np.zeros(len(sources), run_state.EVENT),
+            rows=np.zeros((run_state.ROW.itemsize // 8, BATCH_ROWS + _ROW_PADDING), np.int64),
             row_tables=np.zeros((BATCH_ROWS, max_tables), np.int64),
             weights=np.array(self.weights or [0.0]),
             quantiles=_quantiles(len(QUANTILES)),
             candidates=np.array(self.candidates, np.int64),
             scratch=np.zeros((3, self.most_items), np.int64),
             traits=self._traits(),
-            history=np.zeros(INITIAL_HISTORY * max_tables if tracked else 0, layout.HISTORY),
+            history=np.zeros(INITIAL_HISTORY * max_tables if tracked else 0, run_state.HISTORY),
             history_partitions=np.zeros((INITIAL_HISTORY * max_tables if tracked else 0, max_partitions), np.int64),
             schedules=np.array(self.schedules, np.float64),
-            submissions=np.array(self.submissions, layout.SUBMISSION),
+            submissions=np.array(self.submissions, run_state.SUBMISSION),
             traced_partitions=np.array(self.traced_partitions, np.int64),
-            requests=np.zeros(0, layout.REQUEST),
+            requests=np.zeros(0, run_state.REQUEST),
             committers=self._committers(sources),
-            handovers=np.zeros(0, layout.HANDOVER),
+            handovers=np.zeros(0, run_state.HANDOVER),
             known_versions=np.full((len(sources) if classes["keeps_handles"].any() else 0, len(tables)), -1, np.int64),
         )
         world = with_more_slots(world, INITIAL_SLOTS)
         return with_more_handovers(world) if len(world.committers) else world
 
-    def _committers(self, sources: layout.Array) -> layout.Array:
+    def _committers(self, sources: run_state.Array) -> run_state.Array:
         """The committers of the classes that have one, in their order."""
         found = [cls for cls in self.classes if cls.committer is not None]
-        committers = np.zeros(len(found), layout.COMMITTER)
+        committers = np.zeros(len(found), run_state.COMMITTER)
         for record, cls in zip(committers, found, strict=True):
             settings = cls.committer
             assert settings is not None
@@ -197,19 +196,19 @@ class _Lowering:
             _fill(record, settings)
             record["limit"] = cls.most_uncommitted
             record["next_ms"] = cls.start_ms + settings.interval_ms
-            record["head"] = layout.NOBODY
+            record["head"] = run_state.NOBODY
         return committers
 
-    def _run(self) -> layout.Array:
+    def _run(self) -> run_state.Array:
         config, catalog = self.config, self.config.catalog
         assert isinstance(catalog, StoredCatalog)
-        array = np.zeros(1, layout.RUN)
+        array = np.zeros(1, run_state.RUN)
         run = array[0]
         run["end_ms"] = math.inf if config.drain else config.duration_ms
         run["duration_ms"] = config.duration_ms
         run["free_head"] = -1
-        run["handover_free"] = layout.NOBODY
-        run["catalog_kind"] = layout.LOG if isinstance(catalog, AppendCatalog) else layout.CAS
+        run["handover_free"] = run_state.NOBODY
+        run["catalog_kind"] = run_state.LOG if isinstance(catalog, AppendCatalog) else run_state.CAS
         run["metadata_limit"] = -1 if catalog.metadata_limit_bytes is None else catalog.metadata_limit_bytes
         limit = catalog.storage.object_writes_per_s
         run["write_interval_ms"] = 0.0 if limit is None else 1000.0 / limit
@@ -252,7 +251,7 @@ class _Lowering:
         record["manifests_per_commit"] = cls.manifests_per_concurrent_commit
         record["max_retries"] = config.max_retries_of(cls)
         with_committer = [each.name for each in self.classes if each.committer is not None]
-        record["committer"] = with_committer.index(cls.name) if cls.committer is not None else layout.NOBODY
+        record["committer"] = with_committer.index(cls.name) if cls.committer is not None else run_state.NOBODY
         self._policy(record, policy)
         self._detector(record, config.detector_of(cls))
 
@@ -317,15 +316,15 @@ class _Lowering:
 
     def _detector(self, record: np.void, detector: ConflictDetector) -> None:
         if isinstance(detector, ProbabilisticConflictDetector):
-            record["detector"] = layout.PROBABILISTIC
+            record["detector"] = run_state.PROBABILISTIC
             record["real_probability"] = detector.real_conflict_probability
         else:
-            record["detector"] = layout.PARTITION_OVERLAP
+            record["detector"] = run_state.PARTITION_OVERLAP
 
-    def _sources(self) -> layout.Array:
+    def _sources(self) -> run_state.Array:
         places = {cls.name: place for place, cls in enumerate(self.classes)}
         return np.array(
-            [self._source(source, places[source.workload_class.name]) for source in self.workload.sources()], layout.SOURCE
+            [self._source(source, places[source.workload_class.name]) for source in self.workload.sources()], run_state.SOURCE
         )
 
     def _source(self, source: workload.Source, place: int) -> tuple[int, int, int, int, float, float, float, int, int]:
@@ -335,11 +334,11 @@ class _Lowering:
         base_ms = self.config.policy_of(source.workload_class).backoff.base_ms
         return (place, source.key, 0, source.writer, source.first_ms, end_ms, base_ms, 0, 0)
 
-    def _tables(self) -> tuple[layout.Array, layout.Ints]:
+    def _tables(self) -> tuple[run_state.Array, run_state.Ints]:
         topology = self.workload.config
-        tables = np.zeros(topology.num_tables, layout.TABLE)
+        tables = np.zeros(topology.num_tables, run_state.TABLE)
         tables["group"] = topology.groups
-        tables["batch_head"] = layout.NOBODY
+        tables["batch_head"] = run_state.NOBODY
         tables["partitions"] = topology.partitions_per_table
         tables["first_partition"] = np.cumsum([0, *topology.partitions_per_table[:-1]])
         model = self.config.catalog.table_model  # type: ignore[attr-defined]
@@ -347,11 +346,11 @@ class _Lowering:
             _fill(tables, TableFiles.initial(model))
         return tables, np.zeros(sum(topology.partitions_per_table), np.int64)
 
-    def _traits(self) -> layout.Array:
+    def _traits(self) -> run_state.Array:
         """The snapshots that each operation of each class makes: the first ones, then the second ones."""
-        codes = layout.NUM_OPERATIONS
-        traits = np.zeros((len(self.classes), 2 * codes), layout.TRAITS)
-        traits["kind"] = layout.UNUSED
+        codes = run_state.NUM_OPERATIONS
+        traits = np.zeros((len(self.classes), 2 * codes), run_state.TRAITS)
+        traits["kind"] = run_state.UNUSED
         for of_class, cls in zip(traits, self.classes, strict=True):
             path, settings = self.config.policy_of(cls).path, cls.settings or OperationSettings()
             for operation in path.operations:
@@ -372,9 +371,9 @@ class _Lowering:
 
 
 @lru_cache(maxsize=1)
-def _quantiles(length: int) -> layout.Floats:
+def _quantiles(length: int) -> run_state.Floats:
     """What ``normal_quantile`` looks up, as an array: a cell is in one line of the processor's cache."""
-    table: layout.Floats = aligned(length, np.dtype(np.float64))
+    table: run_state.Floats = aligned(length, np.dtype(np.float64))
     table[:] = QUANTILES[:length]
     return table
 
@@ -382,10 +381,10 @@ def _quantiles(length: int) -> layout.Floats:
 def _fill_service(run: np.void, catalog: ServiceCatalog) -> None:
     """Fill in what the kernel needs to know of a service."""
     settings = catalog.settings
-    run["catalog_kind"] = layout.SERVICE
+    run["catalog_kind"] = run_state.SERVICE
     run["service"][:] = [getattr(settings, name).parameters for name in _SERVICE_TIMES]
     run["own_pointers"] = catalog.own_pointers
-    run["queue_limit"] = run["queue_head"] = run["lock_head"] = layout.NOBODY
+    run["queue_limit"] = run["queue_head"] = run["lock_head"] = run_state.NOBODY
     run["locks_tables"] = settings.lock == "table"
     run["fixed_metadata_bytes"] = catalog.metadata_bytes
     _fill(run, settings)
@@ -408,7 +407,7 @@ def _fill(record: Any, part: Any, prefix: str = "") -> None:
             continue
         if isinstance(value, storage.QuantileDistribution):
             value = value.parameters
-        record[name] = layout.CODES[name].index(value) if isinstance(value, str) else value
+        record[name] = run_state.CODES[name].index(value) if isinstance(value, str) else value
 
 
 def _profile(provider: storage.StorageProvider) -> storage.StorageProfile:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.files import hits_of, list_size
+from endive.arithmetic.manifests import hits_of, list_size
 from endive.arithmetic.validation import is_start_expired
-from endive.simulation.compiled.draws import storage_uniform
-from endive.simulation.compiled.failures import resends_ms
+from endive.simulation.compiled.client_steps import access_step
 from endive.simulation.compiled.features import HAS_FAILURES
-from endive.simulation.compiled.files import review
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
     EXPIRED,
@@ -23,7 +21,8 @@ from endive.simulation.compiled.iceberg import (
     sized_parameter,
 )
 from endive.simulation.compiled.jit import jit
-from endive.simulation.compiled.layout import (
+from endive.simulation.compiled.memory import class_at, table_at, touched_at, traits_at
+from endive.simulation.compiled.run_state import (
     CONFLICT_IO,
     FILE_DELETE,
     FILE_READ,
@@ -36,8 +35,8 @@ from endive.simulation.compiled.layout import (
     PER_ATTEMPT_IO,
     UNUSED,
 )
-from endive.simulation.compiled.memory import class_at, table_at, touched_at, traits_at
-from endive.simulation.compiled.steps import access_step
+from endive.simulation.compiled.streams import resends_ms, storage_uniform
+from endive.simulation.compiled.table_state import review
 
 
 @jit

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from endive.arithmetic.costs import BYTES_PER_MIB
-from endive.arithmetic.files import metadata_size
-from endive.simulation.compiled import layout
-from endive.simulation.compiled.commits import install
-from endive.simulation.compiled.draws import catalog_uniform, value
+from endive.arithmetic.manifests import metadata_size
+from endive.simulation.compiled import run_state
 from endive.simulation.compiled.features import HAS_FAILURES, HAS_FILES, HAS_LIMITS
 from endive.simulation.compiled.heap import await_event, push
 from endive.simulation.compiled.iceberg import first_parameter, sized_latency
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import group_at, request_at, table_at, touched_at, traits_at, txn_at
+from endive.simulation.compiled.streams import catalog_uniform, value
+from endive.simulation.compiled.table_state import install
 from endive.table import APPEND, NO_SNAPSHOT
 
 GOES_ON, GAVE_UP, WON, LOST, TOO_LARGE, RECOGNISED = range(6)
@@ -41,21 +41,21 @@ def send(run: Any, txn: Any, slot: int, then: int) -> None:
 def request_event(run: Any, txn: Any, slot: int, event: int) -> int:
     """Let an event of a request happen; says what came of it."""
     outcome = GOES_ON
-    if event == layout.SERVICE_ARRIVAL:
+    if event == run_state.SERVICE_ARRIVAL:
         outcome = _arrive(run, txn, slot)
-    elif event == layout.SERVICE_END:
+    elif event == run_state.SERVICE_END:
         outcome = _end_commit(run, txn, slot)
-    elif event == layout.SERVICE_BEGIN:
+    elif event == run_state.SERVICE_BEGIN:
         _get_worker(run, txn, slot)
-    elif event == layout.SERVICE_LOCKED:
+    elif event == run_state.SERVICE_LOCKED:
         _get_locks(run, txn, slot)
-    elif event == layout.BATCH_LEAD:
+    elif event == run_state.BATCH_LEAD:
         _lead_next_batch(run, txn, slot)
-    elif event == layout.BATCH_READY:
+    elif event == run_state.BATCH_READY:
         _enter(run, txn, slot)
-    elif event == layout.BATCH_END:
+    elif event == run_state.BATCH_END:
         outcome = _end_batch(run, txn, slot)
-    elif event == layout.BATCH_ANSWER:
+    elif event == run_state.BATCH_ANSWER:
         outcome = _answer_member(run, txn, slot)
     return outcome
 
@@ -63,12 +63,12 @@ def request_event(run: Any, txn: Any, slot: int, event: int) -> int:
 @jit
 def _transmit(run: Any, txn: Any, slot: int) -> None:
     request = request_at(run, slot)
-    there = value(run, run.service[layout.SERVICE_NETWORK], catalog_uniform(txn))
+    there = value(run, run.service[run_state.SERVICE_NETWORK], catalog_uniform(txn))
     request.u = catalog_uniform(txn)
-    request.back_ms = value(run, run.service[layout.SERVICE_NETWORK], catalog_uniform(txn))
+    request.back_ms = value(run, run.service[run_state.SERVICE_NETWORK], catalog_uniform(txn))
     txn.elapsed_ms += there
     txn.round_trips += 1
-    await_event(run, txn, slot, layout.SERVICE_ARRIVAL, there)
+    await_event(run, txn, slot, run_state.SERVICE_ARRIVAL, there)
 
 
 @jit
@@ -122,8 +122,8 @@ def _enter(run: Any, txn: Any, slot: int) -> None:
         return
     request = request_at(run, slot)
     request.queued_ms = txn.now_ms
-    request.next = layout.NOBODY
-    if run.queue_head == layout.NOBODY:
+    request.next = run_state.NOBODY
+    if run.queue_head == run_state.NOBODY:
         run.queue_head = slot
     else:
         request_at(run, run.queue_tail).next = slot
@@ -151,12 +151,12 @@ def _leave(run: Any, request: Any, now_ms: float) -> None:
     """Give the worker to the one who has waited longest, if any."""
     run.service_busy_ms += now_ms - request.began_ms
     first = run.queue_head
-    if first == layout.NOBODY:
+    if first == run_state.NOBODY:
         run.busy_workers -= 1
         return
     run.queue_head = request_at(run, first).next
     run.queue_length -= 1
-    _wake(run, first, layout.SERVICE_BEGIN, now_ms)
+    _wake(run, first, run_state.SERVICE_BEGIN, now_ms)
 
 
 @jit
@@ -173,14 +173,14 @@ def _begin(run: Any, txn: Any, slot: int) -> None:
     request.began_ms = txn.now_ms
     if request.then != COMMITS:
         request.serving = 1
-        service = value(run, run.service[layout.SERVICE_LOAD], request.u)
+        service = value(run, run.service[run_state.SERVICE_LOAD], request.u)
         txn.elapsed_ms += service
         await_event(run, txn, slot, request.then, service)
     elif HAS_FAILURES and txn.known_by_key:
         request.outcome = RECOGNISED
-        service = value(run, run.service[layout.SERVICE_CHECK], request.u)
+        service = value(run, run.service[run_state.SERVICE_CHECK], request.u)
         txn.elapsed_ms += service
-        await_event(run, txn, slot, layout.SERVICE_END, service)
+        await_event(run, txn, slot, run_state.SERVICE_END, service)
     elif run.coalesces:
         _begin_batch(run, txn, slot)
     elif not run.locks_tables or _lock(run, txn, slot):
@@ -221,8 +221,8 @@ def _moves_ref(run: Any, txn: Any) -> bool:
 
 @jit
 def _is_rebasable(run: Any, txn: Any) -> bool:
-    second = traits_at(run, txn.cls, layout.NUM_OPERATIONS + txn.operation)
-    return traits_at(run, txn.cls, txn.operation).kind == APPEND and second.kind == layout.UNUSED  # type: ignore[no-any-return]
+    second = traits_at(run, txn.cls, run_state.NUM_OPERATIONS + txn.operation)
+    return traits_at(run, txn.cls, txn.operation).kind == APPEND and second.kind == run_state.UNUSED  # type: ignore[no-any-return]
 
 
 @jit
@@ -279,7 +279,7 @@ def _commit_ms(run: Any, txn: Any, slot: int, u: float) -> float:
     if run.writes_metadata:
         for t in range(txn.written):
             written += _write_ms(run, txn, touched_at(run, slot, t).table, 1)
-    return value(run, run.service[layout.SERVICE_COMMIT], u) + written
+    return value(run, run.service[run_state.SERVICE_COMMIT], u) + written
 
 
 @jit
@@ -303,9 +303,9 @@ def _check(run: Any, txn: Any, slot: int) -> None:
     if request.outcome == WON:
         service += _commit_ms(run, txn, slot, request.u)
     else:
-        service += value(run, run.service[layout.SERVICE_CHECK], request.u)
+        service += value(run, run.service[run_state.SERVICE_CHECK], request.u)
     txn.elapsed_ms += service
-    await_event(run, txn, slot, layout.SERVICE_END, service)
+    await_event(run, txn, slot, run_state.SERVICE_END, service)
 
 
 @jit
@@ -321,7 +321,7 @@ def _end_commit(run: Any, txn: Any, slot: int) -> int:
             _rebase(run, txn, slot)
             service = _commit_ms(run, txn, slot, catalog_uniform(txn))
             txn.elapsed_ms += service
-            await_event(run, txn, slot, layout.SERVICE_END, service)
+            await_event(run, txn, slot, run_state.SERVICE_END, service)
             return GOES_ON
         request.outcome = LOST
     _decide(run, txn, slot, request.outcome)
@@ -368,8 +368,8 @@ def _lock(run: Any, txn: Any, slot: int) -> bool:
         return True
     request = request_at(run, slot)
     request.queued_ms = txn.now_ms
-    request.next = layout.NOBODY
-    if run.lock_head == layout.NOBODY:
+    request.next = run_state.NOBODY
+    if run.lock_head == run_state.NOBODY:
         run.lock_head = slot
     else:
         request_at(run, run.lock_tail).next = slot
@@ -388,19 +388,19 @@ def _get_locks(run: Any, txn: Any, slot: int) -> None:
 def _unlock(run: Any, txn: Any, slot: int) -> None:
     """Give the locks to those who have waited for them, the longest waiting first."""
     _set_locks(run, txn, slot, 0)
-    before, waiting = layout.NOBODY, run.lock_head
-    while waiting != layout.NOBODY:
+    before, waiting = run_state.NOBODY, run.lock_head
+    while waiting != run_state.NOBODY:
         after = request_at(run, waiting).next
         other = txn_at(run, waiting)
         if _are_free(run, other, waiting):
             _set_locks(run, other, waiting, 1)
-            if before == layout.NOBODY:
+            if before == run_state.NOBODY:
                 run.lock_head = after
             else:
                 request_at(run, before).next = after
-            if after == layout.NOBODY:
+            if after == run_state.NOBODY:
                 run.lock_tail = before
-            _wake(run, waiting, layout.SERVICE_LOCKED, txn.now_ms)
+            _wake(run, waiting, run_state.SERVICE_LOCKED, txn.now_ms)
         else:
             before = waiting
         waiting = after
@@ -414,10 +414,10 @@ def _join_batch(run: Any, txn: Any, slot: int) -> None:
     """Wait for a batch of the table; where none is open or under way, lead the next one."""
     request = request_at(run, slot)
     request.arrived_ms = txn.now_ms
-    request.next_member = layout.NOBODY
+    request.next_member = run_state.NOBODY
     run.waiting += 1
     table = table_at(run, touched_at(run, slot, 0).table)
-    if not table.batch_open or table.batch_head == layout.NOBODY:
+    if not table.batch_open or table.batch_head == run_state.NOBODY:
         table.batch_head = slot
     else:
         request_at(run, table.batch_tail).next_member = slot
@@ -442,7 +442,7 @@ def _lead(run: Any, txn: Any, slot: int) -> None:
     linger = request.arrived_ms + run.linger_ms - txn.now_ms
     if linger > 0.0:
         txn.elapsed_ms += linger
-        await_event(run, txn, slot, layout.BATCH_READY, linger)
+        await_event(run, txn, slot, run_state.BATCH_READY, linger)
     else:
         _enter(run, txn, slot)
 
@@ -455,7 +455,7 @@ def _begin_batch(run: Any, txn: Any, slot: int) -> None:
     table = table_at(run, table_id)
     request.members = 0
     member = table.batch_head
-    while member != layout.NOBODY and (run.max_batch == 0 or request.members < run.max_batch):
+    while member != run_state.NOBODY and (run.max_batch == 0 or request.members < run.max_batch):
         member = request_at(run, member).next_member
         request.members += 1
     table.batch_head = member
@@ -465,9 +465,9 @@ def _begin_batch(run: Any, txn: Any, slot: int) -> None:
     written = 0.0
     if run.writes_metadata:
         written += _write_ms(run, txn, table_id, request.members)
-    service = value(run, run.service[layout.SERVICE_COMMIT], request.u) + written
+    service = value(run, run.service[run_state.SERVICE_COMMIT], request.u) + written
     txn.elapsed_ms += service
-    await_event(run, txn, slot, layout.BATCH_END, service)
+    await_event(run, txn, slot, run_state.BATCH_END, service)
 
 
 @jit
@@ -485,14 +485,14 @@ def _end_batch(run: Any, txn: Any, slot: int) -> int:
             asked.outcome = TOO_LARGE if is_too_large(run, other, member) else WON
         _decide(run, other, member, asked.outcome)
         if i > 0:
-            _wake(run, member, layout.BATCH_ANSWER, txn.now_ms)
+            _wake(run, member, run_state.BATCH_ANSWER, txn.now_ms)
         member = following
     run.in_batches -= request.members
     _leave(run, request, txn.now_ms)
-    if table.batch_head == layout.NOBODY:
+    if table.batch_head == run_state.NOBODY:
         table.batch_open = 0
     else:
-        _wake(run, table.batch_head, layout.BATCH_LEAD, txn.now_ms)
+        _wake(run, table.batch_head, run_state.BATCH_LEAD, txn.now_ms)
     return request.outcome  # type: ignore[no-any-return]
 
 

@@ -13,7 +13,7 @@ from numba import from_dtype, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from endive.simulation.compiled.layout import RUN
+from endive.simulation.compiled.run_state import RUN
 
 _WORD = ir.IntType(64)
 _BYTES = ir.IntType(8).as_pointer()

@@ -27,7 +27,7 @@ from llvmlite import binding as llvm
 
 from endive.cache_directory import cache_root
 from endive.output_files import whole_file
-from endive.simulation.compiled import layout
+from endive.simulation.compiled import run_state
 from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.native import UNTESTED_RELEASE
 
@@ -49,7 +49,7 @@ class Kernel(Protocol):
         """Put the first arrival of each source into the queue."""
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until something has to be done outside the kernel; return what, as a code of ``layout``."""
+        """Process events until something has to be done outside the kernel; return what, as a code of ``run_state``."""
 
 
 class NativeKernel:
@@ -77,7 +77,7 @@ class NativeKernel:
         self._call(self._begin, run)
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until something has to be done outside the kernel; return what, as a code of ``layout``."""
+        """Process events until something has to be done outside the kernel; return what, as a code of ``run_state``."""
         return self._call(self._advance, run, max_events)
 
     @staticmethod
@@ -101,7 +101,7 @@ class PlainKernel:
         self._begin(run[0])
 
     def advance(self, run: Any, max_events: int) -> int:
-        """Process events until something has to be done outside the kernel; return what, as a code of ``layout``."""
+        """Process events until something has to be done outside the kernel; return what, as a code of ``run_state``."""
         return int(self._advance(run[0], max_events))
 
 
@@ -112,13 +112,13 @@ def cache_directory() -> Path:
 
 @cache
 def _hash_code() -> str:
-    """Hash the source code of kernels, and the values that it takes from other modules by way of ``layout``.
+    """Hash the source code of kernels, and the values that it takes from other modules by way of ``run_state``.
 
     Sources are read as resources, so that the hash is the same for a package in a zip file.
     """
     package = resources.files("endive")
     sources = [pair for name in _SOURCES for pair in _read_sources(package.joinpath(*name.split("/")), name)]
-    values = [(name, str(value)) for name, value in vars(layout).items() if name.isupper()]
+    values = [(name, str(value)) for name, value in vars(run_state).items() if name.isupper()]
     return hashlib.sha256(repr((sorted(sources), sorted(values))).encode()).hexdigest()[:12]
 
 

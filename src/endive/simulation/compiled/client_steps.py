@@ -1,6 +1,6 @@
-"""What a transaction does by itself: I/O, work, waiting. Nothing here touches what transactions share.
+"""Run the steps of a transaction that concern no other: file accesses, the job itself, backoff.
 
-Each step returns whether it was finished before the end of the run; an unfinished one leaves the account as it was before.
+Each step returns whether it was finished before the end of the run; an unfinished one leaves the account unchanged.
 """
 
 from __future__ import annotations
@@ -9,18 +9,10 @@ from typing import Any
 
 from endive.arithmetic.backoff import SLOTS, backoff_ms, next_wait_ms, state_after_loss_ms
 from endive.arithmetic.costs import manifests_to_merge, whole_count
-from endive.simulation.compiled.draws import (
-    backoff_uniform,
-    client_ms,
-    conflict_uniform,
-    largest_storage_uniform,
-    storage_uniform,
-    value,
-)
-from endive.simulation.compiled.failures import resends_ms
 from endive.simulation.compiled.features import HAS_CLIENTS, HAS_FAILURES, HAS_LIST_APPENDS
 from endive.simulation.compiled.jit import jit
-from endive.simulation.compiled.layout import (
+from endive.simulation.compiled.memory import class_at, touched_at, traits_at
+from endive.simulation.compiled.run_state import (
     BACKOFF,
     CATALOG_READ,
     CONFLICT_IO,
@@ -35,7 +27,15 @@ from endive.simulation.compiled.layout import (
     PER_ATTEMPT_IO,
     RUNTIME,
 )
-from endive.simulation.compiled.memory import class_at, touched_at, traits_at
+from endive.simulation.compiled.streams import (
+    backoff_uniform,
+    client_ms,
+    conflict_uniform,
+    largest_storage_uniform,
+    resends_ms,
+    storage_uniform,
+    value,
+)
 
 
 @jit

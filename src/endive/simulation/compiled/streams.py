@@ -1,4 +1,4 @@
-"""Draws of a transaction from its streams."""
+"""Draw from the streams of a transaction: latencies, conflicts, backoff, failures and client time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from endive.arithmetic.costs import any_error_probability, sdk_resend_wait_ms
 from endive.arithmetic.draws import (
     CELL_BITS,
     NORMAL,
@@ -113,3 +114,33 @@ def client_ms(run: Any, txn: Any, cls: Any) -> float:
     u = uniform_at(txn.key, _CLIENT, txn.client_index)
     txn.client_index += 1
     return value(run, cls.client_time, u)
+
+
+_FAILURE = int(Purpose.FAILURE)
+
+
+@jit
+def failure_uniform(txn: Any) -> float:
+    """The transaction's next draw for failures."""
+    u = uniform_at(txn.key, _FAILURE, txn.failure_index)
+    txn.failure_index += 1
+    return u
+
+
+@jit
+def fails(txn: Any, probability: float) -> bool:
+    """Whether something fails that is as likely as that; what cannot fail draws nothing."""
+    return probability > 0.0 and failure_uniform(txn) < probability
+
+
+@jit
+def resends_ms(txn: Any, request_error: float, requests: int, latency_ms: float) -> float:
+    """What errors of some of the requests add: each one's latency again, and the wait of the SDK before."""
+    added = 0.0
+    errors = 0
+    probability = any_error_probability(request_error, requests)
+    while fails(txn, probability):
+        errors += 1
+        added += sdk_resend_wait_ms(errors, failure_uniform(txn)) + latency_ms
+        probability = request_error
+    return added

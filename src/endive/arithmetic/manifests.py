@@ -1,4 +1,4 @@
-"""The files of a table: how large they are, how manifests are merged, and what a commit does to them.
+"""Count and size the files of a table, and work out which manifests are merged and what a commit adds.
 
 ``model`` is anything with the fields of ``endive.table.TableModel``, ``table`` with those of ``TableFiles`` and ``traits`` with
 those of ``Traits``: the dataclasses themselves, or records of the compiled engine.

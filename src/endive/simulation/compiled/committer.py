@@ -1,7 +1,7 @@
-"""Committers: the compiled ``endive.workload.committer`` and ``endive.simulation.committing``.
+"""Run the committers of classes, to which their writers hand over files.
 
-Hand-overs are records in a list of their committer, the first of which are in the commit that is under way. Their events in the
-queue are those of sources, in kinds: arrivals, hand-overs, begins of commits, timers.
+The counterpart of ``endive.workload.committer``. Handoffs are records in the list of their committer; the first of them are in the
+commit that is under way. Their events in the queue are those of sources, in kinds: arrivals, handoffs, starts of commits, timers.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 from endive.arithmetic.draws import derive
 from endive.randomness import Purpose
 from endive.simulation.compiled.arrivals import await_arrival
-from endive.simulation.compiled.draws import uniform_at, value
 from endive.simulation.compiled.heap import arrival, push
 from endive.simulation.compiled.jit import jit, word
-from endive.simulation.compiled.layout import CLOSED, NOBODY, TRACED
 from endive.simulation.compiled.memory import class_at, committer_at, handover_at, source_at, submission_at
+from endive.simulation.compiled.run_state import CLOSED, NOBODY, TRACED
+from endive.simulation.compiled.streams import uniform_at, value
 
 _RUNTIME = int(Purpose.RUNTIME)
 ARRIVAL, HAND_OVER, BEGIN, TIMER = range(4)

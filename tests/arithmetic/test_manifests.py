@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endive.arithmetic.files import ALL_MANIFESTS, counts_after, hits_of, mean_size, merge_bins, merged_away, merged_size
+from endive.arithmetic.manifests import ALL_MANIFESTS, counts_after, hits_of, mean_size, merge_bins, merged_away, merged_size
 from endive.table import OPERATION_FACTS, OperationSettings, TableFiles, TableModel, traits_of
 
 

@@ -1,0 +1,282 @@
+"""Send reads and commits to the catalog, and do what follows their responses, up to the end of a transaction.
+
+A request takes effect when its event comes. A response can be lost; after it the transaction commits, aborts or tries again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endive.arithmetic.costs import moment_of_effect_ms, status_check_wait_ms
+from endive.simulation.compiled import run_state
+from endive.simulation.compiled.arrivals import await_arrival, know_written, learn
+from endive.simulation.compiled.client_steps import back_off, step
+from endive.simulation.compiled.committer import end_batch_of
+from endive.simulation.compiled.features import (
+    HAS_CAS,
+    HAS_CLIENTS,
+    HAS_COMMITTERS,
+    HAS_FAILURES,
+    HAS_ICEBERG,
+    HAS_LIMITS,
+    HAS_LOG,
+    HAS_PYICEBERG,
+    HAS_SERVICE,
+)
+from endive.simulation.compiled.heap import await_event
+from endive.simulation.compiled.iceberg import delete_all
+from endive.simulation.compiled.jit import inlined, jit
+from endive.simulation.compiled.memory import class_at, group_at, row_table_at, touched_at, write_batch, write_row
+from endive.simulation.compiled.pyiceberg import clean_up
+from endive.simulation.compiled.service import COMMITS, send
+from endive.simulation.compiled.streams import catalog_uniform, client_ms, fails, resends_ms, two_values, value
+
+
+@jit
+def succeed(run: Any, txn: Any, slot: int, effect_at: float) -> None:
+    """The transaction is done, at once or at the end of what it still had to wait for."""
+    txn.status = run_state.COMMITTED
+    txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
+    if txn.now_ms == effect_at:
+        finish(run, txn, slot)
+    else:
+        await_event(run, txn, slot, run_state.DONE, 0.0)
+
+
+@jit
+def abort(run: Any, txn: Any, slot: int, reason: int) -> None:
+    """Give the transaction up, for a reason."""
+    if txn.status == run_state.COMMITTING:
+        txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
+    txn.status = run_state.ABORTED
+    txn.reason = reason
+    if HAS_SERVICE and txn.now_ms == run.now_ms:
+        finish(run, txn, slot)
+    else:
+        await_event(run, txn, slot, run_state.DONE, 0.0)
+
+
+@jit
+def finish(run: Any, txn: Any, slot: int) -> None:
+    """Write the transaction's row and give its slot away."""
+    row = run.rows_used
+    write_row(run, row, txn)
+    if HAS_COMMITTERS:
+        write_batch(run, row, txn)
+    for t in range(txn.written):
+        row_table_at(run, row, t).value = touched_at(run, slot, t).table
+    run.rows_used += 1
+    if HAS_CLIENTS:
+        learn(run, txn, slot)
+    source_id = txn.source
+    txn.txn_id = -1
+    txn.next_free = run.free_head
+    run.free_head = slot
+    if HAS_COMMITTERS and class_at(run, txn.cls).committer >= 0:
+        end_batch_of(run, txn)
+    elif class_at(run, txn.cls).arrival_kind == run_state.CLOSED:
+        await_arrival(run, source_id)
+
+
+@jit
+def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
+    """Send a read of the catalog; it takes effect when the event comes."""
+    if HAS_FAILURES and event != run_state.DISCOVERY and not wait_for_errors(run, txn, run_state.CATALOG_READ):
+        return
+    if HAS_SERVICE:
+        send(run, txn, slot, event)
+        return
+    txn.success_ms = value(run, run.catalog[run_state.READ], catalog_uniform(txn))
+    if HAS_LOG:
+        txn.failure_ms = value(run, run.catalog[run_state.LOG_ENTRY], catalog_uniform(txn)) if run.log_entry_read else 0.0
+    txn.effect_ms = moment_of_effect_ms(txn.success_ms, run.linearization)
+    await_event(run, txn, slot, event, txn.effect_ms)
+
+
+@jit
+def rest_of_read(run: Any, txn: Any) -> float:
+    """What is left of a read after its effect; log entries since the checkpoint make it longer."""
+    if HAS_SERVICE:
+        return txn.success_ms  # type: ignore[no-any-return]
+    if HAS_LOG:
+        return txn.success_ms + txn.failure_ms * group_at(run, txn.group).entries - txn.effect_ms  # type: ignore[no-any-return]
+    return txn.success_ms - txn.effect_ms  # type: ignore[no-any-return]
+
+
+@jit
+def end_read(run: Any, txn: Any) -> bool:
+    """Wait for the rest of a read, and let the client compute; says whether that was before the end."""
+    rest = rest_of_read(run, txn)
+    elapsed = txn.effect_ms
+    now = txn.now_ms
+    if rest > 0.0:
+        now += rest
+        elapsed += rest
+    if HAS_CLIENTS:
+        computing = client_ms(run, txn, class_at(run, txn.cls))
+        now += computing
+        elapsed += computing
+    if now >= run.end_ms:
+        return False
+    txn.now_ms = now
+    txn.times[run_state.CATALOG_READ] += elapsed
+    txn.event_count += 1
+    return True
+
+
+@jit
+def wait_for_errors(run: Any, txn: Any, component: int) -> bool:
+    """The waits of the SDK for requests to the catalog that fail; says whether they were over before the end."""
+    waited = resends_ms(txn, class_at(run, txn.cls).request_error, 1, 0.0)
+    if waited > 0.0:
+        if txn.now_ms + waited >= run.end_ms:
+            return False
+        txn.now_ms += waited
+        txn.times[component] += waited
+    return True
+
+
+@jit
+def begin_commit(run: Any, txn: Any, slot: int) -> None:
+    """Send the commit of an attempt, unless the client crashes before."""
+    if HAS_FAILURES:
+        txn.known_by_key = 0
+        if fails(txn, class_at(run, txn.cls).client_crash):
+            abort(run, txn, slot, run_state.CRASH)
+            return
+    send_commit(run, txn, slot)
+
+
+@jit
+def send_commit(run: Any, txn: Any, slot: int) -> None:
+    """Send a commit to the catalog of its kind."""
+    if HAS_FAILURES and not wait_for_errors(run, txn, run_state.CATALOG_COMMIT):
+        return
+    if HAS_LIMITS:
+        txn.final_reason = run_state.NO_REASON
+    txn.elapsed_ms = 0.0
+    txn.round_trips = 0
+    if HAS_CAS and run.catalog_kind == run_state.CAS:
+        send_request(run, txn, slot, run_state.COMMIT, run_state.FAILED_COMMIT, run_state.CAS_EFFECT)
+    elif HAS_LOG:
+        await_event(run, txn, slot, run_state.LOG_COMMIT, 0.0)
+    elif HAS_SERVICE:
+        send(run, txn, slot, COMMITS)
+
+
+@jit
+def send_request(run: Any, txn: Any, slot: int, success: int, failure: int, event: int) -> None:
+    """Send a conditional write to the catalog; one uniform makes both of its latencies."""
+    txn.success_ms, txn.failure_ms = two_values(run, run.catalog[success], run.catalog[failure], catalog_uniform(txn))
+    txn.effect_ms = moment_of_effect_ms(txn.success_ms, run.linearization)
+    await_event(run, txn, slot, event, txn.effect_ms)
+
+
+@jit
+def take_answer(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
+    """A commit is answered, unless the answer is lost."""
+    if HAS_CLIENTS and not _compute_after_commit(run, txn):
+        return
+    txn.times[run_state.CATALOG_COMMIT] += txn.elapsed_ms
+    txn.event_count += txn.round_trips
+    if HAS_FAILURES:
+        if success and not txn.known_by_key:
+            txn.installs += 1
+        if fails(txn, class_at(run, txn.cls).lost_answer):
+            _lose_answer(run, txn, slot, success)
+            return
+    elif success:
+        txn.installs += 1
+    _learn_outcome(run, txn, slot, success, effect_at)
+
+
+@inlined
+def _compute_after_commit(run: Any, txn: Any) -> bool:
+    """Let the client compute when a commit was answered; says whether it was done before the end."""
+    computing = client_ms(run, txn, class_at(run, txn.cls))
+    txn.now_ms += computing
+    txn.elapsed_ms += computing
+    return txn.now_ms < run.end_ms  # type: ignore[no-any-return]
+
+
+@jit
+def _lose_answer(run: Any, txn: Any, slot: int, success: bool) -> None:
+    """Nobody knows what became of a commit: look, try again, or send it again with its key."""
+    on_unknown = class_at(run, txn.cls).on_unknown
+    txn.unknown_outcomes += 1
+    if HAS_LIMITS:
+        txn.final_reason = run_state.NO_REASON
+    if on_unknown == run_state.UNKNOWN_CHECK:
+        txn.took_effect = 1 if success else 0
+        txn.status_checks = 0
+        request_read(run, txn, slot, run_state.STATUS_CHECK)
+    elif on_unknown == run_state.UNKNOWN_RETRY:
+        lose_attempt(run, txn, slot)
+    else:
+        txn.known_by_key = 1 if success else 0
+        send_commit(run, txn, slot)
+
+
+@inlined
+def learn_status(run: Any, txn: Any, slot: int) -> None:
+    """The catalog as read to learn what became of a commit; the answer may be lost, too."""
+    cls = class_at(run, txn.cls)
+    effect_at = txn.now_ms
+    if not end_read(run, txn):
+        return
+    txn.status_checks += 1
+    if not fails(txn, cls.lost_answer):
+        _learn_outcome(run, txn, slot, txn.took_effect == 1, effect_at)
+    elif txn.status_checks > cls.status_checks:
+        abort(run, txn, slot, run_state.STATE_UNKNOWN)
+    elif step(run, txn, run_state.BACKOFF, status_check_wait_ms(txn.status_checks, cls.min_wait_ms, cls.max_wait_ms)):
+        request_read(run, txn, slot, run_state.STATUS_CHECK)
+
+
+@jit
+def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
+    """The outcome of an attempt is known: done, give up, or wait and read the catalog again."""
+    cls = class_at(run, txn.cls)
+    if HAS_CLIENTS and success and cls.keeps_handles:
+        know_written(run, txn, slot)
+    if HAS_LIMITS and not success and txn.final_reason != run_state.NO_REASON:
+        if delete_leftovers(run, txn, slot):
+            abort(run, txn, slot, txn.final_reason)
+    elif not success:
+        lose_attempt(run, txn, slot)
+    elif HAS_ICEBERG and cls.commit_path == run_state.ICEBERG:
+        request_read(run, txn, slot, run_state.AFTER_COMMIT)
+    elif HAS_PYICEBERG and cls.commit_path == run_state.PYICEBERG:
+        if clean_up(run, txn):
+            succeed(run, txn, slot, effect_at)
+    else:
+        succeed(run, txn, slot, effect_at)
+
+
+@jit
+def lose_attempt(run: Any, txn: Any, slot: int) -> None:
+    """Give up, or wait and read the catalog again."""
+    cls = class_at(run, txn.cls)
+    if HAS_PYICEBERG:
+        txn.lost_files += txn.counts[run_state.FILE_WRITE] + txn.counts[run_state.LIST_WRITE] - txn.written_before
+    if txn.attempt >= cls.max_retries:
+        if delete_leftovers(run, txn, slot):
+            abort(run, txn, slot, run_state.MAX_RETRIES)
+    elif txn.attempt >= cls.timeout_from_retry and txn.now_ms - txn.commit_started_ms > cls.timeout_ms:
+        if delete_leftovers(run, txn, slot):
+            abort(run, txn, slot, run_state.TIMEOUT)
+    else:
+        txn.attempt += 1
+        txn.retries += 1
+        if back_off(run, txn, cls):
+            request_read(run, txn, slot, run_state.RETRY_READ if cls.commit_path == run_state.ENDIVE else run_state.REFRESH)
+
+
+@jit
+def delete_leftovers(run: Any, txn: Any, slot: int) -> bool:
+    """What is deleted when an operation ends without success."""
+    if HAS_ICEBERG and class_at(run, txn.cls).commit_path == run_state.ICEBERG:
+        return delete_all(run, txn, slot)
+    if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:
+        return clean_up(run, txn)
+    return True
