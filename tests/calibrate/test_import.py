@@ -205,18 +205,58 @@ class TestOtherWriters:
             "append",
         ]
 
-    def test_metadata_that_changes_without_a_snapshot_is_expiry(self) -> None:
+    def test_metadata_changes_of_a_table_that_lacks_snapshots_are_expiry(self) -> None:
         log = [{"metadata-file": "x", "timestamp-ms": TIMES[0] + 300_000 * n + 17} for n in range(7)]
         document = with_summaries(lambda _: {"operation": "append", "iceberg-version": "Apache Iceberg 1.10"})
+        document["snapshots"] = document["snapshots"][2:]
+        section = imported({**document, "metadata-log": log}).tree["workload"]["metadata_changes"]
+        assert section["operation"] == "expire_snapshots"
+        assert section["periodic"]["interval_ms"] == 300_000.0
+        assert section["retain_snapshots"] == len([time for time in TIMES[2:] if time <= log[-1]["timestamp-ms"]])
+
+    @pytest.mark.parametrize("numbered", [True, False])
+    def test_metadata_changes_of_a_table_with_all_its_snapshots_are_no_expiry(self, numbered: bool) -> None:
+        log = [{"metadata-file": "x", "timestamp-ms": TIMES[0] + 300_000 * n + 17} for n in range(7)]
+        document = with_summaries(lambda _: {"operation": "append", "iceberg-version": "Apache Iceberg 1.10"})
+        for place, snapshot in enumerate(document["snapshots"]):
+            if place:
+                snapshot["parent-snapshot-id"] = place
+            if not numbered:
+                del snapshot["sequence-number"]
         made = imported({**document, "metadata-log": log})
-        assert made.tree["workload"]["metadata_changes"]["operation"] == "expire_snapshots"
-        assert made.tree["workload"]["metadata_changes"]["periodic"]["interval_ms"] == 300_000.0
+        assert "metadata_changes" not in made.tree["workload"]
+        assert any("no snapshot has expired" in note for note in made.notes)
+        if not numbered:
+            document["snapshots"][0]["parent-snapshot-id"] = 4711
+            assert "metadata_changes" in imported({**document, "metadata-log": log}).tree["workload"]
+
+    def test_a_table_of_flink_has_no_failures_that_it_does_not_show(self) -> None:
+        """Seven upserts, four metadata changes, sequence numbers 1 to 7: Flink validates nothing, and nothing expired."""
+        times = TIMES[:7]
+        summary = {
+            "operation": "overwrite",
+            "flink.job-id": "9f3a",
+            "engine-name": "flink",
+            "added-data-files": "1",
+            "added-equality-delete-files": "1",
+            "added-delete-files": "1",
+        }
+        document = metadata_document(times, properties={"write.merge.isolation-level": "serializable"})
+        for snapshot in document["snapshots"]:
+            snapshot["summary"] = summary
+        document["metadata-log"] = [{"metadata-file": "x", "timestamp-ms": time + 7_000} for time in times[:4]]
+        made = imported(document)
+        (section,) = made.tree["workload"].values()
+        assert (section["operation"], section["isolation"], section["delete_files"]) == ("row_delta", "none", "equality")
+        assert not {"real_conflict_probability"} & section.keys()
+        assert not any("validate" in each.about for each in made.assumptions)
 
     def test_changes_of_metadata_are_counted_over_the_log_that_is_left(self) -> None:
         rng = random.Random(2)
         log = [{"metadata-file": "x", "timestamp-ms": TIMES[30] + rng.randrange(9 * 60_000)} for _ in range(27)]
         log.append({"metadata-file": "x", "timestamp-ms": TIMES[30]})
         document = with_summaries(lambda _: {"operation": "append", "iceberg-version": "Apache Iceberg 1.10"})
+        document["snapshots"] = document["snapshots"][1:]
         section = imported({**document, "metadata-log": log}).tree["workload"]["metadata_changes"]
         assert section["rate"] == pytest.approx(27 / (9 * 60.0), rel=0.1)
 

@@ -12,7 +12,6 @@ from endive.calibrate.history import History
 from endive.calibrate.loops import AS_AT_RANDOM
 from endive.calibrate.reports import MOST_FAILED, CommitReport, failing_share
 from endive.config.arrivals import scale_arrivals
-from endive.table.operations import VALIDATING
 from endive.workload.arrivals import CLOSED_LOOP, INTER_ARRIVAL, PERIODIC_JOB
 
 Tree = dict[str, Any]
@@ -143,7 +142,7 @@ def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
     """The time from reading a table to committing matters to operations that validate, and is nowhere kept."""
     low, high = Tree(), Tree()
     for cls in classes:
-        if cls.operation not in VALIDATING:
+        if not cls.validates:
             continue
         section = tree["workload"][cls.name]
         if CLOSED_LOOP.key in section and cls.loop is not None:
@@ -178,7 +177,7 @@ def _conflicts(tree: Tree, classes: Sequence[ObservedClass], history: History) -
     """Whether operations touch each other's rows is not in a history."""
     low, high = Tree(), Tree()
     for cls in classes:
-        if cls.operation in VALIDATING:
+        if cls.validates:
             tree["workload"][cls.name]["real_conflict_probability"] = 0.0
             high[f"workload.{cls.name}.real_conflict_probability"] = 0.5
             low[f"workload.{cls.name}.real_conflict_probability"] = 0.0

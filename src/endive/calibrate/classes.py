@@ -15,6 +15,7 @@ from endive.calibrate.arrivals import Process, recognise
 from endive.calibrate.history import Commit, History
 from endive.calibrate.loops import Loop, by_evenness, by_overlap
 from endive.calibrate.reports import CommitReport, failing_share
+from endive.table.operations import VALIDATING
 from endive.transaction.paths import COMMIT_PATHS, ICEBERG, PYICEBERG
 from endive.workload.arrivals import CLOSED_LOOP, PERIODIC_JOB
 
@@ -43,6 +44,13 @@ class ObservedClass:
     """The writers, where they may be some that wait for their own commits."""
     client: str = ICEBERG.name
     """The commit path of the library that made them."""
+    isolation: str | None = None
+    """The isolation level, where the writer determines it."""
+
+    @property
+    def validates(self) -> bool:
+        """Whether the operation validates concurrent commits."""
+        return self.operation in VALIDATING and self.isolation != "none"
 
 
 def client_of(history: History) -> tuple[str, str]:
@@ -166,7 +174,16 @@ def _observed(
     if loop is not None and (loop.certain or durations is None):
         process = Process(loop.words(), {CLOSED_LOOP.key: loop.keys()}, process.per_s, notes=process.notes)
     path = client if operation in COMMIT_PATHS[client].operations else ICEBERG.name
-    return ObservedClass(name, operation, tuple(commits), process, partitions, deletes, guessed, loop, path)
+    isolation = "none" if operation == "row_delta" and _is_streaming_upsert(commits, deletes) else None
+    return ObservedClass(name, operation, tuple(commits), process, partitions, deletes, guessed, loop, path, isolation)
+
+
+def _is_streaming_upsert(commits: Sequence[Commit], deletes: str | None) -> bool:
+    """Return whether a sink of Flink or Kafka Connect made these row deltas, which validates nothing.
+
+    No other engine writes equality deletes.
+    """
+    return deletes == "equality" or all("flink" in commit.engine or "kafka" in commit.engine for commit in commits)
 
 
 def _operation(commits: Sequence[Commit], client: str) -> tuple[str, str | None, str]:

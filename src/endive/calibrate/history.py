@@ -72,6 +72,8 @@ class History:
     partitioned: bool = False
     state: TableState = TableState()
     other_changes_ms: tuple[int, ...] = ()
+    expired: bool = False
+    """Whether snapshots are missing that the table once had."""
     log_begins_ms: int | None = None
     """How far back the log of metadata files goes, which holds a hundred of them by default."""
     manifest_list: str | None = None

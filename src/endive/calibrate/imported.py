@@ -95,6 +95,8 @@ def _section(cls: ObservedClass, path: str, duration_ms: float) -> Tree:
     section["runtime"] = {"distribution": "fixed", "value": 0.0}
     if cls.delete_files:
         section["delete_files"] = cls.delete_files
+    if cls.isolation:
+        section["isolation"] = cls.isolation
     return section
 
 
@@ -125,18 +127,19 @@ def _table(history: History, assumptions: list[Assumption]) -> Tree:
 
 
 def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assumption], path: str) -> None:
-    """Metadata that changed without a snapshot is taken to be expiry."""
+    """Add a class of expiry for metadata changes without a snapshot, if snapshots have expired."""
     count = len(history.other_changes_ms)
-    if count < 2 or "expire_snapshots" not in COMMIT_PATHS[path].operations:
+    if not history.expired or count < 2 or "expire_snapshots" not in COMMIT_PATHS[path].operations:
         return
     times = np.array(history.other_changes_ms, np.float64)
     last = float(max(times[-1], history.commits[-1].timestamp_ms))
     first = max(history.commits[0].timestamp_ms, history.log_begins_ms or 0)
     process = recognise(times, start, float(first), last)
     keys = {key: value for key, value in process.keys.items() if key != "hourly"} or {RATE.key: process.per_s}
-    section = {"operation": "expire_snapshots", "runtime": {"distribution": "fixed", "value": 0.0}, **keys}
-    tree["workload"]["metadata_changes"] = section
-    text = f"{count} changes of metadata made no snapshot: taken as expiry of snapshots, {process.words}"
+    retained = max(1, sum(commit.timestamp_ms <= history.other_changes_ms[-1] for commit in history.commits))
+    section = {"operation": "expire_snapshots", "runtime": {"distribution": "fixed", "value": 0.0}, "retain_snapshots": retained}
+    tree["workload"]["metadata_changes"] = {**section, **keys}
+    text = f"{count} metadata changes made no snapshot: taken as expiry of snapshots that retains {retained}, {process.words}"
     assumptions.append(Assumption("metadata changes", text))
 
 
@@ -149,7 +152,7 @@ def _add_properties(tree: Tree, history: History, classes: Sequence[ObservedClas
     levels = {history.properties[name] for name in _ISOLATION if name in history.properties}
     if len(levels) == 1 and levels <= {"snapshot", "serializable"}:
         for cls in classes:
-            if cls.operation in ("overwrite", "row_delta"):
+            if cls.operation in ("overwrite", "row_delta") and not cls.isolation:
                 tree["workload"][cls.name]["isolation"] = next(iter(levels))
 
 

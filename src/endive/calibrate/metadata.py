@@ -38,6 +38,9 @@ def parse_metadata(content: bytes, where: str) -> History:
     if branches:
         notes.append(f"commits to all branches are counted, also those to {', '.join(branches)}: they swap the same pointer")
     changed = _changes_without_snapshot(commits, updates)
+    expired = _lacks_snapshots(document, snapshots)
+    if changed and not expired:
+        notes.append(f"{len(changed)} metadata changes made no snapshot; no snapshot has expired, so they are not simulated")
     return History(
         source=where,
         commits=tuple(commits),
@@ -45,6 +48,7 @@ def parse_metadata(content: bytes, where: str) -> History:
         partitioned=_is_partitioned(document),
         state=_state(document, snapshots, len(plain), commits),
         other_changes_ms=changed,
+        expired=expired,
         log_begins_ms=updates[0] if updates else None,
         manifest_list=_manifest_list(document, snapshots),
         notes=tuple(notes),
@@ -127,6 +131,16 @@ def _changes_without_snapshot(commits: list[Commit], updates: list[int]) -> tupl
     taken = {commit.timestamp_ms for commit in commits}
     first = commits[0].timestamp_ms
     return tuple(time for time in updates if time > first and time not in taken)
+
+
+def _lacks_snapshots(document: Mapping[str, Any], snapshots: list[Mapping[str, Any]]) -> bool:
+    """Return whether snapshots have expired: sequence numbers are missing or, in version 1, parents are."""
+    numbers = {number for item in snapshots if isinstance(number := item.get("sequence-number"), int) and number > 0}
+    if numbers:
+        last = document.get("last-sequence-number")
+        return len(numbers) < max(max(numbers), last if isinstance(last, int) else 0)
+    known = {item.get("snapshot-id") for item in snapshots}
+    return any(item.get("parent-snapshot-id", -1) not in (None, -1, *known) for item in snapshots)
 
 
 def _manifest_list(document: Mapping[str, Any], snapshots: list[Mapping[str, Any]]) -> str | None:
