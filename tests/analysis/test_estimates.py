@@ -110,6 +110,23 @@ def percentile(value: float | None, least: float | None, most: float | None) -> 
     return row(t_p99_ms=value, t_p99_at_least_ms=least, t_p99_at_most_ms=most)
 
 
+def test_a_bound_is_not_lower_than_a_lower_percentile() -> None:
+    """Two seeds, p50 of 20 and 5 ms; their p95 is known to be above 22 and 7 ms: on average, not below 12.5 ms."""
+    rows = [
+        {
+            "time_to_commit_p50_ms": median,
+            **{f"time_to_commit_p{p}_ms": None for p in (95, 99)},
+            **{f"time_to_commit_p{p}_at_least_ms": median + 2.0 for p in (50, 95)},
+            **{f"time_to_commit_p{p}_at_most_ms": math.inf for p in (50, 95, 99)},
+            "time_to_commit_p99_at_least_ms": None,
+        }
+        for median in (20.0, 5.0)
+    ]
+    rows[0]["time_to_commit_p99_at_least_ms"] = 9.0
+    assert estimate_metric(rows, "time_to_commit_p95_ms") == Estimate(12.5, 12.5, math.inf, 2, "bound")
+    assert estimate_metric(rows, "time_to_commit_p99_ms") == Estimate(12.5, 12.5, math.inf, 1, "bound")
+
+
 def test_percentiles_over_seeds_are_numbers_bounds_or_never() -> None:
     numbers = [percentile(5.0, 5.0, 6.0), percentile(7.0, 7.0, 7.0)]
     assert estimate_metric(numbers, "t_p99_ms") == mean_estimate([5.0, 7.0])

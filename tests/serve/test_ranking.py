@@ -50,6 +50,25 @@ def test_a_change_without_effect_is_left_out() -> None:
     assert "store" not in names
 
 
+@pytest.mark.parametrize(
+    ("operation", "isolation", "offered"),
+    [
+        ("row_delta", None, True),
+        ("row_delta", "serializable", True),
+        ("row_delta", "snapshot", False),
+        ("row_delta", "none", False),
+        ("delete", None, False),
+        ("replace_partitions", None, False),
+        ("replace_partitions", "serializable", True),
+    ],
+)
+def test_snapshot_isolation_is_offered_only_for_serializable_classes(operation: str, isolation: str | None, offered: bool) -> None:
+    tree = put(DEFAULT, "workload.ingest.operation", operation)
+    if isolation is not None:
+        tree = put(tree, "workload.ingest.isolation", isolation)
+    assert ("isolation" in {change.name for change in list_changes(tree)}) == offered
+
+
 @pytest.mark.parametrize("planted", ["retries", "no_waits"])
 def test_the_change_that_mends_a_system_is_found(planted: str) -> None:
     tree = put(PLANTED[planted](random.Random(3)), "simulation.duration_ms", "5min")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from endive.analysis import Floats, Ints
+from endive.analysis.percentiles import PERCENTS
 
 CONFIDENCE = 0.95
 _FEWEST_PER_SEED = 10
@@ -211,7 +212,18 @@ def _percentile(rows: Sequence[Row], metric: str, confidence: float) -> Estimate
     highs = [_either(row, at_most(metric), metric) for row in known]
     if all(low == math.inf for low in lows):
         return Estimate(math.inf, math.inf, math.inf, len(known), "never")
-    return Estimate(min(lows), min(lows), max(highs), len(known), "bound")
+    low = max([min(lows), *_lower_percentiles(rows, metric, confidence)])
+    return Estimate(low, low, max(highs), len(known), "bound")
+
+
+def _lower_percentiles(rows: Sequence[Row], metric: str, confidence: float) -> Iterator[float]:
+    """Yield the estimates of lower percentiles: in every seed a percentile is at least these, and so is its mean."""
+    name, _, percent = metric.removesuffix("_ms").rpartition("_p")
+    for lower in PERCENTS:
+        if percent.isdigit() and lower < int(percent):
+            found = _percentile(rows, f"{name}_p{lower}_ms", confidence)
+            if found is not None and found.kind != "never":
+                yield found.mean
 
 
 def _either(row: Row, name: str, other: str) -> float:

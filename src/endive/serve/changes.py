@@ -21,7 +21,9 @@ from endive.report import words
 from endive.runs.identity import compute_experiment_hash
 from endive.serve.messages import Change, Tree
 from endive.serve.settings import put, remove, settle
-from endive.table.operations import ISOLATED
+from endive.table import OperationSettings
+from endive.table.operations import ISOLATED, traits_of
+from endive.transaction.paths import PYICEBERG
 from endive.workload.arrivals import INTER_ARRIVAL, WRITERS, kind_of
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -198,11 +200,21 @@ def _operations(classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:
     }
     if merging:
         yield _Proposal("fast_append", "fast appends instead of merge appends", merging, "more manifests to read")
-    validating = [cls for cls in classes if cls.own is not None and cls.own.operation in ISOLATED]
-    if validating:
-        values = {f"{_owner(cls)}.isolation": "snapshot" for cls in validating}
-        names = ", ".join(cls.name for cls in validating)
+    serializable = [cls for cls in classes if _is_serializable(cls)]
+    if serializable:
+        values = {f"{_owner(cls)}.isolation": "snapshot" for cls in serializable}
+        names = ", ".join(cls.name for cls in serializable)
         yield _Proposal("isolation", f"snapshot isolation for {names}", values, "concurrent changes of rows read are not detected")
+
+
+def _is_serializable(cls: ResolvedClass) -> bool:
+    """Return whether the operation of a class validates with serializable isolation, by its key or by default."""
+    if cls.own is None or cls.own.operation not in ISOLATED:
+        return False
+    if cls.settings.isolation is not None or cls.path is PYICEBERG:
+        return cls.settings.isolation in (None, "serializable")
+    default, serializable = OperationSettings(), OperationSettings(isolation="serializable")
+    return traits_of(cls.own.operation, default) == traits_of(cls.own.operation, serializable)
 
 
 def _maintenance(classes: tuple[ResolvedClass, ...]) -> Iterator[_Proposal]:
