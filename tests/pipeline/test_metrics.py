@@ -448,6 +448,15 @@ def test_what_cannot_be_measured_is_said(dataset: Path, arguments: tuple[str, ..
     assert message in result.stderr
 
 
+@pytest.mark.usefixtures("commands_share_spark")
+def test_a_wrong_column_is_one_line_without_a_stack_trace(dataset: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    result = invoke("metrics", str(dataset), "--sql", "SELECT nothing FROM runs")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: --sql: ")
+    assert "`nothing` cannot be resolved" in line
+    assert capfd.readouterr().err == ""
+
+
 def test_without_a_dataset_there_is_nothing_to_measure(tmp_path: Path) -> None:
     result = invoke("metrics", str(tmp_path), "--json")
     assert result.exit_code == 2

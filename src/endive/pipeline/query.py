@@ -6,6 +6,7 @@ Runs a query over a directory with a dataset and returns its rows, up to a limit
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,8 +46,11 @@ def open_views(spark: SparkSession, root: Path, manifest: Manifest) -> None:
 
 
 def query(spark: SparkSession, root: Path, manifest: Manifest, sql: str, limit: int) -> tuple[pa.Table, bool]:
-    """The rows of a query, at most ``limit``, and whether there are more. Raises PipelineError if Spark does not take it."""
+    """Return the rows of a query, at most ``limit``, and whether there are more. Raises PipelineError if Spark rejects it."""
+    from pyspark.logger import PySparkLogger
+
     open_views(spark, root, manifest)
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it prints the stack trace of a wrong query
     try:
         frame = spark.sql(sql).limit(limit + 1)
     except Exception as error:
