@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from endive.analysis.conditions import Condition, Subject, find_metric, kind_of, parse_condition, parse_subject, shown
+from endive.analysis.conditions import (
+    Condition,
+    Subject,
+    find_metric,
+    format_metric,
+    kind_of,
+    parse_condition,
+    parse_subject,
+)
 from endive.analysis.run_metrics import RATES
 from endive.config import ConfigError
 
@@ -26,7 +34,7 @@ def parse(text: str, *, relative: bool = False) -> Condition:
         ("p99(ingest) > 500ms", "time_to_commit_p99_ms", ">", 500.0, "ingest", "all"),
         ("total_p95(a-b_1) >= 1.5 min", "total_latency_p95_ms", ">=", 90_000.0, "a-b_1", "all"),
         ("retries > 3", "retries_per_txn", ">", 3.0, "all", "all"),
-        ("overhead > 12.5 %", "overhead", ">", 0.125, "all", "all"),
+        ("overhead > 12.5%", "overhead", ">", 0.125, "all", "all"),
         ("mean_t_backoff > 1e3ms", "mean_t_backoff", ">", 1000.0, "all", "all"),
         ("manifest_list_reads > 10", "manifest_list_reads_per_txn", ">", 10.0, "all", "all"),
     ],
@@ -103,13 +111,13 @@ def test_every_metric_has_a_kind_and_can_be_shown() -> None:
     assert kinds["mean_t_runtime"] == kinds["total_latency_mean_ms"] == "time"
     assert kinds["offered_per_s"] == "rate"
     assert kinds["metadata_reads_per_txn"] == "number"
-    assert shown("success_rate", 0.9512) == "95.12 %"
-    assert shown("success_rate", 1.0) == "100 %"
-    assert shown("success_rate", 0.99998) == "99.998 %"
-    assert shown("commit_latency_p99_ms", 1840.0) == "1.84 s"
-    assert shown("commit_latency_p50_ms", 464.1) == "464 ms"
-    assert shown("throughput_per_s", 5.0834) == "5.083/s"
-    assert shown("retries_per_txn", None) == shown("retries_per_txn", float("inf")) == "-"
+    assert format_metric("success_rate", 0.9512) == "95.1%"
+    assert format_metric("success_rate", 1.0) == "100%"
+    assert format_metric("success_rate", 0.99998) == "99.998%"
+    assert format_metric("commit_latency_p99_ms", 1840.0) == "1.84 s"
+    assert format_metric("commit_latency_p50_ms", 464.1) == "464 ms"
+    assert format_metric("throughput_per_s", 5.0834) == "5.083/s"
+    assert format_metric("retries_per_txn", None) == format_metric("retries_per_txn", float("inf")) == "-"
 
 
 @pytest.mark.parametrize("number", ["9" * 400, "9" * 5_000, "1e400", "1e999999999", "0." + "3" * 60, "1e16"])

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from endive.analysis.handovers import waiting_handovers
 from endive.main import app
 
-OVERLOADED = "this load is beyond what it carries"
+OVERLOADED = "Overloaded: "
 
 
 def said(tmp_path: Path, rate: float, committer: dict[str, object]) -> str:

@@ -14,7 +14,7 @@ from endive.config import ConfigError, build_simulation_config, load_document
 from endive.config.parts import allow_code
 from endive.config.sweep import Sweep
 from endive.pipeline.tasks import simulate_runs
-from endive.report.answer import answer_of
+from endive.report.answer import answer_study
 from endive.runs.execute import run_experiment
 from endive.runs.identity import compute_experiment_hash
 from endive.runs.plan import plan_sweep, remaining_work
@@ -115,7 +115,7 @@ def test_scenarios_of_a_part_are_swept_compared_and_reported(config: Path) -> No
     outcomes = [row for batch in simulate_runs(iter([pa.RecordBatch.from_pylist(rows)])) for row in batch.to_pylist()]
     assert [row["state"] for row in outcomes] == ["done"] * 6
     study = measured(root)
-    assert answer_of(study)[0].startswith("Time to commit p50 of all transactions: five times as fast (")
+    assert answer_study(study)[0].startswith("Time to commit p50 of all transactions: five times as fast (")
     Path("elsewhere.py").rename("queue_catalog.py")
     told = strict(invoke("compare", "study.toml", "--allow-code", "--warmup", "1000", "--json").stdout)
     assert told["rankings"][0]["order"][0]["name"] == "five times as fast"

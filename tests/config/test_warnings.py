@@ -35,7 +35,7 @@ def test_an_hour_of_work_every_quarter_of_an_hour(arrivals: dict[str, Any]) -> N
     job = {**arrivals, "operation": "fast_append", "runtime": {"distribution": "fixed", "value": 3_600_000.0}}
     found = told(workload={"job": job}, simulation__duration_ms=36_000_000.0)
     assert found["overlaps_itself"] == (
-        "workload.job.runtime: a transaction of job takes 1 h on average, and one begins every 15 min: 4 of them run at a time and "
+        "workload.job.runtime: a transaction of job takes 1 h on average and one begins every 15 min: 4 of them run at a time and "
         "compete with each other"
     )
     job["runtime"] = {"distribution": "fixed", "value": 600_000.0}

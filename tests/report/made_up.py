@@ -13,8 +13,8 @@ from endive.analysis.estimates import Estimate
 from endive.analysis.saturation import LoadPoint, saturation
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.page import Page
+from endive.report.phrases import TIME_PARTS
 from endive.report.study import ALL, Series, Study, StudyAxis
-from endive.report.words import TIME_PARTS
 from endive.runs.dataset import Experiment, Manifest, Part, PartFile
 from endive.studies.experiment_tables import LoadAxis
 
@@ -147,7 +147,7 @@ def kinds() -> list[Figure]:
     )  # fmt: skip
     one = curve[(curve["operation_type"] == ALL) & (curve["panel"] == "p50")].reset_index(drop=True)
     parts = pd.concat(
-        one.assign(part=part, y=mean, low=mean - 1, high=mean + 1) for part, mean in (("runtime", 20.0), ("commits", 5.0))
+        one.assign(part=part, y=mean, low=mean - 1, high=mean + 1) for part, mean in (("runtime", 20.0), ("catalog commits", 5.0))
     )
     parts = parts[parts["load"] == 1.0].reset_index(drop=True)
     bars = one[one["load"] == 1.0].assign(sign=["", "≥"])

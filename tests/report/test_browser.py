@@ -24,8 +24,8 @@ from endive.report.figure import Threshold
 from endive.report.figures import figures_of, report_figures
 from endive.report.figures.bars import commit_parts, time_parts
 from endive.report.page import html_of
+from endive.report.phrases import TIME_PARTS
 from endive.report.study import Study
-from endive.report.words import TIME_PARTS
 from tests.report.made_up import Point, kinds, made_up, page_with
 
 CHROMIUM = (
@@ -159,10 +159,10 @@ def test_it_is_drawn_without_errors_and_without_a_network(
 def test_filters_change_the_picture_and_the_table(visit: Visit) -> None:
     cells = visit.open_table("success_by_class")
     assert {"S3", "S3 Express"} <= set(cells.all_inner_texts())
-    visit.choose("success_by_class", "store", "S3 Express")
+    visit.choose("success_by_class", "object store", "S3 Express")
     assert "S3" not in cells.all_inner_texts()
     one = visit.picture("success_by_class")
-    visit.choose("success_by_class", "store", "")
+    visit.choose("success_by_class", "object store", "")
     assert visit.picture("success_by_class") != one
 
 
@@ -205,7 +205,7 @@ def test_a_mark_tells_its_numbers(visit: Visit) -> None:
     told.wait_for()
     text = told.inner_text()
     assert "retries" in text
-    assert "95 % interval, from" in text
+    assert "95% interval, from" in text
     assert re.search(r"S3|S3 Express", text)
     assert "undefined" not in text
 
@@ -367,7 +367,7 @@ def test_printed_pages_are_whole(browser: Browser, report: Path, tmp_path: Path)
     pages = pages_of(file)
     for title in titles:
         assert sum(title in words for words, _ in pages) == 1, title  # whole, on one page
-    for words in ("catalog reads", "95 %", "everything commits", "Repeat it", "endive report"):
+    for words in ("catalog reads", "95%", "everything commits", "Repeat it", "endive report"):
         assert any(words in text for text, _ in pages), words
     bars = next(picture for text, picture in pages if "What committing costs" in text)
     found = Counter(bars.get_flattened_data())
@@ -379,7 +379,7 @@ def test_printed_pages_are_whole(browser: Browser, report: Path, tmp_path: Path)
 
 
 QUIET_PART = (213, 94, 0)
-"""I/O of conflicts, of which the study has little."""
+"""Conflict I/O, of which the study has little."""
 _DOTS_PER_POINT = 2.0
 _MARGIN = int(14 / 25.4 * 72 * _DOTS_PER_POINT) - 3
 

@@ -19,14 +19,14 @@ from endive.report.differences import pairs_in_words, signed_amount, verdict
 @pytest.mark.parametrize(
     ("metric", "difference", "half_width", "ratio", "sentence"),
     [
-        ("throughput_per_s", 12.14, 0.83, 1.34, "B commits 12.1 +- 0.83 more transactions per second (+34 %)"),
-        ("throughput_per_s", -2.0, 0.5, 0.8, "B commits 2 +- 0.5 fewer transactions per second (-20 %)"),
-        ("success_rate", -0.0512, 0.011, 0.95, "success rate is 5.12 +- 1.1 percentage points lower in B"),
-        ("time_to_commit_p99_ms", -1234.0, 99.0, 0.6, "time to commit p99 is 1.23 +- 0.099 s shorter in B (-40 %)"),
-        ("commit_latency_p99_ms", 5.0, 1.0, 1.5, "commit latency p99 of the committed is 5 +- 1 ms longer in B (+50 %)"),
-        ("retries_per_txn", 0.5, 0.1, 1.5, "B retries 0.5 +- 0.1 times more per transaction (+50 %)"),
-        ("overhead", 0.02, 0.01, 1.1, "overhead is 2 +- 1 percentage points higher in B"),
-        ("manifest_list_reads_per_txn", 3.0, 1.0, None, "manifest list reads is 3 +- 1 higher in B"),
+        ("throughput_per_s", 12.14, 0.83, 1.34, "B commits 12.1 ± 0.83 more transactions per second (+34%)"),
+        ("throughput_per_s", -2.0, 0.5, 0.8, "B commits 2 ± 0.5 fewer transactions per second (-20%)"),
+        ("success_rate", -0.0512, 0.011, 0.95, "success rate is 5.12 ± 1.1 percentage points lower in B"),
+        ("time_to_commit_p99_ms", -1234.0, 99.0, 0.6, "time to commit p99 is 1.23 ± 0.099 s shorter in B (-40%)"),
+        ("commit_latency_p99_ms", 5.0, 1.0, 1.5, "commit latency p99 of the committed is 5 ± 1 ms longer in B (+50%)"),
+        ("retries_per_txn", 0.5, 0.1, 1.5, "B retries 0.5 ± 0.1 times more per transaction (+50%)"),
+        ("overhead", 0.02, 0.01, 1.1, "overhead is 2 ± 1 percentage points higher in B"),
+        ("manifest_list_reads_per_txn", 3.0, 1.0, None, "manifest list reads is 3 ± 1 higher in B"),
     ],
 )
 def test_sentences(metric: str, difference: float, half_width: float, ratio: float | None, sentence: str) -> None:
@@ -39,7 +39,7 @@ def test_sentences(metric: str, difference: float, half_width: float, ratio: flo
         ("success_rate", -1.11e-16, 0.42, "0 ± 42 pp"),
         ("success_rate", 0.0833, 0.42, "+8.33 ± 42 pp"),
         ("throughput_per_s", -1.62e-5, 1.2e-6, "\N{MINUS SIGN}0.0000162 ± 0.0000012"),
-        ("throughput_per_s", 2.5e-5, None, "+0.0000250"),
+        ("throughput_per_s", 2.5e-5, None, "+0.000025"),
     ],
 )
 def test_in_short_no_difference_is_a_power_of_ten(metric: str, difference: float, half_width: float | None, told: str) -> None:
@@ -57,7 +57,7 @@ def test_what_cannot_be_told_is_said_with_the_seeds_that_it_takes() -> None:
 
 
 def test_seeds_that_agree_are_not_called_equal() -> None:
-    """They were said to be equal, 0 +- 0."""
+    """They were said to be equal, 0 ± 0."""
     equal = paired_difference([1.0] * 3, [1.0] * 3)
     assert verdict("time_to_commit_p50_ms", equal) == "no difference in any of 3 seeds"
     share = with_least_width(equal, least_share_width(3000))
@@ -65,7 +65,7 @@ def test_seeds_that_agree_are_not_called_equal() -> None:
     rate = with_least_width(equal, least_rate_width(600.0))
     assert verdict("throughput_per_s", rate) == "no difference in any of 3 seeds; one of 0.0064 may be unseen"
     constant = paired_difference([10.0] * 3, [12.0] * 3)
-    assert verdict("time_to_commit_p50_ms", constant) == "time to commit p50 is 2 ms longer in B (+20 %), in each of 3 seeds"
+    assert verdict("time_to_commit_p50_ms", constant) == "time to commit p50 is 2 ms longer in B (+20%), in each of 3 seeds"
     two = paired_difference([10.0] * 2, [12.0] * 2)
     assert verdict("time_to_commit_p50_ms", two).endswith("with 2 seeds, which are too few to tell")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endive.report.answer import fairness_in_words
+from endive.report.answer import describe_fairness
 
 
 def row(jain: float | None, without: float | None, streak: float | None, name: str = "") -> dict[str, object]:
@@ -10,7 +10,7 @@ def row(jain: float | None, without: float | None, streak: float | None, name: s
 
 
 def told(*rows: dict[str, object]) -> list[str]:
-    return list(fairness_in_words("ingest", list(rows), lambda each: f" with {each['name']}" if len(rows) > 1 else ""))
+    return list(describe_fairness("ingest", list(rows), lambda each: f" with {each['name']}" if len(rows) > 1 else ""))
 
 
 def test_what_is_even_or_nobodys_is_not_told() -> None:
@@ -19,12 +19,12 @@ def test_what_is_even_or_nobodys_is_not_told() -> None:
 
 def test_the_least_even_configuration_is_told() -> None:
     assert told(row(0.612, 0.0, 7.0)) == [
-        "The writers of ingest do not share its commits evenly: Jain's index is 0.612, and one loses 7 transactions in a row."
+        "Commits of ingest are not shared evenly among its writers: Jain's index 0.612, longest losing streak 7 transactions."
     ]
     assert told(row(0.95, 0.0, 1.0, "A"), row(0.5, 0.25, 12.0, "B")) == [
-        "The writers of ingest do not share its commits evenly with B: Jain's index is 0.5, 25 % of them never commit, "
-        "and one loses 12 transactions in a row."
+        "Commits of ingest are not shared evenly among its writers with B: Jain's index 0.5, 25% of writers never commit, "
+        "longest losing streak 12 transactions."
     ]
     assert told(row(0.5, 0.25, 1.33)) == [
-        "The writers of ingest do not share its commits evenly: Jain's index is 0.5, 25 % of them never commit."
+        "Commits of ingest are not shared evenly among its writers: Jain's index 0.5, 25% of writers never commit."
     ]

@@ -16,15 +16,15 @@ from endive.config.load import check_document
 from endive.report.errors import ReportError
 from endive.report.figure import Axis, Figure, read_reference
 from endive.report.figures import FIGURES, catalogue, figure_of, figures_of, report_figures
+from endive.report.phrases import TIME_PARTS
 from endive.report.study import ALL, Study
 from endive.report.style import PALETTE, PART_COLOURS
-from endive.report.words import TIME_PARTS
 from endive.storage.prices import Prices
 from tests.pipeline.runs import document, run_all
 from tests.report.made_up import Point, made_up
 from tests.report.studies import measured, one_experiment
 
-UNITLESS = {"configuration", "operation", "workload class", "store", "transaction", "catalog", "manifest lists", "tables"}
+UNITLESS = {"configuration", "operation", "workload class", "object store", "transaction", "catalog", "manifest lists", "tables"}
 """Titles of axes that show names or counts."""
 
 
@@ -273,14 +273,14 @@ def test_designs_are_compared_side_by_side(designs: Study) -> None:
     assert list(dict.fromkeys(figure.data["series"])) == labels
     assert len(set(figure.data["where"])) == 2
     assert figure.facet is None
-    assert "catalog, manifest lists, table metadata" in figure.definition
+    assert "catalog, manifest lists and table metadata" in figure.definition
 
 
 def test_the_frontier_is_that_of_the_other_classes(mixed: Study) -> None:
     figure = figure_of(mixed, "frontier")
     assert set(figure.data["workload_class"]) == {"upkeep"}
     assert figure.x.title == "ingest rate (transactions/s)"
-    assert sum("95 %" in note for note in figure.notes) == 2
+    assert sum("95%" in note for note in figure.notes) == 2
 
 
 def test_heatmaps_are_hatched_where_transactions_fail(mixed: Study) -> None:
@@ -397,7 +397,7 @@ def test_the_frontier_has_its_interval() -> None:
     figure = figure_of(made_up(points), "frontier")
     where = next(line for line in figure.thresholds if line.along == "x")
     assert (where.low, where.value, where.high) == pytest.approx((2.0, 6.0**0.5, 3.0))
-    assert "below 95 % from ingest rate = 2.449/s (95 % interval 2 to 3)" in figure.notes[-1]
+    assert "below 95% from ingest rate = 2.449/s (95% interval 2 to 3)" in figure.notes[-1]
 
 
 def test_files_that_are_left_behind_are_said_beside_what_requests_cost(mixed: Study) -> None:

@@ -42,7 +42,7 @@ def test_a_transaction_is_shown_with_all_its_attempts(single: Study, rows: pd.Da
     refused = own[own["part"] == "refused"]
     assert len(refused) == row.n_retries
     assert (own["part"] == "committed").sum() == 1
-    in_commit = own[own["part"] == "commits"]
+    in_commit = own[own["part"] == "catalog commits"]
     assert ((in_commit["end_s"] - in_commit["start_s"]).sum() * 1000.0) == pytest.approx(row.catalog_commit_ms)
     paid = refused["paid_ms"].sum() + (in_commit["end_s"] - in_commit["start_s"]).sum() * 1000.0
     assert paid < row.commit_latency
@@ -66,7 +66,7 @@ def test_conflicts_are_paid_after_a_refusal(single: Study, rows: pd.DataFrame) -
     overwrite = overwrites[overwrites.conflict_io_ms > 0].iloc[0]
     own = timeline(single, txn=int(overwrite.txn_id)).data
     own = own[own["txn"] == overwrite.txn_id]
-    paid = own[own["part"] == "I/O of conflicts"]
+    paid = own[own["part"] == "conflict I/O"]
     assert (paid["end_s"] - paid["start_s"]).sum() * 1000.0 == pytest.approx(overwrite.conflict_io_ms)
     assert paid["start_s"].min() >= own[own["part"] == "refused"]["start_s"].min()
 

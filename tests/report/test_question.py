@@ -11,10 +11,9 @@ import pytest
 import tomli_w
 
 from endive.config.sweep import Sweep
-from endive.report.answer import answer_of
+from endive.report.answer import answer_question, answer_study
 from endive.report.contents import dimensions
 from endive.report.figures import figure_of, report_figures
-from endive.report.question import question_answer
 from endive.report.study import Study
 from endive.runs.outcome import run_planned
 from endive.runs.plan import plan_sweep, remaining_work
@@ -53,7 +52,7 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def test_the_answer_begins_with_the_question_and_names_every_scenario(scenarios: Study) -> None:
-    first = answer_of(scenarios)[0]
+    first = answer_study(scenarios)[0]
     assert first.startswith("Success of upkeep: ")
     assert all(f"{name} (" in first for name in ("today", "less work", "fewer_writers"))
     assert "better than today" in first
@@ -87,13 +86,13 @@ def test_a_new_name_of_a_scenario_reaches_the_report(tmp_path: Path) -> None:
     again = measured(root)
     assert [each.label for each in again.series] == ["before", "half the work"]
     assert len(again.manifest.experiments) == 2
-    assert answer_of(again)[0].startswith("Time to commit p50 of ingest: ")
+    assert answer_study(again)[0].startswith("Time to commit p50 of ingest: ")
 
 
 def test_along_an_axis_both_ends_are_told(tmp_path: Path) -> None:
     more = '[axes]\n"workload.ingest.rate" = [2.0, 9.0]\n'
     study = measured(run_study(tmp_path, "success(upkeep)", more + "[scenario.quick.set]\nworkload.upkeep.runtime.value = 50\n"))
-    told = answer_of(study)
+    told = answer_study(study)
     assert told[0].startswith("At ingest rate = 2/s: success of upkeep: ")
     assert any(sentence.startswith("At ingest rate = 9/s: success of upkeep: ") for sentence in told[:3])
     assert report_figures(study)[0].name == "frontier"
@@ -103,9 +102,9 @@ def test_along_an_axis_both_ends_are_told(tmp_path: Path) -> None:
 
 def test_without_scenarios_every_configuration_is_told_the_best_first(tmp_path: Path) -> None:
     study = measured(run_study(tmp_path, "p50(ingest)", '[axes]\n"storage.provider" = ["s3", "s3x"]\n'))
-    told = answer_of(study)[0]
-    assert told.startswith("Time to commit p50 of ingest is ")
-    assert told.index("with S3 Express") < told.index(" and ") < told.index("with S3.")
+    told = answer_study(study)[0]
+    assert told.startswith("Time to commit p50 of ingest: ")
+    assert told.index("with S3 Express") < told.index("with S3.")
     assert report_figures(study)[0].name == "question"
 
 
@@ -114,5 +113,5 @@ def test_configurations_that_are_equal_are_told_by_their_names(tmp_path: Path) -
     axes = '[axes]\n"transaction.retry" = [100, 20, 90]\n"workload.ingest.rate" = [1.0, 2.0]\n'
     study = measured(run_study(tmp_path, "success(ingest)", axes))
     for table in (study.experiments, study.experiments.iloc[::-1]):
-        told = question_answer(replace(study, experiments=table))
-        assert [re.findall(r"allowed = (\d+)", sentence) for sentence in told] == [["20", "90", "100"]] * 2
+        told = answer_question(replace(study, experiments=table))
+        assert [re.findall(r"maximum retries = (\d+)", sentence) for sentence in told] == [["20", "90", "100"]] * 2

@@ -12,7 +12,7 @@ import pytest
 
 from endive.config.load import check_document
 from endive.pipeline.metrics import load_tables
-from endive.report import words
+from endive.report import phrases
 from endive.report.configurations import choose_axis, make_series, varying_parameters
 from endive.report.errors import ReportError
 from endive.report.study import Study, load_study
@@ -198,7 +198,7 @@ def test_a_mix_of_operations_is_told_whole() -> None:
     first: dict[str, Value] = {f"{prefix}fast_append": 1.0, f"{prefix}merge_append": 0.0}
     second: dict[str, Value] = {f"{prefix}fast_append": 3.0, f"{prefix}merge_append": 1.0}
     rates: list[dict[str, Value]] = [{**each, "param_workload_w_rate": rate} for each in (first, second) for rate in (1.0, 2.0)]
-    assert labels_of(manifest_of(*rates)) == ["100 % fast append", "75 % fast append + 25 % merge append"]
+    assert labels_of(manifest_of(*rates)) == ["100% fast append", "75% fast append + 25% merge append"]
 
 
 def test_commit_paths_and_operations_of_a_class_are_told_in_words() -> None:
@@ -224,11 +224,11 @@ def test_without_backoff_nothing_else_is_said_of_it() -> None:
         {enabled: on, first: ms, "param_workload_w_rate": 1.0} for on, ms in ((False, 100.0), (True, 100.0), (True, 1000.0))
     ]
     labels = labels_of(manifest_of(*points, *({**each, "param_workload_w_rate": 2.0} for each in points)))
-    assert set(labels) == {"no backoff", "backoff, first backoff = 100 ms", "backoff, first backoff = 1 s"}
+    assert set(labels) == {"no backoff", "backoff, initial backoff = 100 ms", "backoff, initial backoff = 1 s"}
 
 
 def test_every_operation_has_a_name() -> None:
-    from endive.report.words import OPERATIONS
+    from endive.report.phrases import OPERATIONS
     from endive.transaction import OPERATIONS as MODELLED
 
     assert set(OPERATIONS) == set(MODELLED)
@@ -283,18 +283,18 @@ def test_of_too_many_configurations_some_are_drawn_the_best_and_the_worst_among_
     ],
 )
 def test_every_key_of_a_class_is_told_with_the_name_of_the_class(column: str, expected: tuple[str, str]) -> None:
-    assert words.parameter(column) == expected
+    assert phrases.name_parameter(column) == expected
 
 
 def test_values_are_told_as_what_they_mean() -> None:
-    assert words.value("param_catalog_workers", 0) == "no queue"
-    assert words.value("param_catalog_workers", 4) == "catalog workers = 4"
-    assert words.value("param_failures_lost_answer", 0.05) == "lost answers = 0.05"
-    assert words.parameter_title("param_failures_lost_answer") == "lost answers (share)"
+    assert phrases.name_value("param_catalog_workers", 0) == "no queue"
+    assert phrases.name_value("param_catalog_workers", 4) == "catalog workers = 4"
+    assert phrases.name_value("param_failures_lost_answer", 0.05) == "lost responses = 0.05"
+    assert phrases.title_parameter("param_failures_lost_answer") == "lost responses (share)"
 
 
 def test_every_commit_path_has_a_word() -> None:
-    assert [words.value("param_transaction_commit_path", path) for path in ("endive", "iceberg", "pyiceberg")] == [
+    assert [phrases.name_value("param_transaction_commit_path", path) for path in ("endive", "iceberg", "pyiceberg")] == [
         "endive path",
         "iceberg path",
         "pyiceberg path",

@@ -27,7 +27,7 @@ def test_more_disk_than_is_free_is_objected_to(tmp_path: Path, monkeypatch: pyte
 
 
 def test_days_of_computing_are_objected_to_where_the_cores_are_known(tmp_path: Path) -> None:
-    assert list(objections(effort(cpu_seconds=500_000.0), tmp_path, 2)) == ["this would take about 69 hours on 2 cores"]
+    assert list(objections(effort(cpu_seconds=500_000.0), tmp_path, 2)) == ["this would take about 2.89 d on 2 cores"]
     assert list(objections(effort(cpu_seconds=500_000.0), tmp_path, 64)) == []
     assert list(objections(effort(cpu_seconds=500_000.0), tmp_path, None)) == []
 

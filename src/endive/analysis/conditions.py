@@ -19,6 +19,7 @@ from endive.analysis.metric import Unit, get_metric
 from endive.analysis.run_metrics import RATES
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
+from endive.formatting import format_duration, format_number, format_percent
 from endive.workload.classes import ALL_CLASSES as ALL
 
 ALIASES = {
@@ -159,15 +160,15 @@ def kind_of(metric: str) -> Kind:
     return _KINDS[get_metric(metric).unit]
 
 
-def shown(metric: str, value: float | None) -> str:
-    """A value of a metric with its unit, in few digits."""
+def format_metric(metric: str, value: float | None) -> str:
+    """Return a value of a metric with its unit; ``aborted`` for an infinite time, ``-`` for no value."""
     kind = kind_of(metric)
     if value == math.inf and kind == "time":
-        return "never"
+        return "aborted"
     if value is None or not math.isfinite(value):
         return "-"
     if kind == "share":
-        return f"{100.0 * value:.4g} %" if abs(value) < 0.9995 or abs(value) == 1.0 else f"{100.0 * value:.6g} %"
+        return format_percent(value)
     if kind == "time":
-        return f"{value / 1000.0:,.3g} s" if abs(value) >= 1000.0 else f"{value:.3g} ms"
-    return f"{value:.4g}/s" if kind == "rate" else f"{value:.4g}"
+        return format_duration(value)
+    return f"{format_number(value)}/s" if kind == "rate" else format_number(value)

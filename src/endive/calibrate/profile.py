@@ -14,6 +14,7 @@ from endive import storage
 from endive.calibrate.errors import InputError
 from endive.calibrate.fit import Fit, quantile_interval
 from endive.calibrate.measurements import BASIC_OPERATIONS
+from endive.formatting import format_duration
 from endive.storage import QuantileDistribution, StorageProfile
 from endive.storage.profiles import parse_profile
 
@@ -28,11 +29,6 @@ _ATTRIBUTES: dict[type[QuantileDistribution], dict[str, str]] = {
     | {name: name for name in ("second_median_ms", "second_sigma", "second_share")},
 }
 """The keys of distributions in a profile, and the attributes that they are."""
-
-
-def quantity(value: float) -> str:
-    """A latency for people: 12.3 ms, 4.56 s."""
-    return f"{value / 1000.0:.3g} s" if value >= 1000.0 else f"{value:.3g} ms"
 
 
 def describe(fit: Fit) -> dict[str, Any]:
@@ -133,12 +129,14 @@ def _section(key: str, fit: Fit) -> list[str]:
     told = describe(fit)
     interval = told["interval_95"]["p99_ms"]
     certain = (
-        f", 95 % interval {quantity(interval[0])} to {quantity(interval[1])}" if interval else ", too few values for its interval"
+        f", 95 % interval {format_duration(interval[0])} to {format_duration(interval[1])}"
+        if interval
+        else ", too few values for its interval"
     )
     lines = ["", f"# {key}: {told['family']} of {told['values']:,} values"]
     lines += [
-        f"# measured p50 {quantity(told['measured']['p50_ms'])}, p99 {quantity(told['measured']['p99_ms'])}{certain};"
-        f" fitted p50 {quantity(told['fitted']['p50_ms'])}, p99 {quantity(told['fitted']['p99_ms'])}"
+        f"# measured p50 {format_duration(told['measured']['p50_ms'])}, p99 {format_duration(told['measured']['p99_ms'])}{certain};"
+        f" fitted p50 {format_duration(told['fitted']['p50_ms'])}, p99 {format_duration(told['fitted']['p99_ms'])}"
     ]
     lines += [f"# uncertain: {warning}" for warning in told["warnings"]]
     nested: dict[str, Any] = _rounded(fit.keys())

@@ -152,9 +152,9 @@ def _tell(
     output: Output, found: Alternatives, sides: Sequence[Side], judgements: Mapping[str, Sequence[Judgement]], question: str | None
 ) -> None:
     from endive.report.alternatives import in_short
-    from endive.report.windows import ranges_in_words, window_in_words, window_warning
+    from endive.report.phrases import describe_short_run, describe_window, explain_ranges
 
-    answer, window = in_short(found), window_in_words(sides[0].window)
+    answer, window = in_short(found), describe_window(sides[0].window)
     conditions = [
         {"alternative": name, "condition": each.condition.text, "holds": each.holds, "clear": each.clear, "verdict": each.words}
         for name, judged in judgements.items()
@@ -176,7 +176,7 @@ def _tell(
             "conditions": conditions,
         }
     )
-    output.note(*found.warnings, window_warning(sides[0].window))
+    output.note(*found.warnings, describe_short_run(sides[0].window))
     output.text(*answer, window)
     for ranking in found.rankings:
         title, rows = ranking.title, [(each.name, each.value, each.verdict) for each in ranking.standings]
@@ -184,7 +184,7 @@ def _tell(
     several = f"the intervals of all {found.comparisons} comparisons hold together"
     together = "the interval holds" if found.comparisons == 1 else several
     output.text(f"\nAgainst {found.baseline}; with 95 % confidence {together}.")
-    output.text(ranges_in_words(each.value for ranking in found.rankings for each in ranking.standings))
+    output.text(explain_ranges(each.value for ranking in found.rankings for each in ranking.standings))
     output.text(*(f"{each['alternative']}: {each['verdict']}" for each in conditions))
     if any(each["holds"] for each in conditions):
         raise typer.Exit(EXIT_CONDITION)

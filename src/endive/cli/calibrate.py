@@ -71,11 +71,12 @@ def calibrate(
 
 def show_fits(output: Output, fits: Sequence[Fit], base: StorageProfile | None) -> dict[str, Any]:
     """Show what was fitted, what is uncertain and what was not measured, and return it as data."""
-    from endive.calibrate.profile import assumptions, describe, quantity
+    from endive.calibrate.profile import assumptions, describe
+    from endive.formatting import format_duration, join_ends
 
     def interval(each: dict[str, Any]) -> str:
         found = each["interval_95"]["p99_ms"]
-        return f"{quantity(found[0])} to {quantity(found[1])}" if found else "too few values"
+        return join_ends(*map(format_duration, found)) if found else "too few values"
 
     told = [describe(fit) for fit in fits]
     assumed = assumptions([fit.sample.operation for fit in fits], base)
@@ -85,10 +86,14 @@ def show_fits(output: Output, fits: Sequence[Fit], base: StorageProfile | None) 
             each["operation"],
             f"{each['values']:,}",
             each["family"],
-            *(quantity(each[source][percentile]) for percentile in ("p50_ms", "p99_ms") for source in ("measured", "fitted")),
+            *(
+                format_duration(each[source][percentile])
+                for percentile in ("p50_ms", "p99_ms")
+                for source in ("measured", "fitted")
+            ),
             interval(each),
-            quantity(each["measured"]["max_ms"]),
-            quantity(each["per_mib_ms"]) if each["per_mib_ms"] else "-",
+            format_duration(each["measured"]["max_ms"]),
+            format_duration(each["per_mib_ms"]) if each["per_mib_ms"] else "-",
         )
         for each in told
     ]

@@ -151,25 +151,25 @@ def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: 
     from endive.report.comparison import compare as compare_sides
     from endive.report.comparison import in_short, judge, pair, pair_transactions
     from endive.report.differences import pairs_in_words
-    from endive.report.windows import ranges_in_words, window_in_words, window_warning
+    from endive.report.phrases import describe_short_run, describe_window, explain_ranges
 
     pairing = pair(a, b)
     judgements = [judge(condition, a, b, pairing) for condition in conditions]
     comparisons = list(compare_sides(a, b, pairing, metrics))
     pairs = pair_transactions(a, b, pairing) or {}
     told = [in_short(comparisons), *pairs_in_words(pairs)]
-    window = window_in_words(a.window)
+    window = describe_window(a.window)
     transactions = {name: None if each is None else asdict(each) for name, each in pairs.items()}
     found = {"transactions": transactions, "pairs": told[1:], "window": window}
     output.result({**_data(a, b, pairing, comparisons, judgements, told[0]), **found})
-    output.note(*pairing.warnings, window_warning(a.window))
+    output.note(*pairing.warnings, describe_short_run(a.window))
     output.text(f"A: {a.source} ({len(a.runs)} seeds)", f"B: {b.source} ({len(b.runs)} seeds)", window, *told)
     ranges: str | None = None
     for workload_class in dict.fromkeys(each.workload_class for each in comparisons):
         rows = [_row(each) for each in comparisons if each.workload_class == workload_class]
         title = "\nAll transactions" if workload_class == "all" else f"\nClass {workload_class}"
         output.table(title, ("", "A", "B", "B - A", "B / A", "verdict"), rows)
-        ranges = ranges or ranges_in_words(cell for row in rows for cell in row)
+        ranges = ranges or explain_ranges(cell for row in rows for cell in row)
     if ranges is not None:
         output.text(f"\n{ranges}")
     if judgements:
@@ -179,6 +179,7 @@ def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: 
 
 
 def _row(each: Comparison) -> tuple[str, ...]:
+    from endive.formatting import format_estimate, format_number
     from endive.report.comparison import estimate_in_words
     from endive.report.differences import amount
 
@@ -186,9 +187,9 @@ def _row(each: Comparison) -> tuple[str, ...]:
     sides = tuple(estimate_in_words(each.metric, side) for side in (each.a, each.b))
     if found is None:
         return (each.metric, *sides, "-", "-", each.verdict)
-    ratio = "-" if found.ratio is None else f"{found.ratio:.3g}"
+    ratio = "-" if found.ratio is None else format_number(found.ratio)
     if found.ratio is not None and found.ratio_half_width is not None:
-        ratio += f" +- {found.ratio_half_width:.2g}"
+        ratio = format_estimate(found.ratio, found.ratio_half_width)
     sign = "+" if found.difference > 0.0 else "-" if found.difference < 0.0 else ""
     size = f"{sign}{amount(each.metric, found).replace('percentage points', 'pp')}"
     return (each.metric, *sides, size, ratio, each.verdict)

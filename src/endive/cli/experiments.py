@@ -13,7 +13,7 @@ import typer
 
 from endive.cli.app import EXIT_FAILED, EXIT_USAGE, JsonFlag, app, command, fail, refuse
 from endive.cli.options import ROOT, RootArgument
-from endive.cli.sweep import duration_in_words
+from endive.formatting import format_duration
 from endive.runs.layout import CONFIG, RESULTS, TRACE
 
 if TYPE_CHECKING:
@@ -269,5 +269,5 @@ def in_words(each: StudyProgress) -> str:
         return f"{runs}, finished"
     if each.state == "stopped":
         return f"{runs}; the sweep was stopped, and the same command goes on with it"
-    left = "" if each.seconds_left is None else f", about {duration_in_words(each.seconds_left)} left"
-    return f"{runs} after {duration_in_words(each.elapsed_seconds)}{left}"
+    left = "" if each.seconds_left is None else f", about {format_duration(round(each.seconds_left) * 1000.0)} left"
+    return f"{runs} after {format_duration(round(each.elapsed_seconds) * 1000.0)}{left}"

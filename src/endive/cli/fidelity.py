@@ -86,13 +86,13 @@ def _compare(source: Source, rows: pd.DataFrame) -> list[Comparison]:
 
 
 def _row(each: Comparison) -> tuple[str, ...]:
-    from endive.report.phrases import duration, short
+    from endive.formatting import format_duration, format_number, format_percent, format_percent_range, join_ends
 
     def told(estimate: Estimate) -> str:
         if "share" in each.measure:
-            return f"{100 * estimate.mean:.1f} % ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
-        word = short if "attempts" in each.measure or "variation" in each.measure else duration
-        return f"{word(estimate.mean)} ({word(estimate.low)} to {word(estimate.high)})"
+            return f"{format_percent(estimate.mean)} ({format_percent_range(estimate.low, estimate.high)})"
+        word = format_number if "attempts" in each.measure or "variation" in each.measure else format_duration
+        return f"{word(estimate.mean)} ({join_ends(word(estimate.low), word(estimate.high))})"
 
     return (
         f"{each.operation}: {each.measure}",

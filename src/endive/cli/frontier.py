@@ -113,9 +113,9 @@ def _show_plan(output: Output, question: Question) -> None:
 
 
 def _seconds(seconds: float) -> str:
-    from endive.report.phrases import duration
+    from endive.formatting import format_duration
 
-    return duration(1000.0 * seconds)
+    return format_duration(1000.0 * seconds)
 
 
 def answer(output: Output, question: Question, folder: Path, warmup: float | None = None, cooldown: float = 0.0) -> None:
@@ -168,33 +168,27 @@ def _given(load: str | None) -> float | str | None:
 def _load(question: Question, load: float) -> str:
     """A load with its unit, where the key tells it; what is counted is a whole number."""
     from endive.config.durations import is_time
-    from endive.report.phrases import count, given_time, number
+    from endive.formatting import format_count, format_duration, format_number
 
     last = question.vary.rpartition(".")[2]
     if last in _COUNTED:
-        return count(round(load), last.removesuffix("s"))
+        return format_count(round(load), last.removesuffix("s"))
     if is_time(question.vary):
-        return given_time(load)
-    return f"{number(load)}/s" if last == "rate" else number(load)
-
-
-def _found(question: Question, load: float) -> str:
-    """A load that was worked out rather than chosen: times in the unit of their size, so that the ends of an interval have one."""
-    from endive.config.durations import is_time
-    from endive.report.phrases import duration
-
-    return duration(load) if is_time(question.vary) else _load(question, load)
+        return format_duration(load)
+    return f"{format_number(load, 4)}/s" if last == "rate" else format_number(load, 4)
 
 
 def _progress(question: Question, point: Point) -> str:
-    from endive.analysis.conditions import shown
+    from endive.analysis.conditions import format_metric
+    from endive.formatting import join_ends
 
     metric, found = question.condition.metric, point.estimate
     if found is None:
         measured = "nothing to measure"
     else:
-        measured = f"{shown(metric, found.mean)} ({shown(metric, found.low)} to {shown(metric, found.high)})"
-        measured = {"number": measured, "bound": f"> {shown(metric, found.low)}", "never": "never"}[found.kind]
+        mean, low, high = (format_metric(metric, value) for value in (found.mean, found.low, found.high))
+        measured = f"{mean} ({join_ends(low, high)})"
+        measured = {"number": measured, "bound": f"> {low}", "never": mean}[found.kind]
     return f"{_load(question, point.load)}: {measured}, {point.seeds} seeds; {question.condition.text}? {_VERDICTS[point.verdict]}"
 
 
@@ -228,9 +222,9 @@ def in_words(question: Question, found: Frontier) -> list[str]:
         return [f"{text} is not so up to {_load(question, found.low)}; whether it is above that cannot be told. {wider}"]
     digits = question.search.digits
     low, load, high = (None if each is None else float(f"{each:.{digits}g}") for each in (found.low, found.load, found.high))
-    low_end, high_end = _found(question, low or 0.0), _found(question, high or 0.0)
+    low_end, high_end = _load(question, low or 0.0), _load(question, high or 0.0)
     low_end = low_end.removesuffix(f" {high_end.partition(' ')[2]}")  # 20 to 25 writers
-    at = "an unknown load" if load is None else _found(question, load)
+    at = "an unknown load" if load is None else _load(question, load)
     told = [f"{text} begins at {at} (95 % interval: {low_end} to {high_end})."]
     if not found.narrow:
         told.append(f"The interval is wider than the {100.0 * question.search.tolerance:g} % that were asked for. {wider}")
@@ -239,19 +233,20 @@ def in_words(question: Question, found: Frontier) -> list[str]:
 
 def window_words(windows: Sequence[Window]) -> list[str]:
     """What was cut of the runs at each load, and whether any was too short."""
-    from endive.report.windows import seconds, window_in_words, window_warning
+    from endive.formatting import format_duration
+    from endive.report.phrases import describe_short_run, describe_window
 
     cuts = sorted({window.start_ms for window in windows})
-    if len({seconds(cut) for cut in cuts}) == 1:
-        told = [window_in_words(windows[0])]
+    if len({format_duration(cut) for cut in cuts}) == 1:
+        told = [describe_window(windows[0])]
     else:
-        told = [f"What is cut as warm-up differs between loads: from {seconds(cuts[0])} to {seconds(cuts[-1])}."]
-    warnings = [warning for window in windows if (warning := window_warning(window)) is not None]
+        told = [f"What is cut as warm-up differs between loads: from {format_duration(cuts[0])} to {format_duration(cuts[-1])}."]
+    warnings = [warning for window in windows if (warning := describe_short_run(window)) is not None]
     return [*told, f"At {len(warnings)} of {len(windows)} loads: {warnings[0]}"] if warnings else told
 
 
 def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str]) -> None:
-    from endive.analysis.conditions import shown
+    from endive.analysis.conditions import format_metric
     from endive.analysis.load_search import CONFIDENCE
 
     output.text(*in_words(question, found), *cut, "")
@@ -259,7 +254,7 @@ def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str
     for point in found.points:
         each = point.estimate
         values = (None, None, None) if each is None else (each.mean, each.low, each.high)
-        numbers = (shown(question.condition.metric, value) for value in values)
+        numbers = (format_metric(question.condition.metric, value) for value in values)
         rows.append((_load(question, point.load), *numbers, str(point.seeds), _VERDICTS[point.verdict]))
     ends = (f"{100.0 * CONFIDENCE:g} % low", "high")
     output.table("", (question.vary, question.condition.subject, *ends, "seeds", f"{question.condition.text}?"), rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -201,23 +202,24 @@ def answer_data(answer: Answer) -> dict[str, Any]:
 
 def show_answers(output: Output, title: str, made: list[Answer]) -> None:
     """A table of predictions with their ranges."""
+    from endive.formatting import format_duration, format_number, format_percent, join_ends
 
     def percent(value: float) -> str:
-        return "-" if value != value else f"{100 * value:.1f} %"
+        return "-" if math.isnan(value) else format_percent(value)
 
     def ms(value: float) -> str:
-        return "-" if value != value else f"{value:.0f} ms" if value < 1000.0 else f"{value / 1000.0:.2f} s"
+        return "-" if math.isnan(value) else format_duration(value)
 
     header = ("class", "success", "range", "time to commit, p50", "range", "attempts", "commits per s", "most depends on")
     rows = [
         (
             each.name,
             percent(each.base.success),
-            f"{percent(each.success[0])} to {percent(each.success[1])}",
+            join_ends(*map(percent, each.success)),
             ms(each.base.p50_ms),
-            f"{ms(each.p50_ms[0])} to {ms(each.p50_ms[1])}",
-            f"{each.base.attempts:.2f}",
-            f"{each.base.commits_per_s:.3g}",
+            join_ends(*map(ms, each.p50_ms)),
+            format_number(each.base.attempts),
+            format_number(each.base.commits_per_s),
             each.widest or "-",
         )
         for each in made

@@ -94,7 +94,7 @@ def metrics(
 
 def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, prices: Prices, problems: Sequence[Damage]) -> None:
     from endive.report.configurations import varying_parameters
-    from endive.report.windows import ranges_in_words
+    from endive.report.phrases import explain_ranges
 
     every = measured.experiments.to_pylist()
     totals = [row for row in every if row["workload_class"] == row["operation_type"] == "all"]
@@ -120,7 +120,7 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, p
     shown = ordered[:_SHOWN]
     rows = [_summary(row, changing, _cost_cells(costs[row["experiment"]], priced, left)) for row in shown]
     output.table("", header, rows)
-    output.text(ranges_in_words(cell for row in rows for cell in row))
+    output.text(explain_ranges(cell for row in rows for cell in row))
     if len(totals) > _SHOWN:
         every = metrics_table(root, METRICS_TABLES["experiments"], "csv")
         output.text(f"... and {len(totals) - _SHOWN} more of {len(totals)} in {every}")
@@ -133,7 +133,7 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, p
 
 def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Sequence[str]) -> None:
     """Print where each curve saturates; of very many parameters those that tell experiments apart."""
-    from endive.report.words import load_title
+    from endive.report.phrases import title_load
 
     names = [name for name in curves[0] if name.startswith("param_")]
     names = names if len(names) <= _MOST_IN_LABELS else [name for name in names if name in changing]
@@ -146,7 +146,7 @@ def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Seq
         "peak_throughput_per_s": "most commits per s",
     }
     rows = [[_label(row, names), *(_cell(row[name]) for name in shown)] for row in _in_order(curves, names)]
-    output.table(f"\nSaturation over {load_title(curves[0]['load_key'])}", ["configuration", *shown.values()], rows)
+    output.table(f"\nSaturation over {title_load(curves[0]['load_key'])}", ["configuration", *shown.values()], rows)
 
 
 def _costs(rows: Sequence[dict[str, Any]], manifest: Manifest, prices: Prices) -> dict[str, Cost | None]:
@@ -166,23 +166,24 @@ def _costs(rows: Sequence[dict[str, Any]], manifest: Manifest, prices: Prices) -
 
 def _cost_cells(cost: Cost | None, priced: bool, left: bool) -> list[str]:
     """Requests, money if anything is priced, and files left behind if any experiment leaves some."""
-    from endive.report.phrases import money, short
+    from endive.formatting import format_money, format_number
 
     if cost is None:
         return ["-"] * (1 + priced + left)
     total = cost.total_money
-    paid = ["-" if total is None else money(total)] if priced else []
-    return [short(cost.total_requests), *paid, *([short(cost.orphaned_files)] if left else [])]
+    paid = ["-" if total is None else format_money(total)] if priced else []
+    return [format_number(cost.total_requests), *paid, *([format_number(cost.orphaned_files)] if left else [])]
 
 
 def _summary(row: dict[str, Any], changing: Sequence[str], cost: Sequence[str]) -> list[str]:
     """An experiment in the table on the terminal."""
-    from endive.report.windows import percentile_in_words, seconds, success_in_words
+    from endive.formatting import format_duration, format_percent_range
+    from endive.report.phrases import format_percentile
 
     cells = {
-        "success": success_in_words(row["success_low"], row["success_high"]),
-        **{name: percentile_in_words(row, name) for name in _SUMMARY if name.startswith("time_to_commit")},
-        "window": f"{seconds(row['warmup_ms'])} of {seconds(row['duration_ms'])}",
+        "success": format_percent_range(row["success_low"], row["success_high"]),
+        **{name: format_percentile(row, name) for name in _SUMMARY if name.startswith("time_to_commit")},
+        "window": f"{format_duration(row['warmup_ms'])} of {format_duration(row['duration_ms'])}",
     }
     own = (cells[name] if name in cells else _cell(row[name]) for name in _SUMMARY)
     return [_label(row, changing), *own, *cost, row["experiment"]]
@@ -190,16 +191,16 @@ def _summary(row: dict[str, Any], changing: Sequence[str], cost: Sequence[str]) 
 
 def _label(row: dict[str, Any], columns: Sequence[str]) -> str:
     """A configuration by the values of its parameters, in words."""
-    from endive.report.words import label
+    from endive.report.phrases import label_configuration
 
-    return label({column: row[column] for column in columns}, row) or "all"
+    return label_configuration({column: row[column] for column in columns}, row) or "all"
 
 
 def _in_order(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
     """Rows by the values of their parameters: numbers by size, names as figures have them."""
-    from endive.report.words import rank
+    from endive.report.phrases import rank_value
 
-    return sorted(rows, key=lambda row: [rank(column, row[column]) for column in columns])
+    return sorted(rows, key=lambda row: [rank_value(column, row[column]) for column in columns])
 
 
 def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
@@ -211,9 +212,9 @@ def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
         output.note(f"{over} experiments have a load that is beyond what they carry (saturated: why)")
     short = [row for row in totals if row["needed_ms"] is not None and row["saturated"] is None]
     if short:
-        from endive.report.windows import seconds
+        from endive.formatting import format_duration
 
-        needed = seconds(max(row["needed_ms"] for row in short))
+        needed = format_duration(max(row["needed_ms"] for row in short))
         output.note(f"{len(short)} experiments are too short to settle; up to {needed} are needed")
 
 

@@ -156,11 +156,11 @@ def _list(output: Output, study: Study) -> None:
 
 
 def _write(output: Output, study: Study, figures: list[Figure], folder: Path, formats: list[str], size: Size) -> None:
-    from endive.report.answer import window_sentence
+    from endive.report.answer import describe_windows
     from endive.report.paper import save
 
     written = [(figure, save(figure, folder, formats, size)) for figure in figures]
-    window = window_sentence(study)
+    window = describe_windows(study)
     output.result(
         {
             "study": str(study.path),

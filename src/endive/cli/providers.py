@@ -19,21 +19,19 @@ def providers(
 
     Latencies are p50 and p99 in ms of objects of 8 KiB.
     """
+    from endive.formatting import format_number
     from endive.storage import builtin_profiles
     from endive.storage.drawn import Drawn, cas_rate_per_s, drawn_latencies
 
     def brief(drawn: Drawn | None) -> str:
-        return "-" if drawn is None else f"{short(drawn.median_ms)} / {short(drawn.p99_ms)}"
-
-    def short(number: float) -> str:
-        return f"{number:,.0f}" if number >= 100.0 else f"{number:.3g}"
+        return "-" if drawn is None else f"{format_number(drawn.median_ms)} / {format_number(drawn.p99_ms)}"
 
     result, rows = [], []
     for item in builtin_profiles(profile).values():
         latencies, rate = drawn_latencies(item), cas_rate_per_s(item)
         drawn = {access: None if each is None else asdict(each) for access, each in latencies.items()}
         result.append({**asdict(item), "drawn": drawn, "cas_rate_per_s": rate})
-        rows.append((item.name, *map(brief, latencies.values()), "-" if rate is None else short(rate), item.description))
+        rows.append((item.name, *map(brief, latencies.values()), "-" if rate is None else format_number(rate), item.description))
     with command(json) as output:
         output.result(result)
         header = ("provider", "read", "write", "CAS", "failed CAS", "append", "failed append", "CAS/s", "what it is")

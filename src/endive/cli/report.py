@@ -79,12 +79,12 @@ def report(
 
 def _write(output: Output, study: Study, out: Path | None) -> None:
     from endive.output_files import write_text
-    from endive.report.answer import window_sentence
+    from endive.report.answer import describe_windows
     from endive.report.contents import page_of
     from endive.report.figures import report_figures
     from endive.report.page import html_of
 
-    page, window = page_of(study, report_figures(study)), window_sentence(study)
+    page, window = page_of(study, report_figures(study)), describe_windows(study)
     file = out or study.figures_folder.parent / REPORT
     write_text(file, html_of(page))
     output.result(

@@ -25,6 +25,7 @@ from endive.cli.options import (
     prices_of,
 )
 from endive.cli.output import Output
+from endive.formatting import format_duration, format_percent
 
 if TYPE_CHECKING:
     from endive.analysis.request_cost import Cost
@@ -136,13 +137,13 @@ def tell_run(
 def _window_words(measured: RunMetrics) -> tuple[str, list[str]]:
     """What was cut, and what is wrong with the load or the length of the run."""
     from endive.analysis.run_metrics import ALL
-    from endive.report.windows import overload_in_words, window_in_words, window_warning
+    from endive.report.phrases import describe_overload, describe_short_run, describe_window
     from endive.studies.experiment_tables import load_point
 
     row = measured.of(ALL, ALL)
-    overload = overload_in_words({**row, "saturated": load_point(0.0, [row]).reason})
-    warning = overload[:1].upper() + overload[1:] if overload else window_warning(measured.window)
-    return window_in_words(measured.window), [warning] if warning else []
+    overload = describe_overload({**row, "saturated": load_point(0.0, [row]).reason})
+    warning = overload[:1].upper() + overload[1:] if overload else describe_short_run(measured.window)
+    return describe_window(measured.window), [warning] if warning else []
 
 
 def _plain(row: Any) -> dict[str, Any]:
@@ -168,11 +169,11 @@ def announce_compilation(output: Output, document: Document, trace: bool = False
 def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int]) -> None:
     """Tables of what a run amounts to in its window."""
     from endive.analysis.run_metrics import ABORT_REASONS, ALL
-    from endive.report.phrases import natural
+    from endive.formatting import natural_order
     from endive.simulation.columns import IO_COLUMNS, TIME_WORDS
 
     groups = [row for row in measured.rows if ALL not in (row["workload_class"], row["operation_type"])]
-    groups.sort(key=lambda row: (natural(row["workload_class"]), row["operation_type"]))
+    groups.sort(key=lambda row: (natural_order(row["workload_class"]), row["operation_type"]))
     several = len({group["workload_class"] for group in groups}) > 1
     named = [(f"{g['workload_class']} {g['operation_type']}" if several else g["operation_type"], g) for g in groups]
     total = measured.of(ALL, ALL)
@@ -187,7 +188,7 @@ def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int])
     _show_writers(output, named)
     times = {label: total[f"mean_{name}"] or 0.0 for name, label in TIME_WORDS.items()}
     whole = sum(times.values()) or 1.0
-    shares = [(label, f"{100 * time / whole:.1f} %", _ms(time)) for label, time in times.items()]
+    shares = [(label, format_percent(time / whole), format_duration(time)) for label, time in times.items()]
     output.table("\nWhere the time went", ("", "share", "mean"), shares)
     _show_counts(output, "Accesses to files", {name: total[name] for name in IO_COLUMNS})
     _show_counts(output, "Aborts", {reason: total[f"aborted_{reason}"] for reason in ABORT_REASONS})
@@ -212,14 +213,14 @@ def _fairness(group: Any) -> tuple[str, ...]:
     jain = group["jain_index"]
     return (
         "-" if jain is None else f"{jain:.3f}",
-        f"{100.0 * group['writers_without_commit']:.1f} %",
+        format_percent(group["writers_without_commit"]),
         f"{group['longest_losing_streak']:.0f}",
         "-" if group["most_attempts"] is None else f"{group['most_attempts']:.0f}",
     )
 
 
 def _handed_over(group: Any) -> tuple[str, ...]:
-    mean = _ms(group["handover_mean_ms"])
+    mean = "-" if group["handover_mean_ms"] is None else format_duration(group["handover_mean_ms"])
     return f"{group['handovers_per_s']:.3f}", f"{group['handovers_per_commit']:.2f}", mean, *_percentiles(group, "oldest_handover")
 
 
@@ -230,7 +231,7 @@ def _show_counts(output: Output, title: str, counts: Mapping[str, float]) -> Non
 
 
 def _outcome(group: Any) -> tuple[str, ...]:
-    from endive.report.windows import success_in_words
+    from endive.formatting import format_percent_range
 
     retries = group["retries_per_txn"]
     return (
@@ -238,7 +239,7 @@ def _outcome(group: Any) -> tuple[str, ...]:
         f"{group['committed']:,}",
         f"{group['aborted']:,}",
         f"{group['in_flight']:,}",
-        success_in_words(group["success_low"], group["success_high"]),
+        format_percent_range(group["success_low"], group["success_high"]),
         f"{group['offered_per_s']:.3f}",
         f"{group['throughput_per_s']:.3f}",
         "-" if retries is None else f"{retries:.2f}",
@@ -246,38 +247,30 @@ def _outcome(group: Any) -> tuple[str, ...]:
 
 
 def _percentiles(group: Any, name: str) -> tuple[str, ...]:
-    from endive.report.windows import percentile_in_words
+    from endive.report.phrases import format_percentile
 
-    return tuple(percentile_in_words(group, f"{name}_p{percent}_ms") for percent in (50, 95, 99))
-
-
-def _ms(value: float | None) -> str:
-    if value is None:
-        return "-"
-    if value < 1000.0:
-        return f"{value:.1f} ms"
-    return f"{value / 1000.0:,.2f} s"
+    return tuple(format_percentile(group, f"{name}_p{percent}_ms") for percent in (50, 95, 99))
 
 
 def show_cost(output: Output, cost: Cost | None) -> None:
     """Print what a thousand commits take: requests by kind, money if all of it has a price, and files left behind."""
     from endive.analysis.request_cost import KINDS
-    from endive.report.phrases import money, short
+    from endive.formatting import format_money, format_number
 
     if cost is None:
         return
     each = cost.money
     header = ("", "requests", *(() if each is None else (cost.currency,)))
     rows = [
-        (word, short(cost.requests[kind]), *(() if each is None else (money(each[kind]),)))
+        (word, format_number(cost.requests[kind]), *(() if each is None else (format_money(each[kind]),)))
         for kind, word in KINDS.items()
         if cost.requests[kind]
     ]
     total = cost.total_money
-    rows.append(("all", short(cost.total_requests), *(() if total is None else (money(total),))))
+    rows.append(("all", format_number(cost.total_requests), *(() if total is None else (format_money(total),))))
     output.table("\nFor a thousand commits", header, rows)
     if cost.orphaned_files:
-        output.text(f"{short(cost.orphaned_files)} files are left behind for a thousand commits")
+        output.text(f"{format_number(cost.orphaned_files)} files are left behind for a thousand commits")
 
 
 def cost_as_data(cost: Cost | None) -> dict[str, Any] | None:

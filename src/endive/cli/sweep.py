@@ -23,6 +23,7 @@ from endive.cli.options import (
     output_option,
 )
 from endive.cli.output import Output
+from endive.formatting import format_duration
 
 if TYPE_CHECKING:
     from endive.config.sweep import Sweep
@@ -138,15 +139,10 @@ class ProgressLines:
             return
         self._told = now
         left = (now - self._started) * (1.0 - progress.share) / progress.share if progress.share >= _TOLD_FROM else None
-        told = "" if left is None else f", about {duration_in_words(left)} left"
-        self._say(f"{progress.done:,} of {progress.total:,} runs after {duration_in_words(now - self._started)}{told}")
-
-
-def duration_in_words(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
-    if seconds < 90.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} min" if seconds < 5_400.0 else f"{seconds / 3_600.0:.1f} h"
+        told = "" if left is None else f", about {format_duration(round(left) * 1000.0)} left"
+        self._say(
+            f"{progress.done:,} of {progress.total:,} runs after {format_duration(round(now - self._started) * 1000.0)}{told}"
+        )
 
 
 def _show_plan(output: Output, plan: SweepPlan, work: Work) -> None:

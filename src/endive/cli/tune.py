@@ -97,7 +97,7 @@ def _most_runs(question: TuningQuestion, plan: Plan) -> int:
 
 def _show_plan(output: Output, question: TuningQuestion, plan: Plan) -> None:
     """Print the settings to try, the largest number of runs and their estimated time."""
-    from endive.report.phrases import duration
+    from endive.formatting import format_duration
     from endive.report.tuning import settings_in_words, subject_in_words
     from endive.runs.effort import estimate_effort
 
@@ -108,7 +108,7 @@ def _show_plan(output: Output, question: TuningQuestion, plan: Plan) -> None:
         {"for": subject_in_words(question), "settings": settings, "most_runs": most, "estimated_core_seconds": most * seconds}
     )
     output.table("", ("", "settings"), list(settings.items()))
-    output.text("", f"At most {most} runs, about {duration(1000.0 * most * seconds)} of one core.")
+    output.text("", f"At most {most} runs, about {format_duration(1000.0 * most * seconds)} of one core.")
 
 
 def _answer(output: Output, question: TuningQuestion, plan: Plan, options: MetricsOptions, folder: Path) -> None:
@@ -118,8 +118,8 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     from endive.analysis.halving import tune as search
     from endive.cli.run import announce_compilation
     from endive.output_files import check_writable, write_text
+    from endive.report.phrases import describe_short_run, describe_window
     from endive.report.tuning import outcome_in_words
-    from endive.report.windows import window_in_words, window_warning
     from endive.studies.replications import Replications, check_window
     from endive.studies.tuning import ICEBERG, TODAY, CostEvaluator
 
@@ -145,7 +145,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
         output.note(f"{what}: {size} settings")
 
     found = search(evaluated, len(question.candidates), references, plan, announced)
-    window = [line for line in (window_in_words(evaluate.window), window_warning(evaluate.window)) if line is not None]
+    window = [line for line in (describe_window(evaluate.window), describe_short_run(evaluate.window)) if line is not None]
     record = {
         **_record(question, found, plan, evaluate),
         "window": window,
@@ -240,14 +240,16 @@ def _tried(question: TuningQuestion, found: Tuned, candidate: int) -> dict[str, 
 
 
 def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) -> None:
-    from endive.analysis.conditions import shown
+    from endive.analysis.conditions import format_metric
     from endive.report.tuning import subject_in_words
 
     metric = question.objective.metric
     rows = []
     for each in record["last_comparison"]:
-        number = {"never": "never", "bound": f"> {shown(metric, each['low'])}"}.get(each["kind"], shown(metric, each["mean"]))
-        ends = (shown(metric, each["low"]), shown(metric, each["high"])) if each["kind"] == "number" else ("-", "-")
+        number = {"never": "aborted", "bound": f"> {format_metric(metric, each['low'])}"}.get(
+            each["kind"], format_metric(metric, each["mean"])
+        )
+        ends = (format_metric(metric, each["low"]), format_metric(metric, each["high"])) if each["kind"] == "number" else ("-", "-")
         condition = [] if question.condition is None else [{"holds": "yes", "fails": "no"}.get(each["condition"], "open")]
         rows.append((each["name"], number, *ends, *condition, each["settings"]))
     condition = [] if question.condition is None else [question.condition.text]

@@ -12,6 +12,7 @@ from endive.config.arrivals import build_arrivals
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.schema import Document
 from endive.config.storage import catalog_profile, storage_profile
+from endive.formatting import format_duration
 from endive.storage.profiles import ProfileError
 from endive.table.operations import VALIDATING
 from endive.transaction.paths import DEFAULT_PATH, ICEBERG
@@ -54,8 +55,8 @@ def _overlaps(document: Document) -> Iterator[ConfigWarning]:
             yield ConfigWarning(
                 "overlaps_itself",
                 cls.key("runtime"),
-                f"a transaction{_of(cls)} takes {_time(takes)} on average, and one begins every {_time(every)}: "
-                f"{takes / every:.3g} of them run at a time and compete with each other",
+                f"a transaction{_of(cls)} takes {format_duration(takes)} on average and one begins every "
+                f"{format_duration(every)}: {takes / every:.3g} of them run at a time and compete with each other",
             )
 
 
@@ -68,7 +69,7 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
         expected = arrivals.expected_submissions(length)
         if expected < FEWEST:
             longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
-            hint = "" if longer is None else f"; a run of {_time(longer)}, or more seeds, would have {FEWEST}"
+            hint = "" if longer is None else f"; a run of {format_duration(longer)}, or more seeds, would have {FEWEST}"
             message = f"{_about(expected, _of(cls))} submitted in a run, too few to judge it by{hint}"
             key = f"transaction.{INTER_ARRIVAL.key}" if cls.own is None else f"workload.{cls.name}"
             yield ConfigWarning("too_few", key, message)
@@ -145,14 +146,6 @@ def _failed_cas(document: Document) -> Iterator[ConfigWarning]:
         yield ConfigWarning(
             "failed_cas_unused",
             "catalog.linearization",
-            f"is 1, so a commit takes effect at the end of its {_time(success)}, and is not refused before: failed_cas of {name}, "
-            f"{_time(refusal)}, has no effect",
+            f"is 1, so a commit takes effect at the end of its {format_duration(success)} "
+            f"and is not rejected before: failed_cas of {name}, {format_duration(refusal)}, has no effect",
         )
-
-
-def _time(ms: float) -> str:
-    """A time in the unit that suits it."""
-    for unit, size in (("h", 3_600_000.0), ("min", 60_000.0), ("s", 1_000.0)):
-        if ms >= size:
-            return f"{ms / size:.3g} {unit}"
-    return f"{ms:.3g} ms"

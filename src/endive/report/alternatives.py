@@ -1,7 +1,7 @@
 """Several alternatives against a baseline: each of some metrics in order from the best to the worst, with names that users gave.
 
-All comparisons that are told at once are corrected together, so that with 95 % confidence every interval holds: of alternatives
-that do not differ, one is called different in at most one study of twenty. See ``endive.analysis.contrasts``.
+All comparisons that are told at once are corrected together, so that with 95% confidence every interval holds: of alternatives
+that do not differ, one is called different in at most one study of twenty. See ``endive.analysis.multiple``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from endive.analysis.contrasts import best_of, confidence_of_each
 from endive.analysis.estimates import Estimate
 from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import ALL
+from endive.formatting import capitalize, join_names
 from endive.report.comparison import Comparison, Pairing, Side, all_subjects, compare_metric, estimate_in_words, least_width, pair
 from endive.report.differences import amount, metric_name
-from endive.report.phrases import are, begun, listed
 from endive.studies.frontier import values_of
 
 _KINDS = ("number", "bound", "never")
@@ -174,15 +174,25 @@ def in_short(found: Alternatives) -> list[str]:
             told.setdefault(which, []).append(f"{each.name} ({each.value})")
     own = next((each.value for each in ranking.standings if each.comparison is None), None)
     against = found.baseline if own is None else f"{found.baseline} ({own})"
-    parts = [f"{listed(told[which])} {are(told[which])} {which} than {against}" for which in ("better", "worse") if which in told]
-    parts += [f"{listed(told['different'])} {are(told['different'])} different from {against}"] if "different" in told else []
-    parts += [f"no difference from {against} can be told of {listed(told['open'])}"] if "open" in told else []
-    sentences = [f"{begun(ranking.title)}: {'; '.join(parts)}."] if parts else [f"{begun(ranking.title)} could not be measured."]
+    parts = [
+        f"{join_names(told[which])} {'is' if len(told[which]) == 1 else 'are'} {which} than {against}"
+        for which in ("better", "worse")
+        if which in told
+    ]
+    parts += (
+        [f"{join_names(told['different'])} {'is' if len(told['different']) == 1 else 'are'} different from {against}"]
+        if "different" in told
+        else []
+    )
+    parts += [f"no difference from {against} can be told of {join_names(told['open'])}"] if "open" in told else []
+    sentences = (
+        [f"{capitalize(ranking.title)}: {'; '.join(parts)}."] if parts else [f"{capitalize(ranking.title)} could not be measured."]
+    )
     if ranking.missing:
-        sentences.append(f"It could not be measured in {listed(list(ranking.missing))}.")
+        sentences.append(f"It could not be measured in {join_names(list(ranking.missing))}.")
     best = ranking.best
     if best is not None and best.clear:
         sentences.append(f"The best is {best.name}, beyond doubt.")
     elif best is not None:
-        sentences.append(f"There is no clear best: {listed([best.name, *best.rivals])} cannot be told apart.")
+        sentences.append(f"There is no clear best: {join_names([best.name, *best.rivals])} cannot be told apart.")
     return sentences

@@ -1,370 +1,450 @@
-"""The answer of a study in words: what a reader would say who had looked at all the figures; and how far to trust it."""
+"""State the findings of a study: the answer to its question, what its figures show, and how far to trust it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
+from endive.analysis.conditions import Subject, format_metric
 from endive.analysis.crossings import crossing
-from endive.analysis.estimates import Estimate
-from endive.analysis.run_metrics import window_of
+from endive.analysis.estimates import FEWEST_SEEDS, Estimate
+from endive.analysis.metric import more_is_better
+from endive.analysis.run_metrics import PERCENTILES, window_of
 from endive.analysis.saturation import LEAST_SUCCESS, LEAST_THROUGHPUT
-from endive.report import words
-from endive.report.phrases import are, begun, between, count, duration, known, listed, measured, percent, short, times
-from endive.report.question import question_answer
+from endive.formatting import (
+    capitalize,
+    format_count,
+    format_duration,
+    format_estimate,
+    format_interval,
+    format_number,
+    format_percent,
+    format_percent_range,
+    format_ratio,
+    is_known,
+    join_ends,
+    join_names,
+)
+from endive.report import phrases
+from endive.report.alternatives import compare_sides, in_short, subject_in_words
+from endive.report.comparison import Side, runs_of
+from endive.report.figures.common import place_label
+from endive.report.phrases import describe_overload, describe_short_run, describe_window, format_percentile
 from endive.report.study import ALL, Study
-from endive.report.windows import overload_in_words, percentile_in_words, success_in_words, window_in_words, window_warning
+from endive.runs.parameters import SCENARIO_COLUMN
 
 Row = dict[Any, Any]
 _ALIKE = 1.05
-"""Numbers that differ by less than this factor are not called different."""
-_CANNOT = 0.05
-"""A class of which fewer commit than this cannot commit."""
+"""Factor below which numbers are not called different."""
 _EVEN = 0.9
-"""Of Jain's index: from here on commits count as shared evenly."""
+"""Jain's index from which commits count as shared evenly."""
 _MEDIAN, _TAIL = "time_to_commit_p50_ms", "time_to_commit_p99_ms"
 _FAR_MORE = 10.0
-_MOST_TOLD = 6
-"""Alternatives that a sentence names; of more it says how many there are."""
+_MOST_NAMED = 6
+"""Configurations that one sentence names."""
+_MOST_VALUES = 8
+"""Values that the answer to a question lists; of more, the best and the worst."""
 _READS = {"manifest_list_reads_per_txn": "manifest lists", "manifest_file_reads_per_txn": "manifests"}
-_MOST, _MUCH = f"{100 * LEAST_SUCCESS:g} %", f"{100 * LEAST_THROUGHPUT:g} %"
-_PARTS = {**words.TIME_PARTS, "catalog_commit_ms": "commits at the catalog"}
+_SUCCESS, _THROUGHPUT = format_percent(LEAST_SUCCESS), format_percent(LEAST_THROUGHPUT)
+_REASONS = {
+    "success": f"fewer than {_SUCCESS} of transactions commit",
+    "throughput": f"less than {_THROUGHPUT} of the offered load commits",
+    "backlog": "transactions start to commit faster than they finish",
+}
+"""What happens beyond the maximum sustainable load, by the reason of saturation."""
 
 
-def answer_of(study: Study) -> list[str]:
-    """The answer, a sentence each: to the question of the study, and what can be said whatever it is about."""
+def answer_study(study: Study) -> list[str]:
+    """Return the findings, one sentence each: first the answer to the question of the study, if it has one."""
     totals = _totals(study)
     if len(totals) == 1:
-        told = [*_of_one(totals[0]), *_time(study, totals), *_classes(study)]
+        findings = [*_describe_run(totals[0]), *_describe_time(study, totals), *_describe_classes(study)]
     elif study.has_load and not study.saturation.empty:
-        told = _of_loads(study, totals)
+        findings = [*_describe_loads(study, totals), *_describe_classes(study)]
     else:
-        told = [*_classes(study), *_of_configurations(study, totals)]
-    return [*question_answer(study), *told, *_fairness(study)]
+        classes = list(_describe_classes(study))
+        findings = [*classes, *_describe_configurations(study, totals, classes_commit=not classes)]
+    return [*answer_question(study), *findings, *_describe_fairness(study)]
 
 
-def _fairness(study: Study) -> Iterator[str]:
-    """Where writers of a class do not share its commits evenly."""
-    several = _configurations(study) > 1
-    for name in study.classes:
-        yield from fairness_in_words(name, _rows(study, name), lambda row: f" with {_point(study, row)}" if several else "")
+def answer_question(study: Study) -> list[str]:
+    """Return the answer to the question of a study, one sentence each; nothing if it has none.
 
-
-def fairness_in_words(name: str, rows: Sequence[Row], where: Callable[[Row], str]) -> Iterator[str]:
-    """Tell where the writers of a class share its commits least evenly, if that is far from even.
-
-    ``where`` says which configuration a row is, in words such as `` with 20 clients``; empty if there is only one.
+    Scenarios are compared with the baseline; other configurations are listed from the best to the worst. Where a number
+    varies, both of its ends are answered.
     """
-    shared = [row for row in rows if known(row.get("jain_index"))]
+    if study.question is None:
+        return []
+    places = _find_places(study)
+    return [text for at, names in places for text in _answer_at(study, study.question, at, names, len(places))]
+
+
+def _find_places(study: Study) -> list[tuple[str, list[str]]]:
+    """Return both ends of the axis that all configurations have, by name, with the experiments there."""
+    if study.axis is None or len(study.axis.values) < 2:
+        return [("", list(study.manifest.experiments))]
+    by_place: dict[float, list[str]] = {}
+    for name, each in study.manifest.experiments.items():
+        by_place.setdefault(study.axis.place(each.parameters), []).append(name)
+    most = max(map(len, by_place.values()))
+    common = sorted(place for place, names in by_place.items() if len(names) == most)
+    return [(place_label(study, place, named=True), by_place[place]) for place in dict.fromkeys((common[0], common[-1]))]
+
+
+def _answer_at(study: Study, question: Subject, at: str, experiments: Sequence[str], times: int) -> list[str]:
+    sides = _scenario_sides(study, experiments)
+    answer = in_short(compare_sides(sides, [question], times=times)) if sides else [_list_values(study, question, experiments)]
+    return [f"At {at}: {answer[0][:1].lower()}{answer[0][1:]}", *answer[1:]] if at else answer
+
+
+def _scenario_sides(study: Study, experiments: Sequence[str]) -> list[Side]:
+    """Return the scenarios that these experiments are, the baseline first; none unless each is a different one."""
+    named = {str(study.manifest.experiments[name].parameters.get(SCENARIO_COLUMN)): name for name in experiments}
+    ordered = [name for name in study.scenarios if name in named]
+    if len(ordered) < 2 or len(named) < len(experiments) or study.scenarios[0] not in named:
+        return []
+    return [_make_side(study, name, named[name]) for name in ordered]
+
+
+def _make_side(study: Study, name: str, experiment: str) -> Side:
+    table = study.runs[study.runs["experiment"] == experiment]
+    runs = runs_of(table.astype(object).where(table.notna(), None).to_dict("records"))
+    return Side(experiment, name, runs, study.manifest.experiments[experiment].code_version)
+
+
+def _list_values(study: Study, question: Subject, experiments: Sequence[str]) -> str:
+    """Return every configuration with its value, the best first; equal ones in the order of figures."""
+    rows = [row for row in _rows(study, question.workload_class, question.operation) if row["experiment"] in experiments]
+    rows = [row for row in rows if _format_value(row, question.metric) != "-"]
+    title = capitalize(subject_in_words(question))
+    if not rows:
+        return f"{title} could not be measured."
+    sign = 1.0 if more_is_better(question.metric) is False else -1.0
+    order = {each.label: place for place, each in enumerate(study.series)}
+    rows.sort(key=lambda row: order.get(row["series"], -1))
+    rows.sort(key=lambda row: math.inf if row[question.metric] is None else sign * row[question.metric])
+    values = [_format_value(row, question.metric) + (f" with {row['series']}" if len(study.series) > 1 else "") for row in rows]
+    if len(values) > _MOST_VALUES:
+        between = f"{len(values) - _MOST_VALUES} configurations in between"
+        values = [*values[: _MOST_VALUES // 2], between, *values[-_MOST_VALUES // 2 :]]
+    missing = len(experiments) - len(rows)
+    return f"{title}: {', '.join(values)}{f'; not measured in {missing} configurations' if missing else ''}."
+
+
+def _format_value(row: Row, metric: str) -> str:
+    """Return a value with its interval; a bound or ``aborted`` for a percentile without a value; ``-`` if there is none."""
+    value = row[metric]
+    if value is None:
+        return format_percentile(row, metric) if metric in PERCENTILES else "-"
+    low, high, width = row.get(f"{metric}_low"), row.get(f"{metric}_high"), row.get(f"{metric}_hw")
+    if (low is None or high is None) and width is not None:
+        low, high = value - width, value + width
+    text = format_metric(metric, value)
+    if low is None or high is None:
+        return text
+    ends = join_ends(format_metric(metric, max(low, 0.0)), format_metric(metric, high))
+    return text if ends == text else f"{text} ({ends})"
+
+
+def _describe_fairness(study: Study) -> Iterator[str]:
+    several = len(_totals(study)) > 1
+    for name in study.classes:
+        yield from describe_fairness(name, _rows(study, name), lambda row: f" with {_point(study, row)}" if several else "")
+
+
+def describe_fairness(name: str, rows: Sequence[Row], where: Callable[[Row], str]) -> Iterator[str]:
+    """Yield where the writers of a class share its commits least evenly, if that is far from even.
+
+    ``where`` names the configuration of a row, as in `` with 20 clients``; empty if there is only one.
+    """
+    shared = [row for row in rows if is_known(row.get("jain_index"))]
     if not shared:
         return
     worst = min(shared, key=lambda row: row["jain_index"])
     if worst["jain_index"] >= _EVEN and not worst["writers_without_commit"]:
         return
-    told = f"The writers of {name} do not share its commits evenly{where(worst)}: Jain's index is {short(worst['jain_index'])}"
+    facts = [f"Jain's index {format_number(worst['jain_index'])}"]
     if worst["writers_without_commit"] > 0.0:
-        told += f", {percent(worst['writers_without_commit'])} of them never commit"
-    losses = round(worst["longest_losing_streak"])
-    yield f"{told}, and one loses {losses:,} transactions in a row." if losses > 1 else f"{told}."
+        facts.append(f"{format_percent(worst['writers_without_commit'])} of writers never commit")
+    streak = round(worst["longest_losing_streak"])
+    if streak > 1:
+        facts.append(f"longest losing streak {streak:,} transactions")
+    yield f"Commits of {name} are not shared evenly among its writers{where(worst)}: {', '.join(facts)}."
 
 
-def _of_one(row: Row) -> Iterator[str]:
-    yield (
-        f"{_throughput(row)} commits/s of {measured(row['offered_per_s'], row['offered_per_s_hw'])} offered transactions/s"
-        + (f"; {_success(row)} of those that entered commit." if known(row["success_high"]) else "; none has entered.")
-    )
-    if known(row["success_high"]):
-        half, most = percentile_in_words(row, _MEDIAN), percentile_in_words(row, _TAIL)
-        told = f"Time to commit of all that entered: half {_within(half)}, 99 % {_within(most)}"
-        yield f"{told}, after {short(row['retries_per_txn'])} retries on average."
+def _describe_run(row: Row) -> Iterator[str]:
+    if not is_known(row["success_high"]):
+        yield "No transaction started committing in the measured window."
+        return
+    offered = format_estimate(row["offered_per_s"], row["offered_per_s_hw"])
+    yield f"{_success(row)} of transactions commit: {_throughput(row)} commits/s of {offered} offered/s."
+    times = ", ".join(f"{name} {format_percentile(row, metric)}" for name, metric in (("p50", _MEDIAN), ("p99", _TAIL)))
+    yield f"Time to commit: {times}; {format_number(row['retries_per_txn'])} retries per transaction."
 
 
-def _within(time: str) -> str:
-    """``within 2 s``, ``never``, ``in more than 2 s``."""
-    if time in ("never", "-"):
-        return {"never": "never", "-": "not known"}[time]
-    return f"in more than {time.removeprefix('> ')}" if time.startswith(">") else f"within {time}"
-
-
-def _throughput(row: Row) -> str:
-    return measured(row["throughput_per_s"], row["throughput_per_s_hw"])
-
-
-def _success(row: Row) -> str:
-    return success_in_words(row["success_low"], row["success_high"])
-
-
-def _of_loads(study: Study, totals: list[Row]) -> list[str]:
-    """What curves over a load come to."""
-    curves: list[Row] = study.saturation.to_dict("records")
+def _describe_loads(study: Study, totals: list[Row]) -> list[str]:
+    """Return the findings of curves over a load."""
     by_series: dict[str, list[Row]] = {}
     for row in totals:
         by_series.setdefault(row["series"], []).append(row)
     peaks = {name: max(rows, key=lambda row: row["throughput_per_s"]) for name, rows in by_series.items()}
-    ordered = sorted((each for each in curves if each["series"] in peaks), key=lambda c: -peaks[c["series"]]["throughput_per_s"])
-    if _alike(peaks[ordered[0]["series"]], peaks[ordered[-1]["series"]]):
-        ordered.sort(key=lambda curve: -curve["saturation_load"])
-    best, worst = ordered[0], ordered[-1]
-    chosen = [best] if len(ordered) == 1 else [best, worst]
-    if len(ordered) == 1:
-        sentences = [_peak(peaks[best["series"]], study), _threshold(best, study, "")]
-    else:
-        sentences = [_best_and_worst([peaks[curve["series"]] for curve in ordered])]
-        if len({(curve["bound"], curve["reason"], curve["saturation_load"]) for curve in ordered}) == 1:
-            sentences.append(_threshold(best, study, f"in all {len(ordered)} configurations, "))
-        else:
-            told = ordered if len(ordered) <= _MOST_TOLD else chosen
-            sentences += [_threshold(curve, study, f"with {curve['series']}, ") for curve in told]
-            if len(told) < len(ordered):
-                sentences.append(f"What the other {len(ordered) - len(told)} configurations carry is in the figures.")
-    timed = ordered if len(ordered) <= _MOST_TOLD else chosen
-    at = [min(by_series[curve["series"]], key=lambda row: abs(row["x"] - curve["saturation_load"])) for curve in timed]
-    return [*sentences, *_latency_over_loads(study, by_series, chosen), *_time(study, at), *_classes(study)]
+    curves: list[Row] = [each for each in study.saturation.to_dict("records") if each["series"] in peaks]
+    curves.sort(key=lambda curve: -peaks[curve["series"]]["throughput_per_s"])
+    if _alike(peaks[curves[0]["series"]], peaks[curves[-1]["series"]]):
+        curves.sort(key=lambda curve: -curve["saturation_load"])
+    ranked = [peaks[curve["series"]] for curve in curves]
+    first = _describe_peak(study, ranked[0]) if len(curves) == 1 else _rank_throughput(ranked, lambda row: str(row["series"]))
+    named = curves if len(curves) <= _MOST_NAMED else [curves[0], curves[-1]]
+    limits = list(_describe_limits(study, curves, named))
+    at = [min(by_series[curve["series"]], key=lambda row: abs(row["x"] - curve["saturation_load"])) for curve in named]
+    timed = {series: [row for row in rows if is_known(row[_MEDIAN])] for series, rows in by_series.items()}
+    return [first, *limits, *_describe_latency(study, timed), *_describe_time(study, at)]
 
 
-def _peak(peak: Row, study: Study) -> str:
-    told = f"{_throughput(peak)} commits/s"
+def _describe_peak(study: Study, peak: Row) -> str:
     if (peak["throughput_ratio"] or 0.0) < LEAST_THROUGHPUT:
-        return f"Throughput saturates at {told}."
-    return f"Throughput follows the load up to {told}, at {_load(study, peak['x'])}."
+        return f"Throughput saturates at {_throughput(peak)} commits/s."
+    return f"Throughput follows the offered load up to {_throughput(peak)} commits/s, at {_load(study, peak['x'])}."
 
 
 def _alike(high: Row, low: Row) -> bool:
     return bool(high["throughput_per_s"] < low["throughput_per_s"] * _ALIKE)
 
 
-def _best_and_worst(ranked: list[Row]) -> str:
-    """Who commits the most and the least, and those between them, in their order."""
+def _rank_throughput(ranked: list[Row], name: Callable[[Row], str]) -> str:
+    """Return the configurations with the highest and the lowest commit rate, and those in between."""
     high, low = ranked[0], ranked[-1]
     most, least = high["throughput_per_s"], low["throughput_per_s"]
     if _alike(high, low):
-        return f"All configurations reach about {short(most)} commits/s."
-    factor = f"{times(most / least)} as much as" if least > 0.0 else "more than"
-    others = _those_between([(row["series"], _throughput(row)) for row in ranked[1:-1]])
-    told = f"{high['series']} commits the most: up to {_throughput(high)} commits/s, {factor} {low['series']} ({_throughput(low)})"
-    return begun(f"{told}{others}.")
+        return f"All {len(ranked)} configurations reach about {format_number(most)} commits/s."
+    others = _list_others([(name(row), _throughput(row)) for row in ranked[1:-1]])
+    if least <= 0.0:
+        return capitalize(f"{name(high)} commits {_throughput(high)}/s, {name(low)} nothing{others}.")
+    rates = f"{_throughput(high)} against {_throughput(low)} commits/s"
+    return capitalize(f"{name(high)} reaches {format_ratio(most / least)} the commit rate of {name(low)}: {rates}{others}.")
 
 
-def _those_between(others: list[tuple[str, str]]) -> str:
-    """The alternatives that are neither first nor last, by name and value; how many, where they are too many to be read."""
+def _list_others(others: list[tuple[str, str]]) -> str:
+    """Return the configurations that are neither first nor last with their values; only their number if they are many."""
     if not others:
         return ""
-    if len(others) > _MOST_TOLD - 2:
-        return f"; {len(others)} others lie between"
-    return f"; between them {listed([f'{name} ({value})' for name, value in others])}"
+    if len(others) > _MOST_NAMED - 2:
+        return f"; {len(others)} configurations are in between"
+    return f"; in between: {', '.join(f'{name} ({value})' for name, value in others)}"
 
 
-def _threshold(curve: Row, study: Study, who: str) -> str:
-    """Up to which load a configuration carries it."""
-    at = curve["saturation_load"]
-    if curve["bound"] == "above":
-        return begun(f"{who}the load is carried up to {_load(study, at)}, the highest load tried: {_MOST} or more commit.")
-    fails = {
-        "success": f"fewer than {_MOST} of transactions commit",
-        "throughput": f"less than {_MUCH} of the offered load is committed",
-        "backlog": "more enter than leave, and the number that is committing grows",
-    }[curve["reason"]]
-    if curve["bound"] == "at_or_below":
-        return begun(f"{who}already at {_load(study, at)}, the lowest load tried, {fails}.")
-    return begun(f"{who}above {_load(study, at)}{between(curve['saturation_low'], curve['saturation_high'])} {fails}.")
+def _describe_limits(study: Study, curves: list[Row], named: list[Row]) -> Iterator[str]:
+    """Yield the maximum sustainable load of each named configuration, and what happens beyond it."""
+    several, everywhere = len(curves) > 1, ""
+    if several and len({(curve["bound"], curve["reason"], curve["saturation_load"]) for curve in curves}) == 1:
+        named, several, everywhere = curves[:1], False, " in all configurations"
+    found = [curve for curve in named if curve["bound"] not in ("above", "at_or_below")]
+    if found:
+        reasons = " or ".join(dict.fromkeys(_REASONS[curve["reason"]] for curve in found))
+        limits = [_limit(study, curve) + (f" with {curve['series']}" if several else "") for curve in found]
+        yield f"Maximum sustainable load{everywhere}: {', '.join(limits)}. Beyond it, {reasons}."
+    for bound, verdict in (("above", "sustained"), ("at_or_below", "not sustained")):
+        beyond = [curve for curve in named if curve["bound"] == bound]
+        for at in dict.fromkeys(curve["saturation_load"] for curve in beyond):
+            names = join_names([str(curve["series"]) for curve in beyond if curve["saturation_load"] == at])
+            tried = f"The {'highest' if bound == 'above' else 'lowest'} load tried, {_load(study, at)},"
+            who = f" with {names}" if several else everywhere
+            reason = _REASONS[beyond[0]["reason"]] if bound == "at_or_below" else f"at least {_SUCCESS} of transactions commit"
+            yield f"{tried} is {verdict}{who}: {reason}."
+    if len(named) < len(curves) and several:
+        yield f"The figures show the other {len(curves) - len(named)} configurations."
 
 
-def _latency_over_loads(study: Study, by_series: dict[str, list[Row]], chosen: list[Row]) -> Iterator[str]:
-    timed = {series: [row for row in rows if known(row[_MEDIAN])] for series, rows in by_series.items()}
-    if len(chosen) == 1:
-        rows = timed[chosen[0]["series"]]
+def _limit(study: Study, curve: Row) -> str:
+    interval = format_interval(curve["saturation_low"], curve["saturation_high"])
+    return _load(study, curve["saturation_load"]) + (f" ({interval})" if interval else "")
+
+
+def _describe_latency(study: Study, timed: dict[str, list[Row]]) -> Iterator[str]:
+    if len(timed) == 1:
+        (rows,) = timed.values()
         if len(rows) > 1:
             low, high = min(rows, key=lambda row: row["x"]), max(rows, key=lambda row: row["x"])
-            yield (
-                f"The median time to commit is {duration(low[_MEDIAN])} at {_load(study, low['x'])} and {duration(high[_MEDIAN])} "
-                f"at {_load(study, high['x'])}, where 99 % commit {_within(percentile_in_words(high, _TAIL))}."
-            )
+            ends = [f"{format_duration(row[_MEDIAN])} at {_load(study, row['x'])}" for row in (low, high)]
+            yield f"Time to commit, p50: {ends[0]}, {ends[1]} (p99 {format_percentile(high, _TAIL)})."
         return
     common = set.intersection(*({row["x"] for row in rows} for rows in timed.values()))
     if common:
         at = max(common)
         medians = [(series, row[_MEDIAN]) for series, rows in timed.items() for row in rows if row["x"] == at]
-        yield f"At {_load(study, at)}, {_spread(medians)}."
+        yield f"At {_load(study, at)}, {_rank_medians(medians)}."
 
 
-def _spread(medians: list[tuple[str, float]]) -> str:
-    """The lowest and the highest median time to commit (ms) of some configurations."""
+def _rank_medians(medians: list[tuple[str, float]]) -> str:
+    """Return the configurations with the lowest and the highest p50 of the time to commit (ms)."""
     ranked = sorted(medians, key=lambda each: each[1])
     (fast, low), (slow, high) = ranked[0], ranked[-1]
     if high < low * _ALIKE:
-        return f"the median time to commit is about {duration(high)} in all configurations"
-    factor = f", {times(high / low)} as much," if low > 0.0 else ""
-    others = _those_between([(label, duration(median)) for label, median in ranked[1:-1]])
-    ends = f"lowest with {fast} ({duration(low)}) and highest{factor} with {slow} ({duration(high)})"
-    return f"the median time to commit is {ends}{others}"
+        return f"the p50 of the time to commit is about {format_duration(high)} in all configurations"
+    factor = f", {format_ratio(high / low)}" if low > 0.0 else ""
+    others = _list_others([(label, format_duration(median)) for label, median in ranked[1:-1]])
+    ends = f"lowest with {fast} ({format_duration(low)}) and highest with {slow} ({format_duration(high)}{factor})"
+    return f"the p50 of the time to commit is {ends}{others}"
 
 
-def _of_configurations(study: Study, totals: list[Row]) -> list[str]:
-    """What configurations come to that do not differ in a load."""
+def _describe_configurations(study: Study, totals: list[Row], *, classes_commit: bool) -> list[str]:
+    """Return the findings of configurations that do not differ in a load."""
     ranked = sorted(totals, key=lambda row: -row["throughput_per_s"])
-    best, worst = ranked[0], ranked[-1]
-    most, least = best["throughput_per_s"], worst["throughput_per_s"]
-    if not _alike(best, worst):
-        factor = f", {times(most / least)} as much as with" if least > 0.0 else "; least with"
-        others = _those_between([(_point(study, row), _throughput(row)) for row in ranked[1:-1]])
-        sentences = [
-            f"Throughput is highest with {_point(study, best)}: {_throughput(best)} commits/s{factor} {_point(study, worst)} "
-            f"({_throughput(worst)}){others}."
-        ]
-    else:
-        sentences = [f"Throughput is about {short(most)} commits/s in all {len(totals)} configurations."]
-    finished = [row for row in totals if known(row["success_high"])]
-    failing = [row for row in finished if row["success_high"] < LEAST_SUCCESS]
+    findings = [_rank_throughput(ranked, lambda row: _point(study, row))]
+    started = [row for row in totals if is_known(row["success_high"])]
+    failing = [row for row in started if row["success_high"] < LEAST_SUCCESS]
     if failing:
         lowest = min(failing, key=lambda row: row["success_high"])
-        sentences.append(
-            f"In {len(failing)} of {len(totals)} configurations fewer than {_MOST} of transactions commit; "
-            f"fewest with {_point(study, lowest)}: {_success(lowest)}."
-        )
-    elif finished:
-        sentences.append(f"In all of them {_MOST} of transactions or more commit.")
-    timed = [(_point(study, row), row[_MEDIAN]) for row in totals if known(row[_MEDIAN])]
+        share = f"{len(failing)} of {len(totals)} configurations"
+        findings.append(f"Success is below {_SUCCESS} in {share}, lowest with {_point(study, lowest)} ({_success(lowest)}).")
+    elif started and classes_commit:
+        findings.append(f"At least {_SUCCESS} of transactions commit in all configurations.")
+    timed = [(_point(study, row), row[_MEDIAN]) for row in totals if is_known(row[_MEDIAN])]
     if timed:
-        sentences.append(begun(f"{_spread(timed)}."))
-    return [*sentences, *_time(study, ranked if len(ranked) <= _MOST_TOLD else [best, worst])]
+        findings.append(capitalize(f"{_rank_medians(timed)}."))
+    return [*findings, *_describe_time(study, ranked if len(ranked) <= _MOST_NAMED else [ranked[0], ranked[-1]])]
 
 
-def _time(study: Study, rows: list[Row]) -> Iterator[str]:
-    """What most of the time beside the work itself goes into."""
-    found: dict[str, list[tuple[Row, float]]] = {}
+def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
+    """Yield which part of the commit time is the largest, and in which configurations."""
+    largest: dict[str, list[tuple[Row, float]]] = {}
     for row in rows:
-        parts = {name: row[f"mean_{name}"] for name in words.TIME_PARTS if name != "t_runtime" and known(row[f"mean_{name}"])}
+        parts = {name: row[f"mean_{name}"] for name in phrases.TIME_PARTS if name != "t_runtime" and is_known(row[f"mean_{name}"])}
         if sum(parts.values()) > 0.0:
-            largest = max(parts, key=lambda name: parts[name])
-            found.setdefault(_PARTS[largest], []).append((row, parts[largest] / sum(parts.values())))
-    for part, shares in found.items():
-        if _configurations(study) == 1:
-            yield f"{percent(shares[0][1])} of the time of a commit goes into {part}."
-        elif 2 < len(shares) == len(rows) == _configurations(study) and len({percent(share) for _, share in shares}) == 1:
-            yield f"Of the time of a commit, most goes into {part}: {percent(shares[0][1])} in all configurations."
+            name = max(parts, key=lambda part: parts[part])
+            largest.setdefault(phrases.TIME_PARTS[name], []).append((row, parts[name] / sum(parts.values())))
+    number = len(_totals(study))
+    for part, shares in largest.items():
+        texts = dict.fromkeys(format_percent(share) for _, share in shares)
+        if number == 1:
+            where = next(iter(texts))
+        elif 2 < len(shares) == len(rows) == number and len(texts) == 1:
+            where = f"{next(iter(texts))} in all configurations"
         else:
-            told = listed([f"{percent(share)} with {_point(study, row)}" for row, share in shares])
-            yield f"Of the time of a commit, most goes into {part}: {told}."
+            where = ", ".join(f"{format_percent(share)} with {_point(study, row)}" for row, share in shares)
+        yield f"{capitalize(part)} {_verb(part, 'dominates', 'dominate')} commit time: {where}."
 
 
-def _classes(study: Study) -> Iterator[str]:
-    """Which classes do not get through, the worst first."""
+def _verb(noun: str, singular: str, plural: str) -> str:
+    return plural if noun.endswith("s") else singular
+
+
+def _describe_classes(study: Study) -> Iterator[str]:
+    """Yield which workload classes do not commit, the worst first, if there are several classes."""
     if len(study.classes) < 2:
         return
-    fine: list[str] = []
+    committing: list[str] = []
     failing: list[tuple[float, list[str]]] = []
     for name in study.classes:
-        rows = [row for row in _rows(study, name) if known(row["success_high"])]
+        rows = [row for row in _rows(study, name) if is_known(row["success_high"])]
         lowest = min(rows, key=lambda row: row["success_high"], default=None)
         if lowest is None:
-            failing.append((0.0, [f"None of the transactions of {name} has entered."]))
+            failing.append((0.0, [f"No transaction of {name} started committing in the measured window."]))
         elif lowest["success_high"] >= LEAST_SUCCESS:
-            fine.append(name)
+            committing.append(name)
         elif not study.has_load and any(row["success_high"] >= LEAST_SUCCESS for row in rows):
-            failing.append((lowest["success_high"], _here_and_not_there(study, name, rows)))
+            failing.append((lowest["success_high"], _contrast_class(study, name, rows)))
         else:
-            failing.append((lowest["success_high"], [_failing(study, name, rows, lowest)]))
+            failing.append((lowest["success_high"], [_describe_failing(study, name, rows, lowest)]))
     for _, sentences in sorted(failing):
         yield from sentences
-    if fine and failing:
-        yield f"Of {listed(fine)}, {_MOST} or more commit{'' if _configurations(study) == 1 else ' everywhere'}."
+    if committing and failing:
+        where = "" if len(_totals(study)) == 1 else " in all configurations"
+        yield f"At least {_SUCCESS} of {join_names(committing)} transactions commit{where}."
 
 
-def _here_and_not_there(study: Study, name: str, rows: list[Row]) -> list[str]:
-    """A class that commits in some configurations and not in others, and what the difference is."""
-    through = [row for row in rows if row["success_high"] >= LEAST_SUCCESS]
-    held_up = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
-    told = f"{begun(name)} commits with {listed([_point(study, row) for row in through])}, but {_fails(study, held_up)}."
-    base = {kind: max(row[kind] for row in through) for kind in _READS}
+def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
+    """Return in which configurations a class commits and in which it does not, and the cause if its reads show one."""
+    committing = [row for row in rows if row["success_high"] >= LEAST_SUCCESS]
+    failing = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
+    through = join_names([_point(study, row) for row in committing])
+    others = ", ".join(f"{_success(row)} with {_point(study, row)}" for row in failing)
+    finding = f"At least {_SUCCESS} of {name} transactions commit with {through}, but only {others}."
+    base = {kind: max(row[kind] for row in committing) for kind in _READS}
     causes = []
-    for row in held_up:
+    for row in failing:
         kind = max(_READS, key=lambda kind: row[kind] - base[kind])
         if row[kind] > _FAR_MORE * (base[kind] + 1.0):
-            causes.append(f"{short(row[kind])} {_READS[kind]} with {_point(study, row)} (against {short(base[kind])})")
+            reads = f"{format_number(row[kind])} {_READS[kind]} per transaction with {_point(study, row)}"
+            causes.append(f"{reads} (otherwise {format_number(base[kind])})")
     asked = study.question is not None and (study.question.metric, study.question.workload_class) == ("success_rate", name)
-    first = [] if asked else [told]  # the answer to the question has said it
-    return [*first, f"What holds it up is what each of its transactions reads: {listed(causes)}."] if causes else first
+    first = [] if asked else [finding]  # the answer to the question states it
+    return [*first, f"The cause is metadata reads: {', '.join(causes)}."] if causes else first
 
 
-def _fails(study: Study, rows: list[Row]) -> str:
-    """Where a class does not get through: ``not with A, and only 61 % with B``."""
-    none = [_point(study, row) for row in rows if row["success_high"] == 0.0]
-    some = [f"{_success(row)} with {_point(study, row)}" for row in rows if row["success_high"] > 0.0]
-    parts = [f"not at all with {listed(none)}"] if none else []
-    return ", and ".join([*parts, f"only {listed(some)}"] if some else parts)
-
-
-def _failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
-    success = _success(lowest)
-    where = "" if _configurations(study) == 1 else f" with {_point(study, lowest)}"
-    told = f"Of {name}, only {success} commit{where}"
-    if lowest["success_high"] < _CANNOT:
-        told = f"{begun(name)} cannot commit{where}: {success} of its transactions get through"
+def _describe_failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
+    where = "" if len(_totals(study)) == 1 else f" with {_point(study, lowest)}"
+    share = "No transaction" if lowest["success_high"] == 0.0 else f"Only {_success(lowest)}"
+    finding = f"{share} of {name} {'commits' if lowest['success_high'] == 0.0 else 'transactions commit'}{where}"
     if not study.has_load:
-        return f"{told}."
+        return f"{finding}."
     own = sorted((row for row in rows if row["series"] == lowest["series"]), key=lambda row: row["x"])
     found = crossing([(row["x"], _estimate(row, "success_high")) for row in own], LEAST_SUCCESS, falling=True)
     if found is None or found.bound != "crossed":
-        return f"{told}."
-    return f"{told}, and fewer than {_MOST} above {_load(study, found.load)}."
+        return f"{finding}."
+    return f"{finding}; success falls below {_SUCCESS} above {_load(study, found.load)}."
 
 
 def _estimate(row: Row, share: str) -> Estimate:
     return Estimate(row[share], row[f"{share}_low"], row[f"{share}_high"], int(row[f"{share}_n"]))
 
 
-def window_sentence(study: Study) -> str:
-    """What was cut of the runs."""
-    windows = {window_in_words(window_of(row)): window_of(row) for row in _totals(study)}
+def describe_windows(study: Study) -> str:
+    """Return which part of the runs is measured."""
+    windows = {describe_window(window_of(row)): window_of(row) for row in _totals(study)}
     cuts = sorted(window.start_ms for window in windows.values())
-    if duration(cuts[0]) == duration(cuts[-1]):
+    low, high = format_duration(cuts[0]), format_duration(cuts[-1])
+    if low == high:
         return next(iter(windows))
-    return f"What is cut as warm-up differs between configurations: from {duration(cuts[0])} to {duration(cuts[-1])}."
+    return f"The first {low} to {high} of the runs are excluded as warm-up, depending on the configuration."
 
 
-def warnings_of(study: Study) -> list[str]:
-    """How far the answer is to be trusted."""
+def warn_study(study: Study) -> list[str]:
+    """Return what limits the findings: damaged results, few seeds, overload, short runs, a load range that is too narrow."""
     return list(_warnings(study, _totals(study)))
 
 
 def _warnings(study: Study, totals: list[Row]) -> Iterator[str]:
     if study.problems:
         first = study.problems[0]
-        yield f"{count(len(study.problems), 'problem')} with results: what is damaged was left out. {first.where}: {first.message}."
+        yield f"{capitalize(format_count(len(study.problems), 'damaged result'))} left out. {first.where}: {first.message}."
     few = [row for row in totals if row["few_seeds"]]
     if len(few) == len(totals):
-        yield f"Only {count(max(row['n_seeds'] for row in few), 'seed')}: intervals need 3 or more to say something."
+        seeds = format_count(max(row["n_seeds"] for row in few), "seed")
+        yield f"Only {seeds}: intervals need at least {FEWEST_SEEDS}. Run more seeds."
     elif few:
-        yield f"{len(few)} of {len(totals)} experiments have fewer than 3 seeds: their intervals say little."
-    yield from _windows(study, totals)
-    for bound, state, advice in (
-        ("above", "carried the highest load tried", "higher"),
-        ("at_or_below", "failed at the lowest load tried already", "lower"),
+        yield f"{len(few)} of {len(totals)} experiments have fewer than {FEWEST_SEEDS} seeds; their intervals are not reliable."
+    yield from _window_warnings(study, totals)
+    for bound, verdict, advice in (
+        ("above", "The highest load tried is sustained", "higher"),
+        ("at_or_below", "The lowest load tried is not sustained", "lower"),
     ):
         n = int((study.saturation["bound"] == bound).sum()) if not study.saturation.empty else 0
         if n:
-            yield f"{count(n, 'configuration')} {state}: where saturation begins, only {advice} loads tell."
+            yield f"{verdict} in {format_count(n, 'configuration')}. Add {advice} loads to find the limit."
 
 
-def _windows(study: Study, totals: list[Row]) -> Iterator[str]:
-    """What is overloaded, and what is too short; a longer run is of no help to an overload."""
-    over = [(row, told) for row in totals if (told := overload_in_words(row)) is not None]
+def _window_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
+    """Yield what is overloaded, and what is too short; a longer run does not help an overloaded system."""
+    over = [(row, text) for row in totals if (text := describe_overload(row)) is not None]
     if over and len(totals) == 1:
-        yield begun(over[0][1])
+        yield over[0][1]
     elif over:
-        worst = max(over, key=lambda each: each[0]["in_flight"] / each[0]["transactions"])
-        yield f"{len(over)} of {len(totals)} experiments {are(over)} overloaded; with {_point(study, worst[0])}, {worst[1]}"
-    carried = [row for row in totals if row["saturated"] is None]
-    short_runs = [(row, told) for row in carried if (told := window_warning(window_of(row))) is not None]
+        worst, text = max(over, key=lambda each: each[0]["in_flight"] / each[0]["transactions"])
+        detail = text.removeprefix("Overloaded: ").removesuffix(" A longer run does not help.")
+        yield f"{len(over)} of {len(totals)} experiments are overloaded. With {_point(study, worst)}, {detail}"
+    sustained = [row for row in totals if row["saturated"] is None]
+    short_runs = [(row, text) for row in sustained if (text := describe_short_run(window_of(row))) is not None]
     if short_runs and len(totals) == 1:
         yield short_runs[0][1]
     elif short_runs:
         longest = max((row for row, _ in short_runs), key=lambda row: row["needed_ms"])
         yield (
-            f"{len(short_runs)} of {len(totals)} experiments {are(short_runs)} too short to settle: up to "
-            f"{duration(longest['needed_ms'])} are needed, with {_point(study, longest)}."
+            f"{len(short_runs)} of {len(totals)} experiments have not reached a steady state. Set simulation.duration_ms to at "
+            f"least {format_duration(longest['needed_ms'])} (needed with {_point(study, longest)})."
         )
 
 
@@ -372,34 +452,34 @@ def _totals(study: Study) -> list[Row]:
     return _rows(study, ALL)
 
 
-def _configurations(study: Study) -> int:
-    """How many configurations there are."""
-    return len(_of_class(study, ALL))
-
-
-def _rows(study: Study, workload_class: str) -> list[Row]:
-    chosen = _of_class(study, workload_class)
+def _rows(study: Study, workload_class: str, operation: str = ALL) -> list[Row]:
+    table = study.experiments
+    chosen = table[(table["workload_class"] == workload_class) & (table["operation_type"] == operation)]
     return list(chosen.astype(object).where(pd.notna(chosen), None).to_dict("records"))
 
 
-def _of_class(study: Study, workload_class: str) -> pd.DataFrame:
-    table = study.experiments
-    return table[(table["workload_class"] == workload_class) & (table["operation_type"] == ALL)]
+def _throughput(row: Row) -> str:
+    return format_estimate(row["throughput_per_s"], row["throughput_per_s_hw"])
+
+
+def _success(row: Row) -> str:
+    return format_percent_range(row["success_low"], row["success_high"])
 
 
 def _load(study: Study, load: float) -> str:
-    """A load with its unit; whose rate it is, where there are several classes."""
+    """Return a load with its unit, and the class whose rate it is where there are several classes."""
     axis = study.axis
     assert axis is not None
-    owner = words.class_of_load(axis.column)
+    owner = phrases.find_load_class(axis.column)
     if "/s)" not in axis.title:
-        return f"{axis.title} = {short(load)}"
-    return f"{short(load)} {owner} transactions/s" if owner is not None and len(study.classes) > 1 else f"{short(load)}/s"
+        return f"{axis.title} = {format_number(load)}"
+    of_class = owner is not None and len(study.classes) > 1
+    return f"{format_number(load)} {owner} transactions/s" if of_class else f"{format_number(load)}/s"
 
 
 def _point(study: Study, row: Row) -> str:
-    """An experiment by what tells it from the others."""
-    told = [row["series"]] if len(study.series) > 1 else []
-    if study.axis is not None and known(row["x"]) and len(study.axis.values) > 1:
-        told.append(_load(study, row["x"]) if study.has_load else words.value(study.axis.column, row["x"]))
-    return (" at " if study.has_load else ", ").join(told)
+    """Return an experiment by what distinguishes it from the others."""
+    parts = [row["series"]] if len(study.series) > 1 else []
+    if study.axis is not None and is_known(row["x"]) and len(study.axis.values) > 1:
+        parts.append(_load(study, row["x"]) if study.has_load else phrases.name_value(study.axis.column, row["x"]))
+    return (" at " if study.has_load else ", ").join(parts)

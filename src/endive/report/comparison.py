@@ -13,16 +13,16 @@ from typing import Any
 
 from endive.analysis import contrasts
 from endive.analysis.cohort import Pairs, Submitted, pair_run
-from endive.analysis.conditions import Condition, Subject, Verdict, shown
+from endive.analysis.conditions import Condition, Subject, Verdict, format_metric
 from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, SHARES, Estimate, estimate_metric
 from endive.analysis.metric import TABLES
 from endive.analysis.run_metrics import ALL, PERCENTILES
 from endive.analysis.warmup import Window
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
+from endive.formatting import format_percent_range
 from endive.report.differences import metric_name, verdict
 from endive.report.places import find_place
-from endive.report.windows import success_in_words
 from endive.runs.stored import find_experiments
 from endive.studies.frontier import estimate_of, values_of
 from endive.studies.local import measure_here
@@ -146,8 +146,8 @@ class Comparison:
 def estimate_in_words(metric: str, found: Estimate) -> str:
     """A value with its unit: as a range where it depends on the unfinished, as a bound or as never where it is no number."""
     if found.unfinished > 0.0:
-        return success_in_words(found.mean - found.unfinished, found.mean + found.unfinished)
-    return f"> {shown(metric, found.low)}" if found.kind == "bound" else shown(metric, found.mean)
+        return format_percent_range(found.mean - found.unfinished, found.mean + found.unfinished)
+    return f"> {format_metric(metric, found.low)}" if found.kind == "bound" else format_metric(metric, found.mean)
 
 
 @dataclass(frozen=True)
@@ -171,10 +171,10 @@ class Judgement:
         told = "holds" if self.holds else "does not hold"
         metric, found = self.condition.metric, self.estimate
         if self.condition.relative:
-            middle, low, high = (f"{100.0 * value:.4g} %" for value in (found.mean, found.low, found.high))
+            middle, low, high = (f"{100.0 * value:.4g}%" for value in (found.mean, found.low, found.high))
             middle += " of A"
         else:
-            middle, low, high = (shown(metric, value) for value in (found.mean, found.low, found.high))
+            middle, low, high = (format_metric(metric, value) for value in (found.mean, found.low, found.high))
         if low == "-":
             return f"{text}: {told}, at {middle}; one seed has no interval"
         clear = "the interval is clear of the threshold" if self.clear else "but the interval is not clear of the threshold"

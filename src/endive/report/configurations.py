@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from endive.analysis.run_metrics import ALL
-from endive.report import words
+from endive.report import phrases
 from endive.report.figure import Scale
 from endive.report.style import MOST_SERIES
 from endive.runs.dataset import Experiment, Manifest
@@ -99,7 +99,7 @@ def choose_axis(manifest: Manifest, wanted: str | None) -> StudyAxis | None:
     """The load that was asked for or that varies; otherwise the number with most values; None if no number varies."""
     found = load_axis(manifest, wanted)
     if isinstance(found, LoadAxis):
-        title = words.load_title(found.column)
+        title = phrases.title_load(found.column)
         values = _values(manifest, found.column)
         places = tuple(sorted({found.load(value) for value in values if float(value) > 0.0}))
         return StudyAxis(found.column, title, _scale(places), places, found)
@@ -109,7 +109,7 @@ def choose_axis(manifest: Manifest, wanted: str | None) -> StudyAxis | None:
         return None
     column = max(numbers, key=lambda name: len(_values(manifest, name)))
     places = tuple(sorted(float(value) for value in _values(manifest, column)))
-    return StudyAxis(column, words.parameter_title(column), _scale(places), places)
+    return StudyAxis(column, phrases.title_parameter(column), _scale(places), places)
 
 
 def _values(manifest: Manifest, column: str) -> set[Value]:
@@ -146,14 +146,15 @@ def make_series(
 def _rank(column: str, value: Value | None, scenarios: Sequence[str]) -> tuple[int, float, str]:
     if column == SCENARIO_COLUMN and value in scenarios:
         return (0, float(scenarios.index(str(value))), "")
-    return words.rank(column, value)
+    return phrases.rank_value(column, value)
 
 
 def _labels(manifest: Manifest, names: Sequence[str], ordered: Sequence[tuple[tuple[Any, ...], list[str]]]) -> list[str]:
     if not names:
         return [manifest.experiments[members[0]].label for _, members in ordered]
     labels = [
-        words.label(dict(zip(names, key, strict=True)), manifest.experiments[members[0]].parameters) for key, members in ordered
+        phrases.label_configuration(dict(zip(names, key, strict=True)), manifest.experiments[members[0]].parameters)
+        for key, members in ordered
     ]
     if len(set(labels)) == len(labels):
         return labels
@@ -191,5 +192,5 @@ def descriptions(stored: Sequence[StoredExperiment]) -> dict[str, str]:
         names = varying_parameters(manifest)
         for name, described in group.items():
             own = {column: described.parameters.get(column) for column in names}
-            told[name] = words.label(own, described.parameters) or "the only one"
+            told[name] = phrases.label_configuration(own, described.parameters) or "the only one"
     return told

@@ -14,11 +14,11 @@ import tomli_w
 from endive.config import ConfigError, load_document
 from endive.config.warnings import ConfigWarning, each_once
 from endive.config.warnings import warnings_of as config_warnings
-from endive.report import words
-from endive.report.answer import answer_of, warnings_of, window_sentence
+from endive.formatting import format_count, format_number
+from endive.report import phrases
+from endive.report.answer import answer_study, describe_windows, warn_study
 from endive.report.figure import Figure
 from endive.report.page import Page
-from endive.report.phrases import count, number
 from endive.report.repeat import repetition_of
 from endive.report.study import Record, Study
 from endive.runs.layout import CONFIG
@@ -36,8 +36,8 @@ def page_of(study: Study, figures: Sequence[Figure]) -> Page:
     return Page(
         title=study.name,
         about=about(study),
-        answer=answer_of(study),
-        warnings=[*warnings_of(study), *configuration_warnings(study)],
+        answer=answer_study(study),
+        warnings=[*warn_study(study), *configuration_warnings(study)],
         figures=figures,
         colours=study.colours,
         configuration=common_configuration(study, every),
@@ -74,7 +74,9 @@ def dimensions(study: Study) -> dict[str, dict[str, str]]:
     """What configurations differ in, in words: for each parameter the value of every configuration."""
     columns = dict.fromkeys(column for each in study.drawn for column in each.parameters)
     return {
-        words.parameter(column)[0]: {each.label: words.value(column, each.parameters.get(column)) for each in study.drawn}
+        phrases.name_parameter(column)[0]: {
+            each.label: phrases.name_value(column, each.parameters.get(column)) for each in study.drawn
+        }
         for column in columns
     }
 
@@ -83,8 +85,8 @@ def about(study: Study) -> str:
     """How much was simulated."""
     told = study.provenance()
     return (
-        f"{count(told['experiments'], 'configuration')}, {count(told['runs'], 'run')}, "
-        f"{count(told['transactions'], 'simulated transaction')}. {window_sentence(study)}"
+        f"{format_count(told['experiments'], 'configuration')}, {format_count(told['runs'], 'run')}, "
+        f"{format_count(told['transactions'], 'simulated transaction')}. {describe_windows(study)}"
     )
 
 
@@ -134,7 +136,7 @@ def _value(value: Any) -> str:
         return "not set"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return number(value) if isinstance(value, int | float) else str(value)
+    return format_number(value, 4) if isinstance(value, int | float) else str(value)
 
 
 def _keys(node: Any, path: tuple[str, ...]) -> Iterator[str]:
@@ -157,7 +159,7 @@ def provenance(study: Study, records: Sequence[Record]) -> dict[str, str]:
         "engine": ", ".join(_all(records, "engine")),
         "seeds": ranges(told["seeds"]),
         "runs": f"{told['runs']:,} of {told['experiments']:,} experiments, {told['transactions']:,} transactions",
-        "warm-up": window_sentence(study),
+        "warm-up": describe_windows(study),
         "simulated": started[0] if len(started) == 1 else f"{started[0]} to {started[-1]}" if started else "",
         "time taken": f"{sum(record.get('wall_time_s', 0.0) for record in records):,.1f} s of simulating",
         "Python": ", ".join(_all(records, "python")),

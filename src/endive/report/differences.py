@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 from endive.analysis.cohort import Pairs
 from endive.analysis.conditions import kind_of
 from endive.analysis.contrasts import Difference, seeds_to_tell
+from endive.formatting import format_number
 
 
 def verdict(metric: str, found: Difference) -> str:
@@ -33,7 +33,7 @@ def verdict(metric: str, found: Difference) -> str:
 def _change(metric: str, found: Difference) -> str:
     more = found.difference >= 0.0
     size = amount(metric, found)
-    share = "" if found.ratio is None or kind_of(metric) == "share" else f" ({100.0 * (found.ratio - 1.0):+.3g} %)"
+    share = "" if found.ratio is None or kind_of(metric) == "share" else f" ({100.0 * (found.ratio - 1.0):+.3g}%)"
     if metric == "throughput_per_s":
         return f"B commits {size} {'more' if more else 'fewer'} transactions per second{share}"
     if metric == "retries_per_txn":
@@ -54,8 +54,8 @@ def amount(metric: str, found: Difference) -> str:
     """The size of a difference with its half width, in one unit."""
     size = abs(_difference(found))
     unit, factor = _unit(metric, size)
-    width = "" if found.half_width is None else f" +- {_number(found.half_width * factor, 2)}"
-    return f"{_number(size * factor, 3)}{width}{unit}"
+    width = "" if found.half_width is None else f" ± {format_number(found.half_width * factor, 2)}"
+    return f"{format_number(size * factor, 3)}{width}{unit}"
 
 
 def signed_amount(metric: str, found: Difference | None) -> str:
@@ -64,7 +64,7 @@ def signed_amount(metric: str, found: Difference | None) -> str:
         return ""
     change = _difference(found)
     sign = "+" if change > 0.0 else "\N{MINUS SIGN}" if change < 0.0 else ""
-    return f"{sign}{amount(metric, found)}".replace("+-", "±").replace("percentage points", "pp")
+    return f"{sign}{amount(metric, found)}".replace("percentage points", "pp")
 
 
 def _difference(found: Difference) -> float:
@@ -80,12 +80,6 @@ def _unit(metric: str, size: float) -> tuple[str, float]:
     if kind == "time" and size >= 1000.0:
         return " s", 0.001
     return {"share": (" percentage points", 100.0), "time": (" ms", 1.0), "rate": ("", 1.0), "number": ("", 1.0)}[kind]
-
-
-def _number(value: float, digits: int) -> str:
-    if 0.0 < value < 1e-4:  # which would be told as a power of ten
-        return f"{value:.{digits - 1 - math.floor(math.log10(value))}f}"
-    return f"{value:.{digits}g}" if value < 10.0 ** (digits - 0.5) else f"{value:,.0f}"
 
 
 def pairs_in_words(classes: Mapping[str, Pairs | None]) -> list[str]:

@@ -262,8 +262,8 @@ def column_titles(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
         named[figure.x_end] = f"{figure.x.title}, end"
     named |= {axis.column: axis.title for axis in (figure.x, figure.y, figure.value) if axis is not None}
     of_x = f"{figure.x.title}, " if figure.low is not None else ""
-    ends = {figure.low: "95 % interval, from", figure.high: "95 % interval, to"}
-    ends |= {figure.x_low: f"{of_x}95 % interval, from", figure.x_high: f"{of_x}95 % interval, to"}
+    ends = {figure.low: "95% interval, from", figure.high: "95% interval, to"}
+    ends |= {figure.x_low: f"{of_x}95% interval, from", figure.x_high: f"{of_x}95% interval, to"}
     return named | {name: title for name, title in ends.items() if name is not None}
 
 

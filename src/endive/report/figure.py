@@ -86,14 +86,14 @@ class Figure:
     facet: str | None = None
     """A column that splits the figure into small multiples."""
     low: str | None = None
-    """Column with the lower end of the 95 % interval of y; ``high`` is the upper one."""
+    """Column with the lower end of the 95% interval of y; ``high`` is the upper one."""
     high: str | None = None
     part: str | None = None
     """For ``stacked``: the column that names the parts, drawn in the order of first appearance."""
     value: Axis | None = None
     """For ``heatmap``: what colours a cell."""
     hatch: str | None = None
-    """For ``heatmap``: a column of "", "/" (success below 95 %) or "x" (below 80 %)."""
+    """For ``heatmap``: a column of "", "/" (success below 95%) or "x" (below 80%)."""
     x_end: str | None = None
     thresholds: tuple[Threshold, ...] = ()
     references: tuple[Reference, ...] = ()
@@ -107,7 +107,7 @@ class Figure:
     order: str | None = None
     """For ``line``: the column by which the points of a curve follow each other; None means x."""
     x_low: str | None = None
-    """Column with the lower end of the 95 % interval of x, where x is what was measured; ``x_high`` is the upper one."""
+    """Column with the lower end of the 95% interval of x, where x is what was measured; ``x_high`` is the upper one."""
     x_high: str | None = None
     text: str | None = None
     """A column of short words: before the number of a bar (``bars``), at the end of a bar of parts (``stacked``), beside a lane

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from endive.analysis.conditions import Condition, kind_of, shown
+from endive.analysis.conditions import Condition, format_metric, kind_of
 from endive.analysis.load_search import CONFIDENCE, Frontier
+from endive.formatting import format_number
 from endive.report.figure import Axis, Figure, Threshold
-from endive.report.phrases import number
-from endive.report.words import load_title
+from endive.report.phrases import title_load
 from endive.runs.parameters import column_name
 
 _UNITS = {"time": " (ms)", "rate": " (transactions/s)", "share": " (%)", "number": ""}
@@ -25,15 +25,17 @@ def frontier_figure(frontier: Frontier, vary: str, condition: Condition, name: s
     subject = condition.metric.removesuffix("_ms").removesuffix("_per_s").removesuffix("_rate").replace("_", " ")
     group = [each for each in (condition.workload_class, condition.operation) if each != "all"]
     of = f" of {' '.join(group).replace('_', ' ')}" if group else ""
-    thresholds = [Threshold(condition.value, shown(condition.metric, condition.value))]
+    thresholds = [Threshold(condition.value, format_metric(condition.metric, condition.value))]
     if frontier.load is not None:
-        thresholds.append(Threshold(frontier.load, number(float(f"{frontier.load:.3g}")), "x", frontier.low, frontier.high))
-    title = load_title(column_name(vary))
+        thresholds.append(
+            Threshold(frontier.load, format_number(float(f"{frontier.load:.3g}"), 4), "x", frontier.low, frontier.high)
+        )
+    title = title_load(column_name(vary))
     return Figure(
         name=name,
         title=f"{subject.capitalize()}{of} over {title.partition(' (')[0]}",
         definition=f"{subject.capitalize()}{of} at every load that was looked at, as a mean over seeds with its "
-        f"{100.0 * CONFIDENCE:g} % interval, by which the search for {condition.text} went.",
+        f"{100.0 * CONFIDENCE:g}% interval, by which the search for {condition.text} went.",
         kind="line",
         data=data,
         x=Axis("load", title, "log"),

@@ -13,7 +13,7 @@ from endive.report.style import MOMENTS, PALETTE, QUIET, SHAPES, colours
 BOX, LINE, DASHES = "box", "line", "dashes"
 HATCHES = {"/": "url(#hatch-below-95)", "x": "url(#hatch-below-80)"}
 """Fills of cells by ``Figure.hatch``: patterns that pages and files define."""
-HATCH_WORDS = {"/": "success below 95 %", "x": "success below 80 %"}
+HATCH_WORDS = {"/": "success below 95%", "x": "success below 80%"}
 _BLACK = "#000000"
 
 

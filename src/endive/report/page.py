@@ -23,16 +23,16 @@ from markupsafe import Markup
 
 from endive import __version__
 from endive.cache_directory import cache_root
+from endive.formatting import bind_units
 from endive.output_files import write_text
 from endive.report.charts import page_spec, rows_of
 from endive.report.encodings import DIGITS, column_titles, is_number, panels_of, percent_columns, readable
 from endive.report.figure import Figure
 from endive.report.legend import BOX, DASHES, LINE, colours_of, legend_of, names_of, series_column
 from endive.report.paper import patterns, vegalite_version
-from endive.report.pieces import glued
+from endive.report.phrases import name_operation
 from endive.report.scales import shares_y
 from endive.report.style import CROSS, PAGE
-from endive.report.words import operation
 
 _GLYPHS = {
     "circle": "\u25cf",
@@ -100,7 +100,7 @@ class Page:
 def html_of(page: Page) -> str:
     """The page as a file's text."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    environment.filters["glued"] = glued
+    environment.filters["bind_units"] = bind_units
     template = environment.from_string(_asset("page.html"))
     data = json.dumps([drawn(figure, page) for figure in page.figures], separators=(",", ":"), allow_nan=False)
     scripts = {"libraries": libraries(), "script": f"\n{_asset('page.js')}"}
@@ -166,7 +166,7 @@ def _values(figure: Figure, column: str) -> dict[str, Any]:
     values = names_of(figure, column)
     if "all" in values:
         values = ["all", *(value for value in values if value != "all")]
-    return {"values": values, "words": {value: operation(value) if column == "operation_type" else value for value in values}}
+    return {"values": values, "words": {value: name_operation(value) if column == "operation_type" else value for value in values}}
 
 
 def _described(figure: Figure, name: str, titles: Mapping[str, str]) -> dict[str, Any]:

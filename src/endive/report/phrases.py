@@ -1,120 +1,277 @@
-"""Numbers as people say them: with their interval, their unit, and no more digits than they deserve."""
+"""Name parameters, values, operations and windows as figures, reports and the terminal show them."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sized
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from endive.config.durations import UNITS_MS
+from endive.analysis.estimates import at_least
+from endive.analysis.warmup import Window
+from endive.catalog.kinds import CATALOG_KINDS
+from endive.config.schema import CLASS_KEYS
+from endive.formatting import format_duration, format_percent, format_quantity
+from endive.runs.parameters import PREFIX, SCENARIO_COLUMN
+from endive.simulation.columns import TIME_WORDS
+from endive.table import OPERATION_WORDS
+from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
 
+_PARAMETERS = {
+    "storage_provider": ("object store", ""),
+    "storage_profile": ("latency profiles", ""),
+    "storage_max_parallel": ("parallel requests", ""),
+    "catalog_provider": ("catalog object store", ""),
+    "catalog_type": ("catalog", ""),
+    "catalog_num_tables": ("tables", ""),
+    "catalog_num_groups": ("table groups", ""),
+    "catalog_latency_ms": ("catalog latency", "ms"),
+    "catalog_linearization": ("linearization point", "share of the latency"),
+    "catalog_table_metadata_inlined": ("table metadata", ""),
+    "catalog_workers": ("catalog workers", ""),
+    "catalog_partitions_num_partitions": ("partitions", ""),
+    "transaction_manifest_list_mode": ("manifest lists", ""),
+    "transaction_retry": ("maximum retries", ""),
+    "transaction_retry_backoff_enabled": ("backoff", ""),
+    "transaction_retry_backoff_base_ms": ("initial backoff", "ms"),
+    "transaction_retry_backoff_max_ms": ("maximum backoff", "ms"),
+    "transaction_partition_selection_alpha": ("partition skew", ""),
+    "transaction_table_selection_alpha": ("table skew", ""),
+    "transaction_real_conflict_probability": ("real conflict probability", ""),
+    "transaction_runtime_mean": ("mean runtime", "ms"),
+    "transaction_partitions_per_txn": ("partitions per transaction", ""),
+    "transaction_tables_per_txn": ("tables per transaction", ""),
+    "transaction_operation_types_fast_append": ("fast appends", "share"),
+    "transaction_operation_types_merge_append": ("merge appends", "share"),
+    "transaction_operation_types_validated_overwrite": ("validated overwrites", "share"),
+    "transaction_operation_types_read_only": ("readers", "share"),
+    "transaction_partition_range": ("partition range", ""),
+    "transaction_manifests_hit": ("manifests rewritten", ""),
+    "transaction_total_timeout_ms": ("commit timeout", "ms"),
+    "table_manifests": ("manifests", ""),
+    "table_delete_manifests": ("delete manifests", ""),
+    "table_snapshots": ("snapshots", ""),
+    "table_merge_manifests": ("manifest merging", ""),
+    "table_min_count_to_merge": ("minimum manifests to merge", ""),
+    "simulation_duration_ms": ("duration", "ms"),
+    "failures_request_error": ("failed requests", "share"),
+    "failures_lost_answer": ("lost responses", "share"),
+    "failures_client_crash": ("client crashes", "share"),
+}
+"""Name and unit of each parameter, by its column without the prefix. Classes share the names of ``[transaction]``."""
 
-def number(value: float) -> str:
-    """A number as short as it can be told."""
-    return f"{value:,.0f}" if abs(value) >= 1000 and value == round(value) else f"{value:.4g}"
+_STORES = {
+    "s3": "S3",
+    "s3x": "S3 Express",
+    "azure": "Azure Blob",
+    "azurex": "Azure Premium",
+    "gcp": "Google Cloud Storage",
+    "instant": "instant store",
+}
+_VALUES: dict[tuple[str, Any], str] = {
+    **{("catalog_type", kind.name): kind.word for kind in CATALOG_KINDS.values()},
+    ("catalog_type", None): "CAS",
+    ("catalog_workers", 0): "no queue",
+    ("transaction_manifest_list_mode", "rewrite"): "lists rewritten",
+    ("transaction_manifest_list_mode", "append"): "ML+",
+    ("catalog_table_metadata_inlined", True): "inlined",
+    ("catalog_table_metadata_inlined", False): "not inlined",
+    ("transaction_retry_backoff_enabled", True): "backoff",
+    ("transaction_retry_backoff_enabled", False): "no backoff",
+    **{("transaction_commit_path", name): f"{name} path" for name in COMMIT_PATHS},
+    ("transaction_retry_policy", None): "configured retries",
+    ("transaction_retry_policy", RETRY_POLICY): "Iceberg's retries",
+    ("transaction_isolation", "serializable"): "serializable",
+    ("transaction_isolation", "snapshot"): "snapshot isolation",
+    ("transaction_isolation", "none"): "not isolated",
+    ("table_merge_manifests", True): "manifests merged",
+    ("table_merge_manifests", False): "manifests not merged",
+    **{(f"{where}_provider", name): word for where in ("storage", "catalog") for name, word in _STORES.items()},
+}
+"""Names of values that need no parameter name beside them."""
 
+_OF_CLASS = {
+    "rate": ("rate", "transactions/s"),
+    "periodic_interval_ms": ("interval", "ms"),
+    "closed_clients": ("clients", ""),
+    "runtime_value": ("runtime", "ms"),
+}
+_CLASS_KEYS = "|".join(f"{key}(?:_.+)?" if is_table else key for key, is_table in CLASS_KEYS.items())
+"""Pattern of the columns of a class's keys; a key that is a table has the keys of that table appended."""
+_CLASS = re.compile(rf"^workload_(?P<name>.+?)_(?P<key>{_CLASS_KEYS})$")
+_BETWEEN_ARRIVALS = re.compile(r"_?inter_arrival_(scale|mean|value)$")
+_UNITS = (("_ms", "ms"), ("_bytes", "bytes"))
 
-def given_time(ms: float) -> str:
-    """A time that somebody chose, in the largest unit in which it is a short number: ``1 h``, ``90 s``, ``1.5 s``, ``250 ms``."""
-    for unit, size in sorted(UNITS_MS.items(), key=lambda each: -each[1]):
-        if unit != "d" and ms >= size and ms / size == round(ms / size, 1):
-            return f"{number(ms / size)} {unit}"
-    return duration(ms)
+_SHORTEST_MS = 1.0
+"""Shortest warm-up that is mentioned."""
+_MANY = 0.01
+"""Share of transactions in flight from which an overload is described by it."""
+_RANGE = re.compile(r"[\d.]+\N{EN DASH}[\d.]+%$")
 
-
-def quantity(value: float, unit: str) -> str:
-    """A value of a parameter with its unit: ``3 min`` for a time, ``8/s`` for a rate."""
-    if unit == "ms":
-        return given_time(value)
-    if unit == "transactions/s":
-        return f"{number(value)}/s"
-    return f"{number(value)} {unit}" if unit and unit != "share" else number(value)
-
-
-def known(value: float | None) -> bool:
-    """Whether there is a number."""
-    return value is not None and math.isfinite(value)
-
-
-def short(value: float) -> str:
-    """Three significant digits, and all those before the point."""
-    return f"{value:,.0f}" if abs(value) >= 100.0 else f"{value:.3g}"
-
-
-def measured(value: float, half_width: float | None) -> str:
-    """A mean with the half width of its interval, if it has one: both end at the digit where the interval begins."""
-    if half_width is None or not math.isfinite(half_width):
-        return short(value)
-    if half_width <= 0.0 or half_width < abs(value) * 1e-6:
-        return short(value)
-    place = math.floor(math.log10(half_width))
-    if round(half_width / 10.0**place) < 2:
-        place -= 1  # 0.14 tells more than 0.1
-    decimals = max(0, -place)
-    return f"{round(value, -place):,.{decimals}f} ± {round(half_width, -place):,.{decimals}f}"
-
-
-def percent(share: float) -> str:
-    """A share. What is not quite all is not said to be 100 %, nor what is not quite nothing to be 0 %."""
-    for decimals in (0, 1, 2, 3):
-        told = f"{100.0 * share:.{decimals}f}"
-        if (float(told) < 100.0 or share >= 1.0) and (float(told) > 0.0 or share <= 0.0) and (decimals or not 0.9 < share < 1.0):
-            return f"{told} %"
-    return "more than 99.999 %" if share > 0.5 else "less than 0.001 %"
-
-
-def duration(ms: float) -> str:
-    """A time in the unit that suits it."""
-    if ms < 1000.0:
-        return f"{short(ms)} ms"
-    if ms < 600_000.0:
-        return f"{short(ms / 1000.0)} s"
-    return f"{short(ms / 60_000.0)} min" if ms < 36_000_000.0 else f"{short(ms / 3_600_000.0)} h"
-
-
-def money(amount: float) -> str:
-    """An amount with three digits, small ones too, and none in powers of ten: ``0.0000630``."""
-    if amount <= 0.0:
-        return "0"
-    decimals = 2 if amount >= 10.0 else min(12, 2 - math.floor(math.log10(amount)))
-    return f"{amount:,.{decimals}f}"
-
-
-def times(factor: float) -> str:
-    """How many times as much."""
-    return f"{factor:.2g} times" if factor < 10.0 else f"{factor:,.0f} times"
-
-
-def between(low: float | None, high: float | None) -> str:
-    """An interval in brackets, with a space before it; open where an end is not known."""
-    if known(low) and known(high):
-        ends = [short(low or 0.0), short(high or 0.0)]
-        return "" if ends[0] == ends[1] else f" ({ends[0]} to {ends[1]})"
-    if known(low):
-        return f" (at least {short(low or 0.0)})"
-    return f" (at most {short(high or 0.0)})" if known(high) else ""
-
-
-def count(n: int, what: str) -> str:
-    """``3 seeds``, ``1 seed``."""
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
-
-
-def natural(name: str) -> list[tuple[int, str]]:
-    """What names are sorted by, so that numbers in them count: ``class2`` before ``class10``."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
-
-
-def listed(names: list[str]) -> str:
-    """``a, b and c``."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def are(names: Sized) -> str:
-    """The verb for one, or for several."""
-    return "is" if len(names) == 1 else "are"
+OPERATIONS = OPERATION_WORDS
+TIME_PARTS = TIME_WORDS
+"""Names of the parts of a transaction's time, in the order in which it is spent."""
 
 
-def begun(text: str) -> str:
-    """A text as the beginning of a sentence."""
-    return text[:1].upper() + text[1:]
+def name_parameter(column: str) -> tuple[str, str]:
+    """Return the name of a parameter and its unit."""
+    key = column.removeprefix(PREFIX)
+    if key in _PARAMETERS:
+        return _PARAMETERS[key]
+    of_class = _CLASS.match(key)
+    if of_class:
+        own = of_class["key"]
+        word, unit = _OF_CLASS.get(own) or _PARAMETERS.get(f"transaction_{own}") or _split_unit(own)
+        return f"{of_class['name'].replace('_', ' ')} {word}", unit
+    if key.startswith("parts_"):  # options of a plug-in keep the names that its author chose
+        return _split_unit(key.removeprefix("parts_").replace("_options_", "_", 1))
+    return _split_unit(key.removeprefix("transaction_"))
+
+
+def _split_unit(key: str) -> tuple[str, str]:
+    for suffix, unit in _UNITS:
+        if key.endswith(suffix):
+            return key.removesuffix(suffix).replace("_", " "), unit
+    return key.replace("_", " "), ""
+
+
+def title_parameter(column: str) -> str:
+    """Return the axis title of a parameter: its name and unit."""
+    word, unit = name_parameter(column)
+    return f"{word} ({unit})" if unit else word
+
+
+def title_load(column: str) -> str:
+    """Return the axis title of a load; times between arrivals are shown as rates."""
+    key = column.removeprefix(PREFIX)
+    between = _BETWEEN_ARRIVALS.search(key)
+    if not between:
+        return title_parameter(column)
+    owner = key[: between.start()].removeprefix("workload_").replace("_", " ")
+    return "offered load (transactions/s)" if owner in ("transaction", "") else f"{owner} rate (transactions/s)"
+
+
+def find_load_class(column: str) -> str | None:
+    """Return the workload class whose rate a parameter sets; None if it sets the rate of all."""
+    found = _CLASS.match(column.removeprefix(PREFIX))
+    return found["name"] if found else None
+
+
+def name_value(column: str, value: Any) -> str:
+    """Return the name of a value, or ``parameter = value``."""
+    key = _value_key(column, value)
+    if key in _VALUES:
+        return _VALUES[key]
+    if key[0] == "transaction_operation" and value is not None:
+        return name_operation(value).partition(" (")[0]
+    word, unit = name_parameter(column)
+    if value is None:
+        return f"{word} not set"
+    if isinstance(value, bool):
+        return word if value else f"no {word}"
+    if isinstance(value, int | float):
+        return f"{word} = {format_quantity(value, unit)}"
+    return str(value) if "provider" in column or column == SCENARIO_COLUMN else f"{word} {value}"
+
+
+def _value_key(column: str, value: Any) -> tuple[str, Any]:
+    """Return the key of ``_VALUES``: a key of a class is looked up as the same key of ``[transaction]``."""
+    key = column.removeprefix(PREFIX)
+    of_class = _CLASS.match(key)
+    return (f"transaction_{of_class['key']}" if of_class else key, value)
+
+
+def rank_value(column: str, value: Any) -> tuple[int, float, str]:
+    """Return a sort key: named values in the order of ``_VALUES``, then numbers by size, then text."""
+    key = _value_key(column, value)
+    if key in _VALUES:
+        return (0, float(list(_VALUES).index(key)), "")
+    return (1, float(value), "") if isinstance(value, int | float) else (2, 0.0, str(value or ""))
+
+
+def label_configuration(parameters: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> str:
+    """Return a configuration by the values in which it differs from others.
+
+    A mix of operations is named as a whole, from ``every`` parameter. Without backoff, its other keys are left out.
+    """
+    names: dict[str, None] = {}
+    for column, value in parameters.items():
+        group, is_backoff, key = column.partition("retry_backoff_")
+        if is_backoff and key != "enabled" and parameters.get(f"{group}{is_backoff}enabled") is False:
+            continue
+        prefix, is_mix, _ = column.partition("operation_types_")
+        names[_name_mix(f"{prefix}{is_mix}", every) if is_mix and every else name_value(column, value)] = None
+    return ", ".join(names)
+
+
+def _name_mix(prefix: str, parameters: Mapping[str, Any]) -> str:
+    weights = {name: float(parameters.get(f"{prefix}{name}") or 0.0) for name in OPERATIONS}
+    whole = sum(weights.values()) or 1.0
+    return " + ".join(f"{format_percent(weight / whole)} {name_operation(name)}" for name, weight in weights.items() if weight)
+
+
+def name_operation(name: str) -> str:
+    """Return the name of an operation type."""
+    return OPERATIONS.get(name, name.replace("_", " "))
+
+
+def describe_window(window: Window) -> str:
+    """Return which part of a run is measured: ``The first 11.5 min of 1 h are excluded as warm-up.``"""
+    whole, end = format_duration(window.duration_ms), window.duration_ms - window.end_ms
+    last = f"the last {format_duration(end)}" if end > 0.0 else ""
+    if window.chosen_by == "schedule":
+        return f"The whole run of {whole} is measured{f' except {last}' if last else ''}: its load follows a schedule."
+    if window.start_ms < _SHORTEST_MS:
+        return f"The whole run of {whole} is measured{f' except {last}' if last else ''}."
+    first = f"The first {format_duration(window.start_ms)}{f' and {last}' if last else ''} of {whole} are excluded"
+    return f"{first}, as requested." if window.chosen_by == "given" else f"{first} as warm-up."
+
+
+def describe_short_run(window: Window) -> str | None:
+    """Return the warning that a run is too short, and the duration that it needs; None if it is long enough."""
+    if window.needed_ms is None:
+        return None
+    needed = f"Set simulation.duration_ms to at least {format_duration(window.needed_ms)}."
+    if window.chosen_by == "runtimes":
+        reached = format_duration(window.needed_ms / 2.0)
+        return f"The run is too short: commits start at their steady rate only after {reached}. {needed}"
+    return f"The run has not reached a steady state: the number of transactions in flight still changes. {needed}"
+
+
+def describe_overload(row: Mapping[str, Any]) -> str | None:
+    """Return that a load exceeds what a configuration sustains; None if the metrics do not show it.
+
+    ``row`` has ``saturated``, and counts or their means over seeds.
+    """
+    reason, started = row.get("saturated"), row.get("transactions") or 0.0
+    if reason is None or not started:
+        return None
+    in_flight = row["in_flight"] / started
+    if reason == "backlog" or in_flight > (row["aborted"] / started):
+        if in_flight < _MANY:
+            return "Overloaded: transactions start to commit faster than they finish. A longer run does not help."
+        share = format_percent(in_flight)
+        return f"Overloaded: {share} of transactions are still in flight at the end of the run. A longer run does not help."
+    if reason == "success":
+        return f"Overloaded: {format_percent(row['aborted'] / started)} of transactions abort at this load."
+    return f"Overloaded: only {format_percent(row.get('throughput_ratio') or 0.0)} of the offered load commits."
+
+
+def format_percentile(row: Mapping[Any, Any], metric: str) -> str:
+    """Return a percentile as a duration, a lower bound (``> 12 s``) or ``aborted``; ``-`` if it is unknown."""
+    value, least = row.get(metric), row.get(at_least(metric))
+    if value is not None and math.isfinite(value):
+        return format_duration(value)
+    if least is None or math.isnan(least):
+        return "-"
+    return "aborted" if math.isinf(least) else f"> {format_duration(least)}"
+
+
+def explain_ranges(cells: Iterable[str]) -> str | None:
+    """Return what a range of success means, if any cell of a table is one."""
+    if not any(_RANGE.match(cell) for cell in cells):
+        return None
+    return (
+        "A range of success comes from transactions in flight at the end of the run: none or all of them may commit. "
+        "It is not a confidence interval."
+    )

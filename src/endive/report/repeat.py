@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from endive.config.study import files_named
+from endive.formatting import format_count
 from endive.input_files import UnreadableError, parse_toml, read_text
 from endive.report.page import Repetition
-from endive.report.phrases import count
 from endive.report.study import Record, Study
 from endive.runs.layout import CONFIG, study_file
 from endive.version import DIRTY
@@ -30,7 +30,7 @@ def repetition_of(study: Study, records: Sequence[Record]) -> Repetition:
         return _of_runs(study, first)
     again = f"{study.path.resolve().name}-again"
     last = f"endive report {shlex.quote(again)}"
-    number = count(study.provenance()["runs"], "run")
+    number = format_count(study.provenance()["runs"], "run")
     if study.record is None:
         return Repetition("\n".join([*first, *_of_files(study, again, number), last]))
     source = study_file(study.path, study.record.label)

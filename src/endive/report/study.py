@@ -16,11 +16,11 @@ import pyarrow as pa
 from endive.analysis.conditions import Subject, parse_question
 from endive.analysis.run_metrics import ALL
 from endive.config import ConfigError
+from endive.formatting import natural_order
 from endive.pipeline.consolidate import Damage, Sessions
 from endive.pipeline.refresh import fresh_tables
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
 from endive.report.errors import ReportError
-from endive.report.phrases import natural
 from endive.report.places import Place, PlaceKind, RunPlace, find_place
 from endive.report.style import colours
 from endive.runs.dataset import Manifest, PipelineError
@@ -96,7 +96,7 @@ class Study:
     @property
     def classes(self) -> tuple[str, ...]:
         """The workload classes."""
-        return tuple(sorted(set(self.experiments["workload_class"]) - {ALL}, key=natural))
+        return tuple(sorted(set(self.experiments["workload_class"]) - {ALL}, key=natural_order))
 
     @property
     def operations(self) -> tuple[str, ...]:

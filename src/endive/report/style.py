@@ -23,10 +23,10 @@ MOMENTS = {"committed": "circle", "refused": CROSS, "aborted": "square"}
 PART_COLOURS = {
     "catalog reads": "#56B4E9",
     "runtime": "#BBBBBB",
-    "I/O of attempts": "#009E73",
-    "I/O of conflicts": "#D55E00",
+    "metadata I/O": "#009E73",
+    "conflict I/O": "#D55E00",
     "backoff": "#F0E442",
-    "commits": "#0072B2",
+    "catalog commits": "#0072B2",
 }
 """Where time goes: the runtime, which is no overhead, is pale."""
 SEQUENTIAL = "cividis"

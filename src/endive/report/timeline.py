@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from endive.config.durations import UNITS_MS
-from endive.report import words
+from endive.report import phrases
 from endive.report.errors import ReportError
 from endive.report.figure import Axis, Figure
 from endive.report.replay import Replay, Row, replay, stored_row
@@ -24,7 +24,7 @@ from endive.report.style import PART_COLOURS
 MOST_LANES = 30
 _MOST_WINNERS = 4
 _TIME = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|min|h)?\s*$")
-_READ, _RUNTIME, _ATTEMPT, _CONFLICT, _BACKOFF, _COMMIT = words.TIME_PARTS.values()
+_READ, _RUNTIME, _ATTEMPT, _CONFLICT, _BACKOFF, _COMMIT = phrases.TIME_PARTS.values()
 _STEPS = {"catalog_read": _READ, "runtime": _RUNTIME, "backoff": _BACKOFF, "commit": _COMMIT, "commit_failed": _COMMIT}
 """What an event ends, where that takes time; what I/O belongs to depends on what came before."""
 _COMMITTED, _REFUSED, _ABORTED = "committed", "refused", "aborted"
@@ -177,7 +177,7 @@ def _row(seen: Replay, span: Span, spans: list[Span]) -> dict[str, Any]:
     if paid is not None:
         text += f", +{paid:,.0f} ms"
     return {
-        "lane": f"#{span.txn} {words.operation(about['operation_type'])}",
+        "lane": f"#{span.txn} {phrases.name_operation(about['operation_type'])}",
         "txn": span.txn,
         "workload_class": about["workload_class"],
         "operation_type": about["operation_type"],

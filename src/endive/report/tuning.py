@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.analysis.conditions import kind_of, shown
+from endive.analysis.conditions import format_metric, kind_of
 from endive.analysis.halving import Advantage, Measured, Tuned
 from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import ALL
@@ -16,7 +16,7 @@ def outcome_in_words(question: TuningQuestion, found: Measured) -> str:
     metric, mean = question.objective.metric, found.mean
     if mean is None:
         return f"never reached in {found.never} of {len(found.costs)} seeds" if found.never else "no number in every seed"
-    return shown(metric, -mean if more_is_better(metric) else mean)
+    return format_metric(metric, -mean if more_is_better(metric) else mean)
 
 
 def subject_in_words(question: TuningQuestion) -> str:
@@ -97,7 +97,7 @@ def advantage_in_words(question: TuningQuestion, advantage: Advantage, other: Me
     """By how much the best is better than another, with its interval."""
 
     def size(value: float, unit: str = "") -> str:
-        return f"{100.0 * value:.3g}{unit}" if kind_of(metric) == "share" else shown(metric, value)
+        return f"{100.0 * value:.3g}{unit}" if kind_of(metric) == "share" else format_metric(metric, value)
 
     metric, found = question.objective.metric, advantage.difference
     if found is None:
@@ -106,9 +106,9 @@ def advantage_in_words(question: TuningQuestion, advantage: Advantage, other: Me
         reach = f"; the other never gets there in {never} of them" if never else ""
         return f"{verdict}: better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}{reach}"
     more, points = "more" if more_is_better(metric) else "less", " percentage points"
-    share = "" if found.b <= 0.0 else f", {100.0 * found.difference / found.b:.3g} % of it"
+    share = "" if found.b <= 0.0 else f", {100.0 * found.difference / found.b:.3g}% of it"
     if found.half_width is None:
         return f"{size(found.difference, points)} {more} in each of {found.n_a} seeds{share}"
     low, high = (size(found.difference + sign * found.half_width) for sign in (-1.0, 1.0))
     doubt = "" if found.told else "; the interval contains 0"
-    return f"{size(found.difference, points)} {more} (95 % interval: {low} to {high}){share}{doubt}"
+    return f"{size(found.difference, points)} {more} (95% interval: {low} to {high}){share}{doubt}"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from endive.config.build import build_simulation_config
 from endive.config.schema import Document
+from endive.formatting import format_bytes, format_duration
 from endive.runs.speed import is_measured, measure_speed, speed_of_this_machine
 from endive.simulation.expected import ExpectedWork, expected_work
 
@@ -78,16 +79,12 @@ def objections(effort: Effort, root: Path, cores: int | None) -> Iterator[str]:
     """Yield what speaks against an effort, in words. ``cores`` is None where it is not known how many there are."""
     free = free_bytes(root)
     if effort.disk_bytes > free * _FREE_SHARE:
-        yield f"results would take about {_gigabytes(effort.disk_bytes)}, and {_gigabytes(free)} are free in {root}"
+        yield f"results would take about {format_bytes(effort.disk_bytes)}, and {format_bytes(free)} are free in {root}"
     if cores is not None and effort.cpu_seconds / cores > LONG_SECONDS:
-        yield f"this would take about {effort.cpu_seconds / cores / 3_600.0:,.0f} hours on {cores} cores"
+        yield f"this would take about {format_duration(1000.0 * effort.cpu_seconds / cores)} on {cores} cores"
 
 
 def free_bytes(root: Path) -> int:
     """Return the free disk where a directory is, or will be."""
     existing = next(folder for folder in (root.absolute(), *root.absolute().parents) if folder.exists())
     return shutil.disk_usage(existing).free
-
-
-def _gigabytes(amount: float) -> str:
-    return f"{amount / 1e9:,.0f} GB" if amount >= 1e10 else f"{amount / 1e9:,.1f} GB"

@@ -17,7 +17,7 @@ from endive.config.errors import ConfigError
 from endive.config.load import check_document
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.schema import Document
-from endive.report import words
+from endive.report import phrases
 from endive.runs.identity import compute_experiment_hash
 from endive.serve.messages import Change, Tree
 from endive.serve.settings import put, remove, settle
@@ -124,7 +124,7 @@ def _stores(document: Document) -> Iterator[_Proposal]:
     provider = document.storage.provider or ""
     faster = _FASTER.get(provider)
     if faster:
-        names = [words.value("storage_provider", name) for name in (faster, provider)]
+        names = [phrases.name_value("storage_provider", name) for name in (faster, provider)]
         yield _Proposal("store", f"{names[0]} instead of {names[1]}", {"storage.provider": faster})
 
 

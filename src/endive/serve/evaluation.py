@@ -14,6 +14,7 @@ from typing import Any
 
 from endive.config.errors import ConfigError, Problem
 from endive.config.schema import Document
+from endive.formatting import format_duration
 from endive.serve import messages
 from endive.serve.changes import FACTORS
 from endive.serve.messages import Call, Chart, LoadPoint, Prepared, StoppedError, T, Tree, WorkError
@@ -72,15 +73,10 @@ async def wait_for_engines(pool: Pool, token: CancelToken, configurations: Seque
 
 def _too_long(prepared: Prepared) -> str:
     return (
-        f"one run would take about {_rounded(prepared.cpu_s)} ({prepared.transactions:,.0f} transactions); the limit of this page "
-        f"is {MOST_S:.0f} s. Shorten the run or reduce the load, tables or classes, or use `endive run`, which has no limit"
+        f"one run would take about {format_duration(round(prepared.cpu_s) * 1000.0)} "
+        f"({prepared.transactions:,.0f} transactions); the limit of this page is {MOST_S:.0f} s. "
+        f"Shorten the run or reduce the load, tables or classes, or use `endive run`, which has no limit"
     )
-
-
-def _rounded(seconds: float) -> str:
-    if seconds < 120.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} minutes" if seconds < 7_200.0 else f"{seconds / 3_600.0:,.0f} hours"
 
 
 async def evaluate(pool: Pool, token: CancelToken, question: Question) -> AsyncIterator[Event]:

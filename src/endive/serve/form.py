@@ -12,7 +12,7 @@ from typing import Any
 
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.config.schema import CLASS_KEYS, Document, json_schema
-from endive.report import words
+from endive.report import phrases
 from endive.storage import builtin_profiles
 from endive.table import OPERATION_CODES
 from endive.workload.arrivals import ARRIVAL_KINDS
@@ -62,7 +62,7 @@ def form() -> dict[str, Any]:
             }
             for kind in ARRIVAL_KINDS.values()
         ],
-        "operations": [{"value": name, "label": words.operation(name)} for name in OPERATION_CODES],
+        "operations": [{"value": name, "label": phrases.name_operation(name)} for name in OPERATION_CODES],
         "stores": _stores(),
         "catalogs": [{"value": kind.name, "label": _CATALOGS.get(kind.name, kind.word)} for kind in CATALOG_KINDS.values()],
     }
@@ -125,13 +125,13 @@ def _bounds(branch: dict[str, Any]) -> Field:
 
 
 def _stores() -> list[dict[str, str]]:
-    return [{"value": name, "label": words.value("storage_provider", name)} for name in builtin_profiles()]
+    return [{"value": name, "label": phrases.name_value("storage_provider", name)} for name in builtin_profiles()]
 
 
 def _option(key: str, value: Any) -> str:
     if key == "catalog.type":
         return _CATALOGS.get(str(value), str(value))
-    return words.operation(value) if key.endswith(".operation") else str(value).replace("_", " ")
+    return phrases.name_operation(value) if key.endswith(".operation") else str(value).replace("_", " ")
 
 
 def _label(name: str, path: str) -> str:
@@ -139,7 +139,7 @@ def _label(name: str, path: str) -> str:
     if "." in path:
         return path.rpartition(".")[2].removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
     section = "transaction" if name == "workload" else name
-    word, _ = words.parameter(f"param_{section}_{path}")
+    word, _ = phrases.name_parameter(f"param_{section}_{path}")
     return word.removeprefix(f"{section} ")
 
 

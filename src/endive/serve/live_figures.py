@@ -13,14 +13,14 @@ from endive.analysis.saturation import saturation
 from endive.analysis.theory import Curve, NotPredictableError
 from endive.config import build_simulation_config
 from endive.config.schema import Document
+from endive.formatting import format_duration, format_number, format_percent
 from endive.report.errors import ReportError
 from endive.report.figure import Axis, Figure, Reference, Threshold
 from endive.report.page import Page, drawn
-from endive.report.phrases import duration, percent, short
+from endive.report.phrases import TIME_PARTS
 from endive.report.replay import watch
 from endive.report.style import PART_COLOURS
 from endive.report.timeline import timeline_of
-from endive.report.words import TIME_PARTS
 from endive.serve.changes import scale_load
 from endive.serve.messages import Chart, LoadPoint, Tree
 from endive.studies.experiment_tables import load_point as load_point_of
@@ -50,7 +50,7 @@ def draw_breakdown(runs: Sequence[RunMetrics]) -> Chart | None:
             continue
         for word, value in values.items():
             rows.append({"class": name, "part": word, "y": value / total, "mean_ms": value, "text": ""})
-        rows[-1]["text"] = f"{duration(total)} per commit"
+        rows[-1]["text"] = f"{format_duration(total)} per commit"
     if not rows:
         return None
     return _to_chart(
@@ -111,7 +111,9 @@ def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
         low="low",
         high="high",
         references=(Reference(IDEAL, pd.DataFrame({"x": ends, "y": ends})), *theory),
-        thresholds=() if current is None else (Threshold(current.offered, f"current load, {short(current.offered)}/s", "x"),),
+        thresholds=()
+        if current is None
+        else (Threshold(current.offered, f"current load, {format_number(current.offered)}/s", "x"),),
         notes=(_describe_limit(ordered, current),),
     )
     return _to_chart(figure)
@@ -120,13 +122,13 @@ def draw_load_curve(tree: Tree, points: Sequence[LoadPoint]) -> Chart | None:
 def _describe_limit(points: Sequence[LoadPoint], current: LoadPoint | None) -> str:
     """Return the maximum sustainable load in a sentence."""
     found = saturation([point.point for point in points])
-    share = "" if current is None else f", {percent(found.load / current.offered)} of the current load"
+    share = "" if current is None else f", {format_percent(found.load / current.offered)} of the current load"
     if found.bound == "above":
-        return f"Sustains every simulated load, up to {short(found.load)}/s{share}."
+        return f"Sustains every simulated load, up to {format_number(found.load)}/s{share}."
     if found.bound == "at_or_below":
-        return f"Overloaded at every simulated load, from {short(found.load)}/s{share}."
-    interval = "" if found.low is None or found.high is None else f" ({short(found.low)}\u2013{short(found.high)})"
-    return f"Maximum sustainable load: about {short(found.load)}/s{interval}{share}."
+        return f"Overloaded at every simulated load, from {format_number(found.load)}/s{share}."
+    interval = "" if found.low is None or found.high is None else f" ({format_number(found.low)}\u2013{format_number(found.high)})"
+    return f"Maximum sustainable load: about {format_number(found.load)}/s{interval}{share}."
 
 
 def _theory(tree: Tree, points: Sequence[LoadPoint]) -> tuple[Reference, ...]:

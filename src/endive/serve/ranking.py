@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from endive.analysis.conditions import kind_of, shown
+from endive.analysis.conditions import format_metric, kind_of
 from endive.analysis.contrasts import (
     Best,
     Difference,
@@ -27,8 +27,8 @@ from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import FEWEST_ENTRIES
 from endive.analysis.warmup import common_window
 from endive.config.schema import Document
+from endive.formatting import join_names
 from endive.report.differences import metric_name, signed_amount
-from endive.report.phrases import listed, percent
 from endive.serve import messages
 from endive.serve.evaluation import CHANGES, MOST_S, Event, wait_for_engines
 from endive.serve.messages import Answer, Call, Change, MetricValues, Prepared, T
@@ -219,10 +219,10 @@ def _headline(
     named = rivals[:_MOST_NAMED] + ([f"{more} more"] if more > 0 else [])
     if not named:
         return f"No clear winner: {leader} leads, but not significantly (95%)."
-    return f"No clear winner: {leader} leads, but {listed(named)} may improve {goal.words} as much."
+    return f"No clear winner: {leader} leads, but {join_names(named)} may improve {goal.words} as much."
 
 
 def _mean(goal: Goal, found: MetricValues) -> str:
     assert found.estimate is not None
     assert found.estimate.mean is not None
-    return percent(found.estimate.mean) if kind_of(goal.metric) == "share" else shown(goal.metric, found.estimate.mean)
+    return format_metric(goal.metric, found.estimate.mean)

@@ -8,22 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from endive.analysis.conditions import shown
-from endive.analysis.estimates import FEWEST_SEEDS, SHARES, Estimate, estimate_metric
+from endive.analysis.conditions import format_metric
+from endive.analysis.estimates import FEWEST_SEEDS, Estimate, estimate_metric
 from endive.analysis.metric import TABLES
 from endive.analysis.run_metrics import ALL
 from endive.config.parts import own_parts
 from endive.config.resolve import resolve_classes
 from endive.config.schema import Document
-from endive.report import words
+from endive.formatting import format_duration, format_percent, is_known, join_ends
+from endive.report import phrases
 from endive.report.comparison import Comparison, Side, compare, estimate_in_words, in_short, pair, pair_transactions
 from endive.report.differences import metric_name, pairs_in_words, signed_amount
-from endive.report.phrases import duration, known, percent
-from endive.report.windows import overload_in_words, window_in_words, window_warning
+from endive.report.phrases import describe_overload, describe_short_run, describe_window
 from endive.serve.messages import Answer, ClassRow, Compared, ComparedRow, MetricValues, Value
 from endive.studies.experiment_tables import load_point
 from endive.studies.frontier import values_of
@@ -40,11 +39,11 @@ def summarize(runs: Sequence[RunMetrics]) -> Answer:
     """Summarize the runs of a configuration."""
     classes = _classes(runs)
     window = runs[0].window
-    warnings = tuple(text for text in (_overload(runs), window_warning(window)) if text)
+    warnings = tuple(text for text in (_overload(runs), describe_short_run(window)) if text)
     return Answer(
         tuple(run.seed for run in runs),
         _headline(runs),
-        window_in_words(window),
+        describe_window(window),
         (window.start_ms, window.end_ms, window.duration_ms),
         warnings[:1] if len(runs) < FEWEST_SEEDS else warnings,
         tuple(_class_row(runs, name) for name in (*classes, *((ALL,) if len(classes) > 1 else ()))),
@@ -65,7 +64,7 @@ def _class_row(runs: Sequence[RunMetrics], name: str) -> ClassRow:
     operations = sorted({operation for run in runs for cls, operation in run.groups if cls == name and operation != ALL})
     return ClassRow(
         name,
-        tuple(words.operation(operation) for operation in operations) if name != ALL else (),
+        tuple(phrases.name_operation(operation) for operation in operations) if name != ALL else (),
         sum(row["transactions"] for row in rows),
         {metric: to_value(metric, estimate_metric(rows, metric)) for metric in METRICS},
     )
@@ -76,9 +75,8 @@ def to_value(metric: str, found: Estimate | None) -> Value | None:
     if found is None:
         return None
     interval = ""
-    if found.kind == "number" and known(found.low) and known(found.high):
-        show = percent if metric in SHARES else partial(shown, metric)
-        interval = f"{show(found.low)} to {show(found.high)}"
+    if found.kind == "number" and is_known(found.low) and is_known(found.high):
+        interval = join_ends(format_metric(metric, found.low), format_metric(metric, found.high))
     text = estimate_in_words(metric, found)
     return Value(_finite(found.mean), _finite(found.low), _finite(found.high), found.kind, found.n, text, interval)
 
@@ -93,14 +91,14 @@ def _headline(runs: Sequence[RunMetrics]) -> str:
     success = estimate_metric(rows, "success_rate")
     if success is None:
         return "No transaction started committing in the measured window."
-    headline = f"{percent(success.mean)} of transactions commit{_times(rows)}."
+    headline = f"{format_percent(success.mean)} of transactions commit{_times(rows)}."
     worst = _worst_class(runs, success.mean)
     return f"{headline} {worst}" if worst else headline
 
 
 def _times(rows: Sequence[Mapping[str, Any]]) -> str:
     found = [(name, estimate_metric(rows, f"time_to_commit_{name}_ms")) for name in ("p50", "p95")]
-    parts = [f"{name} {duration(each.mean)}" for name, each in found if each is not None and each.kind == "number"]
+    parts = [f"{name} {format_duration(each.mean)}" for name, each in found if each is not None and each.kind == "number"]
     return f"; time to commit: {', '.join(parts)}" if parts else ""
 
 
@@ -113,7 +111,7 @@ def _worst_class(runs: Sequence[RunMetrics], whole: float) -> str:
     name, worst = min(shares.items(), key=lambda item: item[1].mean)
     if worst.mean > whole - _NOTICEABLE:
         return ""
-    return f"Of {name}, {percent(worst.mean)} commit." if worst.mean > 0.0 else f"Of {name}, none commit."
+    return f"Of {name}, {format_percent(worst.mean)} commit." if worst.mean > 0.0 else f"Of {name}, none commit."
 
 
 def _overload(runs: Sequence[RunMetrics]) -> str | None:
@@ -121,7 +119,7 @@ def _overload(runs: Sequence[RunMetrics]) -> str | None:
     reason = load_point(0.0, rows).reason
     entered = [row["transactions"] for row in rows]
     means = {name: sum(row[name] or 0 for row in rows) / len(rows) for name in ("in_flight", "aborted", "throughput_ratio")}
-    found = overload_in_words({"saturated": reason, "transactions": sum(entered) / len(entered), **means})
+    found = describe_overload({"saturated": reason, "transactions": sum(entered) / len(entered), **means})
     return None if found is None else found[:1].upper() + found[1:]
 
 
@@ -132,7 +130,7 @@ def list_assumptions(document: Document) -> Iterator[str]:
         if provider is None or provider.endswith(".toml"):
             yield "Latencies of your own latency profile."
         else:
-            yield f"Measured latencies of {words.value('storage_provider', provider)} (profile {document.storage.profile})."
+            yield f"Measured latencies of {phrases.name_value('storage_provider', provider)} (profile {document.storage.profile})."
     for kind, part in own_parts(document).items():
         file, _, name = part.code.rpartition(":")
         yield f"Custom {_COMPONENTS[kind]}: {name} of {Path(file).name}, on the reference engine."
@@ -155,7 +153,7 @@ def compare_sides(a: Side, b: Side) -> Compared:
         tuple(pairs_in_words(pairs)),
         tuple(pairing.warnings),
         tuple(pairing.seeds or ()),
-        window_in_words(a.window),
+        describe_window(a.window),
         tuple(map(_compared_row, comparisons)),
     )
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from endive.report import words
+from endive.formatting import join_names
+from endive.report import phrases
 from endive.report.figure import Axis, Figure
 from endive.report.figures import common
 from endive.report.scales import HIDING
@@ -40,8 +41,8 @@ def sustainable_throughput(study: Study) -> Figure:
         data,
         name="sustainable_throughput",
         title=f"Sustainable {load} by configuration",
-        definition=f"The first {load} at which success falls below 99 %, throughput below 95 % of the offered load, or "
-        "the number that is committing grows, interpolated between the loads that were measured. Lines are 95 % intervals, left "
+        definition=f"The first {load} at which success falls below 99%, throughput below 95% of the offered load, or "
+        "the number that is committing grows, interpolated between the loads that were measured. Lines are 95% intervals, left "
         "out where the loads do not bound them. \u2265: not reached at the highest load; \u2264: already at the lowest.",
         kind="bars",
         x=Axis("series", "configuration", "category"),
@@ -54,7 +55,7 @@ def time_parts(study: Study) -> Figure:
     """The mean total latency of a committed transaction, by what it was spent on."""
     return _stacked(
         study,
-        tuple(words.TIME_PARTS),
+        tuple(phrases.TIME_PARTS),
         "time_parts",
         "Where the time of a transaction goes",
         "Mean total latency of committed transactions by what it was spent on; the parts add up to it.",
@@ -66,7 +67,7 @@ def commit_parts(study: Study) -> Figure:
     """The same without the work itself."""
     return _stacked(
         study,
-        tuple(name for name in words.TIME_PARTS if name != "t_runtime"),
+        tuple(name for name in phrases.TIME_PARTS if name != "t_runtime"),
         "commit_parts",
         "What committing costs",
         "Mean time of committed transactions by what it was spent on, without the runtime: all that metadata and concurrency "
@@ -88,7 +89,7 @@ def _stacked(study: Study, parts: tuple[str, ...], name: str, title: str, defini
         _parts(rows, parts, rows["total"] if shares else 1.0),
         name=name,
         title=title,
-        definition=f"{definition} The lines on the boxes are 95 % intervals of the part over seeds.{more}",
+        definition=f"{definition} The lines on the boxes are 95% intervals of the part over seeds.{more}",
         y=Axis("y", "share of the time (%)", percent=True) if shares else Axis("y", f"{y} (ms)"),
         colours=PART_COLOURS,
     )
@@ -102,7 +103,7 @@ def _parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[float] | 
         mean, width = rows[f"mean_{part}"].astype(float), rows[f"mean_{part}_hw"].astype(float)
         text = [f"{total:,.0f} ms" if total >= 10.0 else f"{total:.2g} ms" for total in rows["total"]] if part == shown[-1] else ""
         ends = {"y": mean / unit, "low": (mean - width).clip(lower=0.0) / unit, "high": (mean + width) / unit}
-        found.append(rows.assign(part=words.TIME_PARTS[part], text=text, **ends))
+        found.append(rows.assign(part=phrases.TIME_PARTS[part], text=text, **ends))
     return common.in_order(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))
 
 
@@ -113,17 +114,18 @@ def catalog_designs(study: Study, measure: common.Measure, name: str) -> Figure:
         raise common.NotInStudyError("neither the type of the catalog nor the mode of manifest lists nor inlining varies")
     rows = study.totals()
     others = {each.label: {k: v for k, v in each.parameters.items() if k not in design} for each in study.drawn}
-    panel = rows["series"].map({label: words.label(rest) for label, rest in others.items()})
+    panel = rows["series"].map({label: phrases.label_configuration(rest) for label, rest in others.items()})
     along = common.has_axis(study)
     lines = along and study.axis is not None and len(study.axis.values) > _MOST_GROUPS
     data = common.measured(common.with_place(study, rows).assign(panel=panel), measure, ["where", "panel"])
+    factors = join_names([phrases.name_parameter(column)[0] for column in design])
     return common.of_configurations(
         study,
         rows,
         data.sort_values("x", kind="stable") if along else data,
         name=name,
         title=f"Catalog designs: {measure.title.lower()}",
-        definition=f"{measure.definition} Factors: {', '.join(words.parameter(column)[0] for column in design)}. {common.INTERVAL}",
+        definition=f"{measure.definition} Designs differ in {factors}. {common.INTERVAL}",
         kind="line" if lines else "bars",
         x=common.study_axis(study) if lines else common.place_axis(study),
         y=common.fitting(measure.y if lines else replace(measure.y, scale="linear"), data),

@@ -11,12 +11,12 @@ import pandas as pd
 
 from endive.analysis.crossings import Crossing, crossing
 from endive.analysis.estimates import Estimate
-from endive.report import words
+from endive.formatting import join_names
+from endive.report import phrases
 from endive.report.figure import Axis, CurveCrossing, Figure, Threshold
 from endive.report.figures import common
-from endive.report.phrases import listed
+from endive.report.phrases import format_percentile
 from endive.report.study import Study
-from endive.report.windows import percentile_in_words
 from endive.runs.parameters import column_name
 
 COMMITTABLE = 0.95
@@ -30,7 +30,7 @@ def measure_by(study: Study, what: Literal["operation", "workload class"], measu
     if len(members) < 2:
         raise common.NotInStudyError(f"there is one {what} only ({', '.join(members) or 'none'})")
     every = pd.concat(
-        study.totals(operation=member).assign(member=words.operation(member))
+        study.totals(operation=member).assign(member=phrases.name_operation(member))
         if of_operations
         else study.totals(workload_class=member).assign(member=member)
         for member in members
@@ -49,25 +49,25 @@ def measure_by(study: Study, what: Literal["operation", "workload class"], measu
         x=common.study_axis(study) if lines else Axis("member", what, "category"),
         y=measure.y if lines else common.fitting(replace(measure.y, scale="linear"), data),
         facet="member" if lines else None,
-        thresholds=(Threshold(COMMITTABLE, "95 %"),) if measure is common.SUCCESS else (),
+        thresholds=(Threshold(COMMITTABLE, "95%"),) if measure is common.SUCCESS else (),
         filters=("series", "member"),
     )
 
 
 _MOST_NAMED = 3
 """So many configurations are named in a note; of more, it counts the points."""
-_REASONS = {"never": "is never reached, as too many fail", "-": "takes more transactions to tell", ">": "is longer than was seen"}
+_REASONS = {"aborted": "is never reached, as too many fail", "-": "takes more transactions to tell", ">": "is longer than was seen"}
 """Why there is no number for a percentile, by the beginning of what is said instead."""
 
 
 def _left_out(every: pd.DataFrame, metric: str) -> Iterator[str]:
     """What has no percentile to draw, by the reason."""
-    found = [percentile_in_words(row, metric).partition(" ")[0] for row in every.to_dict("records")]
+    found = [format_percentile(row, metric).partition(" ")[0] for row in every.to_dict("records")]
     rows = every[["member", "series"]].assign(why=found)
     for why, reason in _REASONS.items():
         named = [who for member in pd.unique(rows["member"]) if (who := _who(rows, str(member), why))]
         if named:
-            yield f"Left out where it {reason}: {listed(named)}."
+            yield f"Left out where it {reason}: {join_names(named)}."
 
 
 def _who(rows: pd.DataFrame, member: str, why: str) -> str:
@@ -79,14 +79,14 @@ def _who(rows: pd.DataFrame, member: str, why: str) -> str:
     if len(lost) > _MOST_NAMED:
         return f"{member} at {lost.total()} of {every.total()} points"
     parts = [f"{series}{'' if n == every[series] else f' at {n} of {every[series]} points'}" for series, n in lost.items()]
-    return f"{member} with {listed(parts)}" if parts else ""
+    return f"{member} with {join_names(parts)}" if parts else ""
 
 
 def frontier(study: Study) -> Figure:
     """Success of the other classes against the rate of one: where they can no longer commit."""
     x = common.study_axis(study)
     assert study.axis is not None
-    driving = words.class_of_load(study.axis.column) if study.axis.load is not None else None
+    driving = phrases.find_load_class(study.axis.column) if study.axis.load is not None else None
     others = [name for name in study.classes if column_name(name) != column_name(driving or "")]
     if driving is None or len(others) == len(study.classes) or not others:
         raise common.NotInStudyError("it takes two workload classes, and a rate of one of them that varies")
@@ -94,13 +94,13 @@ def frontier(study: Study) -> Figure:
     data = common.measured(every, common.SUCCESS, ["member"])
     curves = data.sort_values("x").groupby(["member", "series"], sort=False)
     found = {(str(member), str(series)): _crossing(curve) for (member, series), curve in curves}
-    lines, marks = [Threshold(COMMITTABLE, "95 %")], []
+    lines, marks = [Threshold(COMMITTABLE, "95%")], []
     for (_, series), at in found.items():
         if at.bound == "crossed" and len(found) == 1:
             lines.append(Threshold(at.load, common.place_label(study, at.load, named=False), "x", at.low, at.high))
         elif at.bound == "crossed" and len(others) == 1:
             marks.append(CurveCrossing(series, at.load, COMMITTABLE, at.low, at.high))
-    marked = "; a tick on the line marks where, its shade is the 95 % interval" if marks else ""
+    marked = "; a tick on the line marks where, its shade is the 95% interval" if marks else ""
     return common.of_configurations(
         study,
         every,
@@ -109,7 +109,7 @@ def frontier(study: Study) -> Figure:
         name="frontier",
         title=f"Who can still commit: {', '.join(others)}, by {common.axis_word(study)}",
         definition=f"Success of {', '.join(others)} (committed share of those that entered) against the {common.axis_word(study)}. "
-        f"Below 95 % a class counts as un-committable{marked}. {common.INTERVAL}",
+        f"Below 95% a class counts as un-committable{marked}. {common.INTERVAL}",
         kind="line",
         x=x,
         y=common.SUCCESS.y,
@@ -133,10 +133,10 @@ def _crossings(study: Study, curves: Mapping[tuple[str, str], Crossing]) -> Iter
     for (member, series), where in curves.items():
         at = common.place_label(study, where.load, named=True)
         if where.bound == "above":
-            yield f"{member}, {series}: above 95 % up to {at}."
+            yield f"{member}, {series}: above 95% up to {at}."
         elif where.bound == "at_or_below":
-            yield f"{member}, {series}: below 95 % already at {at}."
+            yield f"{member}, {series}: below 95% already at {at}."
         else:
             low, high = (None if end is None else common.place_label(study, end, named=False) for end in (where.low, where.high))
-            within = f" (95 % interval {low or 'below all loads'} to {high or 'above all loads'})" if low or high else ""
-            yield f"{member}, {series}: below 95 % from {at}{within}."
+            within = f" (95% interval {low or 'below all loads'} to {high or 'above all loads'})" if low or high else ""
+            yield f"{member}, {series}: below 95% from {at}{within}."

@@ -8,13 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from endive.formatting import format_number, format_quantity
 from endive.report.figure import Axis, Figure
-from endive.report.phrases import number, quantity
 from endive.report.scales import fitting_scale
 from endive.report.study import ALL, Study
 from endive.report.style import ramp
 
-INTERVAL = "Bars are 95 % intervals over seeds."
+INTERVAL = "Bars are 95% intervals over seeds."
 MOST_FACETS = 9
 """More small multiples than this are turned round, or said to be left out."""
 
@@ -154,7 +154,7 @@ def place_label(study: Study, x: float, *, named: bool) -> str:
     if study.axis is None:
         return ""
     unit = study.axis.title.partition(" (")[2].rstrip(")")
-    return f"{axis_word(study)} = {quantity(x, unit)}" if named else number(x)
+    return f"{axis_word(study)} = {format_quantity(x, unit)}" if named else format_number(x, 4)
 
 
 def in_order(frame: pd.DataFrame, column: str, labels: Iterable[str]) -> pd.DataFrame:

@@ -10,9 +10,9 @@ import pandas as pd
 
 from endive.analysis.estimates import mean_estimate
 from endive.analysis.request_cost import KINDS, Cost, basis_of, cost_of, rows_by_class
+from endive.formatting import format_money, format_number, join_names
 from endive.report.figure import Axis, Figure
 from endive.report.figures import common
-from endive.report.phrases import listed, money, short
 from endive.report.study import Study
 from endive.report.style import PALETTE
 from endive.storage.prices import list_prices
@@ -40,7 +40,7 @@ def cost(study: Study) -> Figure:
         name="cost",
         title="What requests cost" if priced else "Requests of commits",
         definition=f"Requests to the store and the catalog for a thousand commits{at if priced else ''}; what did "
-        "not commit is paid too. The lines on the boxes are 95 % intervals of the part over seeds."
+        "not commit is paid too. The lines on the boxes are 95% intervals of the part over seeds."
         + ("" if priced else " Something here has no price; --prices FILE gives it one."),
         y=Axis("y", what),
         colours={word: PALETTE[place] for place, word in enumerate(KINDS.values())},
@@ -59,8 +59,8 @@ def _left_behind(study: Study, rows: pd.DataFrame, by_experiment: dict[str, list
         series: f" at {common.place_label(study, x, named=True)}" if common.has_axis(study) else ""
         for series, (_, x) in most.items()
     }
-    told = [f"{short(left)} with {series}{at[series]}" for series, (left, _) in most.items()]
-    yield f"Files that are left behind for a thousand commits, at most: {listed(told)}."
+    told = [f"{format_number(left)} with {series}{at[series]}" for series, (left, _) in most.items()]
+    yield f"Files that are left behind for a thousand commits, at most: {join_names(told)}."
 
 
 def _costs(study: Study) -> dict[str, list[Cost]]:
@@ -89,7 +89,7 @@ def _parts(rows: pd.DataFrame, by_experiment: dict[str, list[Cost]], priced: boo
     for kind in used:
         estimates = [mean_estimate([each[kind] for each in values[name]]) for name in rows["experiment"]]
         totals = [sum(mean_estimate([each[k] for each in values[name]]).mean for k in KINDS) for name in rows["experiment"]]
-        text = [(money(total) if priced else short(total)) if kind == used[-1] else "" for total in totals]
+        text = [(format_money(total) if priced else format_number(total)) if kind == used[-1] else "" for total in totals]
         ends = {
             "y": [each.mean for each in estimates],
             "low": [max(0.0, each.low) if math.isfinite(each.low) else math.nan for each in estimates],

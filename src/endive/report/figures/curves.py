@@ -119,7 +119,7 @@ def measure_load(study: Study, measure: common.Measure, name: str) -> Figure:
         kind="line",
         x=x,
         y=common.fitting(measure.y, data),
-        thresholds=(Threshold(LEAST_SUCCESS, "99 %"),) if measure is common.SUCCESS else (),
+        thresholds=(Threshold(LEAST_SUCCESS, "99%"),) if measure is common.SUCCESS else (),
     )
 
 
@@ -142,7 +142,7 @@ def latency_distribution(study: Study) -> Figure:
         name="latency_distribution",
         title="Distribution of the commit latency",
         definition="The share of committed transactions whose commit took longer (one minus the cumulative distribution). "
-        "Each quantile is a mean over seeds; bands are 95 % intervals. Shares of less than one transaction of a run are not drawn.",
+        "Each quantile is a mean over seeds; bands are 95% intervals. Shares of less than one transaction of a run are not drawn.",
         kind="line",
         x=Axis("latency", "commit latency (ms)", "log"),
         y=Axis("slower_share", "transactions that take longer (share)", "log"),

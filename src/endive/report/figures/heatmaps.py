@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pandas as pd
 
-from endive.report import words
+from endive.report import phrases
 from endive.report.figure import Axis, Figure
 from endive.report.figures import common
+from endive.report.phrases import format_percentile
 from endive.report.study import ALL, Series, Study
-from endive.report.windows import percentile_in_words
 from endive.runs.parameters import Value
 
 _FEW, _VERY_FEW = 0.95, 0.80
-_HATCHING = "Hatched where success is below 95 %, cross-hatched below 80 %."
+_HATCHING = "Hatched where success is below 95%, cross-hatched below 80%."
 _NO_NUMBER = " Never: so many fail that this percentile is not reached; -: it takes more transactions to tell."
 
 
@@ -25,17 +25,17 @@ def heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
     rows, panels = _cells(study, vertical)
     metric, most, timed = measure.column, common.MOST_FACETS, measure is common.LATENCY
     further = f"{most} of {len(panels)} combinations of the other parameters are shown." if len(panels) > most else ""
-    rows = rows.assign(instead=[percentile_in_words(row, metric) if timed else "" for row in rows.to_dict("records")])
+    rows = rows.assign(instead=[format_percentile(row, metric) if timed else "" for row in rows.to_dict("records")])
     data = common.tidy(rows, ["across", "down", "panel", metric, "success_rate", "hatch", "instead"])
     value = common.fitting(replace(measure.y, column=metric), data)
     return Figure(
         name=name,
-        title=f"{measure.title} over {words.parameter(vertical)[0]} and {common.axis_word(study)}",
+        title=f"{measure.title} over {phrases.name_parameter(vertical)[0]} and {common.axis_word(study)}",
         definition=f"{measure.definition} Means over seeds. {_HATCHING}{_NO_NUMBER if timed else ''}",
         kind="heatmap",
         data=data,
         x=Axis("across", x.title, "category"),
-        y=Axis("down", words.parameter_title(vertical), "category"),
+        y=Axis("down", phrases.title_parameter(vertical), "category"),
         facet="panel" if len(panels) > 1 else None,
         value=value if value.scale == "log" else replace(value, scale="linear"),
         hatch="hatch",
@@ -54,7 +54,7 @@ def _cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
     rows = rows.assign(
         across=[common.place_label(study, place, named=False) for place in rows["x"]],
         down=[_bare(vertical, each.parameters[vertical]) for each in chosen],
-        panel=[words.label({k: v for k, v in each.parameters.items() if k != vertical}) for each in chosen],
+        panel=[phrases.label_configuration({k: v for k, v in each.parameters.items() if k != vertical}) for each in chosen],
         rank=[list(by_label).index(each.label) for each in chosen],
         hatch=rows["success_rate"].map(_hatch),
     )
@@ -67,7 +67,7 @@ def _cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
 
 def _bare(column: str, value: Value | None) -> str:
     """A value beside an axis that says what it is a value of."""
-    return words.value(column, value).removeprefix(f"{words.parameter(column)[0]} = ")
+    return phrases.name_value(column, value).removeprefix(f"{phrases.name_parameter(column)[0]} = ")
 
 
 def _vertical(series: tuple[Series, ...]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from endive.formatting import format_number
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.figures import common
-from endive.report.phrases import number
 from endive.report.study import Study
 from endive.workload.arrivals import SCHEDULE
 
@@ -51,7 +51,7 @@ def measure_time(study: Study, measure: common.Measure, name: str) -> Figure:
         data,
         name=name,
         title=f"{measure.title} over time",
-        definition=f"{measure.definition} In sixty equal parts of the run, warm-up included: over seeds, with 95 % intervals."
+        definition=f"{measure.definition} In sixty equal parts of the run, warm-up included: over seeds, with 95% intervals."
         + (" Dashed lines are where the load changes by plan." if marks else ""),
         kind="line",
         x=Axis(time, f"time ({unit})"),
@@ -73,7 +73,7 @@ def schedule_of(study: Study) -> tuple[Threshold, ...]:
             continue
         for step in keys.get(SCHEDULE.key) or ():
             if step["from_ms"] > 0.0:
-                marks.setdefault(step["from_ms"], []).append(f"{name} {number(step['rate'])}/s")
+                marks.setdefault(step["from_ms"], []).append(f"{name} {format_number(step['rate'], 4)}/s")
         for key, word in (("start_ms", "begins"), ("end_ms", "ends")):
             if keys.get(key):
                 marks.setdefault(keys[key], []).append(f"{name} {word}")
