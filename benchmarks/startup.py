@@ -16,11 +16,7 @@ from endive.simulation.compiled.features import ALL, Features
 _MODULES = ("endive", "endive.main", "endive.config", "endive.simulation")
 _REPEATS = 5
 _KERNELS = (
-    Features(endive=True, cas=True),
-    Features(endive=True, log=True),
-    Features(endive=True, service=True),
-    Features(iceberg=True, files=True, cas=True),
-    Features(pyiceberg=True, files=True, cas=True),
+    *map(Features.named, ("endive-cas", "endive-log", "endive-service", "iceberg-files-cas", "pyiceberg-files-cas")),
     ALL,
 )
 _EXAMPLE = "examples/mixed.toml"

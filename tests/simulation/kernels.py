@@ -11,7 +11,6 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from unittest import mock
 
 from endive.simulation.compiled import engine
@@ -37,11 +36,9 @@ def shared(features: Features) -> Features:
 
 
 def _can(kernel: Features, wanted: Features) -> bool:
-    has = {field.name: (getattr(kernel, field.name), getattr(wanted, field.name)) for field in fields(Features)}
-    several = has["files"] == (True, True) and kernel.endive
-    return all(able or not needed for able, needed in has.values()) and all(
-        able == needed for name, (able, needed) in has.items() if name in _EXACT and not (several and name == "endive")
-    )
+    several = "files" in kernel.names & wanted.names and "endive" in kernel.names
+    exact = {name for name in _EXACT if not (several and name == "endive")}
+    return wanted.names <= kernel.names and not (kernel.names - wanted.names) & exact
 
 
 @contextmanager

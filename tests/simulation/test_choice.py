@@ -35,7 +35,7 @@ def test_a_short_run_does_not_wait_for_the_compiler(beside: list[Features], capl
     with caplog.at_level(logging.INFO):
         Simulation(config_with()).stream(rows.append)
     assert rows
-    assert beside == [Features(endive=True, cas=True)]
+    assert beside == [Features.named("endive-cas")]
     assert "running on the reference engine: about 0." in caplog.text
     assert "to compile the other" in caplog.text
 

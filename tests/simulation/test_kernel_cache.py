@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,9 @@ from endive.cache_directory import CACHE_VARIABLE
 from endive.simulation.compiled import features, native
 from endive.simulation.compiled.features import ALL, Features
 from endive.simulation.compiled.native import kernel_cache as cache
+from endive.transaction.paths import COMMIT_PATHS
 
-FEATURES = Features(endive=True, cas=True)
+FEATURES = Features.named("endive-cas")
 
 # Compiles something else in the kernel's place, since the kernel takes too long, and leaves a mark each time that it does.
 PROGRAM = """
@@ -36,7 +36,7 @@ def build(features):
 
 cache._build = build
 cache.NativeKernel = lambda object_code: None
-cache.compile_kernel(Features(endive=True, cas=True), wait=sys.argv[3] == "wait")
+cache.compile_kernel(Features.named("endive-cas"), wait=sys.argv[3] == "wait")
 """
 
 
@@ -106,12 +106,12 @@ def test_without_a_choice_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch
     assert str(cache.cache_directory()).startswith("/somewhere/cache/endive/kernels/")
 
 
-def test_every_feature_has_its_constant() -> None:
+def test_every_feature_has_its_constant_and_every_commit_path_is_one() -> None:
     assert ALL.constants == {name: value for name, value in vars(features).items() if name.startswith("HAS_")}
-    for field in fields(Features):
-        one = Features(**{field.name: True})
-        assert Features.named(one.name) == one
-        assert sum(one.constants.values()) == 1
+    assert COMMIT_PATHS.keys() < ALL.names
+    assert Features.named(ALL.name) == ALL
+    assert Features.of(cas=True, log=False) == Features.named("cas")
+    assert [name for name, value in Features.named("cas").constants.items() if value] == ["HAS_CAS"]
 
 
 def test_a_process_that_compiles_in_the_background_may_outlive_its_parent(folder: Path) -> None:
@@ -126,7 +126,7 @@ sys.executable = {str(slow)!r}
 from endive.simulation.compiled.native.kernel_cache import compile_in_background
 from endive.simulation.compiled.features import Features
 for _ in range(3):
-    compile_in_background(Features(endive=True, cas=True))
+    compile_in_background(Features.named("endive-cas"))
 while not list(Path({str(folder)!r}).glob("started-*")):
     time.sleep(0.01)
 """

@@ -14,6 +14,7 @@ from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import Progress, Sink
 from endive.simulation.statistics import Statistics
 from endive.simulation.summary import RunCounters
+from endive.transaction.paths import COMMIT_PATHS
 
 if TYPE_CHECKING:
     from endive.simulation.compiled.features import Features
@@ -69,7 +70,7 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
         return Choice("compiled", "the configuration asks for it", "first", features)
     if among_many:
         return Choice("compiled", "many runs need its kernel", "first", features)
-    compilation_s = _COMPILATION_S + _COMPILATION_OF_A_PATH_S * (features.endive + features.iceberg + features.pyiceberg)
+    compilation_s = _COMPILATION_S + _COMPILATION_OF_A_PATH_S * len(features.names & COMMIT_PATHS.keys())
     from endive.simulation.expected import expected_work
 
     reference_s = reference_seconds(expected_work(config))

@@ -27,6 +27,7 @@ from endive.simulation.compiled.memory import (
     traced_partition_at,
 )
 from endive.simulation.compiled.streams import uniform_at, value
+from endive.workload.arrivals import PERIODIC, SCHEDULED, TRACED
 
 _ARRIVAL = int(Purpose.ARRIVAL)
 _RUNTIME = int(Purpose.RUNTIME)
@@ -40,15 +41,15 @@ _CATALOG = int(Purpose.CATALOG)
 @jit
 def next_delay_ms(run: Any, source: Any, cls: Any) -> float:
     """How long from now on the next transaction is submitted; infinite, if there is none."""
-    if cls.arrival_kind == run_state.PERIODIC:
+    if cls.arrival_kind == PERIODIC:
         return cls.arrival[1] if source.ordinal > 0 else source.first_ms  # type: ignore[no-any-return]
-    if cls.arrival_kind == run_state.TRACED:
+    if cls.arrival_kind == TRACED:
         if source.ordinal >= cls.submissions:
             return math.inf
         return submission_at(run, cls.first_submission + source.ordinal).time_ms - run.now_ms  # type: ignore[no-any-return]
     key = derive(source.key, word(source.ordinal))
     delay = value(run, cls.arrival, uniform_at(key, _ARRIVAL, 0))
-    if cls.arrival_kind == run_state.SCHEDULED:
+    if cls.arrival_kind == SCHEDULED:
         return scheduled_delay_ms(run.now_ms, delay, floats_at(run.schedules + 8 * cls.first_step, 2 * cls.steps), cls.steps)
     return delay if source.ordinal > 0 else source.first_ms + delay
 
@@ -83,7 +84,7 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     txn.runtime_ms = value(run, cls.runtime, uniform_at(key, _RUNTIME, 0))
     _choose_tables(run, txn, slot, cls)
     txn.tracks_partitions = 0
-    if cls.arrival_kind == run_state.TRACED and not _is_committed_by_another(cls):
+    if cls.submissions and not _is_committed_by_another(cls):
         _replay(run, txn, slot, submission_at(run, cls.first_submission + ordinal))
     if txn.operation == run_state.READ_ONLY:
         txn.written = 0

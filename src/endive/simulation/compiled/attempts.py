@@ -169,7 +169,7 @@ def start_work(run: Any, txn: Any, slot: int) -> None:
         txn.entered_ms = txn.now_ms
     txn.attempt = 0
     txn.append_due = 1
-    if HAS_ICEBERG and cls.commit_path == run_state.ICEBERG:
+    if HAS_FILES and cls.refreshes_first:
         request_read(run, txn, slot, run_state.REFRESH)
     elif HAS_PYICEBERG and cls.commit_path == run_state.PYICEBERG:
         _stage(run, txn, slot)

@@ -14,7 +14,7 @@ from endive.simulation.compiled.arrivals import await_arrival
 from endive.simulation.compiled.heap import arrival, push
 from endive.simulation.compiled.jit import jit, word
 from endive.simulation.compiled.memory import class_at, committer_at, handover_at, source_at, submission_at
-from endive.simulation.compiled.run_state import CLOSED, NOBODY, TRACED
+from endive.simulation.compiled.run_state import NOBODY
 from endive.simulation.compiled.streams import uniform_at, value
 
 _RUNTIME = int(Purpose.RUNTIME)
@@ -53,19 +53,19 @@ def _push(run: Any, kind: int, source_id: int, delay_ms: float) -> None:
 def _begin_work(run: Any, source_id: int, cls: Any, committer: Any) -> None:
     """Let a writer begin its next work, or wait until fewer of its hand-overs are uncommitted."""
     source = source_at(run, source_id)
-    if cls.arrival_kind != CLOSED and 0 < committer.limit <= source.uncommitted:
+    if not cls.waits and 0 < committer.limit <= source.uncommitted:
         source.blocked = 1
         return
     run.handovers_begun += 1
     run.handovers_held += 1
     work_ms = value(run, cls.runtime, uniform_at(derive(source.key, word(source.ordinal)), _RUNTIME, 0))
-    if cls.arrival_kind == TRACED:
+    if cls.submissions:
         given_ms = submission_at(run, cls.first_submission + source.ordinal).runtime_ms
         if given_ms >= 0.0:
             work_ms = given_ms
     source.ordinal += 1
     _push(run, HAND_OVER, source_id, work_ms)
-    if cls.arrival_kind != CLOSED:
+    if not cls.waits:
         await_arrival(run, source_id)
 
 
@@ -87,7 +87,7 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
         handover_at(run, committer.tail).next = place
     committer.tail = place
     committer.waiting += 1
-    if cls.arrival_kind == CLOSED:
+    if cls.waits:
         if source.uncommitted < committer.limit:
             await_arrival(run, source_id)
         else:
@@ -166,7 +166,7 @@ def _release(run: Any, source_id: int, cls: Any) -> None:
     source.uncommitted -= 1
     if source.blocked:
         source.blocked = 0
-        if cls.arrival_kind == CLOSED:
+        if cls.waits:
             await_arrival(run, source_id)
         elif run.now_ms < source.end_ms:
             _push(run, ARRIVAL, source_id, 0.0)

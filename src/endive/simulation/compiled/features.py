@@ -10,7 +10,7 @@ stand first in its ``if``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 HAS_ENDIVE = True
 """Some class commits on the path ``endive``."""
@@ -38,38 +38,36 @@ HAS_COMMITTERS = True
 """Some class has a committer, to which its writers hand over."""
 
 
-@dataclass(frozen=True, order=True)
+FEATURES = tuple(name.removeprefix("HAS_").lower() for name in globals() if name.startswith("HAS_"))
+"""Names of all features. Those of commit paths are the names of the paths."""
+
+
+@dataclass(frozen=True)
 class Features:
-    """What a kernel can do. Field names are those of the constants, in lower case, without ``HAS_``."""
+    """The features of a kernel."""
 
-    endive: bool = False
-    iceberg: bool = False
-    pyiceberg: bool = False
-    files: bool = False
-    cas: bool = False
-    log: bool = False
-    service: bool = False
-    limits: bool = False
-    failures: bool = False
-    list_appends: bool = False
-    clients: bool = False
-    committers: bool = False
+    names: frozenset[str]
 
-    @property
-    def name(self) -> str:
-        """A name for files and messages, e.g. ``endive-cas``."""
-        return "-".join(field.name for field in fields(self) if getattr(self, field.name))
+    @classmethod
+    def of(cls, **needed: bool) -> Features:
+        """Return the features that are needed."""
+        return cls(frozenset(name for name, is_needed in needed.items() if is_needed))
 
     @classmethod
     def named(cls, name: str) -> Features:
-        """The features that bear this name."""
-        return cls(**dict.fromkeys(name.split("-"), True))
+        """Return the features of a kernel by its name."""
+        return cls(frozenset(name.split("-")))
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel for files and messages, for example ``endive-cas``."""
+        return "-".join(name for name in FEATURES if name in self.names)
 
     @property
     def constants(self) -> dict[str, bool]:
-        """The values of the constants above."""
-        return {f"HAS_{field.name.upper()}": getattr(self, field.name) for field in fields(self)}
+        """Values of the constants of this module."""
+        return {f"HAS_{name.upper()}": name in self.names for name in FEATURES}
 
 
-ALL = Features(*(True for _ in fields(Features)))
-"""The largest kernel."""
+ALL = Features(frozenset(FEATURES))
+"""Features of the largest kernel."""

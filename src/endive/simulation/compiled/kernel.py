@@ -102,7 +102,7 @@ def _arrive(run: Any, whose: int) -> None:
     submit(run, txn, slot, source, cls)
     if HAS_COMMITTERS and cls.committer >= 0:
         begin_batch(run, txn, cls)
-    elif cls.arrival_kind != run_state.CLOSED:
+    elif not cls.waits:
         await_arrival(run, source_id)
     request_read(run, txn, slot, run_state.START_READ)
 

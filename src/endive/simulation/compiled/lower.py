@@ -94,7 +94,7 @@ def features_of(config: SimulationConfig) -> Features:
     paths = {policy.commit_path for policy in policies}
     several = len(paths) > 1
     log, service = isinstance(config.catalog, AppendCatalog), isinstance(config.catalog, ServiceCatalog)
-    return Features(
+    return Features.of(
         **{name: several or name in paths for name in COMMIT_PATHS},
         files=config.catalog.table_model is not None,  # type: ignore[attr-defined]
         cas=not log and not service,
@@ -258,6 +258,7 @@ class _Lowering:
     def _arrivals(self, record: np.void, cls: WorkloadClass) -> None:
         arrivals = cls.arrivals
         record["arrival_kind"] = arrivals.code
+        record["waits"] = arrivals.waits
         record["arrival"] = _parameters(arrivals.interval)
         record["first_step"], record["steps"] = len(self.schedules), len(arrivals.flat_steps) // 2
         self.schedules.extend(arrivals.flat_steps)
@@ -306,6 +307,7 @@ class _Lowering:
         record["list_append"] = _parameters(profile.append)
         record["failed_list_append"] = _parameters(profile.failed_append or profile.append)
         _fill(record, policy)
+        record["keeps_files"], record["refreshes_first"] = policy.path.keeps_files, policy.path.refreshes_first
         _fill(record, policy.failures or Failures())
         _fill(record, policy.backoff, "backoff_")
         _fill(record, policy.conflicting_manifests, "manifests_")

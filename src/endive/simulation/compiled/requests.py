@@ -74,7 +74,7 @@ def finish(run: Any, txn: Any, slot: int) -> None:
     run.free_head = slot
     if HAS_COMMITTERS and class_at(run, txn.cls).committer >= 0:
         end_batch_of(run, txn)
-    elif class_at(run, txn.cls).arrival_kind == run_state.CLOSED:
+    elif class_at(run, txn.cls).waits:
         await_arrival(run, source_id)
 
 
@@ -269,7 +269,7 @@ def lose_attempt(run: Any, txn: Any, slot: int) -> None:
         txn.attempt += 1
         txn.retries += 1
         if back_off(run, txn, cls):
-            request_read(run, txn, slot, run_state.RETRY_READ if cls.commit_path == run_state.ENDIVE else run_state.REFRESH)
+            request_read(run, txn, slot, run_state.REFRESH if cls.keeps_files else run_state.RETRY_READ)
 
 
 @jit

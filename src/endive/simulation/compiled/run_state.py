@@ -18,10 +18,6 @@ from endive.table import OPERATION_CODES, Traits
 from endive.transaction import paths
 from endive.transaction.failures import OnUnknown
 from endive.transaction.policy import BACKOFF_KINDS, OnRealConflict
-from endive.workload.arrivals import CLOSED as CLOSED
-from endive.workload.arrivals import PERIODIC as PERIODIC
-from endive.workload.arrivals import SCHEDULED as SCHEDULED
-from endive.workload.arrivals import TRACED as TRACED
 
 # Where time goes: indices of Txn.times, in the order of lifecycle.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)
@@ -40,7 +36,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "backoff_kind": BACKOFF_KINDS,
 }
 """Settings that are words, which records hold by their places here."""
-ENDIVE, ICEBERG, PYICEBERG = (path.code for path in (paths.ENDIVE, paths.ICEBERG, paths.PYICEBERG))
+ICEBERG, PYICEBERG = paths.ICEBERG.code, paths.PYICEBERG.code
 MERGE, RESTART = (CODES["on_real_conflict"].index(policy) for policy in ("merge", "restart"))
 UNKNOWN_CHECK, UNKNOWN_RETRY = (CODES["on_unknown"].index(policy) for policy in ("check", "retry"))
 EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
@@ -151,12 +147,12 @@ RUN = _record(
 
 CLASS = _record(
     # when it submits, and what
-    "arrival_kind arrival:(4,)f8 first_step steps first_submission submissions runtime:(4,)f8",
+    "arrival_kind waits arrival:(4,)f8 first_step steps first_submission submissions runtime:(4,)f8",
     f"weights:({NUM_OPERATIONS},)f8 only_operation tables_per_txn table_count_weights table_weights table_write_fraction:f8",
     "first_candidate candidates partitions_per_txn:f8 partition_weights partition_write_fraction:f8 range_first range_end",
     # how it commits, and what its accesses cost
     "manifests_per_commit:f8 max_retries max_parallel table_metadata_inlined manifest_list_entry_bytes linearization:f8",
-    "commit_path access:(7,4)f8 sized:(7,3)f8 list_append:(4,)f8 failed_list_append:(4,)f8",
+    "commit_path keeps_files refreshes_first access:(7,4)f8 sized:(7,3)f8 list_append:(4,)f8 failed_list_append:(4,)f8",
     "backoff_enabled backoff_base_ms backoff_multiplier:f8 backoff_max_ms backoff_jitter:f8 backoff_upwards",
     "timeout_ms timeout_from_retry on_real_conflict max_restarts",
     "manifests:(4,)f8 manifests_low manifests_high detector real_probability:f8",
