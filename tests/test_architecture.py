@@ -30,8 +30,9 @@ LAYERS = (
     ("simulation",),
     ("config", "test_utils"),
     ("runs",),
-    ("analysis", "calibrate"),
+    ("analysis",),
     ("studies",),
+    ("calibrate",),
     ("pipeline",),
     ("report",),
     ("serve",),
@@ -104,20 +105,6 @@ def test_the_model_knows_no_engine_and_no_files_of_results(module: str) -> None:
 def test_a_library_is_used_in_its_place_only(library: str, allowed: tuple[str, ...]) -> None:
     users = [module for module, path in MODULES.items() if library in {name.partition(".")[0] for name in imports(path)}]
     assert [user for user in users if not user.startswith(allowed)] == []
-
-
-ALONGSIDE_SPARK = {
-    "endive.pipeline": "says what the package is",
-    "endive.pipeline.ddl": "spells schemas as Spark does",
-    "endive.pipeline.java": "finds the Java that Spark runs on",
-    "endive.pipeline.tasks": "runs on executors",
-}
-"""Modules of the pipeline that do not import pyspark, and what they have to do with it."""
-
-
-def test_the_pipeline_is_of_spark_alone() -> None:
-    of_spark = {module for module, path in MODULES.items() if "pyspark" in {name.partition(".")[0] for name in imports(path)}}
-    assert {module for module in MODULES if part(module) == "pipeline"} - of_spark == set(ALONGSIDE_SPARK)
 
 
 def test_the_reference_engine_is_where_simpy_is() -> None:

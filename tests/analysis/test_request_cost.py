@@ -10,10 +10,9 @@ import pytest
 
 from endive.analysis.request_cost import KINDS, Basis, basis_of, basis_of_document, cost_of, requests_of, rows_by_class
 from endive.config.load import check_document
-from endive.runs.execute import run_experiment
+from endive.runs.execute import prepare_run, run_experiment
 from endive.storage.prices import Prices, StorePrices, list_prices
-from endive.studies.local import measure_run
-from endive.studies.windows import MetricsOptions
+from endive.studies.measure import MetricsOptions, RunFile, measure_one
 
 ROW: dict[str, Any] = {
     "workload_class": "ingest",
@@ -110,7 +109,8 @@ def test_reads_of_the_catalog_are_those_of_the_trace(path: str, catalog: str, tm
     }
     document = check_document(tree, "test", tmp_path, {})
     run = run_experiment(document, root=tmp_path, seed=1, trace=True)
-    measured = measure_run(run.files.results, 1, document, MetricsOptions(0.0, 0.0))
+    classes = prepare_run(document, seed=1).simulation.config.workload.config.workload_classes
+    measured = measure_one(RunFile(1, run.files.results), document, classes, MetricsOptions(0.0, 0.0))
     rows = rows_by_class(measured.rows)
     assert rows[0]["n_retries"] > 0
     found = requests_of(rows, basis_of_document(document))

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import tomli_w
 
-from endive.calibrate.answers import Answer, answers, outcomes, simulate
+from endive.calibrate.answers import Answer, answers, measure, simulate
 from endive.calibrate.classes import ObservedClass
 from endive.calibrate.imported import Imported, import_history
 from endive.calibrate.reports import read_reports
@@ -95,7 +95,7 @@ def round_trip(seed: int, folder: Path) -> RoundTrip:
     other = folder / "blind.toml"
     write_imported(blind, other, [])
     from_now_on = change | {f"table.{key}": value for key, value in imported.tree["table"].items()}
-    truth = {name: each.success for name, each in outcomes(simulate(original, from_now_on), 1.0).items()}
+    truth = {name: each.success for name, each in measure(original, from_now_on).items()}
     return RoundTrip(
         tree,
         rows,

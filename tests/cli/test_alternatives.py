@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from endive.config.sweep import Sweep
-from endive.runs.outcome import run_planned
+from endive.runs.execute import complete_run
 from endive.runs.plan import plan_sweep, remaining_work
 from endive.runs.study_records import keep_study
 from tests.cli import invoke
@@ -110,7 +110,7 @@ def test_experiments_of_a_study_are_compared_by_their_scenarios(study: Path) -> 
     plan = plan_sweep(sweep)
     keep_study(root, sweep, plan)
     for run in remaining_work(plan, root).todo:
-        assert run_planned(run.point.document, run.seed, root, run.point.experiment).state == "done"
+        assert complete_run(run.point.document, run.seed, root, run.point.experiment).state == "done"
     stored, run_now = told(root), told(study, "--seeds", "3")
     assert stored["rankings"] == run_now["rankings"]
     assert stored["question"] == "p50(ingest)"

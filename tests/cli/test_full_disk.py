@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from endive.pipeline.consolidate import Damage
 from tests.cli import invoke
 from tests.cli.test_compare import CONFIG
+from tests.pipeline.runs import run_tasks_here
 
 
 def test_run_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,21 +18,23 @@ def test_run_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device")
 
     (tmp_path / "a.toml").write_text(CONFIG)
-    monkeypatch.setattr("endive.runs.execute.run_experiment", fail)
+    monkeypatch.setattr("endive.runs.execute.execute_run", fail)
     result = invoke("run", str(tmp_path / "a.toml"), "-o", str(tmp_path / "out"))
     assert (result.exit_code, result.stderr) == (1, f"error: {tmp_path / 'out'}: No space left on device\n")
 
 
 @pytest.mark.xdist_group("spark")
-def test_report_names_the_dataset_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_names_the_tables_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.toml").write_text(CONFIG)
     out = tmp_path / "out"
     assert invoke("run", str(tmp_path / "a.toml"), "-o", str(out)).exit_code == 0
-    monkeypatch.setattr("endive.pipeline.refresh.consolidate", lambda *_: Consolidated())
+
+    def fail(root: Path, *_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(root / "metrics" / "by_run.parquet"))
+
+    run_tasks_here(monkeypatch)
+    monkeypatch.setattr("endive.pipeline.session.spark_session", lambda *_: nullcontext())
+    monkeypatch.setattr("endive.pipeline.metrics.write_tables", fail)
     result = invoke("report", str(out))
-    told = f"error: {out / 'consolidated'}: cannot be written: No space left on device; free disk space or use another directory\n"
-    assert (result.exit_code, result.stderr) == (1, told)
-
-
-class Consolidated:
-    problems = (Damage("mix-0", "cannot be written: No space left on device"),)
+    assert result.exit_code == 1
+    assert result.stderr == f"error: {out / 'metrics' / 'by_run.parquet'}: No space left on device\n"

@@ -38,7 +38,7 @@ def test_a_configuration_is_written_that_runs(tmp_path: Path, metadata: Path) ->
 
 def test_what_would_take_too_much_is_not_simulated(tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One snapshot of 1970 and others of a busy second made some hundred runs of a week, ten commits each second of it."""
-    monkeypatch.setattr("endive.calibrate.answers.Simulation", None)
+    monkeypatch.setattr("endive.calibrate.answers.Replications", None)
     monkeypatch.setattr("endive.calibrate.answers.MOST_TRANSACTIONS", 20)
     out = tmp_path / "mine.toml"
     done = RUN.invoke(app, ["import", str(metadata), "-o", str(out), "--json"])

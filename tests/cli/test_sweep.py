@@ -14,7 +14,7 @@ from endive.cli.sweep import ProgressLines
 from endive.main import app
 from endive.pipeline.session import SessionError
 from endive.pipeline.sweep import Progress
-from endive.runs.outcome import run_planned
+from endive.runs.execute import complete_run
 from endive.runs.plan import remaining_work
 from tests.pipeline.damages import change_record, name_by_parameters
 from tests.pipeline.sweeps import POINTS, digests, plan_of, sweep_file
@@ -35,7 +35,7 @@ def finished(tmp_path: Path) -> Path:
     """Experiments of a sweep that was run to its end, without Spark."""
     root = tmp_path / "experiments"
     for run in remaining_work(plan_of(sweep_file(tmp_path, seeds=1)), root).todo:
-        assert run_planned(run.point.document, run.seed, root, run.point.experiment).state == "done"
+        assert complete_run(run.point.document, run.seed, root, run.point.experiment).state == "done"
     return root
 
 

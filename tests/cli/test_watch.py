@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from endive.config.sweep import Sweep
-from endive.runs.outcome import run_planned
+from endive.runs.execute import complete_run
 from endive.runs.plan import plan_sweep, remaining_work
 from endive.runs.study_records import keep_study
 from tests.cli import invoke
@@ -30,7 +30,7 @@ def begun(tmp_path: Path, runs: int) -> Path:
 
 def finish(root: Path, path: Path, runs: int) -> None:
     for run in remaining_work(plan_sweep(Sweep(path)), root).todo[:runs]:
-        assert run_planned(run.point.document, run.seed, root, run.point.experiment).state == "done"
+        assert complete_run(run.point.document, run.seed, root, run.point.experiment).state == "done"
 
 
 def test_a_look_tells_how_far_a_study_is(tmp_path: Path) -> None:

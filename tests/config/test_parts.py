@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from endive.config import ConfigError, build_simulation_config, load_document
 from endive.config.parts import allow_code
 from endive.config.sweep import Sweep
-from endive.pipeline.tasks import simulate_runs
+from endive.pipeline.jobs import task_table
+from endive.pipeline.sweep import describe_run, simulate_runs
 from endive.report.answer import answer_study
 from endive.runs.execute import run_experiment
 from endive.runs.identity import compute_experiment_hash
@@ -102,17 +101,8 @@ def test_scenarios_of_a_part_are_swept_compared_and_reported(config: Path) -> No
     work = remaining_work(plan, root).todo
     allow_code(False)
     Path("queue_catalog.py").rename("elsewhere.py")
-    rows = [
-        {
-            "task": 0,
-            "seed": run.seed,
-            "root": str(root.resolve()),
-            "experiment": run.point.experiment,
-            "document": json.dumps(run.point.document.model_dump(mode="json", exclude_unset=True, exclude_none=True)),
-        }
-        for run in work
-    ]
-    outcomes = [row for batch in simulate_runs(iter([pa.RecordBatch.from_pylist(rows)])) for row in batch.to_pylist()]
+    specs = [describe_run(run, root) for run in work]
+    outcomes = [row for batch in simulate_runs(iter(task_table([specs]).to_batches())) for row in batch.to_pylist()]
     assert [row["state"] for row in outcomes] == ["done"] * 6
     study = measured(root)
     assert answer_study(study)[0].startswith("Time to commit p50 of all transactions: five times as fast (")

@@ -16,8 +16,8 @@ from endive.analysis.warmup import SERIES_BINS, Window, find_window
 from endive.config import Document
 from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.native import kernel_cache
-from endive.studies.replications import Replications, Row, RunMetrics, check_window
-from endive.studies.windows import document_entry_warmup_ms
+from endive.studies.measure import Row, RunMetrics, check_window, document_entry_warmup_ms
+from endive.studies.replicate import Replications
 from tests.pipeline.runs import run_tasks_here
 
 _MOST_SEEDS = 20
@@ -47,7 +47,7 @@ def _built_beside_the_clock(features: Features, build: Callable[[Features], byte
 def searches_here() -> Iterator[None]:
     """Let searches run on made-up metrics, and draw nothing: what is of interest is what is asked, and what is said of it."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("endive.studies.replications.Replications", _MadeUp)
+        patched.setattr("endive.studies.replicate.Replications", _MadeUp)
         patched.setattr("endive.cli.run.announce_compilation", lambda *_: None)
         patched.setattr("endive.report.paper.save", lambda *_: [])
         yield
@@ -62,7 +62,7 @@ class _MadeUp(Replications):
         duration, cooldown = document.simulation.duration_ms, self._options.cooldown_ms
         return find_window(duration, cooldown, document_entry_warmup_ms(document), np.zeros(SERIES_BINS))
 
-    def measured(self, document: Document, seeds: Sequence[int], window: Window | None = None) -> tuple[RunMetrics, ...]:
+    def measure(self, document: Document, seeds: Sequence[int], window: Window | None = None) -> tuple[RunMetrics, ...]:
         """Metrics of no run."""
         chosen = window or self.window(document, seeds)
         load = min(sum(each.rate or 1.0 for each in document.workload.values()), 1e9)

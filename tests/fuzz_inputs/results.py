@@ -10,11 +10,9 @@ from pathlib import Path
 
 from endive.runs.execute import run_experiment
 from endive.runs.layout import (
-    MANIFEST,
     METRICS_FOLDER,
     METRICS_STATE,
     METRICS_TABLES,
-    dataset_folder,
     metrics_table,
     study_file,
     study_plan,
@@ -166,13 +164,12 @@ def _kinds_about_results() -> Iterator[Kind]:
         "study record": lambda root: study_plan(root, "mixed"),
         "file of a study": lambda root: study_file(root, "mixed"),
         "theory": lambda root: root / "theory.csv",
-        "manifest": lambda root: dataset_folder(root) / MANIFEST,
         "state of metrics": lambda root: root / METRICS_FOLDER / METRICS_STATE,
     } | {f"metrics: {view}": lambda root, name=name: metrics_table(root, name, "parquet") for view, name in METRICS_TABLES.items()}
     with commands_here():
         for name, place in places.items():
             calls = {"study record": _WATCH, "file of a study": (_REPORT,), "theory": (_with_theory,)}.get(name, _AGAIN)
-            mutate = mutated_tree if name in ("study record", "manifest") else mutated
+            mutate = mutated_tree if name == "study record" else mutated
             good = (place(_measured_root()).read_bytes(),)
             yield Kind(name, "any", good, _about_results(place, calls), (1, 2), mutate, every=2 if calls is _WATCH else 16)
 

@@ -31,11 +31,11 @@ from endive.cache_directory import CACHE_VARIABLE
 from endive.config.parts import allow_code
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.java import java_home
-from endive.pipeline.metrics import measure
+from endive.pipeline.metrics import measure_study
 from endive.pipeline.session import SparkOptions, spark_session
 from endive.pipeline.sweep import run_sweep
 from endive.runs.plan import remaining_work
-from endive.studies.windows import MetricsOptions
+from endive.studies.measure import MetricsOptions
 from tests.pipeline.sweeps import plan_of
 
 PATIENCE_SECONDS = 300.0
@@ -149,7 +149,7 @@ def report_of(process: subprocess.Popen[str]) -> dict[str, Any]:
 def measured_tables(spark: SparkSession, root: Path) -> dict[str, str]:
     """Consolidate and measure what is below a directory; the tables of metrics, by their names."""
     consolidate(root, lambda: nullcontext(spark))
-    measure(spark, root, MetricsOptions())
+    measure_study(spark, root, MetricsOptions())
     return tables_of(root)
 
 

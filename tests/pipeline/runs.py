@@ -11,10 +11,9 @@ import pytest
 
 from endive.config import Document
 from endive.config.load import check_document
-from endive.pipeline.jobs import TaskFunction, task_table
-from endive.runs.dataset import PipelineError
+from endive.pipeline.jobs import Spec, TaskFunction, task_table
 from endive.runs.execute import run_experiment
-from endive.runs.parts import Spec
+from endive.runs.inventory import PipelineError
 
 DURATION_MS = 20_000.0
 MASTER = "local[2,4]"

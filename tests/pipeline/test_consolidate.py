@@ -18,13 +18,12 @@ from pyspark.sql import SparkSession
 
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.query import transactions
-from endive.runs import dataset
-from endive.runs.dataset import PipelineError, Source, load_manifest, plan_parts
+from endive.runs.inventory import PipelineError, take_inventory
 from endive.runs.parameters import flat_parameters
 from endive.simulation import RESULT_SCHEMA
 from tests.cli import environment, invoke, strict
 from tests.pipeline.conftest import Sessions
-from tests.pipeline.damages import change_record
+from tests.pipeline.damages import change_record, seal
 from tests.pipeline.runs import document, run_all, run_here
 
 KEY = ["experiment", "seed", "txn_id"]
@@ -69,7 +68,7 @@ def mtimes(root: Path) -> dict[Path, int]:
 def test_every_row_is_there_once_and_nothing_is_written_again(experiments: Path, sessions: Sessions) -> None:
     done = consolidate(experiments, sessions)
     assert_same_rows(experiments)
-    assert (done.experiments, done.runs, done.new_runs, done.problems) == (4, 12, 12, ())
+    assert (done.experiments, done.runs, done.parts_written, done.problems) == (4, 12, 4, ())
     assert done.rows == len(sources(experiments))
     before = mtimes(experiments)
 
@@ -78,14 +77,12 @@ def test_every_row_is_there_once_and_nothing_is_written_again(experiments: Path,
 
     again = consolidate(experiments, no_session)
     assert mtimes(experiments) == before
-    assert (again.new_runs, again.parts_written, again.rows) == (0, 0, done.rows)
+    assert (again.parts_reused, again.parts_written, again.rows) == (4, 0, done.rows)
 
 
-def test_parameters_are_typed_columns(experiments: Path, sessions: Sessions, spark: SparkSession) -> None:
-    consolidate(experiments, sessions)
-    manifest = load_manifest(experiments)
-    assert manifest is not None
-    frame = transactions(spark, experiments, manifest)
+def test_parameters_are_typed_columns(experiments: Path, spark: SparkSession) -> None:
+    inventory = take_inventory(experiments)
+    frame = transactions(spark, experiments, inventory)
     types = dict(frame.dtypes)
     assert types["param_storage_provider"] == "string"
     assert types["param_catalog_num_tables"] == "bigint"
@@ -93,7 +90,7 @@ def test_parameters_are_typed_columns(experiments: Path, sessions: Sessions, spa
     assert types["param_catalog_table_metadata_inlined"] == "boolean"
     counted = frame.groupBy("param_storage_provider", "param_workload_ingest_rate").count().collect()
     expected = {}
-    for name, experiment in manifest.experiments.items():
+    for name, experiment in inventory.experiments.items():
         key = (experiment.parameters["param_storage_provider"], experiment.parameters["param_workload_ingest_rate"])
         expected[key] = int((sources(experiments)["experiment"] == name).sum())
     assert {(row[0], row[1]): row[2] for row in counted} == expected
@@ -116,13 +113,13 @@ def test_only_what_is_new_is_written(experiments: Path, sessions: Sessions) -> N
     run_all([document(workload__ingest__rate=2.0, storage__provider="s3")], experiments, [7])
     done = consolidate(experiments, sessions)
     assert_same_rows(experiments)
-    assert (done.new_runs, done.parts_written, done.runs) == (1, 1, 13)
+    assert (done.parts_reused, done.parts_written, done.runs) == (3, 1, 13)
     touched = {path.parent.parent for path, mtime in mtimes(experiments).items() if before.get(path) != mtime}
-    assert len(touched - {experiments}) == 1  # the one experiment; the manifest lies directly in the dataset
+    assert len(touched) == 1
 
 
 def test_full_parts_are_left_alone_when_seeds_come(experiments: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset, "PART_ROWS", 1)
+    monkeypatch.setattr("endive.pipeline.consolidate.PART_ROWS", 1)
     done = consolidate(experiments, sessions)
     assert done.parts_written == 12
     before = mtimes(experiments)
@@ -149,7 +146,7 @@ def test_rows_of_removed_experiments_and_seeds_go(experiments: Path, sessions: S
     shutil.rmtree(second / "0")
     done = consolidate(experiments, sessions)
     assert_same_rows(experiments)
-    assert (done.removed_runs, done.runs) == (4, 8)
+    assert (done.experiments, done.runs) == (3, 8)
     assert not (experiments / "consolidated" / f"experiment={first.name}").exists()
 
 
@@ -160,15 +157,6 @@ def test_files_that_were_lost_are_written_again(experiments: Path, sessions: Ses
     cut.write_bytes(cut.read_bytes()[:100])
     consolidate(experiments, sessions)
     assert_same_rows(experiments)
-
-
-@pytest.mark.parametrize("manifest", ["", "{}", '{"format": 0, "experiments": {}}'])
-def test_without_its_manifest_the_dataset_is_made_anew(experiments: Path, sessions: Sessions, manifest: str) -> None:
-    consolidate(experiments, sessions)
-    (experiments / "consolidated" / "_manifest.json").write_text(manifest)
-    done = consolidate(experiments, sessions)
-    assert_same_rows(experiments)
-    assert (done.parts_written, done.parts_reused) == (0, 4)
 
 
 # -- runs that are not whole ---------------------------------------------------------------------------------------------------
@@ -185,10 +173,7 @@ def damage(run: Path, how: str) -> None:
         results.write_bytes(b"")
     elif how == "columns":
         pq.write_table(pq.read_table(results).drop_columns(["n_retries"]), results)
-        provenance = json.loads((run / "provenance.json").read_text())
-        from endive.output_files import checksum
-
-        (run / "provenance.json").write_text(json.dumps({**provenance, "results_sha256": checksum(results)}))
+        seal(run)
     else:
         (run / "provenance.json").unlink()
 
@@ -204,22 +189,11 @@ def test_a_damaged_run_is_told_and_left_out_until_it_is_whole(experiments: Path,
         assert [problem.where for problem in done.problems] == [f"{run.parent.name} seed 1"]
         assert done.runs == 11
         assert not ((consolidated(experiments)["experiment"] == run.parent.name) & (consolidated(experiments)["seed"] == 1)).any()
-    before = mtimes(experiments)
-    consolidate(experiments, sessions)
-    assert mtimes(experiments) == before
     shutil.rmtree(run)
     shutil.copytree(kept, run)
     done = consolidate(experiments, sessions)
     assert (done.problems, done.runs) == ((), 12)
     assert_same_rows(experiments)
-
-
-def test_a_run_that_is_damaged_later_leaves_the_dataset(experiments: Path, sessions: Sessions) -> None:
-    consolidate(experiments, sessions)
-    run = sorted(experiments.glob("mixed-*"))[1] / "1"
-    damage(run, "cut")
-    done = consolidate(experiments, sessions)
-    assert (done.runs, len(done.problems)) == (11, 1)
 
 
 def test_unfinished_runs_are_counted_and_left_out(experiments: Path, sessions: Sessions) -> None:
@@ -259,28 +233,12 @@ def kill_at(root: Path, moment: int) -> int:
 
 
 def test_killed_before_each_file_takes_its_place_each_row_is_there_once(experiments: Path, sessions: Sessions) -> None:
-    # 4 parts of 3 files; the first is finished by the second kill, so that 9 and the manifest are left for the third
-    for moment in (1, 5, 10):  # before the first file, within the second part, before the manifest
+    for moment in (1, 5, 9):  # before the first file, within the second part, before the last file
         assert kill_at(experiments, moment) == -signal.SIGKILL
-        assert not (experiments / "consolidated" / "_manifest.json").exists()
     found = consolidated(experiments)
     assert not found.duplicated(KEY).any()
     done = consolidate(experiments, sessions)
-    assert (done.parts_written, done.parts_reused) == (0, 4)  # all were written before the last kill
-    assert_same_rows(experiments)
-    assert list(experiments.rglob("*.tmp")) == []
-
-
-def test_killed_while_parts_are_written_anew_no_row_is_twice_at_any_moment(experiments: Path, sessions: Sessions) -> None:
-    consolidate(experiments, sessions)
-    points = [document(workload__ingest__rate=rate, storage__provider="s3") for rate in (2.0, 12.0)]
-    run_all(points, experiments, [3])
-    shutil.rmtree(sorted(experiments.glob("mixed-*"))[0] / "0")
-    for moment in (1, 3, 6):
-        kill_at(experiments, moment)
-        assert not consolidated(experiments).duplicated(KEY).any()
-        run_all(points, experiments, [3 + moment])  # what is planned differs from what was written
-    consolidate(experiments, sessions)
+    assert (done.parts_written, done.parts_reused) == (1, 3)
     assert_same_rows(experiments)
     assert list(experiments.rglob("*.tmp")) == []
 
@@ -309,12 +267,11 @@ def test_a_full_disk_is_told_and_what_was_there_stays(
         raise OSError(28, "No space left on device", "part-00000.parquet")
 
     with monkeypatch.context() as patch:
-        patch.setattr("endive.runs.parts.PartWriter", no_space)
+        patch.setattr("endive.pipeline.consolidate._PartWriter", no_space)
         patch.setattr("endive.pipeline.consolidate.run_tasks", run_here)
-        done = consolidate(experiments, sessions)
-    assert "No space left" in done.problems[0].message
-    assert done.runs == 12
-    assert mtimes(experiments) == before
+        with pytest.raises(PipelineError, match=r"cannot be written: .*No space left"):
+            consolidate(experiments, sessions)
+    assert {path: time for path, time in before.items() if path in mtimes(experiments)}.items() <= mtimes(experiments).items()
     assert consolidate(experiments, sessions).runs == 13
     assert_same_rows(experiments)
 
@@ -338,21 +295,6 @@ def test_the_bytes_do_not_depend_on_the_number_of_tasks(experiments: Path, sessi
         found.append({path.name: path.read_bytes() for path in experiments.rglob("part-*.parquet")})
         shutil.rmtree(experiments / "consolidated")
     assert found[0] == found[1] == found[2]
-
-
-def test_seeds_stay_in_their_part() -> None:
-    def sources_of(*seeds: int) -> dict[int, Source]:
-        return {seed: Source(1, 1, dataset.PART_ROWS // 2) for seed in seeds}
-
-    _, first = plan_parts(None, sources_of(1, 2, 3), ())
-    assert [(part.number, part.seeds) for part in first] == [(0, [1, 2]), (1, [3])]
-    old = dataset.Experiment("l", "h", "v", 1.0, {}, sources_of(1, 2, 3), first)
-    kept, written = plan_parts(old, sources_of(0, 1, 2, 3), (0, 1))
-    assert [part.seeds for part in kept] == [[1, 2]]
-    assert [(part.number, part.seeds) for part in written] == [(1, [3, 0])]
-    kept, written = plan_parts(old, sources_of(2), (0, 1))
-    assert kept == []
-    assert [(part.number, part.seeds) for part in written] == [(0, [2])]
 
 
 def test_parameters_that_would_share_a_name_do_not(tmp_path: Path) -> None:
@@ -383,7 +325,7 @@ def test_the_command_tells_what_it_did(experiments: Path) -> None:
     told = strict(result.stdout)
     assert (told["runs"], told["experiments"], told["problems"]) == (12, 4, [])
     shown = invoke("consolidate", str(experiments))
-    assert "0 runs are new" in shown.stdout
+    assert "0 parts written, 4 unchanged" in shown.stdout
 
 
 @pytest.mark.usefixtures("commands_share_spark")

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from endive.pipeline.refresh import FreshTables, fresh_tables
-from endive.runs.dataset import load_manifest
-from endive.runs.parts import is_whole_part
+from endive.pipeline.consolidate import consolidate
+from endive.pipeline.metrics import StudyTables, current_tables
 from endive.runs.stored import find_experiments
 from endive.runs.tables import read_tables
 from tests.cli import invoke
@@ -124,22 +123,13 @@ def parts(root: Path) -> list[Path]:
     return sorted((root / "consolidated").rglob("part-*.parquet"))
 
 
-def garble_a_part(root: Path) -> None:
-    """Its size says nothing; it is found when rows are measured again."""
-    garble(parts(root)[1])
-    (root / "metrics" / "_state.json").unlink()
-
-
 DERIVED: dict[str, Callable[[Path], object]] = {
     "a table of metrics truncated": lambda root: truncate(root / "metrics" / "by_run.parquet"),
     "a table of metrics garbled": lambda root: garble(root / "metrics" / "saturation.parquet"),
     "a table of metrics missing": lambda root: (root / "metrics" / "over_time.parquet").unlink(),
     "the state of metrics a list": lambda root: (root / "metrics" / "_state.json").write_text("[]"),
-    "the manifest has a number for a table": lambda root: (root / "consolidated" / "_manifest.json").write_text(
-        '{"experiments": 3}'
-    ),
     "a part truncated": lambda root: truncate(parts(root)[0]),
-    "a part garbled, of the same size": garble_a_part,
+    "a part garbled, of the same size": lambda root: garble(parts(root)[1]),
     "a part missing": lambda root: parts(root)[2].unlink(),
     "a part that links to itself": lambda root: replace(parts(root)[0], loop),
     "a part that is a pipe": lambda root: replace(parts(root)[0], os.mkfifo),
@@ -147,7 +137,6 @@ DERIVED: dict[str, Callable[[Path], object]] = {
     "a further part that is a pipe": lambda root: os.mkfifo(parts(root)[0].with_name("part-00007.parquet")),
     "a table of metrics that is a pipe": lambda root: replace(root / "metrics" / "by_run.parquet", os.mkfifo),
     "the state of metrics a pipe": lambda root: replace(root / "metrics" / "_state.json", os.mkfifo),
-    "the manifest a pipe": lambda root: replace(root / "consolidated" / "_manifest.json", os.mkfifo),
 }
 
 
@@ -160,18 +149,22 @@ def small(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def fresh(root: Path) -> FreshTables:
-    return fresh_tables(root, lambda: nullcontext(None))  # type: ignore[arg-type]
+def measured(root: Path) -> StudyTables:
+    return current_tables(root, lambda: nullcontext(None))  # type: ignore[arg-type]
+
+
+def consolidated(root: Path) -> dict[str, bytes]:
+    consolidate(root, lambda: nullcontext(None))  # type: ignore[arg-type]
+    return {str(path.relative_to(root)): path.read_bytes() for path in parts(root)}
 
 
 @pytest.mark.parametrize("damage", DERIVED)
 def test_what_is_derived_is_made_again(damage: str, small: Path) -> None:
-    before = fresh(small)
+    before, dataset = measured(small), consolidated(small)
     DERIVED[damage](small)
-    assert fresh(small) == before
-    assert load_manifest(small) == before.manifest
+    assert measured(small) == before
     assert read_tables(small) == before.tables
-    assert all(is_whole_part(path, file.rows) for path, file in before.manifest.files(small / "consolidated"))
+    assert consolidated(small) == dataset
 
 
 @pytest.mark.parametrize("lock", ["consolidated/.lock", "metrics/.lock"])
@@ -180,12 +173,12 @@ def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(loc
     (small / lock).parent.mkdir()
     elsewhere.write_text("kept")
     (small / lock).symlink_to(elsewhere)
-    with pytest.raises(OSError, match="must not be a link"):
-        fresh(small)
+    with pytest.raises(OSError, match="should be a file of its own"):
+        (consolidated if lock.startswith("consolidated") else measured)(small)
     assert elsewhere.read_text() == "kept"
     elsewhere.unlink()
-    with pytest.raises(OSError, match="must not be a link"):
-        fresh(small)
+    with pytest.raises(OSError, match="should be a file of its own"):
+        (consolidated if lock.startswith("consolidated") else measured)(small)
     assert not elsewhere.exists()
 
 

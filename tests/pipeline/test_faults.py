@@ -22,7 +22,7 @@ KILLS = int(os.environ.get("ENDIVE_KILLS", "6"))
 DRIVER = """
 import sys
 from pathlib import Path
-from endive.runs.outcome import run_planned
+from endive.runs.execute import complete_run
 from endive.runs.plan import remaining_work
 from endive.output_files import remove_leftovers
 from tests.pipeline.sweeps import plan_of
@@ -31,7 +31,7 @@ root = Path(sys.argv[2])
 print("ready", flush=True)
 remove_leftovers(root)
 for run in remaining_work(plan_of(Path(sys.argv[1])), root).todo:
-    outcome = run_planned(run.point.document, run.seed, root, run.point.experiment)
+    outcome = complete_run(run.point.document, run.seed, root, run.point.experiment)
 """
 
 

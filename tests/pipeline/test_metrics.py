@@ -19,18 +19,16 @@ from scipy import optimize, stats
 
 from endive.analysis.estimates import SHARES, estimate_metric
 from endive.analysis.run_metrics import RATES
-from endive.pipeline.consolidate import consolidate
-from endive.pipeline.metrics import load_tables, measure
+from endive.pipeline.metrics import load_tables, measure_study
 from endive.pipeline.query import query
-from endive.runs.dataset import Experiment, Manifest, PipelineError, load_manifest
+from endive.runs.inventory import Experiment, Inventory, PipelineError, take_inventory
 from endive.runs.layout import METRICS_TABLES
 from endive.runs.parameters import Value
 from endive.studies.experiment_tables import LoadAxis, load_axis, saturation_table
+from endive.studies.measure import MetricsOptions
 from endive.studies.tables import Metrics
-from endive.studies.windows import MetricsOptions
 from tests.analysis.test_warmup import naive as naive_mser5
 from tests.cli import assert_fits, invoke, narrow_invoke, strict
-from tests.pipeline.conftest import Sessions
 from tests.pipeline.runs import DURATION_MS, document, run_all
 
 ROWS_OF_A_RUN = 9
@@ -49,14 +47,15 @@ ACCESSES = (
 
 
 @pytest.fixture(scope="module")
-def dataset(finished_experiments: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset that tests read; they write tables of metrics beside it, each its own."""
-    from contextlib import nullcontext
-
+def dataset(finished_experiments: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Experiments that tests measure; they write tables of metrics beside them."""
     root = tmp_path_factory.mktemp("metrics") / "experiments"
     shutil.copytree(finished_experiments, root)
-    consolidate(root, lambda: nullcontext(spark))
     return root
+
+
+def measure(spark: SparkSession, root: Path, options: MetricsOptions, *, tasks: int | None = None) -> Metrics:
+    return measure_study(spark, root, options, tasks=tasks).metrics
 
 
 def naive_entry_warmup(rate: float) -> float:
@@ -221,8 +220,8 @@ def test_the_load_may_be_named(spark: SparkSession, dataset: Path, key: str) -> 
     assert measure(spark, dataset, MetricsOptions(0.0, load=key)).axis == LoadAxis("param_workload_ingest_rate")
 
 
-def manifest_of(*parameters: dict[str, Value]) -> Manifest:
-    return Manifest({f"e{i}": Experiment("e", str(i), "v", 1.0, dict(each)) for i, each in enumerate(parameters)})
+def manifest_of(*parameters: dict[str, Value]) -> Inventory:
+    return Inventory({f"e{i}": Experiment("e", str(i), "v", 1.0, dict(each)) for i, each in enumerate(parameters)})
 
 
 def test_the_load_is_the_one_rate_that_varies() -> None:
@@ -307,14 +306,6 @@ def test_nothing_depends_on_the_number_of_tasks(spark: SparkSession, dataset: Pa
     assert all(equal(first, other) for other in others)
 
 
-def test_nothing_depends_on_how_runs_lie_in_parts(
-    spark: SparkSession, dataset: Path, experiments: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("endive.runs.dataset.PART_ROWS", 1)
-    consolidate(experiments, sessions)
-    assert equal(measure(spark, dataset, MetricsOptions()), measure(spark, experiments, MetricsOptions()))
-
-
 def test_no_rows_of_transactions_reach_the_driver(spark: SparkSession, dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql.classic.dataframe import DataFrame
 
@@ -338,12 +329,9 @@ def test_no_rows_of_transactions_reach_the_driver(spark: SparkSession, dataset: 
     for name in ("toLocalIterator", "foreach"):
         monkeypatch.setattr(DataFrame, name, forbidden)
     measured = measure(spark, dataset, MetricsOptions())
-    manifest = load_manifest(dataset)
-    assert manifest is not None
-    transactions = sum(experiment.rows for experiment in manifest.experiments.values())
+    transactions = sum(experiment.rows for experiment in take_inventory(dataset).experiments.values())
     assert transactions > 1_000
-    parts = sum(len(experiment.parts) for experiment in manifest.experiments.values())
-    assert sum(collected) == measured.runs.num_rows + parts == 12 * ROWS_OF_A_RUN + parts
+    assert sum(collected) == measured.runs.num_rows == 12 * ROWS_OF_A_RUN
 
 
 def test_tables_are_written_whole_as_parquet_and_csv(spark: SparkSession, dataset: Path) -> None:
@@ -357,10 +345,9 @@ def test_tables_are_written_whole_as_parquet_and_csv(spark: SparkSession, datase
     assert np.allclose(frame.throughput_per_s, measured.runs.to_pandas().throughput_per_s, rtol=1e-12)
 
 
-def test_a_class_that_a_seed_lacks_counts_as_zero(spark: SparkSession, sessions: Sessions, tmp_path: Path) -> None:
+def test_a_class_that_a_seed_lacks_counts_as_zero(spark: SparkSession, tmp_path: Path) -> None:
     rare = document(workload__upkeep={"rate": 0.02, "operation": "validated_overwrite", "runtime": {"mean": 10.0}})
     run_all([rare], tmp_path, range(4))
-    consolidate(tmp_path, sessions)
     measured = measure(spark, tmp_path, MetricsOptions(0.0))
     upkeep = [row for row in measured.runs.to_pylist() if (row["workload_class"], row["operation_type"]) == ("upkeep", "all")]
     counts = [row["transactions"] for row in upkeep]
@@ -375,11 +362,8 @@ def test_a_class_that_a_seed_lacks_counts_as_zero(spark: SparkSession, sessions:
     assert mean == pytest.approx(sum(counts) / 4)
 
 
-def test_one_seed_is_flagged_and_a_run_without_transactions_is_measured(
-    spark: SparkSession, sessions: Sessions, tmp_path: Path
-) -> None:
+def test_one_seed_is_flagged_and_a_run_without_transactions_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     run_all([document(simulation__duration_ms=1.0)], tmp_path, [0])
-    consolidate(tmp_path, sessions)
     measured = measure(spark, tmp_path, MetricsOptions())
     (row,) = measured.experiments.to_pylist()
     assert (row["transactions"], row["success_rate"], row["few_seeds"], row["throughput_per_s_hw"]) == (0, None, True, None)
@@ -389,8 +373,7 @@ def test_one_seed_is_flagged_and_a_run_without_transactions_is_measured(
 
 def test_sql_sees_all_views(spark: SparkSession, dataset: Path) -> None:
     measure(spark, dataset, MetricsOptions(0.0))
-    manifest = load_manifest(dataset)
-    assert manifest is not None
+    manifest = take_inventory(dataset)
     both = """SELECT t.n AS a, r.n AS b FROM (SELECT count(*) n FROM transactions WHERE status = 'committed') t,
               (SELECT sum(committed) n FROM runs WHERE workload_class = 'all' AND operation_type = 'all') r"""
     (row,) = query(spark, dataset, manifest, both, 10)[0].to_pylist()
@@ -457,15 +440,8 @@ def test_a_wrong_column_is_one_line_without_a_stack_trace(dataset: Path, capfd: 
     assert capfd.readouterr().err == ""
 
 
-def test_without_a_dataset_there_is_nothing_to_measure(tmp_path: Path) -> None:
+def test_without_runs_there_is_nothing_to_measure(tmp_path: Path) -> None:
     result = invoke("metrics", str(tmp_path), "--json")
     assert result.exit_code == 2
-    assert "endive consolidate" in result.stderr
+    assert "no finished run" in result.stderr
     assert strict(result.stdout)["errors"]
-
-
-@pytest.mark.usefixtures("commands_share_spark")
-def test_runs_that_are_not_consolidated_yet_are_mentioned(experiments: Path, sessions: Sessions) -> None:
-    consolidate(experiments, sessions)
-    run_all([document(workload__ingest__rate=2.0, storage__provider="s3")], experiments, [7, 8])
-    assert "2 runs are not in the dataset yet" in invoke("metrics", str(experiments)).stderr

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endive.pipeline.sweep import Progress, Watch, chunked, run_study, run_sweep
+from endive.pipeline.sweep import Progress, ProgressMonitor, divide_runs, run_sweep
 from endive.runs.effort import Effort
-from endive.runs.outcome import run_ahead, run_planned
+from endive.runs.execute import complete_run
 from endive.runs.plan import PlannedRun, SweepPoint, remaining_work
 from endive.runs.stored import StoredRun
 from tests.pipeline.sweeps import POINTS, digests, plan_of, problems, sweep_file
@@ -108,69 +108,26 @@ def test_progress_is_told_by_what_is_on_disk(spark: SparkSession, tmp_path: Path
     plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
     told: list[Progress] = []
     work = remaining_work(plan, root)
-    run_sweep(spark, work, root, watch=Watch(work, root, told.append, 0.05))
+    run_sweep(spark, work, root, monitor=ProgressMonitor(work, root, told.append))
     assert told[-1] == Progress(POINTS, POINTS, 1.0)
     assert [each.done for each in told] == sorted(each.done for each in told)
     assert [each.share for each in told] == sorted(each.share for each in told)
 
 
-class Coming:
-    """A session that is up after so many runs, or never."""
-
-    is_local = True
-
-    def __init__(self, spark: SparkSession | None, looks: int) -> None:
-        self._spark, self._looks = spark, looks
-
-    def begin(self) -> None:
-        pass
-
-    @property
-    def is_up(self) -> bool:
-        self._looks -= 1
-        return self._looks < 0
-
-    def get(self) -> SparkSession:
-        assert self._spark is not None
-        return self._spark
-
-
-def test_a_small_study_is_begun_before_spark_is_up_and_finished_by_it(spark: SparkSession, tmp_path: Path) -> None:
-    plan, root, other = plan_of(sweep_file(tmp_path)), tmp_path / "out", tmp_path / "other"
-    run_sweep(spark, remaining_work(plan, other), other)
-    outcomes = run_study(cast(Any, Coming(spark, 3)), remaining_work(plan, root), root)
-    assert [outcome.state for outcome in outcomes] == ["done"] * plan.runs
-    assert digests(root) == digests(other)
-
-
-def test_a_study_that_is_done_before_spark_is_up_does_not_wait_for_it(tmp_path: Path) -> None:
-    plan, root = plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out"
-    outcomes = run_study(cast(Any, Coming(None, 1_000)), remaining_work(plan, root), root)
-    assert [outcome.state for outcome in outcomes] == ["done"] * POINTS
-    assert remaining_work(plan, root).todo == ()
-
-
-def test_long_runs_are_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endive.runs.outcome.QUICK_SECONDS", 0.0)
-    work = remaining_work(plan_of(sweep_file(tmp_path, seeds=1)), tmp_path / "out")
-    outcomes, left = run_ahead(work, tmp_path / "out", lambda: False, lambda: None)
-    assert (outcomes, len(left.todo)) == ([], POINTS)
-
-
 def test_a_run_that_is_there_is_found_and_reported_in_one_row(tmp_path: Path) -> None:
     point = plan_of(sweep_file(tmp_path, seeds=1)).points[0]
-    outcome = run_planned(point.document, 7, tmp_path / "out", point.experiment)
+    outcome = complete_run(point.document, 7, tmp_path / "out", point.experiment)
     assert (outcome.state, outcome.experiment) == ("done", point.experiment)
     assert outcome.rows > 0
-    assert run_planned(point.document, 7, tmp_path / "out", point.experiment).state == "found"
+    assert complete_run(point.document, 7, tmp_path / "out", point.experiment).state == "found"
 
 
 def test_an_executor_with_other_code_says_so_and_writes_nothing(tmp_path: Path) -> None:
     point = plan_of(sweep_file(tmp_path, seeds=1)).points[0]
-    outcome = run_planned(point.document, 7, tmp_path / "out", "0123456789ab")
+    outcome = complete_run(point.document, 7, tmp_path / "out", "0123456789ab")
     assert (outcome.state, outcome.experiment) == ("failed", "0123456789ab")
     assert outcome.error is not None
-    assert "other code" in outcome.error
+    assert "another version" in outcome.error
     assert not (tmp_path / "out").exists()
 
 
@@ -183,7 +140,7 @@ def runs_costing(*seconds: float) -> list[PlannedRun]:
 @given(st.lists(st.floats(0.001, 30.0), min_size=1, max_size=60), st.integers(1, 8))
 def test_every_run_is_in_exactly_one_task_and_the_costliest_comes_first(seconds: list[float], cores: int) -> None:
     runs = runs_costing(*seconds)
-    tasks = chunked(runs, cores)
+    tasks = divide_runs(runs, cores)
     dealt = [run for task in tasks for run in task]
     assert sorted(run.point.experiment for run in dealt) == sorted(run.point.experiment for run in runs)
     assert dealt[0].effort.cpu_seconds == max(seconds)
@@ -191,7 +148,7 @@ def test_every_run_is_in_exactly_one_task_and_the_costliest_comes_first(seconds:
 
 
 def test_cheap_runs_share_a_task_and_costly_ones_have_their_own() -> None:
-    tasks = chunked(runs_costing(*[10.0] * 4, *[0.01] * 100), 2)
+    tasks = divide_runs(runs_costing(*[10.0] * 4, *[0.01] * 100), 2)
     assert [len(task) for task in tasks[:4]] == [1, 1, 1, 1]
     assert len(tasks) <= 6
 

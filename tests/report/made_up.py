@@ -15,7 +15,7 @@ from endive.report.figure import Axis, Figure, Threshold
 from endive.report.page import Page
 from endive.report.phrases import TIME_PARTS
 from endive.report.study import ALL, Series, Study, StudyAxis
-from endive.runs.dataset import Experiment, Manifest, Part, PartFile
+from endive.runs.inventory import Experiment, Inventory, RecordedRun
 from endive.studies.experiment_tables import LoadAxis
 
 RATE = "param_workload_ingest_rate"
@@ -37,10 +37,8 @@ def made_up(
         Series(label, {}, tuple(table[table["series"] == label]["experiment"].unique()), colour)
         for colour, label in enumerate(labels)
     )
-    part = Part(0, [0, 1, 2], {"fast_append": PartFile(10, 10)})
-    manifest = Manifest(
-        {name: Experiment("study", "abc", "0.1+x", 1000.0, {}, {}, [part]) for name in table["experiment"].unique()}
-    )
+    runs = tuple(RecordedRun(seed, 10, "") for seed in range(3))
+    manifest = Inventory({name: Experiment("study", "abc", "0.1+x", 1000.0, {}, runs) for name in table["experiment"].unique()})
     empty = pd.DataFrame()
     return Study(Path("experiments"), "sweep", "study", manifest, empty, table, _curves(table, by_load), empty, empty, axis, series)
 

@@ -15,7 +15,7 @@ from endive.report.answer import answer_question, answer_study
 from endive.report.contents import dimensions
 from endive.report.figures import figure_of, report_figures
 from endive.report.study import Study
-from endive.runs.outcome import run_planned
+from endive.runs.execute import complete_run
 from endive.runs.plan import plan_sweep, remaining_work
 from endive.runs.study_records import keep_study
 from tests.pipeline.runs import document
@@ -34,7 +34,7 @@ def run_study(folder: Path, question: str, more: str, baseline: str = "today") -
     plan = plan_sweep(sweep)
     keep_study(root, sweep, plan)
     for run in remaining_work(plan, root).todo:
-        assert run_planned(run.point.document, run.seed, root, run.point.experiment).state == "done"
+        assert complete_run(run.point.document, run.seed, root, run.point.experiment).state == "done"
     return root
 
 

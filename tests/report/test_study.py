@@ -17,8 +17,8 @@ from endive.report.configurations import choose_axis, make_series, varying_param
 from endive.report.errors import ReportError
 from endive.report.study import Study, load_study
 from endive.report.style import MOST_SERIES
-from endive.runs.dataset import Experiment, Manifest
 from endive.runs.execute import run_experiment
+from endive.runs.inventory import Experiment, Inventory
 from endive.runs.parameters import Value
 from endive.runs.records import seal_record
 from tests.cli import invoke
@@ -169,11 +169,11 @@ def test_versions_are_not_mixed(tmp_path: Path) -> None:
         measured(tmp_path, code_version="nobody")
 
 
-def manifest_of(*parameters: dict[str, Value]) -> Manifest:
-    return Manifest({f"e{i}": Experiment("label", f"{i:012}", "v", 1.0, dict(each)) for i, each in enumerate(parameters)})
+def manifest_of(*parameters: dict[str, Value]) -> Inventory:
+    return Inventory({f"e{i}": Experiment("label", f"{i:012}", "v", 1.0, dict(each)) for i, each in enumerate(parameters)})
 
 
-def labels_of(manifest: Manifest) -> list[str]:
+def labels_of(manifest: Inventory) -> list[str]:
     import pyarrow as pa
 
     rows = [

@@ -9,8 +9,8 @@ from typing import Any
 from endive.config import load_document
 from endive.config.sweep import Sweep
 from endive.output_files import is_living
+from endive.runs.execute import complete_run
 from endive.runs.layout import study_file, study_plan
-from endive.runs.outcome import run_planned
 from endive.runs.plan import plan_sweep, remaining_work
 from endive.runs.study_records import keep_study, read_studies, study_of
 from tests.config.test_load import PROFILE
@@ -75,7 +75,7 @@ def test_results_are_found_by_the_plan(tmp_path: Path) -> None:
     (record,) = read_studies(root)
     assert not any(path.exists() for path in record.results(root))
     for run in remaining_work(plan, root).todo:
-        assert run_planned(run.point.document, run.seed, root, run.point.experiment).state == "done"
+        assert complete_run(run.point.document, run.seed, root, run.point.experiment).state == "done"
     assert len(record.results(root)) == 4
     assert all(path.exists() for path in record.results(root))
 
@@ -83,7 +83,7 @@ def test_results_are_found_by_the_plan(tmp_path: Path) -> None:
 def test_a_new_name_reaches_what_was_run_under_the_old_one(tmp_path: Path) -> None:
     sweep, root = study(tmp_path / "here"), tmp_path / "out"
     (point, _) = plan_sweep(sweep).points
-    run_planned(point.document, 2, root, point.experiment)
+    complete_run(point.document, 2, root, point.experiment)
     renamed = study(tmp_path / "here", TEXT.replace("question", 'baseline = "today"\nquestion'))
     keep_study(root, renamed, plan_sweep(renamed))
     (file,) = root.glob("study-*/cfg.toml")

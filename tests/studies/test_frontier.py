@@ -12,8 +12,8 @@ from endive.analysis.conditions import Condition
 from endive.config import ConfigError
 from endive.config.frontier import frontier_options
 from endive.studies.frontier import Question, estimate_at, estimate_of, read_question
-from endive.studies.replications import Replications, RunMetrics
-from endive.studies.windows import MetricsOptions
+from endive.studies.measure import MetricsOptions, RunMetrics
+from endive.studies.replicate import Replications
 
 CONFIG = """
 [simulation]
@@ -187,7 +187,7 @@ def test_a_load_is_estimated_with_the_same_seeds(config: Path, tmp_path: Path) -
     assert few is not None
     assert more is not None
     assert (few.n, more.n) == (2, 3)
-    assert len(list((tmp_path / "runs").rglob("?.json"))) == 3
+    assert len(list((tmp_path / "runs").rglob("metrics.json"))) == 3
 
 
 def test_a_run_too_short_for_the_class_has_no_estimate(config: Path, tmp_path: Path) -> None:

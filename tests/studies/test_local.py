@@ -11,9 +11,9 @@ from scipy import stats
 
 from endive.analysis.percentiles import quantiles
 from endive.analysis.run_curves import SLOWER, TIME_BINS
-from endive.studies.local import LocalRun, measure_here
-from endive.studies.tables import Metrics
-from endive.studies.windows import MetricsOptions
+from endive.report.places import find_place
+from endive.studies.measure import MetricsOptions
+from endive.studies.tables import Metrics, measure_locally
 from tests.pipeline.runs import DURATION_MS, document, run_all
 
 WARMUP_MS = 2_000.0
@@ -28,11 +28,8 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def measured(experiment: Path) -> Metrics:
-    runs = [
-        LocalRun(seed, experiment / f"{seed}/results.parquet", experiment / f"{seed}/provenance.json", experiment / "cfg.toml")
-        for seed in range(3)
-    ]
-    return measure_here(experiment.name, "mixed", runs, MetricsOptions(WARMUP_MS))[0]
+    place = find_place(experiment)
+    return measure_locally(place.experiment("mixed"), place.experiment_runs("mixed"), MetricsOptions(WARMUP_MS))[0]
 
 
 def rows_of(experiment: Path, workload_class: str) -> list[pd.DataFrame]:

@@ -15,8 +15,8 @@ from endive.analysis.saturation import LoadPoint, saturation
 from endive.config import Document
 from endive.config.load import check_document
 from endive.studies.experiment_tables import load_point
-from endive.studies.replications import Replications, RunMetrics
-from endive.studies.windows import MetricsOptions
+from endive.studies.measure import MetricsOptions, RunMetrics
+from endive.studies.replicate import Replications
 
 IDLE: dict[str, Any] = {
     "simulation": {"duration_ms": 600_000.0, "engine": "reference"},
@@ -27,7 +27,7 @@ IDLE: dict[str, Any] = {
 
 def measured(tree: dict[str, Any], folder: Path, seeds: int = 3, **overrides: Any) -> tuple[Document, tuple[RunMetrics, ...]]:
     document = check_document(tree, "test", overrides={key.replace("__", "."): value for key, value in overrides.items()})
-    return document, Replications(folder, MetricsOptions()).measured(document, range(seeds))
+    return document, Replications(folder, MetricsOptions()).measure(document, range(seeds))
 
 
 def point(runs: tuple[RunMetrics, ...], load: float = 1.0) -> LoadPoint:

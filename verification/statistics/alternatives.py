@@ -12,7 +12,7 @@ from endive.analysis.conditions import Subject
 from endive.analysis.run_metrics import ALL
 from endive.report.alternatives import Alternatives, compare_sides
 from endive.report.comparison import Side
-from endive.studies.replications import RunMetrics
+from endive.studies.measure import RunMetrics
 from verification.statistics.coverage import BUSY, CoverageRow, counting
 from verification.statistics.studies import COOLDOWN_MS, MEASURED_MS, WARMUP_MS, System, measure
 

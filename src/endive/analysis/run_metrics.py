@@ -1,11 +1,14 @@
-"""The metrics of one run: what the transactions of a class and operation, or of several, come to in a window."""
+"""Metrics of one run in a window: of each workload class and operation, and of their totals.
+
+A pure function of the rows: ``measure_run`` takes the columns of a run and a window and returns one row of metrics per group.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -62,108 +65,170 @@ RATES = (
 BOUNDS = tuple(bound(name) for name in PERCENTILES for bound in (at_least, at_most))
 """Ends of percentiles; infinity stands for never."""
 METRICS = (*COUNTS, *SUM_COLUMNS, *RATES)
-WHOSE_COLUMNS = ("client", *handovers.BATCH_COLUMNS)
-"""Columns that are looked at together, not summed: whose a transaction is, and what it commits."""
+WRITER_COLUMNS = ("client", *handovers.BATCH_COLUMNS)
+"""Columns of the writer of a transaction and of its batch, which are not summed."""
 
 COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW = "committing_in_window", "entered_in_window"
 """The number of committing transactions, and entries, in equal parts of the window."""
 
 
-@dataclass
-class Leaf:
-    """The rows of one run, class and operation, and what they come to once their window is known.
+class RunColumns(Protocol):
+    """Columns of the rows of one run."""
 
-    ``index`` says which rows of a file they are; ``reasons`` are flags by reason of abort, ``latencies`` columns by name.
+    groups: Sequence[Group]
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return a numeric column, one value per row of the run."""
+        ...
+
+
+@dataclass(frozen=True)
+class Group:
+    """Transactions of one workload class and operation of a run.
+
+    Attributes:
+        index: Positions of the transactions among the rows of the run.
+        reasons: Flags by abort reason.
+        latencies: Latency columns by name.
     """
 
-    seed: int
     workload_class: str
     operation: str
     index: Ints
-    rows: Transactions
-    reasons: dict[str, Flags]
-    latencies: dict[str, Floats]
-    sums: dict[str, float] = field(default_factory=dict)
-    counts: dict[str, int] = field(init=False)
-    over_time: ThroughTime = field(init=False)
-    committing: Floats = field(init=False)
-    entered: Ints = field(init=False)
-    inside: Flags = field(init=False)
-    done: Flags = field(init=False)
-    in_window: Flags = field(init=False)
-    entry_ms: Floats = field(init=False)
-    edges_ms: Floats = field(init=False)
-    """Of the parts of the window."""
-    whose: WritersRows = field(init=False)
-    handed_over: handovers.HandOvers = field(init=False)
-    expected_retries: float = field(init=False)
-
-    def look_through(self, window: Window) -> None:
-        """Count the cohort, and let go of all other rows."""
-        rows = self.rows
-        self.inside = rows.cohort(window)
-        self.done = self.inside & rows.committed
-        self.in_window = rows.committed_in(window)
-        self.counts = {
-            "transactions": int(self.inside.sum()),
-            "committed": int(self.done.sum()),
-            "aborted": int((self.inside & rows.aborted).sum()),
-            "commits_in_window": int(self.in_window.sum()),
-            "working": int((~rows.entered).sum()),
-            **{f"aborted_{reason}": int((self.inside & flags).sum()) for reason, flags in self.reasons.items()},
-        }
-        self.counts["in_flight"] = self.counts["transactions"] - self.counts["committed"] - self.counts["aborted"]
-        self.latencies = {name: values[self.done] for name, values in self.latencies.items()}
-        self.over_time = through_time(rows, window.duration_ms)
-        edges = np.linspace(window.start_ms, window.end_ms, BACKLOG_PARTS + 1)
-        self.committing, self.entered = committing(rows, edges), entries(rows, edges)
-        self.edges_ms, self.entry_ms = edges, rows.entry_ms
-        commit, total = (self.latencies[name] for name in LATENCIES)
-        self.sums["overhead"] = float(np.divide(commit, total, out=np.zeros_like(commit), where=total > 0.0).sum())
-        self.rows, self.reasons = rows.take(np.flatnonzero(self.inside)), {}
-
-    def see_whose(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take ``n_retries`` and ``WHOSE_COLUMNS`` of the file: who submitted what, and what was handed over."""
-        own = {name: values[self.index] for name, values in columns.items()}
-        self.whose = WritersRows(
-            self.workload_class,
-            int(own["client"].max(initial=-1)) + 1,
-            own["client"][self.inside],
-            self.rows.end_ms,
-            self.rows.committed,
-            own["n_retries"][self.inside],
-        )
-        self.expected_retries = expected_retries(self.whose.retries, self.rows.committed | self.rows.aborted)
-        batches = [own[name] for name in handovers.BATCH_COLUMNS]
-        self.handed_over = handovers.count_handovers(batches, self.in_window, self.done, self.latencies["total_latency"])
-        self.committing = self.committing + handovers.waiting_handovers(batches, self.entry_ms, self.edges_ms)
-
-    def add(self, name: str, values: npt.NDArray[Any]) -> None:
-        """Sum a column: times over what was committed, counts over all of the cohort."""
-        own, chosen = values[self.index], self.done if name in TIME_COLUMNS else self.inside
-        self.sums[name] = own[chosen].sum().item()
-        if name == "n_retries":
-            self.over_time.add_retries(own)
+    transactions: Transactions
+    reasons: Mapping[str, Flags]
+    latencies: Mapping[str, Floats]
 
 
-def run_rows(leaves: Sequence[Leaf], window: Window) -> dict[tuple[str, str], dict[str, Any]]:
-    """The metrics of a run by class and operation, with totals."""
+@dataclass(frozen=True)
+class Cohort:
+    """Transactions of a group that started committing in the window, and which of them committed.
+
+    Attributes:
+        inside: Flags of the cohort, over the transactions of the group.
+        done: Flags of the committed part of the cohort.
+        in_window: Flags of the transactions that committed in the window, whenever they started.
+        edges_ms: Edges of the equal parts of the window.
+    """
+
+    group: Group
+    inside: Flags
+    done: Flags
+    in_window: Flags
+    edges_ms: Floats
+
+    def sum_column(self, name: str, values: npt.NDArray[Any]) -> float:
+        """Sum a column of the run: times over the committed part of the cohort, counts over all of it."""
+        own, chosen = values[self.group.index], self.done if name in TIME_COLUMNS else self.inside
+        total: float = own[chosen].sum().item()
+        return total
+
+
+@dataclass(frozen=True)
+class GroupMeasures:
+    """Counts, sums and values of one group in a window, from which the metrics of groups and their totals are computed."""
+
+    workload_class: str
+    operation: str
+    counts: Mapping[str, int]
+    sums: Mapping[str, float]
+    cohort: Transactions
+    latencies: Mapping[str, Floats]
+    over_time: ThroughTime
+    committing: Floats
+    entered: Ints
+    writers: WritersRows
+    handed_over: handovers.HandOvers
+    expected_retries: float
+
+
+def measure_run(rows: RunColumns, window: Window) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the metrics of a run by workload class and operation, totals included."""
+    cohorts = [select_cohort(group, window) for group in rows.groups]
+    sums: list[dict[str, float]] = [{} for _ in cohorts]
+    for name in (*SUM_COLUMNS, *TIME_COLUMNS):
+        values = rows.column(name)
+        for cohort, own in zip(cohorts, sums, strict=True):
+            own[name] = cohort.sum_column(name, values)
+    columns = {name: rows.column(name) for name in ("n_retries", *WRITER_COLUMNS)}
+    measures = [
+        _measure_cohort(cohort, own, {name: values[cohort.group.index] for name, values in columns.items()}, window)
+        for cohort, own in zip(cohorts, sums, strict=True)
+    ]
+    return _group_rows(measures, window)
+
+
+def select_cohort(group: Group, window: Window) -> Cohort:
+    """Select the transactions of a group that started committing in the window."""
+    transactions = group.transactions
+    inside = transactions.cohort(window)
+    edges = np.linspace(window.start_ms, window.end_ms, BACKLOG_PARTS + 1)
+    return Cohort(group, inside, inside & transactions.committed, transactions.committed_in(window), edges)
+
+
+def _measure_cohort(
+    cohort: Cohort, sums: Mapping[str, float], columns: Mapping[str, npt.NDArray[Any]], window: Window
+) -> GroupMeasures:
+    group, transactions = cohort.group, cohort.group.transactions
+    inside, done = cohort.inside, cohort.done
+    counts = {
+        "transactions": int(inside.sum()),
+        "committed": int(done.sum()),
+        "aborted": int((inside & transactions.aborted).sum()),
+        "commits_in_window": int(cohort.in_window.sum()),
+        "working": int((~transactions.entered).sum()),
+        **{f"aborted_{reason}": int((inside & flags).sum()) for reason, flags in group.reasons.items()},
+    }
+    counts["in_flight"] = counts["transactions"] - counts["committed"] - counts["aborted"]
+    latencies = {name: values[done] for name, values in group.latencies.items()}
+    commit, total = (latencies[name] for name in LATENCIES)
+    overhead = float(np.divide(commit, total, out=np.zeros_like(commit), where=total > 0.0).sum())
+    over_time = through_time(transactions, window.duration_ms)
+    over_time.add_retries(columns["n_retries"])
+    own = transactions.take(np.flatnonzero(inside))
+    batches = [columns[name] for name in handovers.BATCH_COLUMNS]
+    waiting = handovers.waiting_handovers(batches, transactions.entry_ms, cohort.edges_ms)
+    return GroupMeasures(
+        group.workload_class,
+        group.operation,
+        counts,
+        {**sums, "overhead": overhead},
+        own,
+        latencies,
+        over_time,
+        committing(transactions, cohort.edges_ms) + waiting,
+        entries(transactions, cohort.edges_ms),
+        WritersRows(
+            group.workload_class,
+            int(columns["client"].max(initial=-1)) + 1,
+            columns["client"][inside],
+            own.end_ms,
+            own.committed,
+            columns["n_retries"][inside],
+        ),
+        handovers.count_handovers(batches, cohort.in_window, done, latencies["total_latency"]),
+        expected_retries(columns["n_retries"][inside], own.committed | own.aborted),
+    )
+
+
+def _group_rows(measures: Sequence[GroupMeasures], window: Window) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the metrics of each group and of all totals; equal sets of groups are measured once."""
     groups: dict[tuple[str, str], set[int]] = {(ALL, ALL): set()}
-    for number, leaf in enumerate(leaves):
-        for key in product((leaf.workload_class, ALL), (leaf.operation, ALL)):
+    for number, each in enumerate(measures):
+        for key in product((each.workload_class, ALL), (each.operation, ALL)):
             groups.setdefault(key, set()).add(number)
     by_members: dict[tuple[int, ...], dict[str, Any]] = {}
     rows = {}
     for key, members in sorted(groups.items()):
         numbers = tuple(sorted(members))
         if numbers not in by_members:
-            by_members[numbers] = group_metrics([leaves[number] for number in numbers], window)
+            by_members[numbers] = group_metrics([measures[number] for number in numbers], window)
         rows[key] = {**window_columns(window), **by_members[numbers]}
     return rows
 
 
 def window_columns(window: Window) -> dict[str, Any]:
-    """What a row says of its window."""
+    """Return the columns that describe the window of a row."""
     return {
         "duration_ms": window.duration_ms,
         "warmup_ms": window.start_ms,
@@ -175,19 +240,19 @@ def window_columns(window: Window) -> dict[str, Any]:
 
 
 def window_of(row: Any) -> Window:
-    """The window that a row speaks of."""
+    """Return the window that the columns of a row describe."""
     end = row["warmup_ms"] + row["window_ms"]
     return Window(row["duration_ms"], row["warmup_ms"], end, row["warmup_by"], row["warmup_settled"], row["needed_ms"])
 
 
-def group_metrics(leaves: Sequence[Leaf], window: Window) -> dict[str, Any]:
-    """The metrics of some leaves of a run together; None where there is nothing to measure."""
-    counts = {name: sum(leaf.counts[name] for leaf in leaves) for name in COUNTS}
-    sums = {name: sum(leaf.sums[name] for leaf in leaves) for name in (*SUM_COLUMNS, *TIME_COLUMNS, "overhead")}
+def group_metrics(measures: Sequence[GroupMeasures], window: Window) -> dict[str, Any]:
+    """Return the metrics of some groups of a run together; None where there is nothing to measure."""
+    counts = {name: sum(each.counts[name] for each in measures) for name in COUNTS}
+    sums = {name: sum(each.sums[name] for each in measures) for name in (*SUM_COLUMNS, *TIME_COLUMNS, "overhead")}
     entered, committed = counts["transactions"], counts["committed"]
     success_low, success, success_high = success_range(committed, counts["in_flight"], entered)
     seconds = window.length_ms / 1000.0
-    inside = sum((leaf.committing for leaf in leaves), np.zeros(BACKLOG_PARTS))
+    inside = sum((each.committing for each in measures), np.zeros(BACKLOG_PARTS))
     return {
         **counts,
         **{name: sums[name] for name in SUM_COLUMNS},
@@ -198,35 +263,35 @@ def group_metrics(leaves: Sequence[Leaf], window: Window) -> dict[str, Any]:
         "success_low": success_low,
         "success_high": success_high,
         "mean_committing": float(inside.mean()),
-        "retries_per_txn": _ratio(sum(leaf.expected_retries for leaf in leaves), entered),
+        "retries_per_txn": _ratio(sum(each.expected_retries for each in measures), entered),
         "overhead": _ratio(sums["overhead"], committed),
-        **fairness_metrics([leaf.whose for leaf in leaves]),
-        **handovers.handover_metrics([leaf.handed_over for leaf in leaves], committed, seconds),
-        **_named(handovers.OLDEST, plain_percentiles(_joined([leaf.handed_over.oldest_ms for leaf in leaves]), _SHARES)),
-        **_times_to_commit(leaves),
-        **_latencies(leaves),
+        **fairness_metrics([each.writers for each in measures]),
+        **handovers.handover_metrics([each.handed_over for each in measures], committed, seconds),
+        **_named(handovers.OLDEST, plain_percentiles(_joined([each.handed_over.oldest_ms for each in measures]), _SHARES)),
+        **_times_to_commit(measures),
+        **_latencies(measures),
         **{f"mean_{name}": _ratio(sums[name], committed) for name in TIME_COLUMNS},
         **{f"{name}_per_txn": _ratio(sums[name], entered) for name in IO_COLUMNS},
-        **over_time_columns([leaf.over_time for leaf in leaves]),
+        **over_time_columns([each.over_time for each in measures]),
         COMMITTING_IN_WINDOW: inside,
-        ENTERED_IN_WINDOW: sum((leaf.entered for leaf in leaves), np.zeros(BACKLOG_PARTS, np.int64)),
+        ENTERED_IN_WINDOW: sum((each.entered for each in measures), np.zeros(BACKLOG_PARTS, np.int64)),
     }
 
 
 _SHARES = [percent / 100.0 for percent in PERCENTS]
 
 
-def _times_to_commit(leaves: Sequence[Leaf]) -> dict[str, Any]:
-    rows = [leaf.rows for leaf in leaves]
+def _times_to_commit(measures: Sequence[GroupMeasures]) -> dict[str, Any]:
+    rows = [each.cohort for each in measures]
     waited = _joined([each.end_ms - each.entry_ms for each in rows])
     committed, aborted = (_joined([getattr(each, name) for each in rows]).astype(np.bool_) for name in ("committed", "aborted"))
     return _named(TIME_TO_COMMIT, times_to_commit(waited, committed, aborted, _SHARES))
 
 
-def _latencies(leaves: Sequence[Leaf]) -> dict[str, Any]:
+def _latencies(measures: Sequence[GroupMeasures]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in LATENCIES:
-        values = _joined([leaf.latencies[name] for leaf in leaves])
+        values = _joined([each.latencies[name] for each in measures])
         found |= _named(name, plain_percentiles(values, _SHARES))
         if len(values):
             found[f"{name}_mean_ms"] = float(values.mean())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +13,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
+import pyarrow.parquet as pq
 
-from endive.analysis import Floats
-from endive.analysis.estimates import share_estimate
+from endive.analysis.estimates import estimate_metric
+from endive.analysis.run_metrics import ALL
 from endive.calibrate.assumptions import STORE_SCALE, Assumption
 from endive.calibrate.errors import TooMuchWorkError
 from endive.calibrate.profile import scaled_profile_text
 from endive.config import build_simulation_config
-from endive.config.load import check_document, load_document
+from endive.config.load import check_document
 from endive.config.schema import Document
 from endive.config.storage import storage_profile
 from endive.input_files import read_toml
-from endive.simulation import RESULT_SCHEMA
 from endive.simulation.expected import expected_work
-from endive.simulation.runner import Simulation
+from endive.studies.measure import MetricsOptions, Row
+from endive.studies.replicate import Replications
 from endive.workload.arrivals import ARRIVAL_KINDS, CLOSED_LOOP
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -37,26 +38,30 @@ _MOST_CLIENTS = 64
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the transactions of a class, over all seeds; percentiles and attempts are those of commits."""
+    """Metrics of a class over all seeds, by the definitions of ``docs/explanation/statistics.md``.
 
-    submitted: int
-    committed: int
-    attempts: float
+    Attributes:
+        success: Success rate, with its 95% interval.
+        p50_ms: Median time to commit; infinite if fewer than half of the transactions commit, NaN if it is not known.
+        p95_ms: 95th percentile of the time to commit, likewise.
+        attempts: Attempts per transaction.
+        commits_per_s: Throughput.
+    """
+
+    success: float
+    success_low: float
+    success_high: float
     p50_ms: float
     p95_ms: float
+    attempts: float
     commits_per_s: float
-
-    @property
-    def success(self) -> float:
-        """The share of finished transactions that committed."""
-        return self.committed / self.submitted if self.submitted else math.nan
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The prediction for a class, and the least and greatest success, p50 and attempts over the ranges of assumptions.
+    """The prediction for a class, and the ranges of success, p50 and attempts over the ranges of the assumptions.
 
-    The range of success has the 95 % interval over seeds within it.
+    The range of success includes the 95% interval over seeds.
     """
 
     name: str
@@ -71,19 +76,60 @@ class Answer:
 def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> pd.DataFrame:
     """Run a configuration with each seed and return all rows, with the seed as a column.
 
-    Raises TooMuchWorkError if these are too many: a history may be of a busy second and of decades.
+    Raises:
+        TooMuchWorkError: The runs have more transactions than fit into memory.
     """
-    frames: list[pd.DataFrame] = []
-    with tempfile.TemporaryDirectory() as folder:
-        changed = _with_store(path, dict(overrides), Path(folder))
-        _check_work(path, changed, len(seeds))
-        for seed in seeds:
-            document = _load(path, {**changed, "simulation.seed": seed})
-            batches: list[pa.RecordBatch] = []
-            Simulation(build_simulation_config(document), among_many=True).stream(batches.append)
-            rows: pd.DataFrame = pa.Table.from_batches(batches, schema=RESULT_SCHEMA).to_pandas()
-            frames.append(rows.assign(seed=seed))
+    with _replications(path, overrides, len(seeds), keep_rows=True) as (document, replications):
+        replications.simulate(document, seeds)
+        frames: list[pd.DataFrame] = [
+            pq.read_table(replications.rows_file(document, seed)).to_pandas().assign(seed=seed) for seed in seeds
+        ]
     return pd.concat(frames, ignore_index=True)
+
+
+def measure(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> dict[str, Outcome]:
+    """Run a configuration with each seed and return the outcome of each class.
+
+    Raises:
+        TooMuchWorkError: The runs have more transactions than an answer is worth.
+    """
+    with _replications(path, overrides, len(seeds)) as (document, replications):
+        runs = replications.measure(document, seeds)
+    names = dict.fromkeys(row["workload_class"] for run in runs for row in run.rows if row["workload_class"] != ALL)
+    return {name: _outcome([run.of(name, ALL) for run in runs]) for name in names}
+
+
+@contextmanager
+def _replications(
+    path: Path, overrides: Mapping[str, Any], seeds: int, *, keep_rows: bool = False
+) -> Iterator[tuple[Document, Replications]]:
+    with tempfile.TemporaryDirectory(prefix="endive-") as folder:
+        changed = _with_store(path, dict(overrides), Path(folder))
+        _check_work(path, changed, seeds)
+        yield _load(path, changed), Replications(Path(folder) / "runs", MetricsOptions(), keep_rows=keep_rows)
+
+
+def _outcome(rows: Sequence[Row]) -> Outcome:
+    success = estimate_metric(rows, "success_rate")
+    return Outcome(
+        math.nan if success is None else success.mean,
+        math.nan if success is None else success.low,
+        math.nan if success is None else success.high,
+        _value(rows, "time_to_commit_p50_ms"),
+        _value(rows, "time_to_commit_p95_ms"),
+        1.0 + _value(rows, "retries_per_txn"),
+        _value(rows, "throughput_per_s"),
+    )
+
+
+def _value(rows: Sequence[Row], metric: str) -> float:
+    """Return a metric over seeds: a number, infinity if it is never reached, NaN if it is not known."""
+    found = estimate_metric(rows, metric)
+    if found is None:
+        return math.nan
+    if found.kind == "number":
+        return found.mean
+    return math.inf if found.low == math.inf else math.nan
 
 
 def _check_work(path: Path, overrides: Mapping[str, Any], seeds: int) -> None:
@@ -120,51 +166,25 @@ def _with_store(path: Path, overrides: dict[str, Any], folder: Path) -> dict[str
     return {**overrides, "storage.provider": str(scaled)}
 
 
-def outcomes(rows: pd.DataFrame, duration_ms: float) -> dict[str, Outcome]:
-    """What became of each class; transactions in flight at the end are left out."""
-    seeds = rows["seed"].nunique()
-    made = {}
-    for name, own in rows.groupby("workload_class"):
-        finished = own[own["status"] != "in_flight"]
-        committed = finished[finished["status"] == "committed"]
-        latencies = committed["commit_latency"].to_numpy()
-        made[str(name)] = Outcome(
-            submitted=len(finished),
-            committed=len(committed),
-            attempts=float(committed["n_retries"].mean() + 1.0) if len(committed) else math.nan,
-            p50_ms=_percentile(latencies, 0.5),
-            p95_ms=_percentile(latencies, 0.95),
-            commits_per_s=1e3 * len(committed) / (duration_ms * seeds),
-        )
-    return made
-
-
-def _percentile(values: Floats, p: float) -> float:
-    return float(np.quantile(values, p)) if len(values) else math.nan
-
-
 def answers(path: Path, assumptions: Sequence[Assumption], overrides: Mapping[str, Any] | None = None) -> list[Answer]:
     """Predict each class of a configuration, and again with each assumption at both ends of its range, one at a time.
 
     ``overrides`` are keys of the configuration that are changed in all of these runs, and win over assumptions.
     """
     given = dict(overrides or {})
-    duration = load_document(path, given).simulation.duration_ms
-    rows = simulate(path, given)
-    base = outcomes(rows, duration)
-    by_seed = [outcomes(own, duration) for _, own in rows.groupby("seed")]
+    base = measure(path, given)
     moved: dict[str, list[tuple[str, Outcome]]] = {name: [] for name in base}
     for assumption in assumptions:
         for end in (assumption.low, assumption.high):
             changes = {key: value for key, value in end.items() if key not in given}
             if not changes or (STORE_SCALE in changes and "storage.provider" in given):
                 continue
-            for name, outcome in outcomes(simulate(path, {**given, **changes}, SEEDS[:2]), duration).items():
+            for name, outcome in measure(path, {**given, **changes}, SEEDS[:2]).items():
                 moved.setdefault(name, []).append((assumption.about, outcome))
-    return [_answer(name, outcome, [each[name] for each in by_seed if name in each], moved[name]) for name, outcome in base.items()]
+    return [_answer(name, outcome, moved[name]) for name, outcome in base.items()]
 
 
-def _answer(name: str, base: Outcome, of_seeds: Sequence[Outcome], moved: Sequence[tuple[str, Outcome]]) -> Answer:
+def _answer(name: str, base: Outcome, moved: Sequence[tuple[str, Outcome]]) -> Answer:
     all_outcomes = [base, *(outcome for _, outcome in moved)]
 
     def extent(values: Sequence[float]) -> tuple[float, float]:
@@ -176,20 +196,11 @@ def _answer(name: str, base: Outcome, of_seeds: Sequence[Outcome], moved: Sequen
     return Answer(
         name,
         base,
-        extent([*_by_chance(of_seeds), *(outcome.success for outcome in all_outcomes)]),
+        extent([base.success_low, base.success_high, *(outcome.success for outcome in all_outcomes)]),
         extent([outcome.p50_ms for outcome in all_outcomes]),
         extent([outcome.attempts for outcome in all_outcomes]),
         widest[1] if widest[0] > 0.001 else "",
     )
-
-
-def _by_chance(of_seeds: Sequence[Outcome]) -> tuple[float, float]:
-    """The 95 % interval of success, by what seeds differ."""
-    trials = [outcome.submitted for outcome in of_seeds]
-    if not sum(trials):
-        return math.nan, math.nan
-    estimate = share_estimate([outcome.committed for outcome in of_seeds], trials)
-    return estimate.low, estimate.high
 
 
 def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any] | None = None) -> float:
@@ -216,8 +227,7 @@ def fit_think(path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | 
     loops: dict[str, dict[str, Any]] = {name: deepcopy(read_toml(path)["workload"][name][CLOSED_LOOP.key]) for name in per_s}
     for _ in range(3 if loops else 0):
         changes = {**(then or {}), **{f"workload.{name}.{CLOSED_LOOP.key}": keys for name, keys in loops.items()}}
-        duration = load_document(path).simulation.duration_ms
-        found = outcomes(simulate(path, changes, SEEDS[:2]), duration)
+        found = measure(path, changes, SEEDS[:2])
         for name, keys in loops.items():
             reached = found[name].commits_per_s if name in found else 0.0
             if reached > 0.0:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from endive.config import Document
     from endive.report.alternatives import Alternatives, Ranking, Standing
     from endive.report.comparison import Judgement, Side
-    from endive.studies.windows import MetricsOptions
+    from endive.studies.measure import MetricsOptions
 
 
 @dataclass(frozen=True)

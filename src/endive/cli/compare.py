@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from endive.analysis.conditions import Condition
     from endive.config import Document
     from endive.report.comparison import Comparison, Judgement, Pairing, Side
-    from endive.studies.windows import MetricsOptions
+    from endive.studies.measure import MetricsOptions
 
 EXIT_CONDITION = 3
 """A condition of --fail-if holds."""
@@ -66,7 +66,7 @@ def compare(
         from endive.cli.alternatives import Asked, compare_alternatives
         from endive.config.study import parse_seeds
         from endive.report.comparison import METRICS
-        from endive.studies.windows import MetricsOptions
+        from endive.studies.measure import MetricsOptions
 
         conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]
         metrics = [find_metric(name, RATES, "--metric") for name in metric]
@@ -112,8 +112,9 @@ def make_sides(
     from endive.cli.run import announce_compilation
     from endive.output_files import check_writable
     from endive.report.comparison import Side, stored_side
+    from endive.runs.execute import prepare_run
     from endive.runs.identity import code_version
-    from endive.studies.replications import Replications
+    from endive.studies.replicate import Replications
 
     if any(document is not None for document in documents):
         check_writable(out)
@@ -129,7 +130,7 @@ def make_sides(
         if document is None:
             windows.append(stored[place].window)
             continue
-        announce_compilation(output, document)
+        announce_compilation(output, prepare_run(document, seed=0, among_many=True).simulation)
         windows.append(replications.window(document, wanted))
     try:
         window = common_window(windows)
@@ -141,7 +142,7 @@ def make_sides(
             found.append(stored[place] if window == windows[place] else stored_side(sources[place], options, window))
         else:
             before = replications.runs
-            runs = replications.measured(document, wanted, window)
+            runs = replications.measure(document, wanted, window)
             output.note(f"{name}: {len(runs)} seeds, {replications.runs - before} run now")
             found.append(Side(name, Path(sources[place]).stem, runs, code_version(), partial(replications.submitted, document)))
     return found

@@ -15,7 +15,8 @@ from endive.cli.output import Output
 from endive.runs.layout import dataset_folder
 
 if TYPE_CHECKING:
-    from endive.pipeline.consolidate import Consolidation, Damage
+    from endive.pipeline.consolidate import Consolidation
+    from endive.runs.inventory import Damage
 
 
 @app.command()
@@ -51,6 +52,6 @@ def _report(output: Output, root: Path, done: Consolidation) -> None:
     output.text(
         f"{done.rows:,} rows of {done.runs:,} runs of {done.experiments:,} experiments in {done.files:,} files, "
         f"in {dataset_folder(root)}",
-        f"{done.new_runs:,} runs are new, {done.removed_runs:,} gone; {done.parts_written:,} parts written, "
-        f"{done.parts_reused:,} found finished; {len(done.problems):,} problems",
+        f"{done.parts_written:,} parts written, {done.parts_reused:,} unchanged, {done.files_removed:,} files removed; "
+        f"{len(done.problems):,} problems",
     )

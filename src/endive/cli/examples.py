@@ -158,14 +158,14 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSe
     from contextlib import nullcontext
 
     from endive.cli.sweep import watching
-    from endive.pipeline.sweep import run_study
+    from endive.pipeline.sweep import run_sweep
     from endive.report.study import load_study
     from endive.runs.identity import code_version
     from endive.runs.plan import remaining_work
 
     work = remaining_work(plan, folder)
     with watching(output, work, folder) as watch:
-        outcomes = run_study(starting, work, folder, watch=watch)
+        outcomes = run_sweep(starting.get(), work, folder, monitor=watch) if work.todo else ()
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
         output.error(f"{outcome.experiment} seed {outcome.seed}: {outcome.error}")
@@ -200,10 +200,11 @@ def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -
 def _run_once(output: Output, example: Example, folder: Path) -> None:
     from endive.cli.run import tell_run
     from endive.config.load import load_document
-    from endive.runs.execute import run_experiment
-    from endive.studies.windows import MetricsOptions
+    from endive.runs.execute import execute_run, place_run, prepare_run
+    from endive.studies.measure import MetricsOptions
 
     document = load_document(example.path)
-    finished = run_experiment(document, root=folder)
+    prepared = prepare_run(document)
+    finished = execute_run(prepared, place_run(prepared, folder))
     about = {"example": example.name, "runs": 1, "files": [str(finished.files.results)]}
-    tell_run(output, document, finished, MetricsOptions(), about)
+    tell_run(output, prepared, finished, MetricsOptions(), about)

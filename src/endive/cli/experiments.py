@@ -101,7 +101,7 @@ def show(
 def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """Check that every run is complete: checksums of results, rows that the model can produce, counts against summaries."""
     with command(json) as output:
-        from endive.runs.parts import unfitness
+        from endive.runs.contents import results_problem
         from endive.runs.stored import find_experiments, find_orphans, row_count_problem
 
         problems: list[dict[str, Any]] = []
@@ -110,7 +110,7 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
             problems += [{"experiment": experiment.name, "seed": None, "problem": problem} for problem in experiment.problems()]
             for run in experiment.runs:
                 checked += 1
-                problem = unfitness(run) or row_count_problem(run)
+                problem = results_problem(run) or row_count_problem(run)
                 if problem is not None:
                     problems.append({"experiment": experiment.name, "seed": run.seed, "problem": problem})
         output.result({"checked": checked, "problems": problems})
@@ -127,10 +127,9 @@ def _history(run: StoredRun) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     import pyarrow.parquet
 
     from endive.input_files import UnreadableError, check_rows
-    from endive.runs.contents import UnsoundError, sound_events
-    from endive.runs.parts import unfitness
+    from endive.runs.contents import UnsoundError, results_problem, sound_events
 
-    problem = unfitness(run)
+    problem = results_problem(run)
     if problem is not None:
         raise UnsoundError(f"{RESULTS}: {problem}")
     try:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from endive.analysis.load_search import Frontier, Point
     from endive.analysis.warmup import Window
     from endive.studies.frontier import Question
-    from endive.studies.replications import Replications
+    from endive.studies.measure import MetricsOptions
+    from endive.studies.replicate import Replications
     from endive.studies.tuning import TuningQuestion
-    from endive.studies.windows import MetricsOptions
 
 _FORMATS = ("svg", "png")
 _VERDICTS = {"holds": "yes", "fails": "no", "open": "open"}
@@ -123,15 +123,16 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
     from endive.analysis.load_search import find_frontier
     from endive.cli.run import announce_compilation
     from endive.output_files import check_writable
+    from endive.runs.execute import prepare_run
     from endive.studies.frontier import estimate_at
-    from endive.studies.replications import Replications
-    from endive.studies.windows import MetricsOptions
+    from endive.studies.measure import MetricsOptions
+    from endive.studies.replicate import Replications
 
     started = time.perf_counter()
     check_writable(folder)
     options = MetricsOptions(warmup, cooldown)
     replications = Replications(folder / REPLICATIONS_FOLDER, options)
-    announce_compilation(output, question.document(question.search.start))
+    announce_compilation(output, prepare_run(question.document(question.search.start), seed=0, among_many=True).simulation)
     ends = _load(question, question.search.start), _load(question, question.search.highest)
     output.note(f"looking for {question.condition.text} over {question.vary}, from {ends[0]} to {ends[1]}")
     found = find_frontier(
@@ -272,7 +273,7 @@ def _record(
     points, windows = [], []
     for point in found.points:
         document = question.document(point.load)
-        runs = replications.measured(document, range(point.seeds))
+        runs = replications.measure(document, range(point.seeds))
         windows.append(runs[0].window)
         metric, group, operation = question.condition.metric, question.condition.workload_class, question.condition.operation
         points.append(

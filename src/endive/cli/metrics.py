@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,8 +31,7 @@ from endive.runs.layout import METRICS_FOLDER, METRICS_TABLES, metrics_table
 
 if TYPE_CHECKING:
     from endive.analysis.request_cost import Cost
-    from endive.pipeline.consolidate import Damage
-    from endive.runs.dataset import Manifest
+    from endive.runs.inventory import Damage, Inventory
     from endive.storage.prices import Prices
     from endive.studies.tables import Metrics
 
@@ -66,33 +66,26 @@ def metrics(
     ship_code: ShipOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Measure all runs of DIR/consolidated and write DIR/metrics: tables by run, by experiment over seeds, and of saturation."""
+    """Measure all finished runs of DIR and write DIR/metrics: tables by run, by experiment over seeds, and of saturation."""
     with command(json) as output:
-        from endive.pipeline.consolidate import standing
-        from endive.pipeline.metrics import open_dataset, up_to_date
-        from endive.pipeline.refresh import measure_whole
+        from endive.pipeline.metrics import current_tables, measure_study
         from endive.pipeline.session import SparkOptions, spark_session
-        from endive.studies.tables import check_options
-        from endive.studies.windows import MetricsOptions
+        from endive.studies.measure import MetricsOptions
 
         options, table = MetricsOptions(warmup, cooldown, load), prices_of(prices)
-        manifest = open_dataset(root)
-        check_options(manifest, options)
-        found = standing(root, manifest)
-        if found.new_runs:
-            output.note(f"{found.new_runs} runs are not in the dataset yet; `endive consolidate {root}` adds them")
         with spark_session(SparkOptions(master, remote, ship_code)) as spark:
-            if sql is None or not up_to_date(root, manifest, options):
+            if sql is None:
                 with progress(output, "measuring") as report:
-                    measured = measure_whole(spark, root, options, report=report)
-                if sql is None:
-                    _report(output, root, measured, manifest, table, found.problems)
-            if sql is not None:
-                _query(output, spark, root, manifest, sql, limit)
-        tell_damage(output, found.problems)
+                    measured = measure_study(spark, root, options, report=report)
+                inventory = measured.inventory
+                _report(output, root, measured.metrics, inventory, table, inventory.problems)
+            else:
+                inventory = current_tables(root, lambda: nullcontext(spark), options).inventory
+                _query(output, spark, root, inventory, sql, limit)
+        tell_damage(output, inventory.problems)
 
 
-def _report(output: Output, root: Path, measured: Metrics, manifest: Manifest, prices: Prices, problems: Sequence[Damage]) -> None:
+def _report(output: Output, root: Path, measured: Metrics, manifest: Inventory, prices: Prices, problems: Sequence[Damage]) -> None:
     from endive.report.configurations import varying_parameters
     from endive.report.phrases import explain_ranges
 
@@ -149,7 +142,7 @@ def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Seq
     output.table(f"\nSaturation over {title_load(curves[0]['load_key'])}", ["configuration", *shown.values()], rows)
 
 
-def _costs(rows: Sequence[dict[str, Any]], manifest: Manifest, prices: Prices) -> dict[str, Cost | None]:
+def _costs(rows: Sequence[dict[str, Any]], manifest: Inventory, prices: Prices) -> dict[str, Cost | None]:
     """What a thousand commits of each experiment take, from means over seeds."""
     from endive.analysis.request_cost import basis_of, cost_of, rows_by_class
 
@@ -218,7 +211,7 @@ def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
         output.note(f"{len(short)} experiments are too short to settle; up to {needed} are needed")
 
 
-def _query(output: Output, spark: Any, root: Path, manifest: Manifest, sql: str, limit: int) -> None:
+def _query(output: Output, spark: Any, root: Path, manifest: Inventory, sql: str, limit: int) -> None:
     from endive.pipeline.query import query
 
     rows, more = query(spark, root, manifest, sql, limit)

@@ -29,11 +29,10 @@ from endive.formatting import format_duration, format_percent
 
 if TYPE_CHECKING:
     from endive.analysis.request_cost import Cost
-    from endive.config import Document
-    from endive.runs.execute import FinishedRun
+    from endive.runs.execute import FinishedRun, PreparedRun
+    from endive.simulation import Simulation
     from endive.storage.prices import Prices
-    from endive.studies.replications import RunMetrics
-    from endive.studies.windows import MetricsOptions
+    from endive.studies.measure import MetricsOptions, RunMetrics
 
 
 @app.command()
@@ -54,9 +53,8 @@ def run(
     with command(json) as output:
         from endive.config.load import load_document
         from endive.output_files import name_directory
-        from endive.runs.execute import run_experiment
-        from endive.studies.replications import check_window
-        from endive.studies.windows import MetricsOptions
+        from endive.runs.execute import execute_run, place_run, prepare_run
+        from endive.studies.measure import MetricsOptions, check_window
 
         start_pyarrow_without_pandas()
         overrides = overrides_of(set_)
@@ -66,10 +64,12 @@ def run(
         options, table = MetricsOptions(warmup, cooldown), prices_of(prices)
         check_window(document, options)
         root = out or (ROOT if document.experiment.label else Path())
-        announce_compilation(output, document, trace, among_many=False)
+        prepared = prepare_run(document, seed=seed)
+        if not trace:
+            announce_compilation(output, prepared.simulation)
         with name_directory(root), progress(output, "simulating", document.simulation.duration_ms, percent=True) as report:
-            finished = run_experiment(document, root=root, seed=seed, trace=trace, progress=report)
-        tell_run(output, document, finished, options, {}, table)
+            finished = execute_run(prepared, place_run(prepared, root), trace=trace, progress=report)
+        tell_run(output, prepared, finished, options, {}, table)
 
 
 class _PandasBlocker(MetaPathFinder):
@@ -100,7 +100,7 @@ def start_pyarrow_without_pandas() -> None:
 
 def tell_run(
     output: Output,
-    document: Document,
+    prepared: PreparedRun,
     finished: FinishedRun,
     options: MetricsOptions,
     about: dict[str, Any],
@@ -109,9 +109,10 @@ def tell_run(
     """Measure a run that is on disk, and say what it amounts to; at list prices, unless others are given."""
     from endive.analysis.request_cost import basis_of_document, cost_of, rows_by_class
     from endive.config.warnings import warnings_of
-    from endive.studies.local import measure_run
+    from endive.studies.measure import RunFile, measure_one
 
-    measured = measure_run(finished.files.results, finished.provenance["seed"], document, options)
+    document, classes = prepared.document, prepared.simulation.config.workload.config.workload_classes
+    measured = measure_one(RunFile(prepared.seed, finished.files.results), document, classes, options)
     window, warnings = _window_words(measured)
     warnings += [str(each) for each in warnings_of(document)]
     cost = cost_of(rows_by_class(measured.rows), basis_of_document(document), prices or prices_of(None))
@@ -152,14 +153,9 @@ def _plain(row: Any) -> dict[str, Any]:
     return {name: "never" if value == inf else value for name, value in plain.items()}
 
 
-def announce_compilation(output: Output, document: Document, trace: bool = False, *, among_many: bool = True) -> None:
-    """Say so where a kernel has to be compiled first, since nothing is to be seen meanwhile, or is compiled beside the run."""
-    if trace or document.simulation.engine == "reference":
-        return
-    from endive.config import build_simulation_config
-    from endive.simulation.runner import choose_engine
-
-    choice = choose_engine(build_simulation_config(document), among_many=among_many)
+def announce_compilation(output: Output, simulation: Simulation) -> None:
+    """Print a note where a kernel has to be compiled first, or is compiled beside the run."""
+    choice = simulation.choice
     if choice.compiles == "first":
         output.note("compiling the engine for this commit path and catalog; this is done once and takes some seconds")
     elif choice.compiles == "beside":

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from endive.config.sweep import Sweep
     from endive.pipeline import sweep as sweeps
     from endive.pipeline.session import StartingSession
-    from endive.pipeline.sweep import Watch
-    from endive.runs.outcome import Outcome
+    from endive.pipeline.sweep import ProgressMonitor
+    from endive.runs.execute import Outcome
     from endive.runs.plan import SweepPlan, Work
 
 _MANY_RUNS = 100_000
@@ -100,23 +100,23 @@ def check_question(reader: Sweep, plan: SweepPlan) -> None:
 
 
 def _run(output: Output, plan: SweepPlan, work: Work, out: Path, starting: StartingSession) -> None:
-    from endive.pipeline.sweep import run_study
+    from endive.pipeline.sweep import run_sweep
 
     started = time.perf_counter()
-    with watching(output, work, out) as watch:
-        outcomes = run_study(starting, work, out, watch=watch)
+    with watching(output, work, out) as monitor:
+        outcomes = run_sweep(starting.get(), work, out, monitor=monitor) if work.todo else ()
     _report(output, plan, work, outcomes, time.perf_counter() - started, out)
     if any(outcome.state == "failed" for outcome in outcomes):
         raise typer.Exit(EXIT_FAILED)
 
 
 @contextmanager
-def watching(output: Output, work: Work, out: Path) -> Iterator[Watch]:
+def watching(output: Output, work: Work, out: Path) -> Iterator[ProgressMonitor]:
     """Show how far a sweep has come: by a bar on a terminal, elsewhere by a line now and then."""
-    from endive.pipeline.sweep import Watch
+    from endive.pipeline.sweep import ProgressMonitor
 
     with progress(output, "runs", len(work.todo)) as bar:
-        yield Watch(work, out, ProgressLines(output.note).tell if bar is None else lambda now: bar(now.done))
+        yield ProgressMonitor(work, out, ProgressLines(output.note).tell if bar is None else lambda now: bar(now.done))
 
 
 _TOLD_FROM = 0.05

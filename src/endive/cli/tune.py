@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from endive.analysis.halving import Advantage, Measured, Plan, Tuned
+    from endive.studies.measure import MetricsOptions
     from endive.studies.tuning import CostEvaluator, TuningQuestion
-    from endive.studies.windows import MetricsOptions
 
 _CANDIDATES, _QUICK_CANDIDATES = 24, 8
 _SEEDS, _QUICK_SEEDS = 10, 6
@@ -73,8 +73,8 @@ def tune(
     """
     with command(json) as output:
         from endive.analysis.halving import Plan
+        from endive.studies.measure import MetricsOptions
         from endive.studies.tuning import read_tuning
-        from endive.studies.windows import MetricsOptions
 
         overrides = overrides_of(set_)
         count = candidates or (_QUICK_CANDIDATES if quick else _CANDIDATES)
@@ -88,7 +88,7 @@ def tune(
 
 def _most_runs(question: TuningQuestion, plan: Plan) -> int:
     """Return the largest number of runs that a search takes."""
-    from endive.studies.replications import WINDOW_SEEDS
+    from endive.studies.replicate import WINDOW_SEEDS
     from endive.studies.tuning import ICEBERG, TODAY
 
     references = len({TODAY, ICEBERG})
@@ -120,7 +120,9 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     from endive.output_files import check_writable, write_text
     from endive.report.phrases import describe_short_run, describe_window
     from endive.report.tuning import outcome_in_words
-    from endive.studies.replications import Replications, check_window
+    from endive.runs.execute import prepare_run
+    from endive.studies.measure import check_window
+    from endive.studies.replicate import Replications
     from endive.studies.tuning import ICEBERG, TODAY, CostEvaluator
 
     started = time.perf_counter()
@@ -129,7 +131,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
         check_window(candidate.document, options)
     references = [TODAY, ICEBERG]
     most = _most_runs(question, plan)
-    announce_compilation(output, question.candidates[TODAY].document)
+    announce_compilation(output, prepare_run(question.candidates[TODAY].document, seed=0, among_many=True).simulation)
     output.note(f"{len(question.candidates)} settings, {most} runs at most; those that are kept from before are not run again")
     replications = Replications(folder / REPLICATIONS_FOLDER, options)
     evaluate = CostEvaluator(question, replications)

@@ -1,8 +1,11 @@
-"""Consolidation: the runs of many experiments into one dataset, only what is new, by Spark tasks.
+"""Consolidation: the runs of many experiments as one partitioned Parquet dataset, for tools that want a single table.
 
-Writes ``consolidated/`` in a directory of experiments (``runs.dataset`` has its layout). The driver looks at directories and
-manifests; rows go from file to file inside tasks. State is on disk alone, and a lock keeps two consolidations of one directory
-apart.
+    ROOT/consolidated/experiment=NAME/operation_type=OPERATION/part-00000.parquet
+
+No command needs the dataset: metrics are measured from the runs' own files. A part holds whole seeds of one experiment, up to about
+a million rows, with the parameters of the experiment as columns. Each file carries the digest of the results and parameters that
+it was made of, so that a part is written again only if they change, and the same runs give the same bytes wherever they are
+consolidated. A lock keeps two consolidations of one directory apart.
 """
 
 from __future__ import annotations
@@ -10,239 +13,309 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
-from endive.output_files import check_inside, discard, locked, remove_leftovers
+from endive.output_files import check_inside, discard, locked, remove_leftovers, whole_file
 from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks, specs_of
-from endive.runs import dataset
-from endive.runs.dataset import Experiment, Manifest, Part, PartFile, PipelineError, Source
-from endive.runs.layout import CONFIG, LOCK, PROVENANCE, dataset_folder, part_files, part_number
-from endive.runs.parameters import SCENARIO_COLUMN, scenario_of
-from endive.runs.parts import Spec, part_metadata, part_outcome, unfitness
-from endive.runs.stored import NAME_PROBLEM, StoredExperiment, StoredRun, find_experiments, find_orphans
+from endive.pipeline.metrics import Sessions
+from endive.runs.inventory import Damage, Inventory, PipelineError, take_inventory
+from endive.runs.layout import LOCK, dataset_folder, part_file, part_files, run_directory
+from endive.runs.parameters import Value
+from endive.runs.stored import StoredRun
+from endive.simulation.rows import RESULT_SCHEMA
+from endive.transaction import OPERATIONS
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+PART_ROWS = 1_000_000
+"""Rows from which a part takes no further seed."""
+ROW_GROUP_ROWS = 131_072
+ROW_SCHEMA = pa.schema([pa.field("seed", pa.int64()), *(field for field in RESULT_SCHEMA if field.name != "operation_type")])
+"""Columns of a file before the parameters; experiment and operation are in its path."""
+_FORMAT = 2
 _ROWS_PER_TASK = 2_000_000
 _ROWS_PER_FILE = 20_000
-"""What opening a file costs, in rows."""
+"""Rows whose copying costs as much as opening a file."""
+_NOTE_KEY = b"endive.part"
 _OUTCOME, _OUTCOME_DDL = pa.schema([("outcome", pa.string())]), "outcome string"
-Sessions = Callable[[], AbstractContextManager["SparkSession"]]
+
+
+@dataclass(frozen=True, eq=False)
+class PartSpec:
+    """A part of the dataset, as a task receives it."""
+
+    root: str
+    experiment: str
+    number: int
+    seeds: tuple[int, ...]
+    parameters: Mapping[str, Value]
+    digest: str
+
+    def path(self, operation: str) -> Path:
+        """Return the file of an operation of the part."""
+        return part_file(dataset_folder(Path(self.root)), self.experiment, operation, self.number)
 
 
 @dataclass(frozen=True)
-class Damage:
-    """A run, or a part of the dataset, that could not be consolidated."""
+class PartNote:
+    """Metadata that every file of a part carries.
 
-    where: str
-    message: str
+    Attributes:
+        digest: Digest of the results and parameters that the part was made of.
+        rows: Rows of the part by operation.
+        damaged: Runs that were left out, and why.
+    """
+
+    digest: str
+    rows: dict[str, int]
+    damaged: dict[int, str]
 
 
 @dataclass(frozen=True)
 class Consolidation:
-    """What a consolidation did, and what the dataset holds after it."""
+    """Result of a consolidation: what was written, and what the dataset holds."""
 
     parts_written: int
     parts_reused: int
+    files_removed: int
     experiments: int
     runs: int
     rows: int
     files: int
-    new_runs: int
-    removed_runs: int
     unfinished_runs: int
     problems: tuple[Damage, ...]
 
 
-@dataclass
-class ConsolidationPlan:
-    """What is to be done: the manifest to be, and the parts that have yet to be written."""
-
-    manifest: Manifest
-    specs: list[Spec] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)
-    unfinished: int = 0
-    problems: list[Damage] = field(default_factory=list)
+_SPEC, _NOTE = TypeAdapter(PartSpec), TypeAdapter(PartNote)
 
 
 def consolidate(root: Path, sessions: Sessions, *, tasks: int | None = None, report: Report | None = None) -> Consolidation:
-    """Bring the dataset of ``root`` up to date. A session is made only if there is something to write.
+    """Bring the dataset of a directory of experiments up to date.
 
-    Raises PipelineError if there is nothing to consolidate, or another consolidation is at it.
+    Args:
+        root: Directory of experiments.
+        sessions: Makes the Spark session, if anything has to be written.
+        tasks: Number of Spark tasks; by default it follows from the number of rows.
+        report: Called with the number of finished tasks and of all tasks.
+
+    Raises:
+        PipelineError: There is no finished run, or another consolidation is running.
     """
-    old = dataset.load_manifest(root)
-    if not root.is_dir() or (old is None and not any(run.results.is_file() for e in find_experiments(root) for run in e.runs)):
-        raise PipelineError(f"{root}: there is no finished run of a labelled experiment here", usage=True)
+    inventory = take_inventory(root)
     with _lock(root):
-        old = dataset.load_manifest(root)
-        before = Manifest() if old is None else old
-        plan = make_plan(root, before)
-        _remove_leftovers(root, before, plan)
-        outcomes = _write(plan, sessions, tasks, report) if plan.specs else []
-        _enter(plan, before, outcomes)
-        _remove_unlisted(root, plan.manifest)
-        if old is None or plan.manifest.to_json() != old.to_json():
-            dataset.save_manifest(root, plan.manifest)
-    return _result(plan, before, outcomes)
-
-
-def make_plan(root: Path, old: Manifest) -> ConsolidationPlan:
-    """Compare what is on disk with what the manifest knows."""
-    plan = ConsolidationPlan(Manifest())
-    plan.problems += [Damage(each.name, problem) for each in find_orphans(root) for problem in each.problems()]
-    for stored in find_experiments(root):
-        problems = stored.problems()
-        plan.problems += [Damage(stored.name, problem) for problem in problems]
-        if any(problem.startswith((CONFIG, NAME_PROBLEM)) for problem in problems):
-            continue
-        known = old.experiments.get(stored.name)
-        finished = [run for run in stored.runs if run.results.is_file()]
-        plan.unfinished += len(stored.runs) - len(finished)
-        if not finished:
-            continue
-        renamed = known is not None and known.parameters.get(SCENARIO_COLUMN) != scenario_of(stored.directory)
-        experiment = _describe(stored, finished) if known is None or renamed else known
-        if experiment is None:
-            plan.problems.append(Damage(stored.name, f"no run of it tells its parameters: {PROVENANCE} is missing or damaged"))
-            continue
-        found = {run.seed: _source(run, None if known is None else known.sources.get(run.seed)) for run in finished}
-        intact = () if known is None or renamed else _intact(root, stored.name, known)
-        kept, to_write = dataset.plan_parts(known, found, intact)
-        plan.manifest.experiments[stored.name] = replace(experiment, sources=found, parts=kept)
-        for part in to_write:
-            _plan_part(plan, root, stored, part, experiment, found)
-    return plan
-
-
-def _plan_part(
-    plan: ConsolidationPlan, root: Path, stored: StoredExperiment, part: Part, experiment: Experiment, found: dict[int, Source]
-) -> None:
-    sources = [(seed, found[seed].size, found[seed].mtime_ns) for seed in part.seeds]
-    plan.specs.append(
-        {
-            "experiment": stored.name,
-            "number": part.number,
-            "seeds": part.seeds,
-            "directory": str(stored.directory.resolve()),
-            "dataset": str(dataset_folder(root).resolve()),
-            "parameters": experiment.parameters,
-            "digest": hashlib.sha256(json.dumps([dataset.FORMAT, experiment.parameters, sources]).encode()).hexdigest(),
-        }
+        specs = plan_parts(root, inventory)
+        notes = {spec: note for spec in specs if (note := read_note(spec)) is not None}
+        removed = _remove_stale(root, notes)
+        missing = [spec for spec in specs if spec not in notes]
+        notes |= _write_parts(missing, inventory, sessions, tasks, report) if missing else {}
+    damage = [
+        Damage(f"{spec.experiment} seed {seed}", why) for spec, note in notes.items() for seed, why in sorted(note.damaged.items())
+    ]
+    return Consolidation(
+        parts_written=len(missing),
+        parts_reused=len(specs) - len(missing),
+        files_removed=removed,
+        experiments=len({spec.experiment for spec in notes}),
+        runs=sum(len(spec.seeds) - len(note.damaged) for spec, note in notes.items()),
+        rows=sum(sum(note.rows.values()) for note in notes.values()),
+        files=sum(len(note.rows) for note in notes.values()),
+        unfinished_runs=inventory.unfinished,
+        problems=(*inventory.problems, *damage),
     )
-    plan.weights.append(sum(found[seed].rows + _ROWS_PER_FILE for seed in part.seeds))
 
 
-def _describe(stored: StoredExperiment, finished: Iterable[StoredRun]) -> Experiment | None:
-    """What is the same for all runs of an experiment, from the first that tells."""
-    label, _, digest = stored.name.rpartition("-")
-    told = next((run.provenance for run in finished if run.provenance), None)
-    return None if told is None else dataset.described(label, digest, told, stored.directory)
+def plan_parts(root: Path, inventory: Inventory) -> list[PartSpec]:
+    """Divide the runs of each experiment into parts, in the order of their seeds."""
+    specs = []
+    for name, experiment in inventory.experiments.items():
+        parts: list[list[Any]] = [[]]
+        rows = 0
+        for run in experiment.runs:
+            if rows >= PART_ROWS:
+                parts.append([])
+                rows = 0
+            parts[-1].append(run)
+            rows += run.rows
+        for number, runs in enumerate(parts):
+            content = [_FORMAT, dict(experiment.parameters), [(run.seed, run.results_sha256) for run in runs]]
+            digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+            seeds = tuple(run.seed for run in runs)
+            specs.append(PartSpec(str(root.resolve()), name, number, seeds, experiment.parameters, digest))
+    return specs
 
 
-def _source(run: StoredRun, known: Source | None) -> Source:
-    """The file of a run; its provenance is read only if the file is new, or was unfit and no longer is."""
-    stat = run.results.stat()
-    source = Source(stat.st_size, stat.st_mtime_ns, 0)
-    if known is not None and known.same_file(source) and (known.error is None or run.misplaced() or unfitness(run)):
-        return known
-    return replace(source, rows=run.provenance.get("rows", 0), error=run.misplaced())
+def read_note(spec: PartSpec) -> PartNote | None:
+    """Return the metadata of a part that is complete and current; None if it has to be written."""
+    for operation in OPERATIONS:
+        note = _note_of(spec.path(operation))
+        if note is None or note.digest != spec.digest or note.damaged:
+            continue
+        if all((found := _note_of(spec.path(each))) is not None and found.digest == spec.digest for each in note.rows):
+            return note
+    return None
 
 
-def _intact(root: Path, name: str, experiment: Experiment) -> Iterator[int]:
-    """The parts whose files are there, with the size that the manifest says."""
-    for part in experiment.parts:
-        paths = [(part.path(dataset_folder(root), name, operation), file.size) for operation, file in part.files.items()]
+def _note_of(path: Path) -> PartNote | None:
+    try:
+        return _NOTE.validate_json((pq.read_metadata(path).metadata or {})[_NOTE_KEY])
+    except (OSError, pa.ArrowException, KeyError, ValueError):
+        return None
+
+
+def _remove_stale(root: Path, notes: Mapping[PartSpec, PartNote]) -> int:
+    """Remove files that belong to no current part, before others are written, so that no row is there twice."""
+    place = dataset_folder(root)
+    current = {spec.path(operation) for spec, note in notes.items() for operation in note.rows}
+    stale = [path for path in part_files(place.resolve()) if path not in current]
+    for path in stale:
+        discard(path)
+    remove_leftovers(place)
+    for folder in (*place.glob("experiment=*/operation_type=*"), *place.glob("experiment=*")):
         with suppress(OSError):
-            if all(path.is_file() and path.stat().st_size == size for path, size in paths):
-                yield part.number
+            folder.rmdir()  # fails unless it is empty
+    return len(stale)
 
 
-def _write(plan: ConsolidationPlan, sessions: Sessions, tasks: int | None, report: Report | None) -> list[dict[str, Any]]:
-    """Write the parts on Spark: one row comes back for each."""
+def _write_parts(
+    specs: list[PartSpec], inventory: Inventory, sessions: Sessions, tasks: int | None, report: Report | None
+) -> dict[PartSpec, PartNote]:
+    rows = {(name, run.seed): run.rows for name, each in inventory.experiments.items() for run in each.runs}
+    weights = [float(sum(rows[spec.experiment, seed] + _ROWS_PER_FILE for seed in spec.seeds)) for spec in specs]
     with sessions() as spark:
-        wanted = tasks or number_of_tasks(spark, sum(plan.weights), _ROWS_PER_TASK)
-        told = run_tasks(spark, deal(plan.specs, plan.weights, wanted), write_parts, _OUTCOME_DDL, report)
-    outcomes = [json.loads(text) for text in told.column("outcome").to_pylist()]
-    return sorted(outcomes, key=lambda outcome: (outcome["experiment"], outcome["number"]))
+        wanted = tasks or number_of_tasks(spark, sum(weights), _ROWS_PER_TASK)
+        texts = [_SPEC.dump_json(spec).decode() for spec in specs]
+        written = run_tasks(spark, deal(texts, weights, wanted), write_parts, _OUTCOME_DDL, report)
+    outcomes = [json.loads(text) for text in written.column("outcome").to_pylist()]
+    errors = [outcome["error"] for outcome in outcomes if outcome["error"] is not None]
+    if errors:
+        raise PipelineError(sorted(errors)[0])
+    by_key = {(outcome["experiment"], outcome["number"]): _NOTE.validate_python(outcome["note"]) for outcome in outcomes}
+    return {spec: by_key[spec.experiment, spec.number] for spec in specs}
 
 
 def write_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the parts that the rows describe; runs on executors."""
-    for spec in specs_of(batches):
-        yield pa.RecordBatch.from_pylist([{"outcome": json.dumps(part_outcome(spec))}], schema=_OUTCOME)
+    for text in specs_of(batches):
+        spec = _SPEC.validate_json(text)
+        outcome: dict[str, Any] = {"experiment": spec.experiment, "number": spec.number, "note": None, "error": None}
+        try:
+            outcome["note"] = asdict(write_part(spec))
+        except OSError as error:
+            outcome["error"] = f"{dataset_folder(Path(spec.root))}: the dataset cannot be written: {error}"
+        yield pa.RecordBatch.from_pylist([{"outcome": json.dumps(outcome)}], schema=_OUTCOME)
 
 
-def _enter(plan: ConsolidationPlan, old: Manifest, outcomes: list[dict[str, Any]]) -> None:
-    """Enter what was written in the manifest to be. A part that failed is in it as it was before, if it was."""
-    seeds = {(spec["experiment"], spec["number"]): spec["seeds"] for spec in plan.specs}
-    for outcome in outcomes:
-        name, number = outcome["experiment"], outcome["number"]
-        experiment = plan.manifest.experiments[name]
-        if outcome["error"] is not None:
-            plan.problems.append(Damage(name, outcome["error"]))
-            _restore(experiment, old.experiments.get(name), number, seeds[name, number])
-            continue
-        for seed, message in outcome["unfit"].items():
-            experiment.sources[int(seed)] = replace(experiment.sources[int(seed)], error=message)
-        fit = [seed for seed in seeds[name, number] if str(seed) not in outcome["unfit"]]
-        if fit:
-            files = {operation: PartFile(**file) for operation, file in outcome["files"].items()}
-            experiment.parts.append(Part(number, fit, files))
-    for experiment in plan.manifest.experiments.values():
-        experiment.parts.sort(key=lambda part: part.number)
-    plan.problems += _unfit_sources(plan.manifest)
+def write_part(spec: PartSpec) -> PartNote:
+    """Write the files of a part, one for each operation; leave out runs that turn out to be damaged."""
+    runs = {seed: StoredRun(run_directory(Path(spec.root) / spec.experiment, seed)) for seed in spec.seeds}
+    damaged = {seed: problem for seed, run in runs.items() if (problem := run.problem()) is not None}
+    while True:
+        try:
+            return _write_files(spec, {seed: run for seed, run in runs.items() if seed not in damaged}, damaged)
+        except _UnreadableRunError as error:
+            damaged[error.seed] = str(error)
 
 
-def _restore(experiment: Experiment, old: Experiment | None, number: int, seeds: Iterable[int]) -> None:
-    """Leave a part and its sources as they were; seeds that were in none are new next time."""
-    for seed in seeds:
-        del experiment.sources[seed]
-    part = next((part for part in (old.parts if old else ()) if part.number == number), None)
-    if old is not None and part is not None:
-        experiment.parts.append(part)
-        experiment.sources.update({seed: old.sources[seed] for seed in part.seeds})
+class _UnreadableRunError(Exception):
+    def __init__(self, seed: int, message: str) -> None:
+        super().__init__(message)
+        self.seed = seed
 
 
-def _remove_leftovers(root: Path, old: Manifest, plan: ConsolidationPlan) -> None:
-    """Remove what an interrupted consolidation has left and this one will not use, before anything new is written.
+def _write_files(spec: PartSpec, runs: Mapping[int, StoredRun], damaged: dict[int, str]) -> PartNote:
+    writers: dict[str, _PartWriter] = {}
+    with ExitStack() as stack:
+        for run in runs.values():
+            for operation, rows in _read_rows(run):
+                if operation not in writers:
+                    path = spec.path(operation)
+                    check_inside(path, Path(spec.root))
+                    temporary = stack.enter_context(whole_file(path))
+                    writers[operation] = stack.enter_context(_PartWriter(temporary, spec.parameters))
+                writers[operation].add(rows)
+        note = PartNote(spec.digest, {operation: writer.rows for operation, writer in sorted(writers.items())}, damaged)
+        for writer in writers.values():
+            writer.finish(note)
+    return note
 
-    Otherwise a seed that is now planned for another part would for a while be in two.
-    """
-    place = dataset_folder(root)
-    listed = {path for path, _ in old.files(place)}
-    digests = {(spec["experiment"], spec["number"]): spec["digest"] for spec in plan.specs}
-    for path in part_files(place):
-        if path in listed and path.is_file():
-            continue
-        key = (path.parent.parent.name.partition("=")[2], part_number(path))
-        told = part_metadata(path)
-        if told is None or told["digest"] != digests.get(key):
-            discard(path)
-    remove_leftovers(place)
+
+def _read_rows(run: StoredRun) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the rows of a run by operation, with the columns of the dataset."""
+    try:
+        with pq.ParquetFile(run.results) as file:
+            for batch in file.iter_batches(batch_size=ROW_GROUP_ROWS, columns=RESULT_SCHEMA.names):
+                operations = batch.column("operation_type")
+                names = pc.unique(operations).to_pylist()
+                if not set(names) <= set(OPERATIONS):
+                    raise _UnreadableRunError(run.seed, "its column operation_type has a value that is not an operation")
+                for operation in sorted(names):
+                    rows = batch.filter(pc.equal(operations, operation))
+                    columns = [rows.column(field.name).cast(field.type) for field in ROW_SCHEMA if field.name != "seed"]
+                    seeds = pa.repeat(pa.scalar(run.seed, pa.int64()), rows.num_rows)
+                    yield operation, pa.RecordBatch.from_arrays([seeds, *columns], schema=ROW_SCHEMA)
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise _UnreadableRunError(run.seed, f"results cannot be read: {str(error).splitlines()[0][:200]}") from None
 
 
-def _remove_unlisted(root: Path, manifest: Manifest) -> None:
-    """Remove files that the manifest to be does not list: of removed runs, and of operations that are no more."""
-    place = dataset_folder(root)
-    listed = {path for path, _ in manifest.files(place)}
-    for path in part_files(place):
-        if path not in listed:
-            discard(path)
-    for folder in (*place.glob("experiment=*/operation_type=*"), *place.glob("experiment=*")):
-        with suppress(OSError):
-            folder.rmdir()  # fails unless it is empty
+class _PartWriter:
+    """Writes rows as full row groups, with the parameters of the experiment as further columns."""
+
+    def __init__(self, path: Path, parameters: Mapping[str, Value]) -> None:
+        self.rows = 0
+        self._parameters = parameters
+        fields = [pa.field(name, _repeat(value, 0).type) for name, value in parameters.items()]
+        schema = pa.schema([*ROW_SCHEMA, *fields])
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd", store_schema=False, write_page_checksum=True)
+        self._buffer: list[pa.RecordBatch] = []
+        self._buffered = 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Add rows."""
+        self._buffer.append(rows)
+        self._buffered += rows.num_rows
+        self.rows += rows.num_rows
+        if self._buffered >= ROW_GROUP_ROWS:
+            self._flush()
+
+    def finish(self, note: PartNote) -> None:
+        """Write the rest and the metadata of the part."""
+        self._flush()
+        self._writer.add_key_value_metadata({_NOTE_KEY: json.dumps(asdict(note)).encode()})
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if not self._buffer:
+            return
+        table = pa.Table.from_batches(self._buffer, ROW_SCHEMA)
+        columns = [*table.columns, *(_repeat(value, table.num_rows) for value in self._parameters.values())]
+        whole = pa.Table.from_arrays(columns, [*table.column_names, *self._parameters])
+        self._writer.write_table(whole, row_group_size=table.num_rows)
+        self._buffer, self._buffered = [], 0
+
+    def __enter__(self) -> _PartWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+
+def _repeat(value: Value, rows: int) -> pa.Array:
+    """Return a column of one value; as a dictionary, which is written in half the time."""
+    if isinstance(value, bool):
+        return pa.repeat(pa.scalar(value), rows)
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value]))
 
 
 @contextmanager
 def _lock(root: Path) -> Iterator[None]:
-    """One consolidation at a time; the lock goes with the process, however that ends."""
+    """Hold the lock of the dataset; it is released with the process, however that ends."""
     place = dataset_folder(root)
     check_inside(place, root)
     place.mkdir(exist_ok=True)
@@ -250,59 +323,5 @@ def _lock(root: Path) -> Iterator[None]:
         try:
             held.enter_context(locked(place / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
         except BlockingIOError:
-            raise PipelineError(f"{root}: another consolidation is at work here") from None
+            raise PipelineError(f"{root}: another consolidation is running here") from None
         yield
-
-
-def _result(plan: ConsolidationPlan, old: Manifest, outcomes: list[dict[str, Any]]) -> Consolidation:
-    runs, before = _runs(plan.manifest), _runs(old)
-    return Consolidation(
-        parts_written=sum(not outcome["reused"] and outcome["error"] is None for outcome in outcomes),
-        parts_reused=sum(outcome["reused"] for outcome in outcomes),
-        experiments=len(plan.manifest.experiments),
-        runs=len(runs),
-        rows=sum(experiment.rows for experiment in plan.manifest.experiments.values()),
-        files=sum(1 for _ in plan.manifest.files(Path())),
-        new_runs=len(runs - before),
-        removed_runs=len(before - runs),
-        unfinished_runs=plan.unfinished,
-        problems=tuple(plan.problems),
-    )
-
-
-def _runs(manifest: Manifest) -> set[tuple[str, int]]:
-    return {(name, seed) for name, each in manifest.experiments.items() for part in each.parts for seed in part.seeds}
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How a dataset stands to what is on disk: finished runs and parts that it does not hold as they are, and what is damaged."""
-
-    new_runs: int
-    parts_to_write: int
-    problems: tuple[Damage, ...]
-
-
-def standing(root: Path, manifest: Manifest) -> Standing:
-    """Compare a dataset with what is on disk, without writing anything.
-
-    Runs are new also where their scenario has another name now.
-    """
-    plan = make_plan(root, manifest)
-    named = {name: each.parameters.get(SCENARIO_COLUMN) for name, each in plan.manifest.experiments.items()}
-    held = {
-        (name, part.number): part.seeds
-        for name, each in manifest.experiments.items()
-        if named.get(name) == each.parameters.get(SCENARIO_COLUMN)
-        for part in each.parts
-    }
-    new = sum(len(set(spec["seeds"]) - set(held.get((spec["experiment"], spec["number"]), ()))) for spec in plan.specs)
-    return Standing(new, len(plan.specs), (*plan.problems, *_unfit_sources(plan.manifest)))
-
-
-def _unfit_sources(manifest: Manifest) -> Iterator[Damage]:
-    """The runs that were left out, and why."""
-    for name, experiment in manifest.experiments.items():
-        for seed, source in sorted(experiment.sources.items()):
-            if source.error is not None:
-                yield Damage(f"{name} seed {seed}", source.error)

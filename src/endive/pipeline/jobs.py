@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from endive.runs.dataset import PipelineError
-from endive.runs.parts import Spec
+from endive.runs.inventory import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Report = Callable[[int, int], None]
-"""Told how many tasks are done, and of how many."""
+"""Receives the number of finished tasks and of all tasks."""
+Spec = str
+"""A specification of work for a task, as JSON text."""
 T = TypeVar("T")
 _TASKS = pa.schema([("task", pa.int32()), ("specs", pa.string())])
 _POLL_SECONDS = 0.25

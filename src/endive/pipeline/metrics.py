@@ -1,13 +1,16 @@
-"""Metrics: what the runs of a dataset come to, measured by Spark tasks.
+"""Metrics of a directory of experiments, measured by Spark tasks from the runs' own files.
 
-Tasks reduce every run to a few rows; only those reach the driver, which takes estimates over seeds and reads curves. The tables
-are ``by_run``, ``by_experiment``, ``saturation``, ``distributions`` and ``over_time``, each as Parquet and CSV;
+A task reduces every run of a unit to a few rows; only those reach the driver, which estimates over seeds and writes the tables
+``by_run``, ``by_experiment``, ``saturation``, ``distributions`` and ``over_time``, as Parquet and CSV.
 ``docs/explanation/statistics.md`` has the definitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,92 +19,166 @@ from pydantic import TypeAdapter
 
 from endive.pipeline.ddl import ddl
 from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks, specs_of
-from endive.runs.dataset import Manifest, PipelineError, load_manifest
-from endive.runs.layout import METRICS_TABLES, dataset_folder
-from endive.runs.parts import Spec
+from endive.runs.inventory import Damage, Inventory, PipelineError, take_inventory
+from endive.runs.layout import METRICS_TABLES
 from endive.runs.tables import read_state, read_tables, write_tables
-from endive.studies.measure import SERIES_SCHEMA, TASK_SCHEMA, measured_batch, measuring_code, series_batch
-from endive.studies.tables import Metrics, check_options, part_specs, tables_of, with_windows
-from endive.studies.windows import MetricsOptions, find_windows
+from endive.studies.measure import MEASURED_SCHEMA, MetricsOptions, metrics_version
+from endive.studies.tables import (
+    MeasureUnit,
+    Metrics,
+    check_options,
+    describe_damage,
+    make_tables,
+    measure_unit,
+    plan_measuring,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Sessions = Callable[[], AbstractContextManager["SparkSession"]]
 _ROWS_PER_TASK = 4_000_000
-_ROWS_PER_PART = 50_000
-
-
-def open_dataset(root: Path) -> Manifest:
-    """The manifest of a dataset. Raises PipelineError if there is none."""
-    manifest = load_manifest(root)
-    if manifest is None or not manifest.experiments:
-        raise PipelineError(f"{root}: there is no consolidated dataset here; `endive consolidate {root}` makes one", usage=True)
-    return manifest
-
-
-def measure(
-    spark: SparkSession, root: Path, options: MetricsOptions, *, tasks: int | None = None, report: Report | None = None
-) -> Metrics:
-    """Measure the dataset of ``root`` and write the tables."""
-    manifest = open_dataset(root)
-    check_options(manifest, options)
-    measured = tables_of(measured_rows(spark, root, manifest, options, tasks, report), manifest, options)
-    write_tables(root, {view: getattr(measured, view) for view in METRICS_TABLES}, _state(manifest, options))
-    return measured
-
-
-def up_to_date(root: Path, manifest: Manifest, options: MetricsOptions) -> bool:
-    """Whether the tables are there and are of this dataset, these options and this code."""
-    return read_state(root) == _state(manifest, options)
-
-
+_ROWS_PER_RUN = 50_000
+"""Rows whose measuring costs as much as opening a run."""
+_DAMAGE = "damage"
+_TASK_SCHEMA = MEASURED_SCHEMA.append(pa.field(_DAMAGE, pa.string()))
+_UNIT = TypeAdapter(MeasureUnit)
 _OPTIONS = TypeAdapter(MetricsOptions)
 
 
+@dataclass(frozen=True)
+class MeasuredStudy:
+    """Metrics of a directory of experiments, the inventory that they cover, and the runs that were left out."""
+
+    inventory: Inventory
+    metrics: Metrics
+
+    @property
+    def problems(self) -> tuple[Damage, ...]:
+        """Runs and experiments that could not be used."""
+        return self.inventory.problems
+
+
+@dataclass(frozen=True)
+class StudyTables:
+    """Tables of metrics by the name of their view, and the inventory that they cover."""
+
+    inventory: Inventory
+    tables: dict[str, pa.Table]
+
+
+def measure_study(
+    spark: SparkSession, root: Path, options: MetricsOptions, *, tasks: int | None = None, report: Report | None = None
+) -> MeasuredStudy:
+    """Measure the finished runs of a directory and write the tables.
+
+    Args:
+        spark: Session that measures.
+        root: Directory of experiments.
+        options: Options of measuring.
+        tasks: Number of Spark tasks; by default it follows from the number of rows.
+        report: Called with the number of finished tasks and of all tasks.
+
+    Raises:
+        PipelineError: No run can be used, or the options leave nothing of a run.
+    """
+    taken = take_inventory(root)
+    check_options(taken, options)
+    rows, damaged = _measure_units(spark, plan_measuring(root, taken, options), taken, tasks, report)
+    used = taken.without([(name, seed) for name, seed, _ in damaged])
+    inventory = Inventory(used.experiments, (*taken.problems, *describe_damage(damaged)), taken.unfinished)
+    if not inventory.experiments:
+        reason = "; ".join(f"{problem.where}: {problem.message}" for problem in inventory.problems[:1])
+        raise PipelineError(f"{root}: none of its runs can be used ({reason}); `endive sweep` runs them again", usage=True)
+    measured = make_tables(rows, inventory, options)
+    write_tables(root, {view: getattr(measured, view) for view in METRICS_TABLES}, _state(taken, inventory, options))
+    return MeasuredStudy(inventory, measured)
+
+
+def current_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None = None) -> StudyTables:
+    """Return the tables of a directory; measure first what has changed since they were written.
+
+    Args:
+        root: Directory of experiments.
+        sessions: Makes the Spark session, if one is needed.
+        asked: Options of measuring; by default those of the last time.
+
+    Raises:
+        PipelineError: No run can be used.
+    """
+    options = asked or last_options(root)
+    taken = take_inventory(root)
+    state = read_state(root)
+    if state is not None and _is_current(state, taken, options):
+        tables = read_tables(root)
+        if tables is not None:
+            damaged = [(name, seed, message) for name, seed, message in state["damaged"]]
+            used = taken.without([(name, seed) for name, seed, _ in damaged])
+            return StudyTables(Inventory(used.experiments, (*taken.problems, *describe_damage(damaged)), taken.unfinished), tables)
+    with sessions() as spark:
+        inventory = measure_study(spark, root, options).inventory
+    return StudyTables(inventory, load_tables(root))
+
+
+def is_measured(root: Path, options: MetricsOptions) -> bool:
+    """Return whether the tables exist and cover the runs of the directory, with these options, in this version."""
+    state = read_state(root)
+    return state is not None and _is_current(state, take_inventory(root), options)
+
+
 def last_options(root: Path) -> MetricsOptions:
-    """The options that the tables were last made with; the defaults if there are none."""
+    """Return the options that the tables were made with; the defaults if there are no tables."""
     try:
         return _OPTIONS.validate_python((read_state(root) or {})["options"])
-    except (ValueError, KeyError):  # it is missing or damaged
+    except (ValueError, KeyError):
         return MetricsOptions()
 
 
-def _state(manifest: Manifest, options: MetricsOptions) -> dict[str, Any]:
-    return {"code": measuring_code(), "dataset": manifest.digest(), "options": vars(options)}
-
-
-def measured_rows(
-    spark: SparkSession, root: Path, manifest: Manifest, options: MetricsOptions, tasks: int | None, report: Report | None
-) -> pa.Table:
-    """A row for each run, class and operation, and for their totals, in any order."""
-    weights = [
-        sum(file.rows for file in part.files.values()) + float(_ROWS_PER_PART)
-        for experiment in manifest.experiments.values()
-        for part in experiment.parts
-    ]
-    wanted = tasks or number_of_tasks(spark, sum(weights), _ROWS_PER_TASK)
-    parts = part_specs(dataset_folder(root).resolve(), manifest, options)
-
-    def series(chosen: Sequence[Spec]) -> pa.Table:
-        return run_tasks(spark, deal(chosen, [1.0] * len(chosen), wanted), series_of_parts, ddl(SERIES_SCHEMA), None)
-
-    windows = find_windows(root, manifest, options, parts, series)
-    return run_tasks(spark, deal(with_windows(parts, windows), weights, wanted), measure_parts, ddl(TASK_SCHEMA), report)
-
-
-def measure_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Measure the runs in the parts that the rows describe; runs on executors."""
-    return map(measured_batch, specs_of(batches))
-
-
-def series_of_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Tell how many transactions were committing over time in the parts that the rows describe; runs on executors."""
-    return map(series_batch, specs_of(batches))
-
-
 def load_tables(root: Path) -> dict[str, pa.Table]:
-    """The tables as they were written, by the name of their view."""
+    """Return the tables as they were written, by the name of their view."""
     tables = read_tables(root)
     if tables is None:
         raise PipelineError(f"{root}: its tables of metrics are damaged; `endive metrics {root}` makes them again")
     return tables
+
+
+def _state(taken: Inventory, used: Inventory, options: MetricsOptions) -> dict[str, Any]:
+    left_out = {problem.where: problem.message for problem in used.problems if problem not in taken.problems}
+    damaged = [
+        (name, run.seed, left_out[f"{name} seed {run.seed}"])
+        for name, each in taken.experiments.items()
+        for run in each.runs
+        if f"{name} seed {run.seed}" in left_out
+    ]
+    return {"version": metrics_version(), "inventory": taken.digest(), "options": asdict(options), "damaged": damaged}
+
+
+def _is_current(state: dict[str, Any], taken: Inventory, options: MetricsOptions) -> bool:
+    wanted = {"version": metrics_version(), "inventory": taken.digest(), "options": asdict(options)}
+    return {name: state.get(name) for name in wanted} == wanted and isinstance(state.get("damaged"), list)
+
+
+def _measure_units(
+    spark: SparkSession, units: list[MeasureUnit], inventory: Inventory, tasks: int | None, report: Report | None
+) -> tuple[pa.Table, list[tuple[str, int, str]]]:
+    """Return a row for each run, class and operation, and for their totals, in any order; and the damaged runs."""
+    weights = [
+        sum(inventory.experiments[name].rows + float(_ROWS_PER_RUN) * len(seeds) for name, seeds in unit.experiments.items())
+        for unit in units
+    ]
+    wanted = tasks or number_of_tasks(spark, sum(weights), _ROWS_PER_TASK)
+    specs = [_UNIT.dump_json(unit).decode() for unit in units]
+    rows = run_tasks(spark, deal(specs, weights, wanted), measure_units, ddl(_TASK_SCHEMA), report).cast(_TASK_SCHEMA)
+    damage = [json.loads(text) for text in rows.column(_DAMAGE).drop_null().to_pylist()]
+    whole = rows.filter(rows.column(_DAMAGE).is_null()).drop_columns([_DAMAGE])
+    return whole, sorted((name, seed, message) for name, seed, message in damage)
+
+
+def measure_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Measure the units that the rows describe; runs on executors."""
+    for spec in specs_of(batches):
+        measured = measure_unit(_UNIT.validate_json(spec))
+        table = pa.Table.from_batches([measured.rows]).append_column(_DAMAGE, pa.nulls(measured.rows.num_rows, pa.string()))
+        yield from table.to_batches()
+        if measured.damaged:
+            yield pa.RecordBatch.from_pylist([{_DAMAGE: json.dumps(each)} for each in measured.damaged], schema=_TASK_SCHEMA)

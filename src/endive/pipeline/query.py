@@ -1,7 +1,7 @@
-"""SQL over the dataset and the tables of metrics.
+"""SQL over the rows of a directory of experiments and over its tables of metrics.
 
-Runs a query over a directory with a dataset and returns its rows, up to a limit. The views are ``transactions`` (the dataset),
-``runs``, ``experiments`` and ``saturation`` (the tables of metrics).
+The views are ``transactions`` (rows of all runs with their parameters) and the tables of metrics: ``runs``, ``experiments``,
+``saturation``, ``distributions`` and ``over_time``.
 """
 
 from __future__ import annotations
@@ -14,42 +14,57 @@ import pyarrow as pa
 
 from endive.pipeline.ddl import ddl
 from endive.pipeline.jobs import arrow_of, reason, run_with_progress
-from endive.runs.dataset import ROW_SCHEMA, Manifest, PipelineError
-from endive.runs.layout import METRICS_TABLES, dataset_folder, metrics_table
-from endive.runs.parameters import ARROW_TYPES
+from endive.runs.inventory import Inventory, PipelineError
+from endive.runs.layout import METRICS_TABLES, RESULTS, metrics_table, run_directory
+from endive.runs.parameters import column_types, parameter_array
+from endive.simulation.rows import RESULT_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def transactions(spark: SparkSession, root: Path, manifest: Manifest) -> DataFrame:
-    """The dataset as a frame, with the columns of all experiments; experiments that lack a parameter have null there."""
-    parameters = [(f"`{name}`", ARROW_TYPES[kind]) for name, kind in _agreed(manifest).items()]
-    schema = pa.schema([*ROW_SCHEMA, *parameters, ("experiment", pa.string()), ("operation_type", pa.string())])
-    return spark.read.schema(ddl(schema)).parquet(str(dataset_folder(root).resolve()))
+def transactions(spark: SparkSession, root: Path, inventory: Inventory) -> DataFrame:
+    """Return the rows of all runs, with experiment, seed and parameters; experiments that lack a parameter have null there."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    files = [
+        str(run_directory(root.resolve() / name, seed) / RESULTS)
+        for name, experiment in inventory.experiments.items()
+        for seed in experiment.seeds
+    ]
+    place = rf"/([^/]+)/([0-9]+)/{RESULTS}$".replace(".parquet", r"\.parquet")
+    path = F.col("_metadata.file_path")
+    rows = spark.read.schema(ddl(RESULT_SCHEMA)).parquet(*files)
+    rows = rows.select(
+        "*", F.regexp_extract(path, place, 1).alias("experiment"), F.regexp_extract(path, place, 2).cast("long").alias("seed")
+    )
+    return rows.join(F.broadcast(spark.createDataFrame(parameters_table(inventory))), "experiment", "left")
 
 
-def _agreed(manifest: Manifest) -> dict[str, type]:
-    """Parameters whose files all have one type; others cannot be read as one column."""
-    kinds: dict[str, set[type]] = {}
-    for parameters in manifest.parameters.values():
-        for name, value in parameters.items():
-            kinds.setdefault(name, set()).add(type(value))
-    return {name: kind for name, (kind, *others) in kinds.items() if not others}
+def parameters_table(inventory: Inventory) -> pa.Table:
+    """Return the parameters of each experiment, one row per experiment."""
+    trees = list(inventory.parameters.values())
+    types = column_types(inventory.parameters)
+    columns = {name: parameter_array(name, kind, trees) for name, kind in types.items()}
+    return pa.table({"experiment": pa.array(list(inventory.experiments), pa.string()), **columns})
 
 
-def open_views(spark: SparkSession, root: Path, manifest: Manifest) -> None:
-    """Make the views that queries name."""
-    transactions(spark, root, manifest).createOrReplaceTempView("transactions")
+def open_views(spark: SparkSession, root: Path, inventory: Inventory) -> None:
+    """Create the views that queries name."""
+    transactions(spark, root, inventory).createOrReplaceTempView("transactions")
     for view, name in METRICS_TABLES.items():
         spark.read.parquet(str(metrics_table(root, name, "parquet").resolve())).createOrReplaceTempView(view)
 
 
-def query(spark: SparkSession, root: Path, manifest: Manifest, sql: str, limit: int) -> tuple[pa.Table, bool]:
-    """Return the rows of a query, at most ``limit``, and whether there are more. Raises PipelineError if Spark rejects it."""
+def query(spark: SparkSession, root: Path, inventory: Inventory, sql: str, limit: int) -> tuple[pa.Table, bool]:
+    """Return the rows of a query, at most ``limit``, and whether there are more.
+
+    Raises:
+        PipelineError: Spark rejects the query.
+    """
     from pyspark.logger import PySparkLogger
 
-    open_views(spark, root, manifest)
+    open_views(spark, root, inventory)
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it prints the stack trace of a wrong query
     try:
         frame = spark.sql(sql).limit(limit + 1)

@@ -1,37 +1,93 @@
-"""Sweeps on Spark: the runs of a plan that are not there yet, the costliest first, cheap ones in chunks.
+"""Sweeps on Spark: the runs of a plan that are not finished yet, the costliest first, cheap ones in chunks.
 
-State is on disk alone: a run is finished when its results are there with their checksum, so a sweep can be killed at any moment and
-begun again.
+State is on disk alone: a run is finished when its results exist with their checksum, so a sweep can be killed at any moment and
+started again. Results go to files from the tasks; they never pass through Spark. A run that fails is reported with its error, and
+the other runs of its task go on.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pydantic import TypeAdapter
 
-from endive.pipeline.jobs import cores, repartition_by_task, run_with_progress
-from endive.pipeline.tasks import OUTCOME_SCHEMA, SPECS, simulate_runs
-from endive.runs.outcome import Outcome, run_ahead
-from endive.runs.plan import PlannedRun, SweepPoint, Work
+from endive.config.parts import allow_code
+from endive.config.schema import Document
+from endive.pipeline.jobs import cores, run_tasks, specs_of
+from endive.runs.execute import Outcome, complete_run
+from endive.runs.plan import PlannedRun, Work
 from endive.runs.stored import StoredRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from endive.pipeline.session import StartingSession
-
 SECONDS_PER_TASK = 2.0
-"""A Spark task costs some 50 ms; so much work in each makes that small."""
+"""Least work of a task: a Spark task costs about 50 ms."""
 TASKS_PER_CORE = 4
+_OUTCOME_DDL = "experiment string, seed long, state string, rows long, seconds double, error string"
+_OUTCOME_SCHEMA = pa.schema(
+    [
+        ("experiment", pa.string()),
+        ("seed", pa.int64()),
+        ("state", pa.string()),
+        ("rows", pa.int64()),
+        ("seconds", pa.float64()),
+        ("error", pa.string()),
+    ]
+)
 
 
-def chunked(runs: Sequence[PlannedRun], cores: int) -> list[list[PlannedRun]]:
-    """Tasks of about equal cost, the costliest runs first: cheap ones share a task."""
+@dataclass(frozen=True)
+class RunSpec:
+    """A run of a sweep, as a task receives it.
+
+    Attributes:
+        document: The configuration as JSON.
+        experiment: Hash of the experiment, as the plan computed it.
+    """
+
+    root: str
+    document: str
+    experiment: str
+    seed: int
+
+
+_SPEC = TypeAdapter(RunSpec)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a sweep: finished runs, and the share of the whole effort that they make."""
+
+    done: int
+    total: int
+    share: float
+
+
+class ProgressMonitor:
+    """Counts the runs of a work that have results, and reports them."""
+
+    def __init__(self, work: Work, root: Path, report: Callable[[Progress], None]) -> None:
+        self._report = report
+        self._total = len(work.todo)
+        self._effort = max(work.effort.cpu_seconds, 1e-9)
+        self._pending = {StoredRun(run.directory(root)).results: run.effort.cpu_seconds for run in work.todo}
+
+    def update(self) -> None:
+        """Count the results that have appeared, and report."""
+        for file in [file for file in self._pending if file.exists()]:
+            del self._pending[file]
+        share = 1.0 - sum(self._pending.values()) / self._effort
+        self._report(Progress(self._total - len(self._pending), self._total, share))
+
+
+def divide_runs(runs: Sequence[PlannedRun], cores: int) -> list[list[PlannedRun]]:
+    """Divide runs into tasks of about equal cost, the costliest runs first; cheap ones share a task."""
     ordered = sorted(runs, key=lambda run: (-run.effort.cpu_seconds, run.point.experiment, run.seed))
     total = sum(run.effort.cpu_seconds for run in ordered)
     size = max(SECONDS_PER_TASK, min(total / (cores * TASKS_PER_CORE), 10 * SECONDS_PER_TASK))
@@ -46,80 +102,48 @@ def chunked(runs: Sequence[PlannedRun], cores: int) -> list[list[PlannedRun]]:
     return tasks
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a sweep has come: runs, and the share of the whole effort that is done."""
-
-    done: int
-    total: int
-    share: float
-
-
-class Watch:
-    """Looks every so many ``seconds`` which runs of a work have results, and reports it."""
-
-    def __init__(self, work: Work, root: Path, report: Callable[[Progress], None], seconds: float = 0.5) -> None:
-        self.seconds = seconds
-        self._report = report
-        self._total = len(work.todo)
-        self._effort = max(work.effort.cpu_seconds, 1e-9)
-        self._pending = {StoredRun(run.directory(root)).results: run.effort.cpu_seconds for run in work.todo}
-
-    def look(self) -> None:
-        """Look and report."""
-        for file in [file for file in self._pending if file.exists()]:
-            del self._pending[file]
-        share = 1.0 - sum(self._pending.values()) / self._effort
-        self._report(Progress(self._total - len(self._pending), self._total, share))
-
-
-def run_study(starting: StartingSession, work: Work, root: Path, *, watch: Watch | None = None) -> tuple[Outcome, ...]:
-    """Run what is to do on Spark; where that is this machine, quick runs are run here while it comes up."""
-    begun: list[Outcome] = []
-    if work.todo and starting.is_local:
-        starting.begin()
-        begun, work = run_ahead(work, root, lambda: starting.is_up, watch.look if watch else lambda: None)
-    outcomes = run_sweep(starting.get(), work, root, watch=watch) if work.todo else ()
-    return tuple(sorted((*begun, *outcomes), key=lambda outcome: (outcome.experiment, outcome.seed)))
-
-
 def run_sweep(
-    spark: SparkSession, work: Work, root: Path, *, tasks: int | None = None, watch: Watch | None = None
+    spark: SparkSession, work: Work, root: Path, *, tasks: int | None = None, monitor: ProgressMonitor | None = None
 ) -> tuple[Outcome, ...]:
-    """Run what is to do on Spark; ``tasks`` sets their number (for tests)."""
+    """Run what is left of a plan.
+
+    Args:
+        spark: Session that runs it.
+        work: The runs to do.
+        root: Directory of experiments.
+        tasks: Number of tasks, for tests; by default it follows from the effort.
+        monitor: Updated while the runs go on.
+
+    Returns:
+        The outcomes, by experiment and seed.
+    """
     if not work.todo:
         return ()
-    chunks = chunked(work.todo, cores(spark)) if tasks is None else _dealt(work.todo, tasks)
-    documents = {run.point.experiment: _as_json(run.point) for run in work.todo}
-    rows = [
-        {
-            "task": number,
-            "seed": run.seed,
-            "root": str(root.resolve()),
-            "experiment": run.point.experiment,
-            "document": documents[run.point.experiment],
-        }
-        for number, chunk in enumerate(chunks)
-        for run in chunk
-    ]
-    frame = repartition_by_task(spark, pa.Table.from_pylist(rows, SPECS), len(chunks)).mapInArrow(simulate_runs, OUTCOME_SCHEMA)
-    collected = _collected(spark, frame, watch)
-    return tuple(Outcome(**row.asDict()) for row in sorted(collected, key=lambda row: (row.experiment, row.seed)))
+    chunks = divide_runs(work.todo, cores(spark)) if tasks is None else _deal_evenly(work.todo, tasks)
+    specs = [[describe_run(run, root) for run in chunk] for chunk in chunks]
+    report = None if monitor is None else lambda *_: monitor.update()
+    rows = run_tasks(spark, specs, simulate_runs, _OUTCOME_DDL, report)
+    if monitor is not None:
+        monitor.update()
+    outcomes = [Outcome(**row) for row in rows.to_pylist()]
+    return tuple(sorted(outcomes, key=lambda outcome: (outcome.experiment, outcome.seed)))
 
 
-def _as_json(point: SweepPoint) -> str:
-    return json.dumps(point.document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
+def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run what the rows describe, one after the other; runs on executors."""
+    allow_code()  # the user allowed it on the driver, or the plan would not exist
+    for text in specs_of(batches):
+        spec = _SPEC.validate_json(text)
+        document = Document.model_validate(json.loads(spec.document))
+        outcome = complete_run(document, spec.seed, Path(spec.root), spec.experiment)
+        yield pa.RecordBatch.from_pylist([asdict(outcome)], schema=_OUTCOME_SCHEMA)
 
 
-def _dealt(runs: Sequence[PlannedRun], tasks: int) -> list[list[PlannedRun]]:
+def describe_run(run: PlannedRun, root: Path) -> str:
+    """Return the specification of a run, as a task receives it."""
+    document = json.dumps(run.point.document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
+    return _SPEC.dump_json(RunSpec(str(root.resolve()), document, run.point.experiment, run.seed)).decode()
+
+
+def _deal_evenly(runs: Sequence[PlannedRun], tasks: int) -> list[list[PlannedRun]]:
     return [list(runs[number::tasks]) for number in range(min(tasks, len(runs)))]
-
-
-def _collected(spark: SparkSession, frame: Any, watch: Watch | None) -> list[Any]:
-    """Collect the summary rows, looking meanwhile how many results there are."""
-    if watch is None:
-        rows: list[Any] = run_with_progress(spark, frame.collect, 0, None)
-        return rows
-    rows = run_with_progress(spark, frame.collect, 0, lambda *_: watch.look(), finished=lambda: 0, poll_seconds=watch.seconds)
-    watch.look()
-    return rows

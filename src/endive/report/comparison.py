@@ -6,7 +6,6 @@ Runs of the same seed are paired; see ``endive.analysis.contrasts`` and ``endive
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,8 @@ from endive.report.differences import metric_name, verdict
 from endive.report.places import find_place
 from endive.runs.stored import find_experiments
 from endive.studies.frontier import estimate_of, values_of
-from endive.studies.local import measure_here
-from endive.studies.measure import RunRows
-from endive.studies.replications import RunMetrics
-from endive.studies.windows import MetricsOptions
+from endive.studies.measure import MetricsOptions, RunFile, RunMetrics, open_run
+from endive.studies.tables import measure_locally
 
 METRICS = TABLES["compare"]
 """What is compared unless other metrics are asked for."""
@@ -77,7 +74,7 @@ def stored_side(source: str, options: MetricsOptions, window: Window | None = No
     if place.damaged:
         raise ConfigError(source, [Problem("", f"{where}: {message}") for where, message in place.damaged])
     label = place.name.replace(", ", "-").replace(" ", "-")
-    measured, _ = measure_here(label, label, place.runs, options, window)
+    measured, _ = measure_locally(place.experiment(label), place.experiment_runs(label), options, window)
     files = {run.seed: run.results for run in place.runs}
     runs, version = runs_of(measured.runs.to_pylist()), str(place.runs[0].record.get("code_version", ""))
     return Side(source, place.name, runs, version, lambda seed: _submitted(files[seed], seed))
@@ -92,7 +89,7 @@ def runs_of(rows: Iterable[Mapping[Any, Any]]) -> tuple[RunMetrics, ...]:
 
 
 def _submitted(results: Path, seed: int) -> Mapping[str, Submitted]:
-    with closing(RunRows(results, seed)) as rows:
+    with open_run("", RunFile(seed, results)) as rows:
         return rows.submitted()
 
 

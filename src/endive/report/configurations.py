@@ -12,7 +12,7 @@ from endive.analysis.run_metrics import ALL
 from endive.report import phrases
 from endive.report.figure import Scale
 from endive.report.style import MOST_SERIES
-from endive.runs.dataset import Experiment, Manifest
+from endive.runs.inventory import Experiment, Inventory
 from endive.runs.layout import label_of
 from endive.runs.parameters import PREFIX, SCENARIO_COLUMN, Value, column_types, flat_parameters, varying
 from endive.runs.stored import StoredExperiment
@@ -57,7 +57,7 @@ class Series:
     colour: int | None
 
 
-def varying_parameters(manifest: Manifest) -> list[str]:
+def varying_parameters(manifest: Inventory) -> list[str]:
     """The parameters that tell experiments apart; what only follows another one is left out."""
     found = varying(manifest.parameters)
     first = [f"{PREFIX}{name}" for name in _FIRST if f"{PREFIX}{name}" in found]
@@ -66,7 +66,7 @@ def varying_parameters(manifest: Manifest) -> list[str]:
     return _needed(manifest, [*first, *others, *(name for name in found if name == _DURATION)])
 
 
-def _needed(manifest: Manifest, names: Sequence[str]) -> list[str]:
+def _needed(manifest: Inventory, names: Sequence[str]) -> list[str]:
     """Names without those, the last first, that the others tell already."""
     candidates = _telling(manifest, names)
     kept = list(candidates)
@@ -77,7 +77,7 @@ def _needed(manifest: Manifest, names: Sequence[str]) -> list[str]:
     return kept
 
 
-def _telling(manifest: Manifest, names: Sequence[str]) -> list[str]:
+def _telling(manifest: Inventory, names: Sequence[str]) -> list[str]:
     """Names without those that the ones before them tell already, of which there may be thousands."""
     experiments = [each.parameters for each in manifest.experiments.values()]
     groups: list[Any] = [None] * len(experiments)
@@ -91,11 +91,11 @@ def _telling(manifest: Manifest, names: Sequence[str]) -> list[str]:
     return kept
 
 
-def _keys(manifest: Manifest, names: Sequence[str]) -> set[tuple[Value | None, ...]]:
+def _keys(manifest: Inventory, names: Sequence[str]) -> set[tuple[Value | None, ...]]:
     return {tuple(each.parameters.get(name) for name in names) for each in manifest.experiments.values()}
 
 
-def choose_axis(manifest: Manifest, wanted: str | None) -> StudyAxis | None:
+def choose_axis(manifest: Inventory, wanted: str | None) -> StudyAxis | None:
     """The load that was asked for or that varies; otherwise the number with most values; None if no number varies."""
     found = load_axis(manifest, wanted)
     if isinstance(found, LoadAxis):
@@ -112,7 +112,7 @@ def choose_axis(manifest: Manifest, wanted: str | None) -> StudyAxis | None:
     return StudyAxis(column, phrases.title_parameter(column), _scale(places), places)
 
 
-def _values(manifest: Manifest, column: str) -> set[Value]:
+def _values(manifest: Inventory, column: str) -> set[Value]:
     values = (each.parameters.get(column) for each in manifest.experiments.values())
     return {value for value in values if value is not None}
 
@@ -123,7 +123,7 @@ def _scale(places: Sequence[float]) -> Scale:
 
 
 def make_series(
-    manifest: Manifest, axis: StudyAxis | None, experiments: pa.Table, scenarios: Sequence[str] = ()
+    manifest: Inventory, axis: StudyAxis | None, experiments: pa.Table, scenarios: Sequence[str] = ()
 ) -> tuple[Series, ...]:
     """The configurations in order of their parameters; ``scenarios`` is the order of those."""
     names = [name for name in varying_parameters(manifest) if axis is None or name != axis.column]
@@ -149,7 +149,7 @@ def _rank(column: str, value: Value | None, scenarios: Sequence[str]) -> tuple[i
     return phrases.rank_value(column, value)
 
 
-def _labels(manifest: Manifest, names: Sequence[str], ordered: Sequence[tuple[tuple[Any, ...], list[str]]]) -> list[str]:
+def _labels(manifest: Inventory, names: Sequence[str], ordered: Sequence[tuple[tuple[Any, ...], list[str]]]) -> list[str]:
     if not names:
         return [manifest.experiments[members[0]].label for _, members in ordered]
     labels = [
@@ -188,7 +188,7 @@ def descriptions(stored: Sequence[StoredExperiment]) -> dict[str, str]:
             groups.setdefault((label, version), {})[each.name] = described
     told: dict[str, str] = {}
     for group in groups.values():
-        manifest = Manifest(group)
+        manifest = Inventory(group)
         names = varying_parameters(manifest)
         for name, described in group.items():
             own = {column: described.parameters.get(column) for column in names}

@@ -11,20 +11,25 @@ from pathlib import Path
 from typing import Any, Literal
 
 from endive.report.errors import ReportError
+from endive.runs.contents import results_problem
+from endive.runs.inventory import Experiment, experiment_from_records
 from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, RunFiles, is_experiment, is_seed, label_of
-from endive.runs.parts import unfitness
 from endive.runs.records import RecordError, read_provenance
 from endive.runs.stored import StoredRun, find_experiments
-from endive.studies.local import LocalRun
+from endive.studies.measure import ExperimentRuns, RunFile, stored_entry_warmup_ms
 
 PlaceKind = Literal["sweep", "experiment", "run"]
 _RUN_THIS = "`endive run CONFIG` or `endive sweep SWEEP` makes some"
 
 
 @dataclass(frozen=True)
-class RunPlace(LocalRun):
-    """The files of one run, what it says of itself, and the name that it goes by."""
+class RunPlace:
+    """Files of one run, its provenance record, and its label."""
 
+    seed: int
+    results: Path
+    provenance: Path
+    config: Path
     record: dict[str, Any]
     label: str
 
@@ -41,6 +46,17 @@ class Place:
     name: str
     runs: tuple[RunPlace, ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
+
+    def experiment(self, label: str) -> Experiment:
+        """Describe the configuration of the runs."""
+        records = [run.record for run in self.runs]
+        return experiment_from_records(label, str(records[0].get("experiment_hash", "")), records, self.runs[0].config.parent)
+
+    def experiment_runs(self, name: str) -> ExperimentRuns:
+        """Return the runs as measuring takes them."""
+        duration = float(self.runs[0].record["parameters"]["simulation"]["duration_ms"])
+        files = tuple(RunFile(run.seed, run.results) for run in self.runs)
+        return ExperimentRuns(name, duration, stored_entry_warmup_ms(self.runs[0].config), files)
 
 
 def find_place(path: Path) -> Place:
@@ -75,7 +91,9 @@ def _of_experiment(path: Path) -> Place:
     runs: list[RunPlace] = []
     damaged: list[tuple[str, str]] = []
     for entry in sorted(seeds, key=lambda entry: int(entry.name)):
-        problem = unfitness(StoredRun(entry)) if len(seeds) > 1 else None  # of the only one, who measures it says what is wrong
+        problem = (
+            results_problem(StoredRun(entry)) if len(seeds) > 1 else None
+        )  # of the only one, who measures it says what is wrong
         if problem is None:
             runs.append(_labelled(entry / RESULTS))
         else:

@@ -17,21 +17,20 @@ from endive.analysis.conditions import Subject, parse_question
 from endive.analysis.run_metrics import ALL
 from endive.config import ConfigError
 from endive.formatting import natural_order
-from endive.pipeline.consolidate import Damage, Sessions
-from endive.pipeline.refresh import fresh_tables
+from endive.pipeline.metrics import Sessions, current_tables
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
 from endive.report.errors import ReportError
 from endive.report.places import Place, PlaceKind, RunPlace, find_place
 from endive.report.style import colours
-from endive.runs.dataset import Manifest, PipelineError
+from endive.runs.inventory import Damage, Inventory, PipelineError
 from endive.runs.layout import FIGURES_FOLDER, METRICS_TABLES, run_directory
 from endive.runs.parameters import Value
 from endive.runs.stored import StoredRun
 from endive.runs.study_records import StudyRecord, study_of
 from endive.storage.prices import Prices, list_prices
 from endive.studies.experiment_tables import saturation_table
-from endive.studies.local import measure_here
-from endive.studies.windows import MetricsOptions
+from endive.studies.measure import MetricsOptions
+from endive.studies.tables import measure_locally
 
 Record = Mapping[str, Any]
 """What a run says of itself: its provenance."""
@@ -47,7 +46,7 @@ class Study:
     path: Path
     kind: PlaceKind
     name: str
-    manifest: Manifest
+    manifest: Inventory
     runs: pd.DataFrame
     experiments: pd.DataFrame
     saturation: pd.DataFrame
@@ -113,7 +112,7 @@ class Study:
         if self.single_runs:
             yield from (run.record for run in self.single_runs)
             return
-        for seed in sorted(seed for part in self.manifest.experiments[experiment].parts for seed in part.seeds):
+        for seed in self.manifest.experiments[experiment].seeds:
             told = StoredRun(run_directory(self.path / experiment, seed)).provenance
             if told:
                 yield told
@@ -131,7 +130,7 @@ class Study:
 
     def provenance(self) -> dict[str, Any]:
         """What the results were made by and of."""
-        seeds = sorted({seed for each in self.manifest.experiments.values() for part in each.parts for seed in part.seeds})
+        seeds = sorted({seed for each in self.manifest.experiments.values() for seed in each.seeds})
         return {
             "experiments": len(self.manifest.experiments),
             "runs": len(self.runs[["experiment", "seed"]].drop_duplicates()),
@@ -162,8 +161,8 @@ def load_study(
     try:
         if place.kind == "sweep":
             asked = None if warmup_ms is cooldown_ms is None else MetricsOptions(warmup_ms, cooldown_ms or 0.0)
-            fresh = fresh_tables(place.path, sessions or _on_this_machine, asked)
-            manifest, tables, problems = fresh.manifest, fresh.tables, fresh.problems
+            found = current_tables(place.path, sessions or _on_this_machine, asked)
+            manifest, tables, problems = found.inventory, found.tables, found.inventory.problems
         else:
             manifest, tables = _of_runs(place, MetricsOptions(warmup_ms, cooldown_ms or 0.0))
         manifest, tables = _of_one_version(place.path, manifest, tables, code_version)
@@ -211,21 +210,21 @@ def _on_this_machine() -> Any:
     return spark_session(SparkOptions())
 
 
-def _of_runs(place: Place, options: MetricsOptions) -> tuple[Manifest, dict[str, pa.Table]]:
+def _of_runs(place: Place, options: MetricsOptions) -> tuple[Inventory, dict[str, pa.Table]]:
     """The tables of the runs of one configuration."""
     label = place.runs[0].label
     name = place.path.resolve().name if place.kind == "experiment" else label
-    measured, manifest = measure_here(name, label, place.runs, options)
+    measured, manifest = measure_locally(place.experiment(label), place.experiment_runs(name), options)
     return manifest, {name: getattr(measured, name) for name in METRICS_TABLES}
 
 
 def _of_one_version(
-    path: Path, manifest: Manifest, tables: Mapping[str, pa.Table], wanted: str | None
-) -> tuple[Manifest, dict[str, pa.Table]]:
+    path: Path, manifest: Inventory, tables: Mapping[str, pa.Table], wanted: str | None
+) -> tuple[Inventory, dict[str, pa.Table]]:
     """What one version of the code has made. Raises ReportError if there are several and none was chosen."""
     versions: dict[str, list[str]] = {}
     for name, experiment in manifest.experiments.items():
-        if experiment.parts:
+        if experiment.runs:
             versions.setdefault(experiment.code_version, []).append(name)
     chosen = [version for version in versions if wanted is None or wanted in version]
     told = ", ".join(f"{version} ({len(names)} experiments)" for version, names in sorted(versions.items()))
@@ -237,7 +236,7 @@ def _of_one_version(
             "--code-version VERSION chooses one, and `endive experiments remove --old` removes what is not of this version"
         )
     names = versions[chosen[0]]
-    kept = Manifest({name: manifest.experiments[name] for name in names})
+    kept = Inventory({name: manifest.experiments[name] for name in names})
     return kept, {name: _only(table, set(names), chosen[0]) for name, table in tables.items()}
 
 
@@ -247,7 +246,7 @@ def _only(table: pa.Table, names: set[str], version: str) -> pa.Table:
     return table.filter(pa.array([each == version for each in table.column("code_version").to_pylist()], pa.bool_()))
 
 
-def _annotate(frames: dict[str, pd.DataFrame], manifest: Manifest, axis: StudyAxis | None, series: Iterable[Series]) -> None:
+def _annotate(frames: dict[str, pd.DataFrame], manifest: Inventory, axis: StudyAxis | None, series: Iterable[Series]) -> None:
     """Add to each table which configuration a row is of, and where it stands on the axis."""
     labels = {name: each.label for each in series for name in each.experiments}
     places: dict[str, float] = {}

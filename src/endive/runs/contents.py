@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from endive.input_files import UnreadableError, check_rows
+from endive.runs.stored import StoredRun
 from endive.simulation.columns import COLUMNS
 from endive.simulation.rows import RESULT_SCHEMA, TRACE_SCHEMA
 from endive.transaction import OPERATIONS, TransactionStatus
@@ -55,6 +56,22 @@ def sound_batches(path: Path, rows: int, batch_rows: int) -> Iterator[pa.RecordB
                 raise UnsoundError(f"it has {found} rows, but {rows} were recorded")
     except (pa.ArrowException, OSError, UnicodeEncodeError) as error:  # the last: a path that is no text
         raise UnsoundError(f"results cannot be read: {str(error).splitlines()[0][:200]}") from None
+
+
+def results_problem(run: StoredRun) -> str | None:
+    """Return why the results of a run cannot be used; None if they can. Reads all rows."""
+    problem = run.problem()
+    if problem is not None:
+        return problem
+    try:
+        for _ in sound_batches(run.results, run.provenance["rows"], ROW_GROUP_ROWS):
+            pass
+    except UnsoundError as error:
+        return str(error)
+    return None
+
+
+ROW_GROUP_ROWS = 131_072
 
 
 def _check_groups(told: pq.FileMetaData) -> None:

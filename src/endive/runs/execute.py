@@ -1,30 +1,61 @@
 """Run a configuration to files: results, summary and provenance, whole or not at all.
 
-From the files a run can be read, checked and repeated. Results appear last, so where they are, the rest is too.
+``prepare_run`` builds the model and chooses the engine, once; ``execute_run`` streams the rows to Parquet and writes the records
+beside them. A run can be read, checked and repeated from its files. Results appear last: where they exist, the rest exists too.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import platform
 import time
+import traceback
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import tomli_w
 
+from endive import __version__
 from endive.config import Document, build_simulation_config
 from endive.config.parts import own_parts
-from endive.output_files import check_inside, write_text
-from endive.runs.identity import code_version
-from endive.runs.layout import RunFiles
-from endive.runs.provenance import describe_run
+from endive.output_files import check_inside, checksum, errors_naming, whole_file, write_text
+from endive.runs.identity import compute_experiment_hash, parameters
+from endive.runs.layout import RunFiles, named_experiment, run_directory
 from endive.runs.records import seal_record
-from endive.runs.results import ParquetSink
+from endive.runs.stored import StoredRun
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, Simulation, Summary
 from endive.simulation.rows import Progress
+from endive.version import code_version, get_git_sha
+
+_DEPENDENCIES = ("numba", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "simpy")
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A configuration with a seed, built once.
+
+    Attributes:
+        experiment: Hash of the experiment.
+        simulation: The model, its engine and its seed.
+    """
+
+    document: Document
+    experiment: str
+    simulation: Simulation
+
+    @property
+    def seed(self) -> int:
+        """Seed of the run."""
+        return self.simulation.config.run_seed
 
 
 @dataclass(frozen=True)
@@ -37,6 +68,18 @@ class FinishedRun:
     provenance: dict[str, Any]
 
 
+def prepare_run(document: Document, *, seed: int | None = None, among_many: bool = False) -> PreparedRun:
+    """Build the model of a document.
+
+    Args:
+        document: A checked configuration.
+        seed: Seed in place of the document's.
+        among_many: Whether similar runs follow, so that a kernel that has to be compiled is worth waiting for.
+    """
+    simulation = Simulation(build_simulation_config(document, seed_override=seed), among_many=among_many)
+    return PreparedRun(document, compute_experiment_hash(document), simulation)
+
+
 def run_experiment(
     document: Document,
     *,
@@ -46,44 +89,100 @@ def run_experiment(
     progress: Progress | None = None,
     among_many: bool = False,
 ) -> FinishedRun:
-    """Run a document and write what comes of it under ``root``. Raises PermissionError if a link there leads out of it."""
-    config = build_simulation_config(document, seed_override=seed)
-    simulation = Simulation(config, among_many=among_many)
-    files = RunFiles.of(document, config.run_seed, root)
-    if document.experiment.label is not None:
-        check_inside(files.results.parent, root)
-    summary = Summary(config.duration_ms)
+    """Run a document and write its results below ``root``.
+
+    Raises:
+        PermissionError: A link below ``root`` leads out of it.
+    """
+    prepared = prepare_run(document, seed=seed, among_many=among_many)
+    return execute_run(prepared, place_run(prepared, root), trace=trace, progress=progress)
+
+
+def place_run(prepared: PreparedRun, root: Path) -> RunFiles:
+    """Return the files of a run below ``root``: in the experiment's directory, or beside ``output_path`` without a label.
+
+    Raises:
+        PermissionError: A link below ``root`` leads out of it.
+    """
+    label = prepared.document.experiment.label
+    if label is None:
+        return RunFiles.beside(root / prepared.document.simulation.output_path)
+    directory = run_directory(named_experiment(root, label, prepared.experiment), prepared.seed)
+    check_inside(directory, root)
+    return RunFiles.in_directory(directory)
+
+
+def execute_run(prepared: PreparedRun, files: RunFiles, *, trace: bool = False, progress: Progress | None = None) -> FinishedRun:
+    """Simulate a prepared run and write its files.
+
+    Args:
+        prepared: The run.
+        files: Where to write.
+        trace: Whether to write a log of all events, too; such a run is on the reference engine.
+        progress: Called with the simulated time.
+    """
+    summary = Summary(prepared.simulation.config.duration_ms)
     started, clock = datetime.now(UTC), time.perf_counter()
     with ExitStack() as stack:
         results = stack.enter_context(ParquetSink(files.results, RESULT_SCHEMA))
         events = stack.enter_context(ParquetSink(files.trace, TRACE_SCHEMA)) if trace else None
 
-        def sink(batch: Any) -> None:
+        def sink(batch: pa.RecordBatch) -> None:
             results(batch)
             summary(batch)
 
-        counters = simulation.stream(sink, trace=events, progress=progress)
+        counters = prepared.simulation.stream(sink, trace=events, progress=progress)
+        engine = "reference" if trace else prepared.simulation.engine
         numbers = summary.to_dict(counters)
+        summary_text = json.dumps(numbers, indent=2) + "\n"
+        checksums = {"results_sha256": results.finish(), "summary_sha256": hashlib.sha256(summary_text.encode()).hexdigest()}
+        if events is not None:
+            checksums["trace_sha256"] = events.finish()
         provenance = seal_record(
             {
                 "rows": results.rows,
-                "results_sha256": results.finish(),
-                "repeat": f"endive run {files.config.name} --seed {config.run_seed}"
-                + (" --allow-code" if own_parts(document) else ""),
-                **describe_run(
-                    document, config.run_seed, "reference" if trace else simulation.engine, started, time.perf_counter() - clock
-                ),
+                **checksums,
+                "repeat": _repeat_command(prepared, files),
+                **describe_run(prepared, engine, started, time.perf_counter() - clock),
             }
         )
-        write_text(files.config, _config_text(document, files))
+        write_text(files.config, _config_text(prepared.document, files))
         write_text(files.version, f"{provenance['git_commit'] or code_version()}\n")
-        write_text(files.summary, json.dumps(numbers, indent=2) + "\n")
+        write_text(files.summary, summary_text)
         write_text(files.provenance, json.dumps(provenance, indent=2) + "\n")
     return FinishedRun(files, results.rows, numbers, provenance)
 
 
+def describe_run(prepared: PreparedRun, engine: str, started: datetime, seconds: float) -> dict[str, Any]:
+    """Return versions, parameters and machine of a run that took ``seconds`` of wall time."""
+    return {
+        "endive_version": __version__,
+        "code_version": code_version(),
+        "git_commit": get_git_sha(),
+        "experiment_hash": prepared.experiment,
+        "seed": prepared.seed,
+        "engine": engine,
+        "started": started.isoformat(timespec="seconds"),
+        "wall_time_s": round(seconds, 3),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "dependencies": dict(_dependency_versions()),
+        "parameters": parameters(prepared.document),
+    }
+
+
+@cache
+def _dependency_versions() -> dict[str, str]:
+    return {name: metadata.version(name) for name in _DEPENDENCIES}
+
+
+def _repeat_command(prepared: PreparedRun, files: RunFiles) -> str:
+    allow = " --allow-code" if own_parts(prepared.document) else ""
+    return f"endive run {files.config.name} --seed {prepared.seed}{allow}"
+
+
 def _config_text(document: Document, files: RunFiles) -> str:
-    """The configuration as it was given, in canonical spelling; profiles and parts of one's own are copied beside it."""
+    """Return the configuration as it was given, in canonical spelling; copy custom profiles and components beside it."""
     tree = document.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     tree["simulation"].pop("seed", None)
     for section in ("storage", "catalog"):
@@ -98,3 +197,77 @@ def _config_text(document: Document, files: RunFiles) -> str:
         tree["parts"][kind].pop("source")
         tree["parts"][kind]["code"] = f"{copy.name}:{part.code.rpartition(':')[2]}"
     return tomli_w.dumps(tree)
+
+
+class ParquetSink:
+    """A sink that streams batches to a Parquet file, one row group each, whole or not at all."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path = path
+        self.rows = 0
+        self._whole = whole_file(path)
+        self._temporary = self._whole.__enter__()
+        self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd")
+
+    def __call__(self, batch: pa.RecordBatch) -> None:
+        """Write a batch."""
+        self.rows += batch.num_rows
+        with errors_naming(self.path):
+            self._writer.write_batch(batch)
+
+    def finish(self) -> str:
+        """Write the end of the file, which appears when the block ends, and return its checksum."""
+        with errors_naming(self.path):
+            self._writer.close()
+            return checksum(self._temporary)
+
+    def __enter__(self) -> ParquetSink:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None:
+        try:
+            with errors_naming(self.path):
+                self._writer.close()
+        except OSError as failure:
+            if error is None:
+                self._whole.__exit__(type(failure), failure, None)
+                raise
+        return self._whole.__exit__(kind, error, trace)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Outcome of one planned run."""
+
+    experiment: str
+    seed: int
+    state: Literal["done", "found", "failed"]
+    rows: int = 0
+    seconds: float = 0.0
+    error: str | None = None
+
+
+def complete_run(document: Document, seed: int, root: Path, experiment: str) -> Outcome:
+    """Run a configuration with a seed, unless its results exist; an exception becomes a failed outcome.
+
+    Args:
+        document: The configuration.
+        seed: The seed.
+        root: Directory of experiments.
+        experiment: Hash that the plan computed. Another hash here means that this process has another version of the model.
+    """
+    started = time.perf_counter()
+    try:
+        prepared = prepare_run(document, seed=seed, among_many=True)
+        if prepared.experiment != experiment:
+            error = f"the executor has another version of Endive ({code_version()}); --ship-code sends the driver's code"
+            return Outcome(experiment, seed, "failed", error=error)
+        files = place_run(prepared, root)
+        stored = StoredRun(files.results.parent)
+        if stored.problem() is None:
+            return Outcome(experiment, seed, "found", stored.provenance["rows"])
+        finished = execute_run(prepared, files)
+    except Exception as error:
+        text = "".join(traceback.format_exception_only(error)).strip()
+        return Outcome(experiment, seed, "failed", 0, time.perf_counter() - started, text)
+    return Outcome(experiment, seed, "done", finished.rows, time.perf_counter() - started)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 RESULTS, SUMMARY, PROVENANCE, TRACE = "results.parquet", "summary.json", "provenance.json", "trace.parquet"
 CONFIG, VERSION = "cfg.toml", "version.txt"
-DATASET_FOLDER, MANIFEST, LOCK = "consolidated", "_manifest.json", ".lock"
+RUN_METRICS, WINDOW = "metrics.json", "window.json"
+DATASET_FOLDER, LOCK = "consolidated", ".lock"
 METRICS_FOLDER, METRICS_STATE = "metrics", "_state.json"
 METRICS_TABLES = {
     "runs": "by_run",

@@ -53,21 +53,23 @@ class StoredRun:
             return error
 
     def problem(self) -> str | None:
-        """What is wrong with the run; None if it is whole. Reads the whole file, to compare its checksum."""
-        if not self.results.is_file():
-            return "incomplete: it has no results"
-        if isinstance(self._provenance, RecordError):
-            return "incomplete: it has no provenance" if self._provenance.missing else f"damaged: {self._provenance}"
-        misplaced = self.misplaced()
-        if misplaced is not None:
-            return misplaced
+        """Return what is wrong with the run; None if it is whole. Reads the results, to compare their checksum."""
+        problem = self.record_problem()
+        if problem is not None:
+            return problem
         try:
             found = checksum(self.results)
         except OSError as error:
             return f"results cannot be read: {error.strerror}"
-        if found != self.provenance["results_sha256"]:
-            return "corrupt: its results are not those that were written"
-        return None
+        return None if found == self.provenance["results_sha256"] else "corrupt: the checksum of its results does not match"
+
+    def record_problem(self) -> str | None:
+        """Return what is wrong with the record of the run, or that results are missing; None if nothing is."""
+        if not self.results.is_file():
+            return "incomplete: it has no results"
+        if isinstance(self._provenance, RecordError):
+            return "incomplete: it has no provenance" if self._provenance.missing else f"damaged: {self._provenance}"
+        return self.misplaced()
 
     def misplaced(self) -> str | None:
         """Why the run is not one of this place; None if it is, or does not tell."""

@@ -9,6 +9,6 @@ last.
   ``live_figures`` turn metrics into text and charts, with the functions of ``endive run`` and ``endive compare``.
 - ``settings``, ``presets``, ``changes``, ``form`` and ``saving`` deal with configurations.
 
-Workers keep no state: rows and metrics are in a directory of the server (``endive.studies.replications``). The page keeps its state
+Workers keep no state: rows and metrics are in a directory of the server (``endive.studies.replicate``). The page keeps its state
 in its address; the server knows the last question of each tab and cancels it when a newer one arrives.
 """

@@ -24,8 +24,7 @@ from endive.report.timeline import timeline_of
 from endive.serve.changes import scale_load
 from endive.serve.messages import Chart, LoadPoint, Tree
 from endive.studies.experiment_tables import load_point as load_point_of
-from endive.studies.measure import RunRows
-from endive.studies.replications import RunMetrics
+from endive.studies.measure import RunMetrics, RunRows
 
 _PAGE = Page("", "", (), (), (), {}, "")
 _LEAST_SPAN_MS, _MOST_SPAN_MS = 200.0, 30_000.0

@@ -26,7 +26,7 @@ from endive.report.phrases import describe_overload, describe_short_run, describ
 from endive.serve.messages import Answer, ClassRow, Compared, ComparedRow, MetricValues, Value
 from endive.studies.experiment_tables import load_point
 from endive.studies.frontier import values_of
-from endive.studies.replications import RunMetrics
+from endive.studies.measure import RunMetrics
 
 METRICS = TABLES["page"]
 """Columns of the page's table."""

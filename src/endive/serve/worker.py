@@ -27,9 +27,8 @@ from endive.serve.changes import list_changes, scale_load
 from endive.serve.presets import DEFAULT
 from endive.simulation.compiled.native.kernel_cache import compile_in_background
 from endive.simulation.runner import EngineError, choose_engine, reference_seconds
-from endive.studies.measure import RunRows
-from endive.studies.replications import Replications
-from endive.studies.windows import MetricsOptions
+from endive.studies.measure import MetricsOptions, RunRows
+from endive.studies.replicate import Replications
 
 _WARM_UP_MS = 60_000.0
 _MOST_SETUP_S = 10.0
@@ -116,18 +115,18 @@ def _(call: messages.Simulate, worker: Worker) -> None:
 
 @perform.register
 def _(call: messages.Summarize, worker: Worker) -> messages.Answer:
-    return summaries.summarize(worker.runs.measured(call.document, call.seeds))
+    return summaries.summarize(worker.runs.measure(call.document, call.seeds))
 
 
 @perform.register
 def _(call: messages.DrawBreakdown, worker: Worker) -> messages.Chart | None:
-    return live_figures.draw_breakdown(worker.runs.measured(call.document, call.seeds))
+    return live_figures.draw_breakdown(worker.runs.measure(call.document, call.seeds))
 
 
 @perform.register
 def _(call: messages.MeasureLoad, worker: Worker) -> messages.LoadPoint | None:
     scaled = scale_load(call.tree, call.factor)
-    return None if scaled is None else live_figures.measure_load(call.factor, worker.runs.measured(scaled.document, call.seeds))
+    return None if scaled is None else live_figures.measure_load(call.factor, worker.runs.measure(scaled.document, call.seeds))
 
 
 @perform.register
@@ -138,7 +137,7 @@ def _(call: messages.DrawLoadCurve, worker: Worker) -> messages.Chart | None:
 @perform.register
 def _(call: messages.DrawTimeline, worker: Worker) -> messages.Chart | None:
     share = min(1.0, _TIMELINE_S / max(call.reference_s, 1e-9))
-    with closing(RunRows(worker.runs.rows_file(call.document, call.seed), call.seed)) as rows:
+    with closing(RunRows(worker.runs.rows_file(call.document, call.seed))) as rows:
         return live_figures.draw_timeline(call.document, call.seed, rows, share, worker.check_stopped)
 
 
@@ -147,7 +146,7 @@ def _(call: messages.Compare, worker: Worker) -> messages.Compared:
     runs = worker.runs
     window = common_window([runs.window(document, call.seeds) for document in (call.a, call.b)])
     sides = [
-        Side(name, name, runs.measured(document, call.seeds, window), code_version(), partial(runs.submitted, document))
+        Side(name, name, runs.measure(document, call.seeds, window), code_version(), partial(runs.submitted, document))
         for name, document in (("A", call.a), ("B", call.b))
     ]
     return summaries.compare_sides(*sides)
@@ -160,7 +159,7 @@ def _(call: messages.FindWindow, worker: Worker) -> Window:
 
 @perform.register
 def _(call: messages.MeasureMetric, worker: Worker) -> messages.MetricValues:
-    runs = worker.runs.measured(call.document, call.seeds, call.window)
+    runs = worker.runs.measure(call.document, call.seeds, call.window)
     return summaries.measure_metric(runs, call.metric, call.workload_class)
 
 

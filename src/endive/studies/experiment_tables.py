@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from endive.analysis.estimates import FEWEST_SEEDS, SHARES, Estimate, at_least, at_most, estimate_metric, half_widths
 from endive.analysis.run_metrics import ALL, BOUNDS, COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW, METRICS, PERCENTILES, RATES
 from endive.analysis.saturation import Backlog, LoadPoint, backlog_grows, saturation
-from endive.runs.dataset import Manifest, PipelineError
+from endive.runs.inventory import Inventory, PipelineError
 from endive.runs.parameters import Value, column_name, column_types, parameter_array, varying, varying_within_scenarios
 
 _GROUP = ["experiment", "workload_class", "operation_type"]
@@ -31,7 +31,7 @@ _DURATION = "param_simulation_duration_ms"
 _LOAD = re.compile(r"_(rate|inter_arrival_(scale|mean|value))$")
 
 
-def experiments_table(runs: pa.Table, manifest: Manifest) -> pa.Table:
+def experiments_table(runs: pa.Table, manifest: Inventory) -> pa.Table:
     """Metrics over seeds and the parameters; those that vary come first.
 
     A metric has the half width of its 95 % interval (``_hw``) and, if it can be missing, in how many seeds it is there (``_n``).
@@ -141,7 +141,7 @@ class LoadAxis:
         return 1000.0 / float(value) if self.is_interval else float(value)
 
 
-def load_axis(manifest: Manifest, key: str | None) -> LoadAxis | str:
+def load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
     """The axis that was asked for, or the one rate that varies; otherwise why there is none.
 
     Raises PipelineError if what was asked for is no number that experiments have.
@@ -164,7 +164,7 @@ def load_axis(manifest: Manifest, key: str | None) -> LoadAxis | str:
     return f"several rates of arrivals vary ({', '.join(candidates)}); --load KEY says which one is the load"
 
 
-def saturation_table(experiments: pa.Table, manifest: Manifest, axis: LoadAxis | None) -> pa.Table:
+def saturation_table(experiments: pa.Table, manifest: Inventory, axis: LoadAxis | None) -> pa.Table:
     """The saturation of every curve: experiments that differ in nothing but the load. No rows if there is no load."""
     if axis is None:
         return pa.schema([("code_version", pa.string()), *_CURVE]).empty_table()
@@ -182,7 +182,7 @@ def saturation_table(experiments: pa.Table, manifest: Manifest, axis: LoadAxis |
     return pa.Table.from_pylist(rows, schema=pa.schema([*fields, *_CURVE]))
 
 
-def _apart(manifest: Manifest, axis: LoadAxis) -> list[str]:
+def _apart(manifest: Inventory, axis: LoadAxis) -> list[str]:
     """The parameters that tell curves apart: all that vary but the load. Runs at low load are often made longer, for as many
     transactions, so the duration tells curves apart only where nothing else tells two experiments apart.
     """

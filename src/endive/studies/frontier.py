@@ -20,7 +20,8 @@ from endive.config.errors import closest, nearest
 from endive.config.frontier import FrontierSettings, check_frontier
 from endive.config.load import check_document, read_toml, with_override
 from endive.config.resolve import resolve_classes
-from endive.studies.replications import Replications, RunMetrics
+from endive.studies.measure import RunMetrics
+from endive.studies.replicate import Replications
 from endive.transaction import OPERATIONS
 from endive.workload.arrivals import INTER_ARRIVAL, RATE
 
@@ -149,7 +150,7 @@ def check_known(source: str, asked: Condition | Subject, document: Document) -> 
 
 def estimate_at(question: Question, replications: Replications, load: float, seeds: int) -> Estimate | None:
     """Estimate the metric of a question by running it with seeds 0, 1, ...; None if nothing of what it is about has happened."""
-    return estimate_of(replications.measured(question.document(load), range(seeds)), question.condition, CONFIDENCE)
+    return estimate_of(replications.measure(question.document(load), range(seeds)), question.condition, CONFIDENCE)
 
 
 def values_of(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, operation: str) -> dict[int, float]:

@@ -1,13 +1,15 @@
-"""Read the files of runs and reduce every run in them to a few rows of metrics.
+"""Measure runs from their files: choose the window of their configuration, and reduce each run to a few rows of metrics.
 
-A run is measured whole, so nothing depends on how runs are dealt to files or tasks. Columns are read as they are needed. The window
-of a configuration depends on all of its runs, so there are two passes: the first reduces a part to the number of committing
-transactions over time, from which the window is chosen; the second measures in it.
+Every command measures this way: ``measure_experiments`` takes runs of one or more configurations that are compared, chooses their
+window from all of their seeds, and measures each run in it. It reads one column at a time and depends on nothing but the files, so
+Spark tasks, local studies and the live page get the same numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,14 @@ import pyarrow.parquet as pq
 from endive.analysis import Floats, run_metrics
 from endive.analysis.cohort import Submitted, Transactions, committing
 from endive.analysis.run_curves import CURVES, OVER_TIME
-from endive.analysis.run_metrics import SUM_COLUMNS, Leaf, run_rows
-from endive.analysis.warmup import SERIES_BINS, Window
-from endive.runs.parts import Spec
-from endive.simulation.columns import TIME_COLUMNS
+from endive.analysis.run_metrics import SUM_COLUMNS, Group, group_metrics, measure_run, window_of
+from endive.analysis.warmup import SERIES_BINS, Window, common_window, entry_warmup_ms, find_window, given_window
+from endive.config import ConfigError, Document, Problem, build_simulation_config
+from endive.config.load import load_document
+from endive.runs.stored import StoredRun
+from endive.simulation.rows import RESULT_SCHEMA
 from endive.version import METRICS_VERSION
+from endive.workload import WorkloadClass
 
 KEYS = (("experiment", pa.string()), ("seed", pa.int64()), ("workload_class", pa.string()), ("operation_type", pa.string()))
 WINDOW = (
@@ -45,62 +50,257 @@ RUN_SCHEMA = pa.schema(
         (run_metrics.ENTERED_IN_WINDOW, pa.list_(pa.int64())),
     ]
 )
+"""Columns of a row of metrics."""
 PLAIN_COLUMNS = tuple(field.name for field in RUN_SCHEMA if not pa.types.is_list(field.type))
-"""The columns of runs that tables of runs have; lists are for what is made of them."""
-TASK_SCHEMA = pa.schema([*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in (*CURVES.values(), *OVER_TIME))])
-SERIES_SCHEMA = pa.schema([("experiment", pa.string()), ("part", pa.int64()), ("committing", pa.list_(pa.float64()))])
-ROW_COLUMNS = ("t_commit_start", "t_submit", "t_commit", *run_metrics.LATENCIES)
-_TEXTS = ["status", "workload_class", "abort_reason"]
-KeyColumns = tuple[Transactions, dict[str, npt.NDArray[np.bool_]], dict[str, Floats]]
-"""What is known of each row: what became of it, why it was aborted (by reason), and its latencies (by name)."""
+"""Columns of the table of runs; lists are inputs of other tables."""
+MEASURED_SCHEMA = pa.schema([*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in (*CURVES.values(), *OVER_TIME))])
+"""Columns of a row of metrics with the lists from which distributions and figures over time are made."""
+_KEY_COLUMNS = ("t_commit_start", "t_submit", "t_commit", *run_metrics.LATENCIES)
+_TEXT_COLUMNS = ["status", "workload_class", "abort_reason", "operation_type"]
+Row = Mapping[str, Any]
 
 
-def measuring_code() -> str:
+@dataclass(frozen=True)
+class MetricsOptions:
+    """Options of measuring.
+
+    Attributes:
+        warmup_ms: Warm-up to cut; None to find it from the runtimes and by MSER-5.
+        cooldown_ms: Time to cut at the end.
+        load: Key of the parameter that is the load; None to take the arrival rate that varies.
+    """
+
+    warmup_ms: float | None = None
+    cooldown_ms: float = 0.0
+    load: str | None = None
+
+    def problem_with(self, duration_ms: float) -> str | None:
+        """Return why warm-up and cool-down leave nothing of a run, to be followed by its name; None if they leave something."""
+        warmup_ms = self.warmup_ms or 0.0
+        if warmup_ms + self.cooldown_ms >= duration_ms:
+            return f"a warm-up of {warmup_ms:g} ms and a cool-down of {self.cooldown_ms:g} ms leave nothing of"
+        return None
+
+
+@dataclass(frozen=True)
+class RunMetrics:
+    """Metrics of one run by workload class and operation, where ``all`` stands for totals."""
+
+    seed: int
+    rows: tuple[Row, ...]
+
+    @property
+    def groups(self) -> tuple[tuple[str, str], ...]:
+        """Workload classes and operations of the run."""
+        return tuple((row["workload_class"], row["operation_type"]) for row in self.rows)
+
+    @property
+    def window(self) -> Window:
+        """Window in which the run was measured."""
+        return window_of(self.rows[0])
+
+    def of(self, workload_class: str, operation: str) -> Row:
+        """Return the metrics of a class and operation; those of no transactions if the run has none."""
+        for row in self.rows:
+            if (row["workload_class"], row["operation_type"]) == (workload_class, operation):
+                return row
+        return group_metrics([], self.window)
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """Results of one run: the seed and the path of the file."""
+
+    seed: int
+    results: Path
+
+
+@dataclass(frozen=True)
+class ExperimentRuns:
+    """Runs of one configuration.
+
+    Attributes:
+        name: Name of the experiment.
+        duration_ms: Duration of its runs.
+        entry_warmup_ms: When the rate of transactions that start committing becomes stationary; None if the workload changes by a
+            schedule and is measured whole.
+        runs: Its runs, by seed.
+    """
+
+    name: str
+    duration_ms: float
+    entry_warmup_ms: float | None
+    runs: tuple[RunFile, ...]
+
+
+class UnusableRunError(Exception):
+    """A run whose results are missing, damaged or not of this version."""
+
+    def __init__(self, experiment: str, seed: int, message: str) -> None:
+        super().__init__(message)
+        self.experiment, self.seed = experiment, seed
+
+
+def document_entry_warmup_ms(document: Document) -> float | None:
+    """Return when 95% of the stationary rate of commit starts is reached; None if the workload changes by a schedule."""
+    return classes_entry_warmup_ms(build_simulation_config(document, seed_override=0).workload.config.workload_classes)
+
+
+def classes_entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:
+    """Return the same for the classes of a model that is built already."""
+    return entry_warmup_ms(classes)
+
+
+def stored_entry_warmup_ms(config: Path) -> float | None:
+    """Return the same for a configuration on disk; 0 if it cannot be read, so that MSER-5 alone decides."""
+    try:
+        return document_entry_warmup_ms(load_document(config))
+    except (ConfigError, OSError):
+        return 0.0
+
+
+def check_window(document: Document, options: MetricsOptions) -> None:
+    """Raise ConfigError if warm-up and cool-down leave nothing of the run."""
+    duration_ms = document.simulation.duration_ms
+    problem = options.problem_with(duration_ms)
+    if problem is not None:
+        raise ConfigError("--warmup", [Problem("simulation.duration_ms", f"{problem} the run", duration_ms)])
+
+
+def measure_experiments(
+    experiments: Sequence[ExperimentRuns], options: MetricsOptions, window: Window | None = None
+) -> Iterator[dict[str, Any]]:
+    """Measure the runs of configurations that are compared, in one window: the given one, or that of the options and the runs.
+
+    Yields:
+        A row of metrics for each run, class and operation, and for their totals.
+
+    Raises:
+        UnusableRunError: The results of a run cannot be used.
+    """
+    window = window or choose_window(experiments, options)
+    for experiment in experiments:
+        for run in experiment.runs:
+            yield from measure_file(experiment.name, run, window)
+
+
+def choose_window(experiments: Sequence[ExperimentRuns], options: MetricsOptions) -> Window:
+    """Return the window of configurations that are compared: the given one, or the one that suits all of their runs."""
+    return common_window([_own_window(each, options) for each in experiments])
+
+
+def _own_window(experiment: ExperimentRuns, options: MetricsOptions) -> Window:
+    duration, cooldown, entry = experiment.duration_ms, options.cooldown_ms, experiment.entry_warmup_ms
+    if options.warmup_ms is not None:
+        return given_window(duration, options.warmup_ms, cooldown)
+    series = np.zeros(SERIES_BINS)
+    if entry is not None and entry <= (duration - cooldown) / 2.0:
+        for run in experiment.runs:
+            with open_run(experiment.name, run) as rows:
+                series += rows.committing_over_time(duration - cooldown)
+    return find_window(duration, cooldown, entry, series)
+
+
+def measure_file(experiment: str, run: RunFile, window: Window) -> Iterator[dict[str, Any]]:
+    """Yield the rows of metrics of one run in a window."""
+    key = {"experiment": experiment, "seed": run.seed}
+    with open_run(experiment, run) as rows:
+        for (workload_class, operation), row in measure_run(rows, window).items():
+            yield {**key, "workload_class": workload_class, "operation_type": operation, **row}
+
+
+def measure_one(run: RunFile, document: Document, classes: Sequence[WorkloadClass], options: MetricsOptions) -> RunMetrics:
+    """Return the metrics of one run by itself."""
+    only = ExperimentRuns("", document.simulation.duration_ms, classes_entry_warmup_ms(classes), (run,))
+    return RunMetrics(run.seed, tuple(measure_experiments([only], options)))
+
+
+def metrics_version() -> str:
     """Return the name of the metrics version; metrics of another version are measured again."""
     return f"metrics-{METRICS_VERSION}"
 
 
-class OperationRows:
-    """The file of one operation of a part, and the leaves that its rows belong to."""
+def open_run(experiment: str, run: RunFile) -> closing[RunRows]:
+    """Open the results of a run.
 
-    def __init__(self, operation: str, path: Path) -> None:
-        self._file = pq.ParquetFile(path, read_dictionary=_TEXTS, page_checksum_verification=True)
-        self.leaves = list(self._split(operation))
+    Raises:
+        UnusableRunError: The results are missing, damaged or not of this version.
+    """
+    try:
+        return closing(RunRows(run.results))
+    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+        raise UnusableRunError(experiment, run.seed, f"results cannot be read: {str(error).splitlines()[0][:200]}") from None
+
+
+class RunRows:
+    """The rows of one run in their Parquet file, column by column, and the groups of workload class and operation."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pq.ParquetFile(path, read_dictionary=_TEXT_COLUMNS)
+        missing = set(RESULT_SCHEMA.names) - set(self._file.schema_arrow.names)
+        if missing:
+            raise ValueError(f"column {sorted(missing)[0]} is missing: the results are not of this version")
+        self._transactions = self._read_transactions()
+        self.groups: Sequence[Group] = list(self._split())
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A column of numbers."""
+        """Return a numeric column."""
         return np.asarray(self._file.read(columns=[name]).column(name).to_numpy())
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def _split(self, operation: str) -> Iterator[Leaf]:
-        """The rows of a seed follow each other; those of its classes are mixed."""
-        columns, seeds = self._key_columns(), self.column("seed")
-        starts = np.flatnonzero(np.concatenate(([True], seeds[1:] != seeds[:-1]))) if len(seeds) else np.zeros(0, np.int64)
-        classes, names = self._codes("workload_class")
-        for start, stop in zip(starts, (*starts[1:], len(seeds)), strict=True):
-            of_seed = classes[start:stop]
-            for code in np.unique(of_seed):
-                index = start + np.flatnonzero(of_seed == code)
-                yield _leaf(int(seeds[start]), names[code], operation, index, columns)
+    def committing_over_time(self, end_ms: float) -> Floats:
+        """Return the number of committing transactions in equal parts of ``[0, end_ms]``."""
+        edges = np.linspace(0.0, end_ms, SERIES_BINS + 1)
+        return sum((committing(group.transactions, edges) for group in self.groups), np.zeros(SERIES_BINS))
 
-    def _key_columns(self) -> KeyColumns:
-        columns = {name: self.column(name) for name in ROW_COLUMNS}
+    def submitted(self) -> dict[str, Submitted]:
+        """Return the transactions of each class in the order of their submission."""
+        classes, names = self._codes("workload_class")
+        numbers, moments = self.column("txn_id"), self.column("t_submit")
+        places = {names[code]: np.flatnonzero(classes == code) for code in np.unique(classes)}
+        return {
+            name: Submitted.in_order(numbers[index], moments[index], self._transactions.take(index))
+            for name, index in places.items()
+        }
+
+    def _read_transactions(self) -> Transactions:
+        self._columns = {name: self.column(name) for name in _KEY_COLUMNS}
         committed, aborted = self._flags("status", ("committed", "aborted"))
-        rows = Transactions.of_rows(
+        columns = self._columns
+        return Transactions.of_rows(
             columns["t_commit_start"], columns["t_submit"], columns["total_latency"], columns["t_commit"], committed, aborted
         )
+
+    def _split(self) -> Iterator[Group]:
+        """Yield the groups in the order of their operations and classes."""
         reasons = dict(zip(run_metrics.ABORT_REASONS, self._flags("abort_reason", run_metrics.ABORT_REASONS), strict=True))
-        return rows, reasons, {name: columns[name] for name in run_metrics.LATENCIES}
+        classes, class_names = self._codes("workload_class")
+        operations, operation_names = self._codes("operation_type")
+        if np.any(classes < 0) or np.any(operations < 0):
+            raise ValueError("workload_class or operation_type is null in some rows")
+        pairs = operations * max(len(class_names), 1) + classes
+        found = {divmod(int(pair), len(class_names)): np.flatnonzero(pairs == pair) for pair in np.unique(pairs)}
+        for (operation, cls), index in sorted(
+            found.items(), key=lambda each: (operation_names[each[0][0]], class_names[each[0][1]])
+        ):
+            yield Group(
+                class_names[cls],
+                operation_names[operation],
+                index,
+                self._transactions.take(index),
+                {name: flags[index] for name, flags in reasons.items()},
+                {name: self._columns[name][index] for name in run_metrics.LATENCIES},
+            )
 
     def _flags(self, name: str, values: Sequence[str]) -> list[npt.NDArray[np.bool_]]:
         codes, names = self._codes(name)
         return [codes == (names.index(value) if value in names else -2) for value in values]
 
     def _codes(self, name: str) -> tuple[npt.NDArray[np.int64], list[str]]:
-        """A column of text as numbers, -1 for null, and what they stand for."""
+        """Return a text column as codes, -1 for null, and the texts that they stand for."""
         column = self._file.read(columns=[name]).column(name).unify_dictionaries().combine_chunks()
         arrays = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
         if not arrays or not len(arrays[0]):
@@ -108,84 +308,12 @@ class OperationRows:
         return np.asarray(pc.fill_null(arrays[0].indices, -1)).astype(np.int64), arrays[0].dictionary.to_pylist()
 
 
-class RunRows(OperationRows):
-    """The file of one run, whose rows of all classes and operations are mixed."""
+def check_run(experiment: str, run: StoredRun) -> None:
+    """Check the checksum of a run.
 
-    def __init__(self, path: Path, seed: int) -> None:
-        self._file = pq.ParquetFile(path, read_dictionary=[*_TEXTS, "operation_type"])
-        self._seed = seed
-        self.leaves = list(self._split(""))
-
-    def _split(self, operation: str) -> Iterator[Leaf]:
-        columns = self._key_columns()
-        classes, class_names = self._codes("workload_class")
-        operations, operation_names = self._codes("operation_type")
-        pairs = classes * max(len(operation_names), 1) + operations
-        for pair in np.unique(pairs):
-            group, place = divmod(int(pair), len(operation_names))
-            index = np.flatnonzero(pairs == pair)
-            yield _leaf(self._seed, class_names[group], operation_names[place], index, columns)
-
-    def submitted(self) -> dict[str, Submitted]:
-        """The transactions of each class in the order of their submission."""
-        rows, _, _ = self._key_columns()
-        classes, names = self._codes("workload_class")
-        numbers, moments = self.column("txn_id"), self.column("t_submit")
-        places = {names[code]: np.flatnonzero(classes == code) for code in np.unique(classes)}
-        return {name: Submitted.in_order(numbers[index], moments[index], rows.take(index)) for name, index in places.items()}
-
-
-def _leaf(seed: int, workload_class: str, operation: str, index: npt.NDArray[np.int64], columns: KeyColumns) -> Leaf:
-    rows, reasons, latencies = columns
-    own = ({name: values[index] for name, values in each.items()} for each in (reasons, latencies))
-    return Leaf(seed, workload_class, operation, index, rows.take(index), *own)  # type: ignore[arg-type]
-
-
-def measured_batch(spec: Spec) -> pa.RecordBatch:
-    """The rows of all runs in a part, as a batch."""
-    return pa.RecordBatch.from_pylist(list(measure_sources(spec, part_sources(spec))), schema=TASK_SCHEMA)
-
-
-def series_batch(spec: Spec) -> pa.RecordBatch:
-    """How many transactions of a part were committing over time, summed over its runs, as a batch."""
-    row = {"experiment": spec["experiment"], "part": spec["part"], "committing": committing_over_time(spec, part_sources(spec))}
-    return pa.RecordBatch.from_pylist([row], schema=SERIES_SCHEMA)
-
-
-def part_sources(spec: Spec) -> list[OperationRows]:
-    """The files of a part."""
-    return [OperationRows(operation, Path(path)) for operation, path in sorted(spec["files"].items())]
-
-
-def committing_over_time(spec: Spec, sources: Sequence[OperationRows]) -> Floats:
-    """The number of committing transactions in equal parts of a run, up to its cool-down, summed over runs; closes the files."""
-    edges = np.linspace(0.0, spec["duration_ms"] - spec["cooldown_ms"], SERIES_BINS + 1)
-    whole = np.zeros(SERIES_BINS)
-    for source in sources:
-        for leaf in source.leaves:
-            whole += committing(leaf.rows, edges)
-        source.close()
-    return whole
-
-
-def measure_sources(spec: Spec, sources: Sequence[OperationRows]) -> Iterator[dict[str, Any]]:
-    """The rows of all runs in some files, which are closed at the end. ``spec`` says their window."""
-    window = Window(**spec["window"])
-    leaves: dict[int, list[Leaf]] = {seed: [] for seed in spec["seeds"]}
-    for source in sources:
-        for leaf in source.leaves:
-            leaves[leaf.seed].append(leaf)
-            leaf.look_through(window)
-    for source in sources:
-        for name in (*SUM_COLUMNS, *TIME_COLUMNS):
-            values = source.column(name)
-            for leaf in source.leaves:
-                leaf.add(name, values)
-        whose = {name: source.column(name) for name in ("n_retries", *run_metrics.WHOSE_COLUMNS)}
-        for leaf in source.leaves:
-            leaf.see_whose(whose)
-        source.close()
-    for seed, of_seed in leaves.items():
-        key = {"experiment": spec["experiment"], "seed": seed}
-        for (workload_class, operation), row in run_rows(of_seed, window).items():
-            yield {**key, "workload_class": workload_class, "operation_type": operation, **row}
+    Raises:
+        UnusableRunError: The run is incomplete, damaged or misplaced.
+    """
+    problem = run.problem()
+    if problem is not None:
+        raise UnusableRunError(experiment, run.seed, problem)

@@ -1,12 +1,13 @@
-"""The tables that the rows of runs come to: by run, by experiment, saturation, distributions and over time.
+"""Tables of metrics of a directory of experiments: by run, over seeds, saturation, distributions and over time.
 
-Whoever has measured the parts of a dataset, Spark's tasks or this process, makes the tables here, so that they are the same.
+``plan_measuring`` divides the experiments into units that are measured together, ``measure_unit`` measures one of them (in a Spark
+task or in this process), and ``make_tables`` makes the tables from their rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,35 @@ import pyarrow as pa
 from endive.analysis.run_curves import distributions_table, over_time_table
 from endive.analysis.run_metrics import group_metrics, window_columns, window_of
 from endive.analysis.warmup import Window
-from endive.runs.dataset import Manifest, PipelineError
-from endive.runs.parts import Spec
+from endive.runs.inventory import Damage, Experiment, Inventory, PipelineError
+from endive.runs.layout import CONFIG, RESULTS, run_directory
+from endive.runs.parameters import SCENARIO_COLUMN, varying_within_scenarios
+from endive.runs.stored import StoredRun
 from endive.studies.experiment_tables import LoadAxis, experiments_table, load_axis, saturation_table
-from endive.studies.measure import KEYS, PLAIN_COLUMNS, RUN_SCHEMA, TASK_SCHEMA, WINDOW
-from endive.studies.windows import MetricsOptions
+from endive.studies.measure import (
+    KEYS,
+    MEASURED_SCHEMA,
+    PLAIN_COLUMNS,
+    RUN_SCHEMA,
+    WINDOW,
+    ExperimentRuns,
+    MetricsOptions,
+    RunFile,
+    UnusableRunError,
+    check_run,
+    measure_experiments,
+    stored_entry_warmup_ms,
+)
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """The tables, and why there is no saturation if there is none."""
+    """Tables of metrics.
+
+    Attributes:
+        axis: The load axis, if there is one.
+        remark: Why there is no saturation table, if there is none.
+    """
 
     runs: pa.Table
     experiments: pa.Table
@@ -35,27 +55,115 @@ class Metrics:
     remark: str | None
 
 
-def check_options(manifest: Manifest, options: MetricsOptions) -> LoadAxis | str:
-    """The load axis, or why there is none. Raises PipelineError if the options leave nothing of a run to measure."""
-    for name, experiment in manifest.experiments.items():
+@dataclass(frozen=True)
+class MeasureUnit:
+    """Experiments that are measured in one window: one experiment, or the scenarios of a study at one point of its axes.
+
+    Attributes:
+        root: Directory of the experiments.
+        experiments: Seeds of each experiment, by name.
+        durations_ms: Duration of the runs of each experiment, by name.
+        options: Options of measuring.
+    """
+
+    root: str
+    experiments: Mapping[str, tuple[int, ...]]
+    durations_ms: Mapping[str, float]
+    options: MetricsOptions
+
+
+@dataclass(frozen=True)
+class MeasuredUnit:
+    """Rows of metrics of a unit, and the runs that could not be used."""
+
+    rows: pa.RecordBatch
+    damaged: tuple[tuple[str, int, str], ...] = ()
+
+
+def check_options(inventory: Inventory, options: MetricsOptions) -> LoadAxis | str:
+    """Return the load axis, or why there is none.
+
+    Raises:
+        PipelineError: Warm-up and cool-down leave nothing of a run to measure.
+    """
+    for name, experiment in inventory.experiments.items():
         problem = options.problem_with(experiment.duration_ms)
         if problem is not None:
             raise PipelineError(f"{problem} {name}, which lasts {experiment.duration_ms:g} ms", usage=True)
-    return load_axis(manifest, options.load)
+    return load_axis(inventory, options.load)
 
 
-def tables_of(rows: pa.Table, manifest: Manifest, options: MetricsOptions) -> Metrics:
-    """The tables that the rows of tasks come to."""
-    whole = pa.concat_tables([rows.cast(TASK_SCHEMA), _missing(rows)])
+def plan_measuring(root: Path, inventory: Inventory, options: MetricsOptions) -> list[MeasureUnit]:
+    """Divide the experiments of a directory into units that are measured in one window each."""
+    return [
+        MeasureUnit(
+            str(root.resolve()),
+            {name: inventory.experiments[name].seeds for name in names},
+            {name: inventory.experiments[name].duration_ms for name in names},
+            options,
+        )
+        for names in compared_experiments(inventory.experiments)
+    ]
+
+
+def compared_experiments(experiments: Mapping[str, Experiment]) -> list[list[str]]:
+    """Group experiments that are compared: scenarios of a study with the same axes and duration. Others stand alone."""
+    scenarios = {name: each for name, each in experiments.items() if SCENARIO_COLUMN in each.parameters}
+    axes = varying_within_scenarios({name: each.parameters for name, each in scenarios.items()})
+    groups: dict[tuple[object, ...], list[str]] = {}
+    for name, each in experiments.items():
+        if name in scenarios:
+            point = (each.label, each.duration_ms, *(each.parameters.get(axis) for axis in axes))
+            groups.setdefault(point, []).append(name)
+        else:
+            groups[(name,)] = [name]
+    return list(groups.values())
+
+
+def measure_unit(unit: MeasureUnit) -> MeasuredUnit:
+    """Measure all runs of a unit; runs that cannot be used are left out and reported."""
+    damaged: dict[tuple[str, int], str] = {}
+    for name, seeds in unit.experiments.items():
+        for seed in seeds:
+            try:
+                check_run(name, StoredRun(run_directory(Path(unit.root) / name, seed)))
+            except UnusableRunError as error:
+                damaged[name, seed] = str(error)
+    while True:
+        runs = [each for each in (_runs_of(unit, name, damaged) for name in unit.experiments) if each.runs]
+        try:
+            rows = list(measure_experiments(runs, unit.options)) if runs else []
+        except UnusableRunError as error:
+            damaged[error.experiment, error.seed] = str(error)
+            continue
+        left_out = tuple((name, seed, message) for (name, seed), message in sorted(damaged.items()))
+        return MeasuredUnit(pa.RecordBatch.from_pylist(rows, schema=MEASURED_SCHEMA), left_out)
+
+
+def _runs_of(unit: MeasureUnit, name: str, damaged: Mapping[tuple[str, int], str]) -> ExperimentRuns:
+    directory = Path(unit.root) / name
+    seeds = [seed for seed in unit.experiments[name] if (name, seed) not in damaged]
+    files = tuple(RunFile(seed, run_directory(directory, seed) / RESULTS) for seed in seeds)
+    return ExperimentRuns(name, unit.durations_ms[name], stored_entry_warmup_ms(directory / CONFIG), files)
+
+
+def describe_damage(damaged: Sequence[tuple[str, int, str]]) -> tuple[Damage, ...]:
+    """Return runs that could not be used, by experiment, seed and reason, as problems of an inventory."""
+    return tuple(Damage(f"{name} seed {seed}", message) for name, seed, message in damaged)
+
+
+def make_tables(rows: pa.Table, inventory: Inventory, options: MetricsOptions) -> Metrics:
+    """Make the tables from rows of metrics, in any order."""
+    whole = pa.concat_tables([rows.cast(MEASURED_SCHEMA), _missing_rows(rows)])
     rows = whole.sort_by([(name, "ascending") for name, _ in KEYS]).combine_chunks()
-    axis = load_axis(manifest, options.load)
+    axis = load_axis(inventory, options.load)
     found = axis if isinstance(axis, LoadAxis) else None
     runs = rows.select(RUN_SCHEMA.names)
-    experiments = experiments_table(runs, manifest)
+    experiments = experiments_table(runs, inventory)
     return Metrics(
         runs.select(PLAIN_COLUMNS),
         experiments,
-        saturation_table(experiments, manifest, found),
+        saturation_table(experiments, inventory, found),
         distributions_table(rows),
         over_time_table(rows),
         found,
@@ -63,29 +171,25 @@ def tables_of(rows: pa.Table, manifest: Manifest, options: MetricsOptions) -> Me
     )
 
 
-def part_specs(dataset: Path, manifest: Manifest, options: MetricsOptions) -> list[Spec]:
-    """What tasks have to know of each part, but for its window."""
-    return [
-        {
-            "experiment": name,
-            "part": part.number,
-            "seeds": part.seeds,
-            "files": {operation: str(part.path(dataset, name, operation)) for operation in part.files},
-            "duration_ms": experiment.duration_ms,
-            "cooldown_ms": options.cooldown_ms,
-        }
-        for name, experiment in manifest.experiments.items()
-        for part in experiment.parts
-    ]
+def measure_locally(
+    experiment: Experiment, runs: ExperimentRuns, options: MetricsOptions, window: Window | None = None
+) -> tuple[Metrics, Inventory]:
+    """Measure runs of one configuration in this process, wherever their files lie, in a window if one is given.
+
+    Raises:
+        PipelineError: A run cannot be used, or the options leave nothing of it.
+    """
+    inventory = Inventory({runs.name: experiment})
+    check_options(inventory, options)
+    try:
+        rows = list(measure_experiments([runs], options, window))
+    except UnusableRunError as error:
+        raise PipelineError(f"{runs.name}, seed {error.seed}: {error}", usage=True) from None
+    return make_tables(pa.Table.from_pylist(rows, schema=MEASURED_SCHEMA), inventory, options), inventory
 
 
-def with_windows(parts: Sequence[Spec], windows: Mapping[str, Window]) -> list[Spec]:
-    """The same with the window of their experiment."""
-    return [{**spec, "window": asdict(windows[spec["experiment"]])} for spec in parts]
-
-
-def _missing(rows: pa.Table) -> pa.Table:
-    """Rows of zeros for classes and operations that other seeds of the experiment have and a run has not: they count in means."""
+def _missing_rows(rows: pa.Table) -> pa.Table:
+    """Return rows of zeros for classes and operations that other seeds of the experiment have: they count in means."""
     present = rows.select([name for name, _ in (*KEYS, *WINDOW)]).to_pylist()
     groups: dict[str, set[tuple[str, str]]] = {}
     runs: dict[tuple[str, int], dict[str, Any]] = {}
@@ -102,4 +206,4 @@ def _missing(rows: pa.Table) -> pa.Table:
             if (experiment, seed, workload_class, operation) not in have:
                 own = {"experiment": experiment, "seed": seed, "workload_class": workload_class, "operation_type": operation}
                 missing.append({**own, **group_metrics([], window), **window_columns(window), "window_ms": row["window_ms"]})
-    return pa.Table.from_pylist(missing, schema=TASK_SCHEMA)
+    return pa.Table.from_pylist(missing, schema=MEASURED_SCHEMA)

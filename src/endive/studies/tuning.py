@@ -21,7 +21,8 @@ from endive.config.durations import plain_value
 from endive.config.load import check_document, parse_assignment, read_toml
 from endive.config.resolve import resolve_classes
 from endive.studies.frontier import check_known, estimate_of
-from endive.studies.replications import WINDOW_SEEDS, Replications, RunMetrics
+from endive.studies.measure import RunMetrics
+from endive.studies.replicate import WINDOW_SEEDS, Replications
 from endive.transaction.policy import UNUSED_BY_KIND
 
 Tree = dict[str, Any]
@@ -163,11 +164,11 @@ class CostEvaluator:
         except ValueError as error:
             raise ConfigError("--warmup", [Problem("", f"there is no window that all have: {error}")]) from None
         for each in references:
-            replications.measured(each, range(WINDOW_SEEDS), self.window)
+            replications.measure(each, range(WINDOW_SEEDS), self.window)
 
     def runs(self, candidate: int, seeds: Sequence[int]) -> tuple[RunMetrics, ...]:
         """Return the metrics of a candidate; what is not there yet is run."""
-        return self._replications.measured(self._question.candidates[candidate].document, seeds, self.window)
+        return self._replications.measure(self._question.candidates[candidate].document, seeds, self.window)
 
     def __call__(self, candidate: int, seeds: Sequence[int]) -> Measured:
         """Measure a candidate with some seeds."""

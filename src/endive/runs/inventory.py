@@ -1,0 +1,170 @@
+"""Inventory of a directory of experiments: which experiments it has, their parameters, and their finished runs.
+
+The inventory is taken from the directories and the provenance records. It never reads rows: who uses the results of a run checks
+their checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from endive.runs.layout import CONFIG, PROVENANCE, hash_of, label_of
+from endive.runs.parameters import Value, flat_parameters
+from endive.runs.stored import NAME_PROBLEM, StoredExperiment, StoredRun, find_experiments, find_orphans
+
+
+class PipelineError(RuntimeError):
+    """A dataset or its metrics cannot be made; the message has the reason and what to do.
+
+    Attributes:
+        usage: Whether the call was wrong, as opposed to a failure.
+    """
+
+    def __init__(self, message: str, *, usage: bool = False) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A run or an experiment that cannot be used, and why."""
+
+    where: str
+    message: str
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A finished run as its provenance records it."""
+
+    seed: int
+    rows: int
+    results_sha256: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment and its finished runs, by seed."""
+
+    label: str
+    hash: str
+    code_version: str
+    duration_ms: float
+    parameters: Mapping[str, Value]
+    runs: tuple[RecordedRun, ...] = ()
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds of the runs."""
+        return tuple(run.seed for run in self.runs)
+
+    @property
+    def rows(self) -> int:
+        """Number of transactions of all runs."""
+        return sum(run.rows for run in self.runs)
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """Experiments by name, what is damaged, and how many runs have no results yet."""
+
+    experiments: Mapping[str, Experiment] = field(default_factory=dict)
+    problems: tuple[Damage, ...] = ()
+    unfinished: int = 0
+
+    @property
+    def parameters(self) -> dict[str, Mapping[str, Value]]:
+        """Parameters by experiment."""
+        return {name: experiment.parameters for name, experiment in self.experiments.items()}
+
+    @property
+    def runs(self) -> int:
+        """Number of finished runs."""
+        return sum(len(experiment.runs) for experiment in self.experiments.values())
+
+    def digest(self) -> str:
+        """Return a hash of the results and parameters that the inventory lists, independent of when and where they were written."""
+        listed = {
+            name: [dict(each.parameters), [(run.seed, run.results_sha256) for run in each.runs]]
+            for name, each in sorted(self.experiments.items())
+        }
+        return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()[:16]
+
+    def without(self, damaged: Sequence[tuple[str, int]]) -> Inventory:
+        """Return the inventory without some runs, by experiment and seed, and without experiments that have no other run."""
+        left_out = set(damaged)
+        kept = {}
+        for name, each in self.experiments.items():
+            runs = tuple(run for run in each.runs if (name, run.seed) not in left_out)
+            if runs:
+                kept[name] = Experiment(each.label, each.hash, each.code_version, each.duration_ms, each.parameters, runs)
+        return Inventory(kept, self.problems, self.unfinished)
+
+
+def take_inventory(root: Path) -> Inventory:
+    """Take the inventory of a directory of experiments.
+
+    Raises:
+        PipelineError: The directory has no finished run of a labelled experiment.
+    """
+    problems = [Damage(each.name, problem) for each in find_orphans(root) for problem in each.problems()]
+    experiments: dict[str, Experiment] = {}
+    unfinished = 0
+    for stored in find_experiments(root):
+        found = stored.problems()
+        problems += [Damage(stored.name, problem) for problem in found]
+        if any(problem.startswith((CONFIG, NAME_PROBLEM)) for problem in found):
+            continue
+        finished = [run for run in stored.runs if run.results.is_file()]
+        unfinished += len(stored.runs) - len(finished)
+        usable = []
+        for run in finished:
+            problem = run.record_problem()
+            if problem is None:
+                usable.append(run)
+            else:
+                problems.append(Damage(f"{stored.name} seed {run.seed}", problem))
+        if usable:
+            experiments[stored.name] = describe_experiment(stored, usable)
+        elif finished:
+            problems.append(Damage(stored.name, f"no run has usable parameters: {PROVENANCE} is missing or damaged"))
+    if not experiments and not problems:
+        raise PipelineError(f"{root}: there is no finished run of a labelled experiment here", usage=True)
+    return Inventory(experiments, tuple(problems), unfinished)
+
+
+def describe_experiment(stored: StoredExperiment, runs: Sequence[StoredRun]) -> Experiment:
+    """Describe an experiment by the records of some of its runs."""
+    return experiment_from_records(
+        label_of(stored.directory), hash_of(stored.name) or "", [run.provenance for run in runs], stored.directory
+    )
+
+
+def experiment_from_records(label: str, digest: str, records: Sequence[Mapping[str, Any]], directory: Path) -> Experiment:
+    """Describe an experiment by the provenance records of its runs.
+
+    Args:
+        label: Label of the experiment.
+        digest: Hash of the experiment.
+        records: Provenance records, at least one.
+        directory: Where its configuration lies, which names the providers.
+    """
+    parameters = records[0]["parameters"]
+    runs = sorted((RecordedRun(int(each["seed"]), int(each["rows"]), str(each["results_sha256"])) for each in records), key=_seed)
+    return Experiment(
+        label,
+        digest,
+        str(records[0].get("code_version", "")),
+        float(parameters["simulation"]["duration_ms"]),
+        flat_parameters(parameters, directory),
+        tuple(runs),
+    )
+
+
+def _seed(run: RecordedRun) -> int:
+    return run.seed

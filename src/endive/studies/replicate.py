@@ -1,0 +1,185 @@
+"""Replications: run a configuration with several seeds on this machine and measure each run.
+
+Runs lie in the same store as those of ``endive run`` and ``endive sweep``, addressed by the hash of the experiment and the seed, so
+that nothing is run twice. The metrics of each run and the window of each configuration are kept beside them, with the version and
+the options that they were measured with; rows of transactions are kept only where they are asked for. Threads suffice: the compiled
+engine releases Python's global lock.
+
+    FOLDER/HASH/window.json  cfg.toml
+    FOLDER/HASH/SEED/metrics.json  results.parquet  summary.json  provenance.json
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from endive.analysis.cohort import Submitted
+from endive.analysis.warmup import Window
+from endive.config import Document, compute_experiment_hash
+from endive.input_files import read_json
+from endive.output_files import discard, write_text
+from endive.runs.execute import execute_run, prepare_run
+from endive.runs.layout import RESULTS, RUN_METRICS, WINDOW, RunFiles, run_directory
+from endive.studies.measure import (
+    RUN_SCHEMA,
+    ExperimentRuns,
+    MetricsOptions,
+    RunFile,
+    RunMetrics,
+    check_window,
+    choose_window,
+    document_entry_warmup_ms,
+    measure_file,
+    metrics_version,
+    open_run,
+)
+
+WINDOW_SEEDS = 3
+"""Number of first seeds that the window of a configuration is found from, so that it stays the same when seeds are added."""
+
+
+class Replications:
+    """Runs documents with several seeds, and keeps their metrics in a folder.
+
+    Args:
+        folder: Folder of the runs.
+        options: Options of measuring.
+        keep_rows: Whether to keep the rows of transactions, so that they can be paired and measured in another window.
+        workers: Runs at a time; by default the number of cores.
+        among_many: Whether to wait for a kernel that has to be compiled; otherwise the reference engine runs where it is faster.
+        stopped: Asked now and then; once it returns True, runs end with InterruptedError.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        options: MetricsOptions,
+        *,
+        keep_rows: bool = False,
+        workers: int | None = None,
+        among_many: bool = True,
+        stopped: Callable[[], bool] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._options = options
+        self._keep_rows = keep_rows
+        self._workers = workers or os.cpu_count() or 1
+        self._stop = threading.Event()
+        self._among_many = among_many
+        self._stopped = stopped or (lambda: False)
+        self.runs = 0
+        """Number of runs that were simulated, as opposed to found."""
+
+    def measure(self, document: Document, seeds: Sequence[int], window: Window | None = None) -> tuple[RunMetrics, ...]:
+        """Return the metrics of a document with these seeds, in their order; run what is missing.
+
+        Args:
+            document: The configuration.
+            seeds: The seeds.
+            window: Window to measure in; by default that of the configuration.
+        """
+        chosen = window or self.window(document, seeds)
+        experiment = compute_experiment_hash(document)
+        found = {seed: self._read_metrics(experiment, seed, chosen) for seed in seeds}
+        missing = [seed for seed, metrics in found.items() if metrics is None]
+        self._simulate(document, experiment, missing)
+        for seed in missing:
+            found[seed] = self._measure(experiment, seed, chosen)
+        if not self._keep_rows:
+            for path in (self._folder / experiment).glob(f"*/{RESULTS}"):
+                discard(path)
+        return tuple(metrics for seed in seeds if (metrics := found[seed]) is not None)
+
+    def window(self, document: Document, seeds: Sequence[int]) -> Window:
+        """Return the window of a configuration: the one of the options, or the one of its runtimes and its first seeds."""
+        check_window(document, self._options)
+        experiment, first = compute_experiment_hash(document), list(seeds[:WINDOW_SEEDS])
+        duration, cooldown = document.simulation.duration_ms, self._options.cooldown_ms
+        entry = document_entry_warmup_ms(document)
+        runs = ExperimentRuns(experiment, duration, entry, ())
+        if self._options.warmup_ms is not None or entry is None or entry > (duration - cooldown) / 2.0:
+            return choose_window([runs], self._options)
+        basis = {"version": metrics_version(), "cooldown_ms": cooldown, "seeds": first}
+        path = self._folder / experiment / WINDOW
+        try:
+            kept = read_json(path)
+            if {name: kept[name] for name in basis} == basis:
+                return Window(**kept["window"])
+        except (ValueError, KeyError, TypeError, IndexError):
+            pass
+        self._simulate(document, experiment, first)
+        files = tuple(RunFile(seed, self._results(experiment, seed)) for seed in first)
+        found = choose_window([ExperimentRuns(experiment, duration, entry, files)], self._options)
+        write_text(path, json.dumps({**basis, "window": asdict(found)}) + "\n")
+        return found
+
+    def submitted(self, document: Document, seed: int) -> dict[str, Submitted]:
+        """Return the transactions of a run by class, in the order of their submission. Needs ``keep_rows``."""
+        with open_run("", RunFile(seed, self.rows_file(document, seed))) as rows:
+            return rows.submitted()
+
+    def simulate(self, document: Document, seeds: Sequence[int]) -> None:
+        """Run those of these seeds that have no rows yet. Needs ``keep_rows``."""
+        self._simulate(document, compute_experiment_hash(document), seeds)
+
+    def rows_file(self, document: Document, seed: int) -> Path:
+        """Return the file of the rows of a run."""
+        return self._results(compute_experiment_hash(document), seed)
+
+    def _simulate(self, document: Document, experiment: str, seeds: Sequence[int]) -> None:
+        missing = [seed for seed in seeds if not self._results(experiment, seed).is_file()]
+        if not missing:
+            return
+        pool = ThreadPoolExecutor(min(self._workers, len(missing)))
+        try:
+            for done in as_completed([pool.submit(self._run, document, experiment, seed) for seed in missing]):
+                self.runs += 1
+                done.result()
+        except BaseException:
+            self._stop.set()  # ends the runs that are under way
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _run(self, document: Document, experiment: str, seed: int) -> None:
+        prepared = prepare_run(document, seed=seed, among_many=self._among_many)
+        execute_run(prepared, RunFiles.in_directory(self._directory(experiment, seed)), progress=self._check_stopped)
+
+    def _check_stopped(self, _: float) -> None:
+        if self._stop.is_set() or self._stopped():
+            raise InterruptedError("stopped")
+
+    def _measure(self, experiment: str, seed: int, window: Window) -> RunMetrics:
+        run = RunFile(seed, self._results(experiment, seed))
+        rows = [{name: _plain(row.get(name)) for name in RUN_SCHEMA.names} for row in measure_file(experiment, run, window)]
+        kept = {"version": metrics_version(), "window": asdict(window), "rows": rows}
+        write_text(self._directory(experiment, seed) / RUN_METRICS, json.dumps(kept) + "\n")
+        return RunMetrics(seed, tuple(rows))
+
+    def _read_metrics(self, experiment: str, seed: int, window: Window) -> RunMetrics | None:
+        """Return the kept metrics of a run; None if there are none of this version and window."""
+        try:
+            kept = read_json(self._directory(experiment, seed) / RUN_METRICS)
+            same = kept["version"] == metrics_version() and Window(**kept["window"]) == window
+            return RunMetrics(seed, tuple(kept["rows"])) if same else None
+        except (ValueError, KeyError, TypeError, IndexError):
+            return None
+
+    def _directory(self, experiment: str, seed: int) -> Path:
+        return run_directory(self._folder / experiment, seed)
+
+    def _results(self, experiment: str, seed: int) -> Path:
+        return self._directory(experiment, seed) / RESULTS
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
