@@ -181,6 +181,21 @@ def test_beyond_the_limit_of_the_queue_requests_are_refused_and_sent_again(engin
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("operation", "files_ms"), [("fast_append", 2.0 + 3.0 + 3.0), ("expire_snapshots", 0.0)])
+def test_a_commit_stands_if_the_refresh_after_it_is_rejected(engine: Engine, operation: str, files_ms: float) -> None:
+    catalog = service(workers=1, queue_limit=0, max_resends=0)
+    committed_ms = 4.0 + 10.0 + 4.0 + files_ms + 1.0 + 5.0 + WRITE + 1.0
+    # `b` occupies the worker when the refresh of `a` arrives, 1 ms after its commit
+    workload = {"a": once(0.0, operation), "b": once(committed_ms - 0.5, "read_only", 0.5)}
+    rows, counters = run(engine, catalog, workload, transaction={"commit_path": "iceberg"})
+    assert counters["service_refused"] == 1
+    first = rows[rows.operation_type == operation].iloc[0]
+    assert (first.status, first.installs, first.t_commit) == ("committed", 1, committed_ms + 2.0)
+    assert first.manifest_list_reads == (operation == "fast_append"), "the snapshot is not read again"
+    assert first.file_deletes == 0, "cleanup is skipped"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_commits_that_wait_for_a_batch_count_towards_the_limit_of_the_queue_though_workers_are_idle(engine: Engine) -> None:
     limits = {"workers": 4, "queue_limit": 1, "retry_after_ms": 100.0}
     rows, counters = run(engine, service(coalesce={}, **limits), {name: once(0.0) for name in "abc"})

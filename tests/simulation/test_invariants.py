@@ -70,6 +70,11 @@ def commits_seen_at_the_end_of_a_run_cut_short_are_in_the_catalog(run: Run) -> N
         assert commits[table.table_id] <= table.version <= commits[table.table_id] + unanswered[table.table_id]
 
 
+def a_commit_that_took_effect_is_not_aborted_unless_its_outcome_is_unknown(run: Run) -> None:
+    aborted = run.rows[run.rows["status"] == "aborted"]
+    assert (aborted["unknown_outcomes"][aborted["installs"] > 0] > 0).all()
+
+
 def transactions_never_leave_their_group(run: Run) -> None:
     groups = run.config.workload.config.groups
     assert all(len({groups[table] for table in tables}) <= 1 for tables in run.rows["tables_written"])
@@ -139,6 +144,7 @@ INVARIANTS: tuple[Callable[[Run], None], ...] = (
     every_transaction_ends_in_exactly_one_row,
     no_update_is_lost_and_none_is_made_up,
     commits_seen_at_the_end_of_a_run_cut_short_are_in_the_catalog,
+    a_commit_that_took_effect_is_not_aborted_unless_its_outcome_is_unknown,
     transactions_never_leave_their_group,
     the_parts_of_the_time_add_up,
     only_operations_whose_data_can_conflict_meet_real_conflicts,

@@ -155,6 +155,15 @@ TRACE = """time_ms,operation,runtime_ms,table,partitions
 
 
 class TestTrace:
+    @both_engines
+    def test_submissions_have_exactly_the_times_of_the_trace(self, engine: Engine, tmp_path: Path) -> None:
+        times = [2.2, 12.6, 12.6]
+        assert 2.2 + (12.6 - 2.2) != 12.6, "a sum of delays misses the time"
+        path = tmp_path / "trace.csv"
+        path.write_text("".join(f"{line}\n" for line in ("time_ms", *times)))
+        rows = frame_of(engine, run_of({"trace": str(path)}))
+        assert rows.sort_values("txn_id")["t_submit"].tolist() == times
+
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
         path = tmp_path / "trace.csv"

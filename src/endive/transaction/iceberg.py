@@ -9,7 +9,7 @@ on what came between and how (``endive.table``).
               write the manifest list, write the metadata; commit
     failure:  (give up), back off; attempt again
     success:  read the catalog, the metadata and the manifest list; delete the manifest lists of lost attempts, and the manifests
-              that were merged away or that lost attempts had merged
+              that were merged away or that lost attempts had merged; a failure here changes nothing about the success
     the end without success: delete all that was written
 
 A table that did not move since the last attempt (somebody committed to another table of the group) costs nothing again.
@@ -18,12 +18,13 @@ A table that did not move since the last attempt (somebody committed to another 
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from endive.arithmetic import validation
 from endive.arithmetic.manifests import bins_of, list_size, mean_size, merged_size, metadata_size
 from endive.catalog.types import CatalogSnapshot
-from endive.steps import Step
+from endive.steps import RequestFailedError, Step
 from endive.table import NO_SNAPSHOT, TableFiles, TableModel, Traits
 from endive.transaction import accesses
 from endive.transaction.account import Steps
@@ -93,7 +94,10 @@ class IcebergLifecycle(Lifecycle):
                 yield from self._prepare(handles[table_id], table_id, current)
             result = yield from self._attempt(current)
             if result.success:
-                yield from self._after_commit(current, handles)
+                # SnapshotProducer.commit catches every exception of the refresh and the cleanup: the commit has succeeded.
+                # RemoveSnapshots.commit does not, so that its caller sees an error, but the expiry has taken effect all the same.
+                with suppress(RequestFailedError):
+                    yield from self._after_commit(current, handles)
                 return
             yield from self._lost_attempt()
 

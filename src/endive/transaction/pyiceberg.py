@@ -14,12 +14,14 @@ the next; and nothing is read after the commit.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from endive.arithmetic.manifests import hits_of, list_size, metadata_size
 from endive.arithmetic.validation import is_start_expired
 from endive.catalog.types import CatalogSnapshot
+from endive.steps import RequestFailedError
 from endive.table import TableFiles, Traits, pyiceberg_traits_of
 from endive.transaction import accesses
 from endive.transaction.account import Steps
@@ -63,7 +65,8 @@ class PyIcebergLifecycle(IcebergLifecycle):
                     yield from self._metadata(accesses.METADATA_WRITE, size)
                 result = yield from self._attempt(current)
                 if result.success:
-                    yield from self._delete_useless(handles)
+                    with suppress(RequestFailedError):  # a failed delete is logged
+                        yield from self._delete_useless(handles)
                     return
             else:
                 self._emit("check_failed")

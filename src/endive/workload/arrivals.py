@@ -91,6 +91,10 @@ class Arrivals(ABC):
         delay = self.interval.sample(rng)
         return delay if ordinal else start_ms + delay
 
+    def traced_ms(self, ordinal: int) -> float | None:
+        """Return the time of a submission that is given one by one, infinite after the last; None of other processes."""
+        return None
+
     def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
         """Return the stationary rate of submissions; of a closed loop that of clients whose transactions take ``job_ms``."""
         return self.expected_submissions(1.0)
@@ -296,7 +300,11 @@ class TraceArrivals(Arrivals):
 
     def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
         """Return the time from ``now_ms`` to the next submission; infinite after the last."""
-        return self.submissions[ordinal].time_ms - now_ms if ordinal < len(self.submissions) else math.inf
+        return self.traced_ms(ordinal) - now_ms
+
+    def traced_ms(self, ordinal: int) -> float:
+        """Return the time of a submission; infinite after the last."""
+        return self.submissions[ordinal].time_ms if ordinal < len(self.submissions) else math.inf
 
     def expected_submissions(self, duration_ms: float) -> float:
         """Return the number of submissions of the trace."""

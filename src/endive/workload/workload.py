@@ -138,6 +138,11 @@ class Source:
         rng = self._streams.stream(Purpose.ARRIVAL)
         return self.workload_class.arrivals.delay_ms(now_ms, self.ordinal, self.first_ms, rng)
 
+    def next_submit_ms(self, now_ms: float = 0.0) -> float:
+        """Return the time of the next submission; of a trace exactly the time that it has."""
+        traced_ms = self.workload_class.arrivals.traced_ms(self.ordinal)
+        return now_ms + self.next_delay_ms(now_ms) if traced_ms is None else traced_ms
+
     @property
     def first_ms(self) -> float:
         """When the source begins; a periodic one submits at that moment."""
@@ -298,7 +303,7 @@ class Workload:
                 "a committer commits what is there when its last commit has ended, so it cannot be listed without a run"
             )
         now_ms = 0.0
-        pending = [(source.next_delay_ms(), source.rank) for source in sources]
+        pending = [(source.next_submit_ms(), source.rank) for source in sources]
         heapq.heapify(pending)
         for txn_id in range(2**63):
             submit_ms, rank = pending[0]
@@ -308,5 +313,5 @@ class Workload:
             txn, _ = source.make(txn_id, submit_ms)
             yield submit_ms - now_ms, txn
             now_ms = submit_ms
-            next_ms = submit_ms + source.next_delay_ms(submit_ms)
+            next_ms = source.next_submit_ms(submit_ms)
             heapq.heapreplace(pending, (next_ms if next_ms < source.workload_class.end_ms else math.inf, rank))

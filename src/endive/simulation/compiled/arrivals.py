@@ -39,14 +39,19 @@ _CATALOG = int(Purpose.CATALOG)
 
 
 @jit
-def next_delay_ms(run: Any, source: Any, cls: Any) -> float:
-    """How long from now on the next transaction is submitted; infinite, if there is none."""
-    if cls.arrival_kind == PERIODIC:
-        return cls.arrival[1] if source.ordinal > 0 else source.first_ms  # type: ignore[no-any-return]
+def next_submit_ms(run: Any, source: Any, cls: Any) -> float:
+    """Return the time of the next submission of a source; infinite if there is none."""
     if cls.arrival_kind == TRACED:
         if source.ordinal >= cls.submissions:
             return math.inf
-        return submission_at(run, cls.first_submission + source.ordinal).time_ms - run.now_ms  # type: ignore[no-any-return]
+        return submission_at(run, cls.first_submission + source.ordinal).time_ms  # type: ignore[no-any-return]
+    return run.now_ms + _next_delay_ms(run, source, cls)  # type: ignore[no-any-return]
+
+
+@jit
+def _next_delay_ms(run: Any, source: Any, cls: Any) -> float:
+    if cls.arrival_kind == PERIODIC:
+        return cls.arrival[1] if source.ordinal > 0 else source.first_ms  # type: ignore[no-any-return]
     key = derive(source.key, word(source.ordinal))
     delay = value(run, cls.arrival, uniform_at(key, _ARRIVAL, 0))
     if cls.arrival_kind == SCHEDULED:
@@ -58,7 +63,7 @@ def next_delay_ms(run: Any, source: Any, cls: Any) -> float:
 def await_arrival(run: Any, source_id: int) -> None:
     """Put the next arrival of a source into the queue, unless it would come after the end."""
     source = source_at(run, source_id)
-    submit_ms = run.now_ms + next_delay_ms(run, source, class_at(run, source.cls))
+    submit_ms = next_submit_ms(run, source, class_at(run, source.cls))
     if submit_ms < source.end_ms:
         push(run, submit_ms, arrival(source_id))
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from endive.arithmetic.costs import failed_answer_ms, store_resend_wait_ms
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.features import HAS_LIMITS
+from endive.simulation.compiled.features import HAS_ICEBERG, HAS_LIMITS
 from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import group_at, request_at
-from endive.simulation.compiled.requests import abort, request_read, rest_of_read, send_request, take_answer
+from endive.simulation.compiled.requests import abort, request_read, rest_of_read, send_request, succeed, take_answer
 from endive.simulation.compiled.service import COMMITS, GAVE_UP, GOES_ON, TOO_LARGE, WON, is_too_large, request_event
 from endive.simulation.compiled.streams import catalog_uniform
 from endive.simulation.compiled.table_state import append_record, compact, install
@@ -138,11 +138,14 @@ def service_event(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @jit
 def _give_up_request(run: Any, txn: Any, slot: int) -> None:
-    """A request was refused too often: the operation ends, and what it wrote stays."""
-    commits = request_at(run, slot).then == COMMITS
-    txn.times[run_state.CATALOG_COMMIT if commits else run_state.CATALOG_READ] += txn.elapsed_ms
+    """End an operation whose request was rejected too often: it aborts and keeps its files, unless it has committed before."""
+    then = request_at(run, slot).then
+    txn.times[run_state.CATALOG_COMMIT if then == COMMITS else run_state.CATALOG_READ] += txn.elapsed_ms
     txn.event_count += 1
-    abort(run, txn, slot, run_state.UNAVAILABLE)
+    if HAS_ICEBERG and then == run_state.AFTER_COMMIT:
+        succeed(run, txn, slot, run.now_ms)
+    else:
+        abort(run, txn, slot, run_state.UNAVAILABLE)
 
 
 @jit
