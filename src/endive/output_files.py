@@ -84,7 +84,7 @@ def check_writable(folder: Path) -> None:
 
     Nothing is left behind.
     """
-    place = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    place = next(each for each in (folder, *folder.parents) if each.exists())
     if not place.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
     temporary = temporary_beside(place / "writable")

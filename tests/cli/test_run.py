@@ -27,12 +27,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def only_results(folder: Path) -> Path:
+    (found,) = folder.rglob("results.parquet")
+    return found
+
+
 def test_as_a_user_calls_it(here: Path) -> None:
     done = call("run", "run.toml", cwd=here)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.rstrip() for line in done.stdout.splitlines()]
-    rows = pq.read_table(here / "results.parquet").num_rows
-    assert lines[-1] == f"{rows} rows in results.parquet"
+    results = only_results(here)
+    assert lines[-1] == f"{pq.read_table(results).num_rows} rows in {results.relative_to(here)}"
     for title in (
         "Outcome",
         "Time to commit of all that entered",
@@ -81,11 +86,11 @@ def test_options_take_the_place_of_keys(here: Path) -> None:
         "run", "run.toml", "--seed", "9", "--engine", "reference", "--out", "there", "--json", "--set", "transaction.retry=3"
     )
     data = strict(result.stdout)
-    assert data["results"] == "there/results.parquet"
+    assert data["results"] == f"there/run-{data['provenance']['experiment_hash']}/9/results.parquet"
     assert data["provenance"]["seed"] == 9
     assert data["provenance"]["engine"] == "reference"
     assert data["provenance"]["parameters"]["transaction"]["retry"] == 3
-    assert "there/results.parquet" in files(here)
+    assert data["results"] in files(here)
 
 
 def test_the_written_configuration_repeats_the_run(here: Path) -> None:
@@ -155,11 +160,10 @@ def test_there_is_no_progress_bar_without_a_terminal(here: Path) -> None:
 
 
 def test_a_trace_can_be_asked_for(here: Path) -> None:
-    assert not (here / "results.trace.parquet").exists()
     invoke("run", "run.toml", "--trace")
-    trace = pq.read_table(here / "results.trace.parquet").to_pandas()
+    trace = pq.read_table(only_results(here).with_name("trace.parquet")).to_pandas()
     assert list(trace.columns) == TRACE_SCHEMA.names
-    rows = pq.read_table(here / "results.parquet").to_pandas()
+    rows = pq.read_table(only_results(here)).to_pandas()
     assert set(trace.txn_id) == set(rows.txn_id)
     first = trace[trace.txn_id == 0]
     assert list(first.event[:3]) == ["submit", "catalog_read", "runtime"]
@@ -173,9 +177,9 @@ def test_a_run_without_arrivals(here: Path) -> None:
     result = invoke("run", "run.toml", "--set", "simulation.duration_ms=0.001", "--json")
     data = strict(result.stdout)
     assert (result.exit_code, data["rows"]) == (0, 0)
-    assert pq.read_schema(here / "results.parquet").equals(RESULT_SCHEMA)
+    assert pq.read_schema(only_results(here)).equals(RESULT_SCHEMA)
     shown = invoke("run", "run.toml", "--set", "simulation.duration_ms=0.001")
-    assert (shown.exit_code, shown.stdout.splitlines()[-1]) == (0, "0 rows in results.parquet")
+    assert (shown.exit_code, shown.stdout.splitlines()[-1]) == (0, f"0 rows in {data['results']}")
 
 
 @pytest.mark.parametrize("json", [False, True])
@@ -210,16 +214,15 @@ def test_a_full_disk_leaves_nothing_behind(trace: bool, here: Path) -> None:
     """No file may grow beyond a limit: what a full disk is to the one who writes."""
     done = call("run", "run.toml", "--out", "out", *(["--trace"] if trace else []), cwd=here, file_limit_bytes=4096)
     assert done.returncode == 1
-    assert done.stderr == "error: out/results.parquet: File too large\n"
+    assert re.fullmatch(r"error: out/run-[0-9a-f]+/7/results.parquet: File too large\n", done.stderr)
     assert done.stdout == ""
-    assert not (here / "out" / "results.parquet").exists()
-    assert not (here / "out" / "results.trace.parquet").exists()
+    assert not list((here / "out").rglob("*.parquet"))
     assert not any(file.endswith(".tmp") for file in files(here / "out"))
 
 
 def test_a_disk_that_is_really_full(here: Path) -> None:
     """A small file system of its own, in a mount namespace that ends with the process."""
-    script = 'mount -t tmpfs -o size=16k tmpfs "$0" && { "$@"; code=$?; ls -A "$0" | sed "s/^/left: /"; exit $code; }'
+    script = 'mount -t tmpfs -o size=16k tmpfs "$0" && { "$@"; code=$?; ls -AR "$0" | sed "s/^/left: /"; exit $code; }'
     (here / "out").mkdir()
     if shutil.which("unshare") is None or shutil.which("mount") is None:
         pytest.skip("no mount namespaces here")
@@ -231,16 +234,47 @@ def test_a_disk_that_is_really_full(here: Path) -> None:
         [*namespace, script, str(here / "out"), *command], cwd=here, capture_output=True, text=True, env=environment(), timeout=60
     )
     assert done.returncode == 1
-    assert re.fullmatch(r"error: out/results\.[a-z.]+: No space left on device\n", done.stderr)
+    assert re.fullmatch(r"error: out\S*: No space left on device\n", done.stderr)
     left = {line.removeprefix("left: ") for line in done.stdout.splitlines()}
     assert "results.parquet" not in left
     assert not any(name.endswith(".tmp") for name in left)
 
 
-def test_a_second_run_replaces_the_first(here: Path) -> None:
-    invoke("run", "run.toml")
-    before = (here / "results.parquet").read_bytes()
-    invoke("run", "run.toml", "--seed", "8")
-    assert (here / "results.parquet").read_bytes() != before
-    invoke("run", "run.toml")
-    assert (here / "results.parquet").read_bytes() == before
+def test_runs_with_other_seeds_or_settings_lie_side_by_side(here: Path) -> None:
+    for arguments in ([], ["--seed", "8"], ["--set", "transaction.retry=3"]):
+        assert invoke("run", "run.toml", *arguments).exit_code == 0
+    assert len(list((here / "experiments").rglob("results.parquet"))) == 3
+
+
+def test_an_output_path_of_the_file_is_not_replaced_silently(here: Path) -> None:
+    command = ("run", "run.toml", "--set", "simulation.output_path=mine.parquet")
+    assert invoke(*command).exit_code == 0
+    before = (here / "mine.parquet").read_bytes()
+    refused = invoke(*command, "--seed", "8")
+    assert (refused.exit_code, refused.stderr) == (2, "error: mine.parquet: exists already; --force replaces it\n")
+    assert (here / "mine.parquet").read_bytes() == before
+    assert invoke(*command, "--seed", "8", "--force").exit_code == 0
+    assert (here / "mine.parquet").read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("condition", "code", "verdict"),
+    [
+        ("success < 1%", 0, "PASS success < 1%: "),
+        ("success(default) <= 100%", 3, "FAIL success(default) <= 100%: "),
+        ("p99 > 1ms", 3, "FAIL p99 > 1ms: "),
+    ],
+)
+def test_a_condition_decides_the_exit_code(condition: str, code: int, verdict: str) -> None:
+    result = invoke("run", "run.toml", "--fail-if", condition)
+    assert result.exit_code == code
+    assert result.stdout.splitlines()[-1].startswith(verdict)
+    data = strict(invoke("run", "run.toml", "--fail-if", condition, "--json").stdout)
+    assert [each["holds"] for each in data["conditions"]] == [code == 3]
+
+
+def test_a_condition_on_no_class_is_refused_before_the_run(here: Path) -> None:
+    result = invoke("run", "run.toml", "--fail-if", "success(nothing) < 1%")
+    assert result.exit_code == 2
+    assert "there is no class 'nothing'" in result.stderr
+    assert not (here / "experiments").exists()

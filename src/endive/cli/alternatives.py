@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from endive.cli.app import refuse
-from endive.cli.compare import EXIT_CONDITION, document_of, make_sides
+from endive.cli.app import EXIT_CONDITION, refuse
+from endive.cli.compare import document_of, make_sides
 from endive.cli.output import Output, finite
 
 if TYPE_CHECKING:

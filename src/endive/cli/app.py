@@ -19,6 +19,8 @@ from endive.cli.usage import CommandsByPurpose
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_CONDITION = 3
+"""A condition of ``--fail-if`` is met."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 

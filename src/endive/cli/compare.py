@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from endive.cli.app import JsonFlag, app, command, refuse
+from endive.cli.app import EXIT_CONDITION, JsonFlag, app, command, refuse
 from endive.cli.options import AllowCodeOption, CooldownOption, SeedsOption, WarmupOption, output_option, overrides_of
 from endive.cli.output import Output, finite
 from endive.runs.layout import REPLICATIONS_FOLDER
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from endive.report.comparison import Comparison, Judgement, Pairing, Side
     from endive.studies.measure import MetricsOptions
 
-EXIT_CONDITION = 3
-"""A condition of --fail-if holds."""
 _SEEDS = 10
 _SIDES = (
     "Configurations (TOML), experiments (a directory, or ROOT#NAME) or runs, also as NAME=...; or one study with scenarios (TOML, "

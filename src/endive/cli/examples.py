@@ -198,13 +198,12 @@ def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -
 
 
 def _run_once(output: Output, example: Example, folder: Path) -> None:
-    from endive.cli.run import tell_run
+    from endive.cli.run import show_run, with_label
     from endive.config.load import load_document
     from endive.runs.execute import execute_run, place_run, prepare_run
     from endive.studies.measure import MetricsOptions
 
-    document = load_document(example.path)
-    prepared = prepare_run(document)
+    prepared = prepare_run(with_label(load_document(example.path), example.path))
     finished = execute_run(prepared, place_run(prepared, folder))
     about = {"example": example.name, "runs": 1, "files": [str(finished.files.results)]}
-    tell_run(output, prepared, finished, MetricsOptions(), about)
+    show_run(output, prepared, finished, MetricsOptions(), about)

@@ -90,7 +90,7 @@ ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an existing fi
 
 def check_new(path: Path, force: bool) -> None:
     """Raise ConfigError if a file exists and is not to be replaced."""
-    if path.exists() and not force:
+    if path.is_file() and not force:
         refuse(str(path), "exists already; --force replaces it")
 
 

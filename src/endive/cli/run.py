@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.abc import MetaPathFinder
 from math import inf
 from pathlib import Path
@@ -11,24 +13,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from endive.cli.app import JsonFlag, app, command, progress
+from endive.cli.app import EXIT_CONDITION, JsonFlag, app, command, progress, refuse
 from endive.cli.options import (
     ROOT,
     AllowCodeOption,
     ConfigArgument,
     CooldownOption,
+    FailIfOption,
+    ForceFlag,
     PricesOption,
     SetOption,
     WarmupOption,
+    check_new,
     output_option,
     overrides_of,
     prices_of,
 )
-from endive.cli.output import Output
+from endive.cli.output import Output, finite
 from endive.formatting import format_duration, format_percent
 
 if TYPE_CHECKING:
+    from endive.analysis.conditions import Condition
     from endive.analysis.request_cost import Cost
+    from endive.config import Document
     from endive.runs.execute import FinishedRun, PreparedRun
     from endive.simulation import Simulation
     from endive.storage.prices import Prices
@@ -42,6 +49,8 @@ def run(
     engine: Annotated[Literal["auto", "reference", "compiled"] | None, typer.Option(help="Engine instead of the file's.")] = None,
     out: Annotated[Path | None, output_option(f"Directory of experiments. Default: {ROOT}.")] = None,
     set_: SetOption = [],  # noqa: B006
+    fail_if: FailIfOption = [],  # noqa: B006
+    force: ForceFlag = False,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     prices: PricesOption = None,
@@ -49,10 +58,17 @@ def run(
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Simulate a configuration once, write its results and print a summary."""
+    """Simulate a configuration once, write its results and print a summary.
+
+    Results go to DIR/LABEL-HASH/SEED; the label is experiment.label, or the name of the file.
+
+    Exit codes: 3 if a condition of --fail-if is met, otherwise 0.
+    """
     with command(json) as output:
+        from endive.analysis.conditions import parse_condition
+        from endive.analysis.run_metrics import RATES
         from endive.config.load import load_document
-        from endive.output_files import name_directory
+        from endive.output_files import check_writable, name_directory
         from endive.runs.execute import execute_run, place_run, prepare_run
         from endive.studies.measure import MetricsOptions, check_window
 
@@ -60,16 +76,45 @@ def run(
         overrides = overrides_of(set_)
         if engine is not None:
             overrides["simulation.engine"] = engine
-        document = load_document(config, overrides)
+        conditions = [parse_condition(text, RATES, "--fail-if") for text in fail_if]
+        document = with_label(load_document(config, overrides), config)
         options, table = MetricsOptions(warmup, cooldown), prices_of(prices)
         check_window(document, options)
+        check_classes(conditions, document)
         root = out or (ROOT if document.experiment.label else Path())
+        if document.experiment.label is None:
+            check_new(root / document.simulation.output_path, force)
+        check_writable(root)
         prepared = prepare_run(document, seed=seed)
         if not trace:
             announce_compilation(output, prepared.simulation)
         with name_directory(root), progress(output, "simulating", document.simulation.duration_ms, percent=True) as report:
             finished = execute_run(prepared, place_run(prepared, root), trace=trace, progress=report)
-        tell_run(output, prepared, finished, options, {}, table)
+        show_run(output, prepared, finished, options, {}, prices=table, conditions=conditions)
+
+
+def with_label(document: Document, config: Path) -> Document:
+    """Return the document with a label, by which its runs get a directory: that of the file, or the file's name.
+
+    A file that sets ``simulation.output_path`` keeps it.
+    """
+    if document.experiment.label is not None or "output_path" in document.simulation.model_fields_set:
+        return document
+    label = re.sub(r"[^A-Za-z0-9._-]+", "_", config.stem).lstrip("._-") or "run"
+    return document.model_copy(update={"experiment": document.experiment.model_copy(update={"label": label})})
+
+
+def check_classes(conditions: Sequence[Condition], document: Document) -> None:
+    """Raise ConfigError if a condition is on a workload class that the configuration does not have."""
+    from endive.analysis.run_metrics import ALL
+    from endive.config.errors import nearest
+    from endive.workload.classes import DEFAULT_CLASS
+
+    classes = list(document.workload) or [DEFAULT_CLASS]
+    for each in conditions:
+        if each.workload_class not in (ALL, *classes):
+            message = f"{each.text!r}: there is no class {each.workload_class!r}; {nearest(each.workload_class, classes)}"
+            refuse("--fail-if", message)
 
 
 class _PandasBlocker(MetaPathFinder):
@@ -98,15 +143,17 @@ def start_pyarrow_without_pandas() -> None:
         sys.meta_path.remove(blocker)
 
 
-def tell_run(
+def show_run(
     output: Output,
     prepared: PreparedRun,
     finished: FinishedRun,
     options: MetricsOptions,
     about: dict[str, Any],
+    *,
     prices: Prices | None = None,
+    conditions: Sequence[Condition] = (),
 ) -> None:
-    """Measure a run that is on disk, and say what it amounts to; at list prices, unless others are given."""
+    """Measure a run that is on disk and print its metrics and costs; exit with 3 if a condition is met."""
     from endive.analysis.request_cost import basis_of_document, cost_of, rows_by_class
     from endive.config.warnings import warnings_of
     from endive.studies.measure import RunFile, measure_one
@@ -116,6 +163,7 @@ def tell_run(
     window, warnings = _window_words(measured)
     warnings += [str(each) for each in warnings_of(document)]
     cost = cost_of(rows_by_class(measured.rows), basis_of_document(document), prices or prices_of(None))
+    judgements = [_judge(each, measured) for each in conditions]
     output.result(
         {
             **about,
@@ -125,6 +173,7 @@ def tell_run(
             "warnings": warnings,
             "metrics": [_plain(row) for row in measured.rows],
             "cost": cost_as_data(cost),
+            **({"conditions": [asdict(each) for each in judgements]} if conditions else {}),
             "summary": finished.summary,
             "provenance": finished.provenance,
         }
@@ -133,6 +182,31 @@ def tell_run(
     show_metrics(output, measured, finished.summary["counters"])
     show_cost(output, cost)
     output.text("", *warnings, f"{finished.rows:,} rows in {finished.files.results}")
+    output.text(*(each.verdict for each in judgements))
+    if any(each.holds for each in judgements):
+        raise typer.Exit(EXIT_CONDITION)
+
+
+@dataclass(frozen=True)
+class ConditionOutcome:
+    """Outcome of a condition of ``--fail-if`` in one run."""
+
+    condition: str
+    holds: bool
+    value: float | None
+    verdict: str
+
+
+def _judge(condition: Condition, measured: RunMetrics) -> ConditionOutcome:
+    """Evaluate a condition. It counts as met if the run has no value of its metric."""
+    from endive.analysis.conditions import format_metric
+
+    group = (condition.workload_class, condition.operation)
+    rows = [row for row in measured.rows if (row["workload_class"], row["operation_type"]) == group]
+    value = rows[0].get(condition.metric) if rows else None
+    holds = value is None or condition.holds(value)
+    number = "not measured" if value is None else format_metric(condition.metric, value)
+    return ConditionOutcome(condition.text, holds, finite(value), f"{'FAIL' if holds else 'PASS'} {condition.text}: {number}")
 
 
 def _window_words(measured: RunMetrics) -> tuple[str, list[str]]:
