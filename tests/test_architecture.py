@@ -24,7 +24,7 @@ MODULES = {
 }
 
 LAYERS = (
-    ("utils", "version", "formatting", "input_files", "output_files", "cache_directory"),
+    ("version", "formatting", "input_files", "output_files", "cache_directory"),
     ("arithmetic",),
     ("randomness", "steps", "storage", "table", "catalog", "transaction", "conflict_detector", "workload"),
     ("simulation",),

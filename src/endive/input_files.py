@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import stat
 import tomllib
 import zlib
@@ -15,8 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-
-from endive.utils import available_bytes
 
 MOST_BYTES = 16 * 2**20
 """Maximum size of configurations and records of runs."""
@@ -208,3 +207,17 @@ def _depth_exceeds(node: Any, most: int) -> bool:
         if not level:
             return False
     return True
+
+
+def available_bytes() -> int:
+    """Return the free memory in bytes; half of the installed memory, or 4 GiB, where the system does not report it."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):
+        return 4 * 2**30

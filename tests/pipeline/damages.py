@@ -190,7 +190,7 @@ DAMAGES: dict[str, Damage] = {
     ),
     "an unknown status": Damage(of_run(lambda run: set_column(run, "status", first_is("won"))), "status"),
     "an operation that leads out": Damage(
-        of_run(lambda run: set_column(run, "operation_type", all_are("../../../../OUTSIDE"))), "which is no operation"
+        of_run(lambda run: set_column(run, "operation_type", all_are("../../../../OUTSIDE"))), "operation_type is"
     ),
     # provenance
     "provenance missing": Damage(replaced(PROVENANCE, lambda path: None), "no provenance"),
@@ -227,7 +227,7 @@ DAMAGES: dict[str, Damage] = {
     "summary a list": Damage(text(SUMMARY, "[]"), "summary.json: should be a table", lost=0),
     "summary missing": Damage(replaced(SUMMARY, lambda path: None), "summary.json: there is no such file", lost=0),
     "summary a pipe": Damage(replaced(SUMMARY, os.mkfifo), "summary.json: is not a file", lost=0),
-    "summary counts other rows": Damage(text(SUMMARY, '{"total": {"transactions": 1}}'), "but its summary counts 1", lost=0),
+    "summary counts other rows": Damage(text(SUMMARY, '{"total": {"transactions": 1}}'), "in the rows, but", lost=0),
     # the experiment
     "cfg.toml missing": Damage(cfg(lambda path: None), "cfg.toml: is missing", None, 2),
     "cfg.toml garbage": Damage(cfg(lambda path: path.write_bytes(b"\xff\x00=")), "cfg.toml: is not UTF-8 text", None, 2),

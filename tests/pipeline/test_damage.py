@@ -17,8 +17,9 @@ import pytest
 
 from endive.pipeline.consolidate import Consolidation, consolidate
 from endive.pipeline.metrics import last_options
+from endive.runs.contents import results_problem
 from endive.runs.inventory import PipelineError
-from endive.runs.stored import StoredRun, find_experiments, find_orphans, row_count_problem
+from endive.runs.stored import StoredRun, find_experiments, find_orphans
 from endive.runs.tables import read_state, read_tables, write_tables
 from endive.studies.measure import MetricsOptions
 from tests.cli import invoke
@@ -86,7 +87,7 @@ def test_damaged_provenance_is_named_and_the_rest_goes_on(root: Path, damage: st
 def test_damaged_summaries_are_named(root: Path, text: str) -> None:
     run = next(iter(find_experiments(root))).runs[0]
     (run.directory / "summary.json").write_text(text)
-    assert (row_count_problem(run) or "").startswith("damaged: summary.json: ")
+    assert (results_problem(run) or "").startswith("damaged: summary.json: ")
     assert invoke("experiments", "verify", str(root)).exit_code == 1
 
 

@@ -1,123 +1,109 @@
-"""Results of absurd structure: named as damage, without the memory that they would unpack to."""
+"""Runs that the model cannot have written are named, whatever their checksums say."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from endive.runs.contents import UnsoundError, sound_batches
-from tests.pipeline.runs import document, run_all
-
-_ROWS = 4_000
-_LITTLE = 64 * 2**20
-
-
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
-    """Rows of a run, some thousand of them."""
-    folder = tmp_path_factory.mktemp("rows")
-    run_all([document(simulation__duration_ms=1_000.0)], folder, [0])
-    (path,) = folder.rglob("results.parquet")
-    table = pq.read_table(path)
-    return table.take(pa.array(np.arange(_ROWS) % table.num_rows))
+from endive.runs.contents import results_problem
+from endive.runs.execute import run_experiment
+from endive.runs.stored import StoredRun
+from tests.cli import invoke
+from tests.pipeline.damages import rewrite, seal
+from tests.pipeline.runs import document
 
 
 @pytest.fixture
-def used() -> Iterator[Callable[[], int]]:
-    """The most memory that Arrow had in use since the test began."""
-    before = pa.default_memory_pool()
-    counted = pa.proxy_memory_pool(before)
-    pa.set_memory_pool(counted)
-    yield counted.max_memory
-    pa.set_memory_pool(before)
+def run(tmp_path: Path) -> StoredRun:
+    """A finished run with a trace."""
+    files = run_experiment(document(simulation__duration_ms=4_000.0), root=tmp_path, seed=0, trace=True).files
+    return StoredRun(files.results.parent)
 
 
-def all_of(path: Path, rows: int = _ROWS) -> int:
-    return sum(batch.num_rows for batch in sound_batches(path, rows, 131_072))
+def edit(column: str, change: Callable[[list[Any]], None]) -> Callable[[StoredRun], None]:
+    """Change the values of a column, with a checksum that fits."""
+
+    def do(run: StoredRun) -> None:
+        table = pq.read_table(run.results)
+        values = table.column(column).to_pylist()
+        change(values)
+        place = table.schema.get_field_index(column)
+        rewrite(run.directory, table.set_column(place, table.schema.field(place), pa.array(values, table.schema.field(place).type)))
+
+    return do
 
 
-def with_text(rows: pa.Table, name: str, text: str) -> pa.Table:
-    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(_ROWS, np.int32)), pa.array([text]))
-    return rows.set_column(rows.schema.get_field_index(name), name, column)
+def first_of(status: str, column: str, value: Any) -> Callable[[StoredRun], None]:
+    """Set a column of the first transaction with a status."""
+
+    def do(run: StoredRun) -> None:
+        place = pq.read_table(run.results).column("status").to_pylist().index(status)
+        edit(column, lambda values: values.__setitem__(place, value))(run)
+
+    return do
 
 
-def test_rows_as_they_are_written_are_sound(rows: pa.Table, tmp_path: Path) -> None:
-    pq.write_table(rows, tmp_path / "x.parquet")
-    (batch,) = sound_batches(tmp_path / "x.parquet", _ROWS, 131_072)
-    assert batch.schema.field("status").type == pa.string()
-    assert pa.Table.from_batches([batch]).equals(rows.combine_chunks())
+def swap_rows(run: StoredRun) -> None:
+    table = pq.read_table(run.results)
+    order = list(range(table.num_rows))
+    order[3], order[4] = order[4], order[3]
+    rewrite(run.directory, table.take(pa.array(order)))
 
 
-@pytest.mark.parametrize("name", ["status", "workload_class", "abort_reason", "operation_type"])
-def test_a_text_that_is_stored_once_is_not_unpacked_for_every_row(
-    rows: pa.Table, tmp_path: Path, used: Callable[[], int], name: str
-) -> None:
-    path = tmp_path / "x.parquet"
-    pq.write_table(with_text(rows, name, "a" * 100_000), path, compression="zstd", store_schema=False)
-    assert path.stat().st_size < 100_000
-    with pytest.raises(UnsoundError, match=rf"its column {name} has a text of 100,000 bytes"):
-        all_of(path)
-    assert used() < _LITTLE
+def flip_bit(name: str) -> Callable[[StoredRun], None]:
+    def do(run: StoredRun) -> None:
+        content = bytearray((run.directory / name).read_bytes())
+        place = content.index(b"0") if name.endswith(".json") else len(content) // 2
+        content[place] ^= 1
+        (run.directory / name).write_bytes(bytes(content))
+
+    return do
 
 
-def test_a_list_that_needs_more_memory_than_there_is_is_refused_before_it_is_read(
-    rows: pa.Table, tmp_path: Path, used: Callable[[], int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    many = 2**22
-    offsets = pa.array([0, *([many] * _ROWS)], pa.int32())
-    lists = pa.ListArray.from_arrays(offsets, pa.array(np.zeros(many, np.int64)))
-    path = tmp_path / "x.parquet"
-    pq.write_table(rows.set_column(rows.schema.get_field_index("tables_written"), "tables_written", lists), path)
-    monkeypatch.setattr("endive.runs.contents.available_bytes", lambda: _LITTLE)
-    before = used()
-    with pytest.raises(UnsoundError, match=r"its column tables_written has 4,19\d,\d\d\d values in one group of rows, which need"):
-        all_of(path)
-    assert used() - before < _LITTLE / 8
+def drop_events(run: StoredRun) -> None:
+    path = run.directory / "trace.parquet"
+    pq.write_table(pq.read_table(path).slice(5), path)
 
 
-def test_rows_that_are_claimed_and_not_there_are_missed(rows: pa.Table, tmp_path: Path) -> None:
-    path, claimed = tmp_path / "x.parquet", 2**40
-    pq.write_table(rows, path)
-    content = path.read_bytes()
-    (length,) = struct.unpack("<I", content[-8:-4])
-    footer = content[-8 - length : -8].replace(_varint(_ROWS), _varint(claimed))
-    path.write_bytes(content[: -8 - length] + footer + struct.pack("<I", len(footer)) + b"PAR1")
-    assert pq.read_metadata(path).num_rows == claimed
-    with pytest.raises(UnsoundError, match=rf"it has {_ROWS} rows, but {claimed} were recorded|cannot be read"):
-        all_of(path, claimed)
+DAMAGES: dict[str, tuple[Callable[[StoredRun], None], str]] = {
+    "time components that do not add up": (first_of("committed", "t_backoff", 7.0), "do not add up"),
+    "a commit before the submission": (first_of("committed", "t_commit", 0.0), "t_commit is not"),
+    "a start of committing before the submission": (first_of("committed", "t_commit_start", 0.0), "t_commit_start is before"),
+    "a commit of a transaction in flight": (first_of("in_flight", "t_commit", 5.0), "t_commit is set"),
+    "rows out of order": (swap_rows, "out of order"),
+    "other retries than in the summary": (first_of("committed", "n_retries", 40), "n_retries is"),
+    "an unknown class": (first_of("committed", "workload_class", "other"), "workload_class is 'other'"),
+    "an aborted transaction whose commit took effect": (first_of("aborted", "installs", 1), "its commit took effect"),
+    "a reason without an abort": (first_of("committed", "abort_reason", "commit_timeout"), "abort_reason is set"),
+    "a time that is not a number": (first_of("committed", "total_latency", float("nan")), "total_latency"),
+    "a flipped bit in the summary": (flip_bit("summary.json"), "summary"),
+    "a flipped bit in the trace": (flip_bit("trace.parquet"), "the checksum of trace.parquet does not match"),
+    "events dropped from the trace": (drop_events, "the checksum of trace.parquet does not match"),
+}
 
 
-def _varint(number: int) -> bytes:
-    """A whole number as Parquet's footer has it."""
-    left, made = number << 1, []
-    while left > 0x7F:
-        made.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*made, left])
+def test_a_run_as_it_was_written_has_no_problem(run: StoredRun) -> None:
+    assert results_problem(run) is None
 
 
-@pytest.mark.parametrize("kind", ["columns", "nested", "groups"])
-def test_other_absurd_structures_cost_little(rows: pa.Table, tmp_path: Path, used: Callable[[], int], kind: str) -> None:
-    path = tmp_path / "x.parquet"
-    few = rows.slice(0, 300)
-    if kind == "columns":
-        few = pa.table({**{name: few.column(name) for name in few.column_names}, **{f"c{n}": few["txn_id"] for n in range(3_000)}})
-    if kind == "nested":
-        deep: pa.DataType = pa.int64()
-        for _ in range(50):
-            deep = pa.struct([("a", deep)])
-        few = few.append_column("deep", pa.nulls(300, deep))
-    pq.write_table(few, path, row_group_size=1 if kind == "groups" else None)
-    before = used()
-    if kind == "groups":
-        assert all_of(path, 300) == 300
-    else:
-        with pytest.raises(UnsoundError, match="its columns are not those of this version"):
-            all_of(path, 300)
-    assert used() - before < _LITTLE
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_run_that_the_model_cannot_write_is_named(run: StoredRun, name: str) -> None:
+    damage, problem = DAMAGES[name]
+    damage(run)
+    assert problem in (results_problem(StoredRun(run.directory)) or "")
+    result = invoke("experiments", "verify", str(run.directory.parents[1]), "--json")
+    assert result.exit_code == 1
+    assert problem in json.loads(result.stdout)["problems"][0]["problem"]
+
+
+def test_another_number_of_rows_is_named(run: StoredRun) -> None:
+    table = pq.read_table(run.results)
+    pq.write_table(table.slice(1), run.results)
+    seal(run.directory)
+    assert f"it has {table.num_rows - 1} rows, but {table.num_rows} were recorded" in (results_problem(run) or "")

@@ -102,7 +102,7 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """Check that every run is complete: checksums of results, rows that the model can produce, counts against summaries."""
     with command(json) as output:
         from endive.runs.contents import results_problem
-        from endive.runs.stored import find_experiments, find_orphans, row_count_problem
+        from endive.runs.stored import find_experiments, find_orphans
 
         problems: list[dict[str, Any]] = []
         checked = 0
@@ -110,7 +110,7 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
             problems += [{"experiment": experiment.name, "seed": None, "problem": problem} for problem in experiment.problems()]
             for run in experiment.runs:
                 checked += 1
-                problem = results_problem(run) or row_count_problem(run)
+                problem = results_problem(run)
                 if problem is not None:
                     problems.append({"experiment": experiment.name, "seed": run.seed, "problem": problem})
         output.result({"checked": checked, "problems": problems})
@@ -127,14 +127,14 @@ def _history(run: StoredRun) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     import pyarrow.parquet
 
     from endive.input_files import UnreadableError, check_rows
-    from endive.runs.contents import UnsoundError, results_problem, sound_events
+    from endive.runs.contents import UnsoundError, read_events, results_problem
 
     problem = results_problem(run)
     if problem is not None:
         raise UnsoundError(f"{RESULTS}: {problem}")
     try:
         check_rows(run.results, _BYTES_PER_ROW)
-        events = sound_events(run.directory / TRACE)
+        events = read_events(run.directory / TRACE)
     except UnreadableError as error:
         raise UnsoundError(f"{RESULTS}: {error}") from None
     except UnsoundError as error:

@@ -12,10 +12,10 @@ from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classe
 from endive.config.schema import CatalogSection, Document, Transactions
 from endive.config.storage import INFERRED_KINDS, catalog_kind, catalog_profile, storage_profile
 from endive.config.values import Section
+from endive.input_files import available_bytes
 from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
 from endive.transaction.policy import UNUSED_BY_KIND
-from endive.utils import available_bytes
 from endive.workload.arrivals import INTER_ARRIVAL
 from endive.workload.classes import ALL_CLASSES
 from endive.workload.groups import group_sizes

@@ -11,15 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from endive.input_files import UnreadableError, read_toml
 from endive.output_files import checksum, find_leftovers
 from endive.runs.identity import code_version
-from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, SUMMARY, hash_of, is_experiment, is_seed
-from endive.runs.records import ExperimentName, RecordError, SummaryRecord, read_provenance, read_record
+from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, hash_of, is_experiment, is_seed
+from endive.runs.records import ExperimentName, RecordError, read_provenance
 
 
 @dataclass(frozen=True)
@@ -158,19 +156,6 @@ def find_orphans(root: Path) -> Iterator[StoredExperiment]:
                 stored = StoredExperiment(entry)
                 if any(run.results.is_file() or (run.directory / PROVENANCE).is_file() for run in stored.runs):
                     yield stored
-
-
-def row_count_problem(run: StoredRun) -> str | None:
-    """Whether the results have other rows than the run's summary counts; None if they agree."""
-    try:
-        counted = read_record(run.directory / SUMMARY, SummaryRecord)["total"]["transactions"]
-    except RecordError as error:
-        return f"damaged: {error}"
-    try:
-        rows = pq.read_metadata(run.results).num_rows
-    except (OSError, pa.ArrowException, UnicodeEncodeError) as error:
-        return f"results cannot be read: {error}"
-    return None if rows == counted else f"{rows} rows, but its summary counts {counted}"
 
 
 def removable(root: Path, *, incomplete: bool, old: bool) -> list[Path]:
