@@ -50,6 +50,26 @@ def test_a_labelled_experiment_has_a_directory_with_one_for_each_seed(tmp_path: 
     }
 
 
+def test_a_file_that_is_not_a_result_is_not_replaced(tmp_path: Path) -> None:
+    document = checked(overrides={"simulation.output_path": "notes.txt"})
+    notes = tmp_path / "notes.txt"
+    notes.write_text("important")
+    with pytest.raises(PermissionError, match="is not a result of endive"):
+        run_experiment(document, root=tmp_path)
+    assert notes.read_text() == "important"
+    assert sorted(tmp_path.iterdir()) == [notes]
+    notes.unlink()
+    first = run_experiment(document, root=tmp_path)
+    assert run_experiment(document, root=tmp_path).files == first.files, "results of an earlier run are replaced"
+
+
+def test_a_link_does_not_lead_out_of_the_output_directory(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "sub").symlink_to(tmp_path)
+    with pytest.raises(PermissionError, match="leads out of"):
+        run_experiment(checked(overrides={"simulation.output_path": "sub/results.parquet"}), root=tmp_path / "out")
+
+
 def test_without_a_label_all_lies_beside_the_output_path(tmp_path: Path) -> None:
     finished = run_experiment(checked(overrides={"simulation.output_path": "sub/out.parquet"}), root=tmp_path, trace=True)
     assert finished.files.results == tmp_path / "sub" / "out.parquet"

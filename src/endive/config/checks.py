@@ -51,7 +51,10 @@ def _useless_keys(name: str, section: Section, keys: Collection[str], message: s
 
 def _simulation(document: Document) -> Iterator[Problem]:
     path = document.simulation.output_path
-    if not Path(path).name or Path(path).name == "..":
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        message = "must stay below the output directory: use a relative path without '..'"
+        yield Problem("simulation.output_path", message, path)
+    elif not Path(path).name:
         yield Problem("simulation.output_path", "should name a file", path)
 
 

@@ -6,6 +6,7 @@ beside them. A run can be read, checked and repeated from its files. Results app
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import platform
@@ -92,7 +93,7 @@ def run_experiment(
     """Run a document and write its results below ``root``.
 
     Raises:
-        PermissionError: A link below ``root`` leads out of it.
+        PermissionError: A link below ``root`` leads out of it, or the results would replace a file that is not a result.
     """
     prepared = prepare_run(document, seed=seed, among_many=among_many)
     return execute_run(prepared, place_run(prepared, root), trace=trace, progress=progress)
@@ -102,14 +103,29 @@ def place_run(prepared: PreparedRun, root: Path) -> RunFiles:
     """Return the files of a run below ``root``: in the experiment's directory, or beside ``output_path`` without a label.
 
     Raises:
-        PermissionError: A link below ``root`` leads out of it.
+        PermissionError: A link below ``root`` leads out of it, or the results would replace a file that is not a result.
     """
     label = prepared.document.experiment.label
     if label is None:
-        return RunFiles.beside(root / prepared.document.simulation.output_path)
+        results = root / prepared.document.simulation.output_path
+        check_inside(results, root)
+        _check_replaceable(results)
+        return RunFiles.beside(results)
     directory = run_directory(named_experiment(root, label, prepared.experiment), prepared.seed)
     check_inside(directory, root)
     return RunFiles.in_directory(directory)
+
+
+def _check_replaceable(results: Path) -> None:
+    """Check that a file that a run would replace is the result of an earlier run, of any version."""
+    if not results.is_file():
+        return
+    try:
+        columns = pq.read_schema(results).names
+    except (pa.ArrowException, OSError):
+        columns = []
+    if RESULT_SCHEMA.names[0] not in columns:
+        raise PermissionError(errno.EPERM, "is not a result of endive, and is not replaced", str(results))
 
 
 def execute_run(prepared: PreparedRun, files: RunFiles, *, trace: bool = False, progress: Progress | None = None) -> FinishedRun:
