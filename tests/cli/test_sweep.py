@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 from endive.cli.sweep import ProgressLines
 from endive.main import app
-from endive.pipeline.session import SessionError
 from endive.pipeline.sweep import Progress
 from endive.runs.execute import complete_run
 from endive.runs.plan import remaining_work
@@ -117,7 +115,7 @@ def test_verify_tells_what_is_damaged(finished: Path) -> None:
     assert outcome.exit_code == 1
     problems = [problem["problem"] for problem in json.loads(outcome.stdout)["problems"]]
     assert [problem.split(":")[0] for problem in problems[:2]] == ["corrupt", "incomplete"]
-    assert "its summary counts" in problems[2]
+    assert "in the summary" in problems[2]
 
 
 def test_remove_takes_what_is_incomplete_and_asks_first(finished: Path) -> None:
@@ -141,6 +139,15 @@ def test_remove_takes_experiments_of_another_version(finished: Path) -> None:
     assert not old.exists()
 
 
+def test_experiments_of_an_older_model_are_mentioned_before_their_points_run_again(finished: Path, tmp_path: Path) -> None:
+    run = sorted(finished.rglob("provenance.json"))[0].parent
+    change_record(run, code_version="0.0.1+older")
+    name_by_parameters(run)
+    result = call("sweep", sweep_file(tmp_path), "--out", finished, "--dry-run")
+    assert "1 experiments in" in " ".join(result.stderr.split())
+    assert "were made by an older version of the model" in " ".join(result.stderr.split())
+
+
 def test_an_empty_directory_has_no_experiments(tmp_path: Path) -> None:
     assert told("experiments", "list", tmp_path / "nowhere") == []
 
@@ -151,21 +158,7 @@ def test_progress_is_told_in_lines_where_there_is_no_terminal() -> None:
     lines = ProgressLines(said.append, 30.0, lambda: next(clock))
     for done, share in ((0, 0.0), (0, 0.0), (1, 0.2), (2, 0.25), (10, 1.0)):
         lines.tell(Progress(done, 10, share))
-    assert said == ["0 of 10 runs after 31 s", "2 of 10 runs after 62 s, about 3 min left"]
-
-
-def test_a_small_sweep_is_run_without_waiting_for_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = tmp_path / "experiments"
-
-    def slow(*_: Any) -> None:
-        """Spark, which is not up before all runs are done."""
-        while len(list(root.glob("*/*/results.parquet"))) < POINTS:
-            time.sleep(0.01)
-        raise SessionError("nobody needs it")
-
-    monkeypatch.setattr("endive.pipeline.session._start", slow)
-    result = told("sweep", sweep_file(tmp_path, seeds=1), "--out", root)
-    assert (result["done"], result["failed"]) == (POINTS, [])
+    assert said == ["0 of 10 runs after 31 s", "2 of 10 runs after 62 s, about 3.1 min left"]
 
 
 def test_a_sweep_that_does_not_fit_on_the_disk_is_refused_before_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

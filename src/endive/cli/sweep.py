@@ -76,6 +76,11 @@ def sweep(
             work = remaining_work(plan, out)
             measure_for(work.effort)
             output.note(*(f"run again: {damaged}" for damaged in work.damaged))
+            if work.older:
+                output.note(
+                    f"{work.older} experiments in {out} were made by an older version of the model; they are kept, and their "
+                    f"points are run again. `endive experiments remove {out} --old` removes them."
+                )
             objected = list(objections(work.effort, out, os.cpu_count() if starting.is_local else None))
             if dry_run:
                 _show_plan(output, plan, work)

@@ -16,7 +16,7 @@ from endive.config.sweep import Sweep
 from endive.runs.effort import Effort, estimate_effort
 from endive.runs.identity import compute_experiment_hash
 from endive.runs.layout import named_experiment, run_directory
-from endive.runs.stored import StoredRun
+from endive.runs.stored import StoredRun, find_experiments
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,9 @@ class Work:
     todo: tuple[PlannedRun, ...]
     finished: int = 0
     damaged: tuple[str, ...] = field(default=())
-    """Runs whose files were there but not whole."""
+    """Runs whose files are damaged, and what is wrong with each."""
+    older: int = 0
+    """Experiments of the same label that an older version of the model made."""
 
     @cached_property
     def effort(self) -> Effort:
@@ -111,7 +113,8 @@ def remaining_work(plan: SweepPlan, root: Path) -> Work:
         found = list(pool.map(lambda run: _state(StoredRun(run.directory(root))), runs))
     todo = tuple(run for run, state in zip(runs, found, strict=True) if state is not None)
     damaged = tuple(f"{run.point.experiment}/{run.seed}: {state}" for run, state in zip(runs, found, strict=True) if state)
-    return Work(todo, len(runs) - len(todo), damaged)
+    older = sum(each.label == plan.name and not each.of_this_version for each in find_experiments(root))
+    return Work(todo, len(runs) - len(todo), damaged, older)
 
 
 def _state(stored: StoredRun) -> str | None:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from endive.input_files import UnreadableError, read_toml
 from endive.output_files import checksum, find_leftovers
 from endive.runs.identity import code_version
-from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, hash_of, is_experiment, is_seed
+from endive.runs.layout import CONFIG, PROVENANCE, RESULTS, hash_of, is_experiment, is_seed, label_of
 from endive.runs.records import ExperimentName, RecordError, read_provenance
 
 
@@ -102,6 +102,11 @@ class StoredExperiment:
     def name(self) -> str:
         """Label and hash."""
         return self.directory.name
+
+    @property
+    def label(self) -> str:
+        """Label of the experiment."""
+        return label_of(self.directory)
 
     @cached_property
     def runs(self) -> tuple[StoredRun, ...]:
