@@ -89,6 +89,11 @@ def format_duration(ms: float) -> str:
     return f"{format_number(ms)} ms"
 
 
+def format_rate(per_s: float) -> str:
+    """Return a rate such as ``1.99/s``, in hours where it is low: ``12.1/h``."""
+    return f"{format_number(per_s * 3600.0)}/h" if 0.0 < per_s < 0.01 else f"{format_number(per_s)}/s"
+
+
 def format_quantity(value: float, unit: str) -> str:
     """Return a configured value with its unit: ``3 min`` for a time in ms, ``8/s`` for a rate."""
     if unit == "ms":

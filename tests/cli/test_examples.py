@@ -114,9 +114,10 @@ def test_results_of_older_code_in_the_folder_do_not_stand_in_the_way(tmp_path: P
 
     monkeypatch.setattr("endive.cli.examples.find_examples", lambda: iter([Example("short", "sweep", path)]))
     monkeypatch.setattr(
-        "endive.pipeline.session.starting_session", lambda options: nullcontext(SimpleNamespace(begin=lambda: None))
+        "endive.pipeline.session.starting_session",
+        lambda options: nullcontext(SimpleNamespace(begin=lambda: None, get=lambda: None)),
     )
-    monkeypatch.setattr("endive.pipeline.sweep.run_study", lambda *arguments, **options: ())
+    monkeypatch.setattr("endive.pipeline.sweep.run_sweep", lambda *arguments, **options: ())
     monkeypatch.setattr("endive.report.study.load_study", load_study)
     assert "far enough" in invoke("examples", "run", "short", "-o", str(tmp_path / "out")).stderr
     assert asked["code_version"] == code_version()

@@ -220,7 +220,7 @@ def test_intervals_are_there_where_there_are_seeds(mixed: Study) -> None:
 def test_what_requests_cost_is_counted_from_runs(mixed: Study) -> None:
     """Writes of metadata files on S3, 0.005 USD per 1,000: by hand from the rows of each class, run by run."""
     data = figure_of(mixed, "cost").data
-    drawn = data[(data["series"] == "S3") & (data["part"] == "writes of metadata files")].iloc[0]
+    drawn = data[(data["series"] == "S3") & (data["part"] == "metadata file writes")].iloc[0]
     rows = mixed.runs[(mixed.runs["experiment"] == drawn["experiment"]) & (mixed.runs["operation_type"] == "all")]
     rows = rows[rows["workload_class"] != "all"]
     writes = rows[["metadata_writes", "manifest_list_writes", "manifest_file_writes", "manifest_list_appends"]].sum(axis=1)

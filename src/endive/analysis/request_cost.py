@@ -18,13 +18,13 @@ from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH
 
 Kind = Literal["store_reads", "store_writes", "store_deletes", "catalog_reads", "catalog_commits"]
 KINDS: dict[Kind, str] = {
-    "store_reads": "reads of metadata files",
-    "store_writes": "writes of metadata files",
-    "store_deletes": "deletes of metadata files",
-    "catalog_reads": "reads of the catalog",
-    "catalog_commits": "commits at the catalog",
+    "store_reads": "metadata file reads",
+    "store_writes": "metadata file writes",
+    "store_deletes": "metadata file deletes",
+    "catalog_reads": "catalog reads",
+    "catalog_commits": "catalog commits",
 }
-"""Kinds of requests, in words."""
+"""Names of kinds of requests."""
 _READS = ("metadata_reads", "manifest_list_reads", "manifest_file_reads")
 _WRITES = ("metadata_writes", "manifest_list_writes", "manifest_file_writes", "manifest_list_appends")
 

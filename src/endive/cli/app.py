@@ -70,6 +70,8 @@ def exit_codes(output: Output) -> Iterator[None]:
         output.error("interrupted; nothing was left half-written")
         output.result({"errors": [{"message": "interrupted"}]})
         raise typer.Exit(EXIT_INTERRUPTED) from None
+    except BrokenPipeError:  # such as `endive run FILE | head`
+        leave(EXIT_FAILED)
     except OSError as error:
         fail(output, _explained(error), EXIT_FAILED)
     except Exception as error:

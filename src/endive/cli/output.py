@@ -75,7 +75,7 @@ class ConsoleOutput(Output):
         columns = list(zip(*([printable(cell) for cell in row] for row in (header, *rows)), strict=True))
         for place, block in enumerate(_blocks(columns, self._console.width)):
             with self._console.capture() as captured:
-                self._console.print(_rich_table(block))
+                self._console.print(_rich_table(block, self._console.width))
             lines = captured.get().splitlines()
             self._console.file.write("".join(f"{line.rstrip()}\n" for line in (["", *lines] if place else lines)))
 
@@ -127,11 +127,13 @@ def _least_width(column: Sequence[str]) -> int:
     return max((len(word) for word in (*column[0].split(), *cells)), default=0)
 
 
-def _rich_table(columns: Sequence[tuple[str, ...]]) -> Table:
+def _rich_table(columns: Sequence[tuple[str, ...]], width: int) -> Table:
+    """Return a table whose headers and columns of words are wrapped where that is needed."""
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=any(c[0] for c in columns))
+    wraps = sum(max(map(len, column)) for column in columns) + _GAP * (len(columns) - 1) > width
     for name, *cells in columns:
         numeric = bool(cells) and all(_is_number(cell) for cell in cells)
-        least = _least_width((name, *cells))
+        least = _least_width((name, *cells)) if wraps else max(map(len, (name, *cells)))
         table.add_column(Text(name), justify="right" if numeric else "left", min_width=least, max_width=least if numeric else None)
     for row in zip(*(column[1:] for column in columns), strict=True):
         table.add_row(*(Text(cell, no_wrap=_is_number(cell)) for cell in row))

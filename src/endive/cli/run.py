@@ -1,4 +1,4 @@
-"""``endive run``: one run, and what it amounts to."""
+"""``endive run``: one run and its metrics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,16 @@ from endive.cli.options import (
     prices_of,
 )
 from endive.cli.output import Output, finite
-from endive.formatting import format_duration, format_percent
+from endive.formatting import (
+    capitalize,
+    format_duration,
+    format_money,
+    format_number,
+    format_percent,
+    format_percent_range,
+    format_rate,
+    natural_order,
+)
 
 if TYPE_CHECKING:
     from endive.analysis.conditions import Condition
@@ -40,6 +49,16 @@ if TYPE_CHECKING:
     from endive.simulation import Simulation
     from endive.storage.prices import Prices
     from endive.studies.measure import MetricsOptions, RunMetrics
+
+
+_LATENCIES = {
+    "Time to commit, all transactions of the window": "time_to_commit",
+    "Commit latency of committed transactions": "commit_latency",
+    "Total latency of committed transactions (job and commit)": "total_latency",
+}
+"""Metrics of latency by the titles of their tables."""
+_JOB = "t_runtime"
+"""Column of the duration of the job, which is not part of the commit."""
 
 
 @app.command()
@@ -160,7 +179,7 @@ def show_run(
 
     document, classes = prepared.document, prepared.simulation.config.workload.config.workload_classes
     measured = measure_one(RunFile(prepared.seed, finished.files.results), document, classes, options)
-    window, warnings = _window_words(measured)
+    window, warnings = _describe_window(measured)
     warnings += [str(each) for each in warnings_of(document)]
     cost = cost_of(rows_by_class(measured.rows), basis_of_document(document), prices or prices_of(None))
     judgements = [_judge(each, measured) for each in conditions]
@@ -181,7 +200,7 @@ def show_run(
     output.text(window)
     show_metrics(output, measured, finished.summary["counters"])
     show_cost(output, cost)
-    output.text("", *warnings, f"{finished.rows:,} rows in {finished.files.results}")
+    output.text("", *(f"warning: {each}" for each in warnings), f"{finished.rows:,} rows in {finished.files.results}")
     output.text(*(each.verdict for each in judgements))
     if any(each.holds for each in judgements):
         raise typer.Exit(EXIT_CONDITION)
@@ -209,37 +228,36 @@ def _judge(condition: Condition, measured: RunMetrics) -> ConditionOutcome:
     return ConditionOutcome(condition.text, holds, finite(value), f"{'FAIL' if holds else 'PASS'} {condition.text}: {number}")
 
 
-def _window_words(measured: RunMetrics) -> tuple[str, list[str]]:
-    """What was cut, and what is wrong with the load or the length of the run."""
+def _describe_window(measured: RunMetrics) -> tuple[str, list[str]]:
+    """Return the measurement window and the warning about an overload or a short run, if there is one."""
     from endive.analysis.run_metrics import ALL
     from endive.report.phrases import describe_overload, describe_short_run, describe_window
     from endive.studies.experiment_tables import load_point
 
     row = measured.of(ALL, ALL)
     overload = describe_overload({**row, "saturated": load_point(0.0, [row]).reason})
-    warning = overload[:1].upper() + overload[1:] if overload else describe_short_run(measured.window)
+    warning = capitalize(overload) if overload else describe_short_run(measured.window)
     return describe_window(measured.window), [warning] if warning else []
 
 
 def _plain(row: Any) -> dict[str, Any]:
-    """The numbers of a row as JSON has them; infinity, for never, is text."""
+    """Return the numbers of a row for JSON; infinity (does not commit) is the text ``never``."""
     plain = {name: value for name, value in row.items() if name != "experiment" and isinstance(value, str | int | float | None)}
     return {name: "never" if value == inf else value for name, value in plain.items()}
 
 
 def announce_compilation(output: Output, simulation: Simulation) -> None:
-    """Print a note where a kernel has to be compiled first, or is compiled beside the run."""
+    """Print a note where a kernel is compiled before or during the run."""
     choice = simulation.choice
     if choice.compiles == "first":
-        output.note("compiling the engine for this commit path and catalog; this is done once and takes some seconds")
+        output.note("compiling the engine for this commit path and catalog, once (about 5 s)")
     elif choice.compiles == "beside":
-        output.note("on the reference engine this time, which is done sooner; the compiled one is made ready beside it")
+        output.note("running on the reference engine while the compiled engine is built for the next run")
 
 
 def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int]) -> None:
-    """Tables of what a run amounts to in its window."""
+    """Print the metrics of the measurement window, and the counters of the whole run."""
     from endive.analysis.run_metrics import ABORT_REASONS, ALL
-    from endive.formatting import natural_order
     from endive.simulation.columns import IO_COLUMNS, TIME_WORDS
 
     groups = [row for row in measured.rows if ALL not in (row["workload_class"], row["operation_type"])]
@@ -248,35 +266,33 @@ def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int])
     named = [(f"{g['workload_class']} {g['operation_type']}" if several else g["operation_type"], g) for g in groups]
     total = measured.of(ALL, ALL)
     named.append(("all", total))
-    outcome = ("", "entered", "commits", "aborts", "unfinished", "success", "offered/s", "commits/s", "retries/txn")
+    outcome = ("", "started", "commits", "aborts", "in flight", "success", "offered/s", "commits/s", "retries/txn")
     output.table("Outcome", outcome, [(name, *_outcome(group)) for name, group in named])
-    header = ("", "p50", "p95", "p99")
-    output.table("\nTime to commit of all that entered", header, [(name, *_percentiles(g, "time_to_commit")) for name, g in named])
-    latency = ("", "commit p50", "p95", "p99", "total p50", "p95", "p99")
-    rows = [(name, *_percentiles(g, "commit_latency"), *_percentiles(g, "total_latency")) for name, g in named]
-    output.table("\nLatency of the committed", latency, rows)
+    for title, metric in _LATENCIES.items():
+        output.table(f"\n{title}", ("", "p50", "p95", "p99"), [(name, *_percentiles(group, metric)) for name, group in named])
     _show_writers(output, named)
-    times = {label: total[f"mean_{name}"] or 0.0 for name, label in TIME_WORDS.items()}
+    times = {label: total[f"mean_{name}"] or 0.0 for name, label in TIME_WORDS.items() if name != _JOB}
     whole = sum(times.values()) or 1.0
     shares = [(label, format_percent(time / whole), format_duration(time)) for label, time in times.items()]
-    output.table("\nWhere the time went", ("", "share", "mean"), shares)
-    _show_counts(output, "Accesses to files", {name: total[name] for name in IO_COLUMNS})
+    output.table("\nCommit time breakdown", ("", "share", "mean"), shares)
+    _show_counts(output, "File accesses", {name: total[name] for name in IO_COLUMNS})
     _show_counts(output, "Aborts", {reason: total[f"aborted_{reason}"] for reason in ABORT_REASONS})
-    handed_over = {name: count for name, count in counters.items() if name.startswith("handovers_")}
-    _show_counts(output, "At the catalog (whole run)", {name: counters[name] for name in counters if name not in handed_over})
-    _show_counts(output, "Handed over to committers (whole run)", handed_over)
+    handoffs = {name: count for name, count in counters.items() if name.startswith("handovers_")}
+    _show_counts(output, "Catalog operations (whole run)", {name: counters[name] for name in counters if name not in handoffs})
+    renamed = {name.replace("handovers", "handoffs"): count for name, count in handoffs.items()}
+    _show_counts(output, "Handoffs to committers (whole run)", renamed)
 
 
 def _show_writers(output: Output, named: Sequence[tuple[str, Any]]) -> None:
-    """Tables of how evenly writers fare, and of what was handed over, where there are writers and committers."""
+    """Print tables of the fairness among writers and of handoffs, where there are writers and committers."""
     owned = [(name, group) for name, group in named if group["longest_losing_streak"] is not None]
     if owned:
-        header = ("", "Jain's index", "never commit", "longest losing streak", "most attempts")
+        header = ("", "Jain's index", "without commit", "longest losing streak", "most attempts")
         output.table("\nFairness among writers", header, [(name, *_fairness(group)) for name, group in owned])
     batches = [(name, group) for name, group in named if (group["handovers_per_commit"] or 1.0) > 1.0]
     if batches:
-        times = ("", "handed over/s", "for each commit", "mean time", "oldest p50", "p95", "p99")
-        output.table("\nFrom hand-over to commit", times, [(name, *_handed_over(group)) for name, group in batches])
+        times = ("", "handoffs/s", "per commit", "mean", "oldest p50", "p95", "p99")
+        output.table("\nTime from handoff to commit", times, [(name, *_handoffs(group)) for name, group in batches])
 
 
 def _fairness(group: Any) -> tuple[str, ...]:
@@ -289,9 +305,10 @@ def _fairness(group: Any) -> tuple[str, ...]:
     )
 
 
-def _handed_over(group: Any) -> tuple[str, ...]:
+def _handoffs(group: Any) -> tuple[str, ...]:
     mean = "-" if group["handover_mean_ms"] is None else format_duration(group["handover_mean_ms"])
-    return f"{group['handovers_per_s']:.3f}", f"{group['handovers_per_commit']:.2f}", mean, *_percentiles(group, "oldest_handover")
+    rate = format_rate(group["handovers_per_s"]).removesuffix("/s")
+    return rate, f"{group['handovers_per_commit']:.2f}", mean, *_percentiles(group, "oldest_handover")
 
 
 def _show_counts(output: Output, title: str, counts: Mapping[str, float]) -> None:
@@ -301,8 +318,6 @@ def _show_counts(output: Output, title: str, counts: Mapping[str, float]) -> Non
 
 
 def _outcome(group: Any) -> tuple[str, ...]:
-    from endive.formatting import format_percent_range
-
     retries = group["retries_per_txn"]
     return (
         f"{group['transactions']:,}",
@@ -310,8 +325,8 @@ def _outcome(group: Any) -> tuple[str, ...]:
         f"{group['aborted']:,}",
         f"{group['in_flight']:,}",
         format_percent_range(group["success_low"], group["success_high"]),
-        f"{group['offered_per_s']:.3f}",
-        f"{group['throughput_per_s']:.3f}",
+        format_rate(group["offered_per_s"]).removesuffix("/s"),
+        format_rate(group["throughput_per_s"]).removesuffix("/s"),
         "-" if retries is None else f"{retries:.2f}",
     )
 
@@ -323,9 +338,8 @@ def _percentiles(group: Any, name: str) -> tuple[str, ...]:
 
 
 def show_cost(output: Output, cost: Cost | None) -> None:
-    """Print what a thousand commits take: requests by kind, money if all of it has a price, and files left behind."""
+    """Print the requests of 1,000 commits by kind, with money if all have a price, and orphaned files."""
     from endive.analysis.request_cost import KINDS
-    from endive.formatting import format_money, format_number
 
     if cost is None:
         return
@@ -338,13 +352,13 @@ def show_cost(output: Output, cost: Cost | None) -> None:
     ]
     total = cost.total_money
     rows.append(("all", format_number(cost.total_requests), *(() if total is None else (format_money(total),))))
-    output.table("\nFor a thousand commits", header, rows)
+    output.table("\nRequests per 1,000 commits", header, rows)
     if cost.orphaned_files:
-        output.text(f"{format_number(cost.orphaned_files)} files are left behind for a thousand commits")
+        output.text(f"{format_number(cost.orphaned_files)} orphaned files per 1,000 commits")
 
 
 def cost_as_data(cost: Cost | None) -> dict[str, Any] | None:
-    """What a thousand commits take, for JSON."""
+    """Return the requests and money of 1,000 commits for JSON."""
     if cost is None:
         return None
     return {
