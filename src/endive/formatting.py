@@ -40,6 +40,7 @@ def format_estimate(value: float, half_width: float | None) -> str:
     place = math.floor(math.log10(half_width))
     if round(half_width / 10.0**place) < 2:
         place -= 1
+    place = min(place, 0) if half_width < 100.0 else place
     decimals = max(0, -place)
     return f"{round(value, -place):,.{decimals}f} ± {round(half_width, -place):,.{decimals}f}"
 
@@ -54,14 +55,16 @@ def format_interval(low: float | None, high: float | None) -> str:
 
 
 def join_ends(low: str, high: str, alike: str | None = None) -> str:
-    """Return ``low–high``, the common unit once; ``alike``, by default ``low``, where both are the same text."""
+    """Return ``low–high`` with a common unit once, or ``low to high``; ``alike``, by default ``low``, if both are the same text."""
     if low == high:
         return low if alike is None else alike
     for unit in ("%", "/s"):
         if low.endswith(unit) and high.endswith(unit):
             return f"{low.removesuffix(unit)}–{high}"
     first, _, unit = low.rpartition(" ")
-    return f"{first if first and high.endswith(f' {unit}') else low}–{high}"
+    if first and high.endswith(f" {unit}"):
+        return f"{first}–{high}"
+    return f"{low} to {high}" if first or " " in high else f"{low}–{high}"
 
 
 def format_percent(share: float) -> str:

@@ -53,9 +53,9 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def test_the_answer_begins_with_the_question_and_names_every_scenario(scenarios: Study) -> None:
     first = answer_study(scenarios)[0]
-    assert first.startswith("Success of upkeep: ")
+    assert first.startswith("Success of upkeep, compared with today (")
     assert all(f"{name} (" in first for name in ("today", "less work", "fewer_writers"))
-    assert "better than today" in first
+    assert ": better with " in first
 
 
 def test_scenarios_are_a_dimension_with_the_baseline_first(scenarios: Study) -> None:
@@ -86,15 +86,15 @@ def test_a_new_name_of_a_scenario_reaches_the_report(tmp_path: Path) -> None:
     again = measured(root)
     assert [each.label for each in again.series] == ["before", "half the work"]
     assert len(again.manifest.experiments) == 2
-    assert answer_study(again)[0].startswith("Time to commit p50 of ingest: ")
+    assert answer_study(again)[0].startswith("Time to commit p50 of ingest, compared with ")
 
 
 def test_along_an_axis_both_ends_are_told(tmp_path: Path) -> None:
     more = '[axes]\n"workload.ingest.rate" = [2.0, 9.0]\n'
     study = measured(run_study(tmp_path, "success(upkeep)", more + "[scenario.quick.set]\nworkload.upkeep.runtime.value = 50\n"))
     told = answer_study(study)
-    assert told[0].startswith("At ingest rate = 2/s: success of upkeep: ")
-    assert any(sentence.startswith("At ingest rate = 9/s: success of upkeep: ") for sentence in told[:3])
+    assert told[0].startswith("At ingest rate = 2/s: success of upkeep, compared with today (")
+    assert any(sentence.startswith("At ingest rate = 9/s: success of upkeep, compared with today (") for sentence in told[:3])
     assert report_figures(study)[0].name == "frontier"
     assert "question" not in [figure.name for figure in report_figures(study)]
     assert figure_of(study, "question").kind == "line"

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from endive.analysis.conditions import Subject
 from endive.analysis.run_metrics import ALL
-from endive.report.alternatives import Alternatives, compare_sides
-from endive.report.comparison import Side
+from endive.report.comparison import Alternatives, Side, compare_sides
 from endive.studies.measure import RunMetrics
 from verification.statistics.coverage import BUSY, CoverageRow, counting
 from verification.statistics.studies import COOLDOWN_MS, MEASURED_MS, WARMUP_MS, System, measure
@@ -53,7 +52,7 @@ def told(found: Alternatives) -> set[str]:
         each.name
         for ranking in found.rankings
         for each in ranking.standings
-        if each.comparison is not None and each.comparison.told
+        if each.comparison is not None and each.comparison.is_significant
     }
 
 

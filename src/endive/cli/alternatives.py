@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from endive.analysis.conditions import Condition
     from endive.config import Document
-    from endive.report.alternatives import Alternatives, Ranking, Standing
-    from endive.report.comparison import Judgement, Side
+    from endive.report.comparison import Alternatives, Judgement, Ranking, Side, Standing
     from endive.studies.measure import MetricsOptions
 
 
@@ -50,8 +49,7 @@ class _Named:
 def compare_alternatives(output: Output, asked: Asked, options: MetricsOptions, out: Path) -> None:
     """Compare three or more, or the scenarios of a study, with the first. Exits with 3 if a condition holds for any of them."""
     from endive.analysis.conditions import parse_question
-    from endive.report.alternatives import compare_sides, subjects_of
-    from endive.report.comparison import judge, pair
+    from endive.report.comparison import choose_subjects, compare_sides, judge
 
     named = _of_study(asked) if len(asked.sources) == 1 else _of_sources(asked)
     seeds = asked.seeds if asked.seeds is not None else named.seeds
@@ -61,9 +59,11 @@ def compare_alternatives(output: Output, asked: Asked, options: MetricsOptions, 
     if text is not None:
         classes = {name for side in sides for name, _ in side.groups}
         question = parse_question(text, classes, "--question" if asked.question else "sweep.question")
-    found = compare_sides(sides, subjects_of(sides, question, asked.metrics))
+    found = compare_sides(sides, choose_subjects(sides, question, asked.metrics))
     baseline, *others = sides
-    judgements = {side.name: [judge(each, baseline, side, pair(baseline, side)) for each in asked.conditions] for side in others}
+    judgements = {
+        side.name: [judge(each, baseline, side, found.pairings[side.name]) for each in asked.conditions] for side in others
+    }
     _tell(output, found, sides, judgements, text)
 
 
@@ -151,12 +151,25 @@ def _of_directory(root: Path) -> _Named:
 def _tell(
     output: Output, found: Alternatives, sides: Sequence[Side], judgements: Mapping[str, Sequence[Judgement]], question: str | None
 ) -> None:
-    from endive.report.alternatives import in_short
     from endive.report.phrases import describe_short_run, describe_window, explain_ranges
+    from endive.report.verdicts import (
+        describe_judgement,
+        describe_standing,
+        explain_aborts,
+        format_value,
+        name_subject,
+        summarize_comparison,
+    )
 
-    answer, window = in_short(found), describe_window(sides[0].window)
+    answer, window = [*summarize_comparison(found), *explain_aborts(sides)], describe_window(sides[0].window)
     conditions = [
-        {"alternative": name, "condition": each.condition.text, "holds": each.holds, "clear": each.clear, "verdict": each.words}
+        {
+            "alternative": name,
+            "condition": each.condition.text,
+            "holds": each.holds,
+            "clear": each.clear,
+            "verdict": describe_judgement(each, name),
+        }
         for name, judged in judgements.items()
         for each in judged
     ]
@@ -171,7 +184,7 @@ def _tell(
             "answer": answer,
             "window": window,
             "warnings": list(found.warnings),
-            "comparisons": found.comparisons,
+            "comparisons": found.corrected,
             "rankings": [_ranking_data(each) for each in found.rankings],
             "conditions": conditions,
         }
@@ -179,12 +192,17 @@ def _tell(
     output.note(*found.warnings, describe_short_run(sides[0].window))
     output.text(*answer, window)
     for ranking in found.rankings:
-        title, rows = ranking.title, [(each.name, each.value, each.verdict) for each in ranking.standings]
+        title, metric = name_subject(ranking.subject), ranking.subject.metric
+        rows = [(each.name, format_value(metric, each.estimate), describe_standing(each)) for each in ranking.standings]
         output.table(f"\n{title[:1].upper()}{title[1:]}", ("", "", "verdict"), rows)
-    several = f"the intervals of all {found.comparisons} comparisons hold together"
-    together = "the interval holds" if found.comparisons == 1 else several
-    output.text(f"\nAgainst {found.baseline}; with 95 % confidence {together}.")
-    output.text(explain_ranges(each.value for ranking in found.rankings for each in ranking.standings))
+    several = f"the intervals of all {found.corrected} comparisons hold together"
+    together = "the interval holds" if found.corrected == 1 else several
+    output.text(f"\nAgainst {found.baseline}; with 95% confidence {together}.")
+    output.text(
+        explain_ranges(
+            format_value(ranking.subject.metric, each.estimate) for ranking in found.rankings for each in ranking.standings
+        )
+    )
     output.text(*(f"{each['alternative']}: {each['verdict']}" for each in conditions))
     if any(each["holds"] for each in conditions):
         raise typer.Exit(EXIT_CONDITION)
@@ -196,22 +214,24 @@ def _ranking_data(ranking: Ranking) -> dict[str, Any]:
         "metric": subject.metric,
         "workload_class": subject.workload_class,
         "operation_type": subject.operation,
-        "order": [_standing_data(each) for each in ranking.standings],
+        "order": [_standing_data(subject.metric, each) for each in ranking.standings],
         "missing": list(ranking.missing),
         "best": None if best is None else {"name": best.name, "clear": best.clear, "rivals": list(best.rivals)},
     }
 
 
-def _standing_data(each: Standing) -> dict[str, Any]:
+def _standing_data(metric: str, each: Standing) -> dict[str, Any]:
+    from endive.report.verdicts import describe_standing, format_value
+
     compared = each.comparison
-    told: dict[str, Any] = {"name": each.name, "shown": each.value, "verdict": each.verdict}
+    told: dict[str, Any] = {"name": each.name, "shown": format_value(metric, each.estimate), "verdict": describe_standing(each)}
     if compared is None:
         return told
     return {
         **told,
         "value": finite(compared.b.mean),
         "kind": compared.b.kind,
-        "told": compared.told,
+        "told": compared.is_significant,
         "better": compared.better,
         "difference": None if compared.difference is None else asdict(compared.difference),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -147,22 +147,22 @@ def make_sides(
 
 
 def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: Sequence[Condition]) -> None:
-    from endive.report.comparison import compare as compare_sides
-    from endive.report.comparison import in_short, judge, pair, pair_transactions
-    from endive.report.differences import pairs_in_words
+    from endive.report.comparison import all_subjects, compare_sides, judge, pair_transactions
     from endive.report.phrases import describe_short_run, describe_window, explain_ranges
+    from endive.report.verdicts import describe_judgement, describe_pairs, explain_aborts, summarize_comparison
 
-    pairing = pair(a, b)
-    judgements = [judge(condition, a, b, pairing) for condition in conditions]
-    comparisons = list(compare_sides(a, b, pairing, metrics))
+    first, second = replace(a, name="A"), replace(b, name="B")
+    found = compare_sides((first, second), all_subjects((a, b), metrics), corrected=1)
+    pairing, comparisons = found.pairings["B"], found.comparisons
+    judgements = [judge(condition, first, second, pairing) for condition in conditions]
     pairs = pair_transactions(a, b, pairing) or {}
-    told = [in_short(comparisons), *pairs_in_words(pairs)]
+    answer = [*summarize_comparison(found), *describe_pairs(pairs), *explain_aborts((first, second))]
     window = describe_window(a.window)
     transactions = {name: None if each is None else asdict(each) for name, each in pairs.items()}
-    found = {"transactions": transactions, "pairs": told[1:], "window": window}
-    output.result({**_data(a, b, pairing, comparisons, judgements, told[0]), **found})
+    more = {"transactions": transactions, "pairs": describe_pairs(pairs), "window": window}
+    output.result({**_data(a, b, pairing, comparisons, judgements, answer[0]), **more})
     output.note(*pairing.warnings, describe_short_run(a.window))
-    output.text(f"A: {a.source} ({len(a.runs)} seeds)", f"B: {b.source} ({len(b.runs)} seeds)", window, *told)
+    output.text(f"A: {a.source} ({len(a.runs)} seeds)", f"B: {b.source} ({len(b.runs)} seeds)", window, *answer)
     ranges: str | None = None
     for workload_class in dict.fromkeys(each.workload_class for each in comparisons):
         rows = [_row(each) for each in comparisons if each.workload_class == workload_class]
@@ -172,31 +172,26 @@ def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: 
     if ranges is not None:
         output.text(f"\n{ranges}")
     if judgements:
-        output.text("", *(judgement.words for judgement in judgements))
+        output.text("", *map(describe_judgement, judgements))
     if any(judgement.holds for judgement in judgements):
         raise typer.Exit(EXIT_CONDITION)
 
 
 def _row(each: Comparison) -> tuple[str, ...]:
-    from endive.formatting import format_estimate, format_number
-    from endive.report.comparison import estimate_in_words
-    from endive.report.differences import amount
+    from endive.report.verdicts import describe_comparison, format_ratio_change, format_signed_change, format_value
 
-    found = each.difference
-    sides = tuple(estimate_in_words(each.metric, side) for side in (each.a, each.b))
-    if found is None:
-        return (each.metric, *sides, "-", "-", each.verdict)
-    ratio = "-" if found.ratio is None else format_number(found.ratio)
-    if found.ratio is not None and found.ratio_half_width is not None:
-        ratio = format_estimate(found.ratio, found.ratio_half_width)
-    sign = "+" if found.difference > 0.0 else "-" if found.difference < 0.0 else ""
-    size = f"{sign}{amount(each.metric, found).replace('percentage points', 'pp')}"
-    return (each.metric, *sides, size, ratio, each.verdict)
+    sides = tuple(format_value(each.metric, side) for side in (each.a, each.b))
+    change, ratio = "-", "-"
+    if each.difference is not None:
+        change, ratio = format_signed_change(each.metric, each.difference), format_ratio_change(each.difference)
+    return (each.metric, *sides, change, ratio, describe_comparison(each))
 
 
 def _data(
     a: Side, b: Side, pairing: Pairing, comparisons: Sequence[Comparison], judgements: Sequence[Judgement], short: str
 ) -> dict[str, Any]:
+    from endive.report.verdicts import describe_comparison, describe_judgement
+
     return {
         "a": {"source": a.source, "name": a.name, "seeds": list(a.seeds), "code_version": a.code_version},
         "b": {"source": b.source, "name": b.name, "seeds": list(b.seeds), "code_version": b.code_version},
@@ -214,9 +209,9 @@ def _data(
                 "a_kind": each.a.kind,
                 "b_kind": each.b.kind,
                 **_difference_data(each),
-                "told": each.told,
+                "told": each.is_significant,
                 "better": each.better,
-                "verdict": each.verdict,
+                "verdict": describe_comparison(each),
             }
             for each in comparisons
         ],
@@ -228,7 +223,7 @@ def _data(
                 "value": None if each.estimate is None else each.estimate.mean,
                 "low": None if each.estimate is None else finite(each.estimate.low),
                 "high": None if each.estimate is None else finite(each.estimate.high),
-                "verdict": each.words,
+                "verdict": describe_judgement(each),
             }
             for each in judgements
         ],

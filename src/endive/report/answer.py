@@ -29,11 +29,11 @@ from endive.formatting import (
     join_names,
 )
 from endive.report import phrases
-from endive.report.alternatives import compare_sides, in_short, subject_in_words
-from endive.report.comparison import Side, runs_of
+from endive.report.comparison import Side, compare_sides, runs_of
 from endive.report.figures.common import place_label
 from endive.report.phrases import describe_overload, describe_short_run, describe_window, format_percentile
 from endive.report.study import ALL, Study
+from endive.report.verdicts import name_subject, summarize_comparison
 from endive.runs.parameters import SCENARIO_COLUMN
 
 Row = dict[Any, Any]
@@ -96,7 +96,11 @@ def _find_places(study: Study) -> list[tuple[str, list[str]]]:
 
 def _answer_at(study: Study, question: Subject, at: str, experiments: Sequence[str], times: int) -> list[str]:
     sides = _scenario_sides(study, experiments)
-    answer = in_short(compare_sides(sides, [question], times=times)) if sides else [_list_values(study, question, experiments)]
+    answer = (
+        summarize_comparison(compare_sides(sides, [question], times=times))
+        if sides
+        else [_list_values(study, question, experiments)]
+    )
     return [f"At {at}: {answer[0][:1].lower()}{answer[0][1:]}", *answer[1:]] if at else answer
 
 
@@ -119,7 +123,7 @@ def _list_values(study: Study, question: Subject, experiments: Sequence[str]) ->
     """Return every configuration with its value, the best first; equal ones in the order of figures."""
     rows = [row for row in _rows(study, question.workload_class, question.operation) if row["experiment"] in experiments]
     rows = [row for row in rows if _format_value(row, question.metric) != "-"]
-    title = capitalize(subject_in_words(question))
+    title = capitalize(name_subject(question))
     if not rows:
         return f"{title} could not be measured."
     sign = 1.0 if more_is_better(question.metric) is False else -1.0

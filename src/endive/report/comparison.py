@@ -1,26 +1,26 @@
-"""A against B: the same metrics of both in one window, seed by seed, and transaction by transaction; and conditions on B.
+"""Compare sides: each alternative with the baseline, metric by metric and seed by seed. Two sides are the case of one alternative.
 
-Runs of the same seed are paired; see ``endive.analysis.contrasts`` and ``endive.analysis.cohort``.
+Runs of the same seed are paired; see ``endive.analysis.contrasts``. All comparisons that are reported at once are corrected
+together, so that with 95% confidence every interval holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from endive.analysis import contrasts
 from endive.analysis.cohort import Pairs, Submitted, pair_run
-from endive.analysis.conditions import Condition, Subject, Verdict, format_metric
+from endive.analysis.conditions import Condition, Subject, Verdict
 from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, SHARES, Estimate, estimate_metric
-from endive.analysis.metric import TABLES
+from endive.analysis.metric import TABLES, more_is_better
 from endive.analysis.run_metrics import ALL, PERCENTILES
 from endive.analysis.warmup import Window
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
-from endive.formatting import format_percent_range
-from endive.report.differences import metric_name, verdict
 from endive.report.places import find_place
 from endive.runs.stored import find_experiments
 from endive.studies.frontier import estimate_of, values_of
@@ -28,12 +28,16 @@ from endive.studies.measure import MetricsOptions, RunFile, RunMetrics, open_run
 from endive.studies.tables import measure_locally
 
 METRICS = TABLES["compare"]
-"""What is compared unless other metrics are asked for."""
+"""Metrics that are compared by default between two sides."""
+RANKED_METRICS = ("success_rate", "throughput_per_s", "time_to_commit_p95_ms")
+"""Metrics that are compared by default between several sides."""
+_KINDS = ("number", "bound", "never")
+"""Order of estimates: a bound or an abort is never better than a number."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """A or B: what it is, its runs in order of their seeds, and the code that made them.
+    """One side of a comparison: its source, its runs in order of their seeds, and the code version that made them.
 
     ``submitted`` gives the transactions of a seed by class, in the order of their submission.
     """
@@ -46,22 +50,22 @@ class Side:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds of its runs."""
+        """Seeds of its runs."""
         return tuple(run.seed for run in self.runs)
 
     @property
     def groups(self) -> frozenset[tuple[str, str]]:
-        """The classes and operations that any of its runs has."""
+        """Classes and operations that any of its runs has."""
         return frozenset(group for run in self.runs for group in run.groups)
 
     @property
     def window(self) -> Window:
-        """The part of its runs that was measured."""
+        """Measured part of its runs."""
         return self.runs[0].window
 
 
 def stored_side(source: str, options: MetricsOptions, window: Window | None = None) -> Side:
-    """The finished runs of an experiment on disk, measured in a window, by default that of its own.
+    """Return the finished runs of an experiment on disk, measured in a window, by default its own.
 
     ``source`` is its directory, a directory that holds it alone, ``ROOT#NAME`` (the beginning of a name is enough), or a run.
     """
@@ -81,7 +85,7 @@ def stored_side(source: str, options: MetricsOptions, window: Window | None = No
 
 
 def runs_of(rows: Iterable[Mapping[Any, Any]]) -> tuple[RunMetrics, ...]:
-    """The metrics of runs from a table of them, in order of their seeds."""
+    """Return the metrics of runs from a table, in order of their seeds."""
     by_seed: dict[int, list[Mapping[Any, Any]]] = {}
     for row in rows:
         by_seed.setdefault(int(row["seed"]), []).append(row)
@@ -100,12 +104,53 @@ def _experiment(source: str, root: Path, name: str) -> Path:
     listed = ", ".join(each.name for each in (found or list(find_experiments(root)))[:20])
     several = f"there are {len(found)} experiments" + (f" {name}..." if name else "")
     problem = several if found else f"there is no experiment {name!r}"
-    raise ConfigError(source, [Problem("", f"{problem}; say which, as {root}#NAME: {listed}")])
+    raise ConfigError(source, [Problem("", f"{problem}; name one as {root}#NAME: {listed}")])
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """How the runs of two sides are paired: by these seeds, or not at all."""
+
+    seeds: tuple[int, ...] | None
+    warnings: tuple[str, ...]
+
+    @property
+    def paired(self) -> bool:
+        """Whether they are paired."""
+        return self.seeds is not None
+
+
+def pair(a: Side, b: Side) -> Pairing:
+    """Pair the runs of two sides by their common seeds, if all or enough are common, and collect warnings."""
+    warnings = []
+    common = tuple(sorted(set(a.seeds) & set(b.seeds)))
+    alone = sorted(set(a.seeds) ^ set(b.seeds))
+    paired_up = bool(common) and (not alone or len(common) >= FEWEST_SEEDS)
+    if not paired_up:
+        warnings.append(
+            f"The seeds cannot be paired ({a.name}: {_listed(a.seeds)}; {b.name}: {_listed(b.seeds)}). Differences have Welch's "
+            "interval of unpaired runs, which is wider."
+        )
+    elif alone:
+        warnings.append(f"Compared by the {len(common)} common seeds; left out: {_listed(alone)}.")
+    fewest = len(common) if paired_up else min(len(a.seeds), len(b.seeds))
+    if fewest < FEWEST_SEEDS:
+        warnings.append(f"Fewer than {FEWEST_SEEDS} seeds: intervals are not reliable.")
+    if a.code_version != b.code_version:
+        warnings.append(f"{a.name} and {b.name} were simulated by different code versions ({a.code_version} and {b.code_version}).")
+    return Pairing(common if paired_up else None, tuple(warnings))
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds[:10])) + (", ..." if len(seeds) > 10 else "")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric of one class and operation. A percentile that is no number on a side has no ``difference``."""
+    """One metric of one class and operation in the baseline (a) and an alternative (b).
+
+    ``difference`` is None for a percentile that is not a number on one side.
+    """
 
     metric: str
     workload_class: str
@@ -116,7 +161,7 @@ class Comparison:
 
     @property
     def better(self) -> bool | None:
-        """Whether B is better; None if that cannot be told."""
+        """Whether the alternative is better; None if the difference is not significant."""
         if self.difference is not None:
             return contrasts.better(self.metric, self.difference)
         if self.a.low > self.b.high:
@@ -124,34 +169,136 @@ class Comparison:
         return False if self.b.low > self.a.high else None
 
     @property
-    def told(self) -> bool:
-        """Whether there is a difference beyond doubt."""
+    def is_significant(self) -> bool:
+        """Whether the sides differ significantly."""
         return self.better is not None if self.difference is None else self.difference.told
 
+
+@dataclass(frozen=True)
+class Standing:
+    """A side in the ranking of a metric; the baseline has no comparison."""
+
+    name: str
+    estimate: Estimate
+    comparison: Comparison | None
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The best of all sides, whether it is significantly so, and the sides that may be as good."""
+
+    name: str
+    clear: bool
+    rivals: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """One metric of one class: all sides, the best first; ``best`` is None where the metric has no direction."""
+
+    subject: Subject
+    standings: tuple[Standing, ...]
+    missing: tuple[str, ...]
+    """Sides in which it could not be measured."""
+    best: Leader | None
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """All rankings, how each alternative is paired with the baseline, and how many comparisons were corrected together."""
+
+    baseline: str
+    rankings: tuple[Ranking, ...]
+    pairings: Mapping[str, Pairing]
+    corrected: int
+
     @property
-    def verdict(self) -> str:
-        """In words."""
-        if self.difference is not None:
-            return verdict(self.metric, self.difference)
-        if self.a.kind == self.b.kind == "never":
-            return "never, in A and in B"
-        sides = f"A {estimate_in_words(self.metric, self.a)}, B {estimate_in_words(self.metric, self.b)}"
-        which = {True: "shorter in B", False: "longer in B", None: "no difference can be told"}[self.better]
-        return f"{which}: {sides}"
+    def comparisons(self) -> list[Comparison]:
+        """Every comparison with the baseline, in the order of the subjects."""
+        standings = (each for ranking in self.rankings for each in ranking.standings)
+        return [each.comparison for each in standings if each.comparison is not None]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings of all pairings; where there are several alternatives, with the name of each."""
+        if len(self.pairings) == 1:
+            return next(iter(self.pairings.values())).warnings
+        return tuple(dict.fromkeys(f"{name}: {text}" for name, each in self.pairings.items() for text in each.warnings))
 
 
-def estimate_in_words(metric: str, found: Estimate) -> str:
-    """A value with its unit: as a range where it depends on the unfinished, as a bound or as never where it is no number."""
-    if found.unfinished > 0.0:
-        return format_percent_range(found.mean - found.unfinished, found.mean + found.unfinished)
-    return f"> {format_metric(metric, found.low)}" if found.kind == "bound" else format_metric(metric, found.mean)
+def compare_sides(
+    sides: Sequence[Side], subjects: Sequence[Subject], *, times: int = 1, corrected: int | None = None
+) -> Alternatives:
+    """Compare all sides with the first.
+
+    Args:
+        sides: The baseline and its alternatives.
+        subjects: Metrics to compare.
+        times: Number of such comparisons, of other points of a study, that are reported together with this one.
+        corrected: Number of comparisons whose intervals hold together; by default all.
+
+    Raises:
+        ValueError: There are fewer than two sides.
+    """
+    if len(sides) < 2:
+        raise ValueError("an alternative needs a baseline")
+    baseline, *others = sides
+    pairings = {side.name: pair(baseline, side) for side in others}
+    corrected = len(others) * len(subjects) * times if corrected is None else corrected
+    rankings = [_rank(sides, pairings, subject, contrasts.confidence_of_each(corrected)) for subject in subjects]
+    return Alternatives(baseline.name, tuple(rankings), pairings, corrected)
+
+
+def choose_subjects(sides: Sequence[Side], question: Subject | None, metrics: Sequence[str]) -> list[Subject]:
+    """Return what is compared: the question first, then metrics of all transactions and of each class.
+
+    A question without metrics is compared alone, so that nothing else widens its intervals.
+    """
+    if question is not None and not metrics:
+        return [question]
+    first = [] if question is None else [question]
+    return list(dict.fromkeys([*first, *all_subjects(sides, metrics or RANKED_METRICS)]))
+
+
+def _rank(sides: Sequence[Side], pairings: Mapping[str, Pairing], subject: Subject, confidence: float) -> Ranking:
+    baseline, *others = sides
+    found = {side.name: compare_metric(baseline, side, pairings[side.name], subject, confidence) for side in others}
+    missing = tuple(name for name, each in found.items() if each is None)
+    compared = {name: each for name, each in found.items() if each is not None}
+    estimates = {name: each.b for name, each in compared.items()}
+    if compared:
+        estimates[baseline.name] = next(iter(compared.values())).a
+    more = more_is_better(subject.metric)
+    sign = 1.0 if more is False else -1.0
+    ordered = [name for name in (baseline.name, *compared) if name in estimates]
+    ordered.sort(key=lambda name: (_KINDS.index(estimates[name].kind), sign * estimates[name].mean))
+    standings = tuple(Standing(name, estimates[name], compared.get(name)) for name in ordered)
+    comparable = more is not None and not missing and all(pairing.paired for pairing in pairings.values())
+    return Ranking(subject, standings, missing, _find_leader(sides, subject, estimates) if comparable else None)
+
+
+def _find_leader(sides: Sequence[Side], subject: Subject, estimates: Mapping[str, Estimate]) -> Leader | None:
+    """Return the best of all sides by their common seeds; None if no side has a number in every seed."""
+    seeds = sorted(set.intersection(*(set(side.seeds) for side in sides)))
+    numbers = [side for side in sides if estimates[side.name].kind == "number"]
+    values = {}
+    for side in numbers:
+        found = values_of(side.runs, subject.metric, subject.workload_class, subject.operation)
+        values[side.name] = [found.get(seed, math.inf) for seed in seeds]
+    if len(seeds) < 2 or not values or not all(math.isfinite(value) for each in values.values() for value in each):
+        return None
+    least = least_width(sides, subject, contrasts.confidence_of_each(len(sides) - 1))
+    best = contrasts.best_of(values, subject.metric, least_width=least)
+    bounds = [name for name, each in estimates.items() if each.kind != "number" and each.low <= estimates[best.name].high]
+    rivals = (*best.rivals, *bounds)
+    return Leader(best.name, not rivals and best.clear, rivals)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A condition on B: whether it holds for the mean, and what the interval says.
+    """A condition on an alternative: whether its mean meets it, and whether the interval excludes the opposite.
 
-    Without an estimate nothing is known, and a gate that knows nothing does not open: ``holds`` is true.
+    Without an estimate nothing is known, and a check that knows nothing must fail: ``holds`` is true.
     """
 
     condition: Condition
@@ -159,80 +306,16 @@ class Judgement:
     holds: bool
     clear: bool
 
-    @property
-    def words(self) -> str:
-        """In a sentence."""
-        text = self.condition.text
-        if self.estimate is None:
-            return f"{text}: nothing of it could be measured in B, so that it is not met"
-        told = "holds" if self.holds else "does not hold"
-        metric, found = self.condition.metric, self.estimate
-        if self.condition.relative:
-            middle, low, high = (f"{100.0 * value:.4g}%" for value in (found.mean, found.low, found.high))
-            middle += " of A"
-        else:
-            middle, low, high = (format_metric(metric, value) for value in (found.mean, found.low, found.high))
-        if low == "-":
-            return f"{text}: {told}, at {middle}; one seed has no interval"
-        clear = "the interval is clear of the threshold" if self.clear else "but the interval is not clear of the threshold"
-        return f"{text}: {told}, at {middle} ({low} to {high}); {clear}"
-
-
-@dataclass(frozen=True)
-class Pairing:
-    """How the runs of A and B go together: by these seeds, or not at all."""
-
-    seeds: tuple[int, ...] | None
-    warnings: tuple[str, ...]
-
-    @property
-    def paired(self) -> bool:
-        """Whether they do."""
-        return self.seeds is not None
-
-
-def pair(a: Side, b: Side) -> Pairing:
-    """Pair by common seeds, if there are enough of them or all are common; say what is left out and what to mistrust."""
-    warnings = []
-    common = tuple(sorted(set(a.seeds) & set(b.seeds)))
-    alone = sorted(set(a.seeds) ^ set(b.seeds))
-    paired_up = bool(common) and (not alone or len(common) >= FEWEST_SEEDS)
-    if not paired_up:
-        warnings.append(
-            f"the seeds do not pair (A has {_listed(a.seeds)}, B has {_listed(b.seeds)}): compared by Welch's interval of unpaired "
-            f"runs, which is wider"
-        )
-    elif alone:
-        warnings.append(f"compared by the {len(common)} seeds that both have; left out: {_listed(alone)}")
-    fewest = len(common) if paired_up else min(len(a.seeds), len(b.seeds))
-    if fewest < FEWEST_SEEDS:
-        warnings.append(f"fewer than {FEWEST_SEEDS} seeds: the intervals say little")
-    if a.code_version != b.code_version:
-        warnings.append(f"A and B were made by different code ({a.code_version} and {b.code_version})")
-    return Pairing(common if paired_up else None, tuple(warnings))
-
-
-def _listed(seeds: Sequence[int]) -> str:
-    return ", ".join(map(str, seeds[:10])) + (", ..." if len(seeds) > 10 else "")
-
-
-def compare(a: Side, b: Side, pairing: Pairing, metrics: Sequence[str] = METRICS) -> Iterator[Comparison]:
-    """Every metric, of all transactions and of each class that both have, where it could be measured in both."""
-    for subject in all_subjects((a, b), metrics):
-        found = compare_metric(a, b, pairing, subject)
-        if found is not None:
-            yield found
-
 
 def all_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject]:
-    """Metrics of all transactions and, if there are several, of each class that all sides have."""
+    """Return metrics of all transactions and, if there are several classes, of each class that all sides have."""
     groups = frozenset.intersection(*(side.groups for side in sides))
     classes = sorted(name for name, operation in groups if operation == ALL and name != ALL)
     return [Subject(metric, name) for name in (ALL, *(classes if len(classes) > 1 else ())) for metric in metrics]
 
 
 def compare_metric(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: float = CONFIDENCE) -> Comparison | None:
-    """One metric of a class and operation, with intervals of a confidence; None if it could not be measured in both."""
+    """Compare one metric of a class and operation; None if it could not be measured on both sides."""
     of_a, of_b = (estimate_metric(_rows(side, of, pairing.seeds), of.metric, confidence) for side in (a, b))
     if of_a is None or of_b is None:
         return None
@@ -242,7 +325,7 @@ def compare_metric(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: 
 
 
 def _rows(side: Side, of: Subject, seeds: Sequence[int] | None = None) -> list[Mapping[str, Any]]:
-    """The metrics of the runs that are compared: those of these seeds, or all."""
+    """Return the metrics of the runs with these seeds, or of all runs."""
     return [run.of(of.workload_class, of.operation) for run in side.runs if seeds is None or run.seed in seeds]
 
 
@@ -265,7 +348,7 @@ def _difference(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: flo
 
 
 def _least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], window: Window, confidence: float) -> float:
-    """Half width below which no difference of a metric can be told, however much the seeds agree; 0 if it is not counted."""
+    """Return the half width below which no difference of a counted metric is significant; 0 if it is not counted."""
     if metric in SHARES:
         return contrasts.least_share_width(min(sum(row["transactions"] for row in side) for side in sides), confidence)
     if metric.endswith("_per_s"):
@@ -274,18 +357,18 @@ def _least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], wind
 
 
 def least_width(sides: Sequence[Side], of: Subject, confidence: float = CONFIDENCE) -> float:
-    """Half width below which no difference among sides can be told, however much their seeds agree."""
+    """Return the half width below which no difference among sides is significant, however much their seeds agree."""
     return _least_width(of.metric, [_rows(side, of) for side in sides], sides[0].window, confidence)
 
 
 def _doubt(rows: Sequence[Mapping[str, Any]]) -> float:
-    """Half the range that the unfinished leave for success."""
+    """Return half the range of success that transactions in flight leave open."""
     unfinished, entered = (float(sum(row[name] for row in rows)) for name in ("in_flight", "transactions"))
     return unfinished / max(1.0, entered) / 2.0
 
 
 def pair_transactions(a: Side, b: Side, pairing: Pairing) -> dict[str, Pairs | None] | None:
-    """Pairs of the same transactions by class, summed over seeds; None of a class that cannot be paired in some seed.
+    """Return pairs of the same transactions by class, summed over seeds; None for a class that cannot be paired in some seed.
 
     None if the seeds do not pair either.
     """
@@ -300,11 +383,11 @@ def pair_transactions(a: Side, b: Side, pairing: Pairing) -> dict[str, Pairs | N
 
 
 def judge(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Judgement:
-    """A condition on B, by its mean over seeds. Raises ConfigError if B has no such class or operation."""
+    """Judge a condition on B by its mean over seeds. Raises ConfigError if B has no such class or operation."""
     group = (condition.workload_class, condition.operation)
     if group not in b.groups:
         known = sorted({f"{name}, {operation}" if operation != ALL else name for name, operation in b.groups})
-        problem = f"{condition.text!r}: B has no {', '.join(each for each in group if each != ALL)}"
+        problem = f"{condition.text!r}: {b.name} has no {', '.join(each for each in group if each != ALL)}"
         raise ConfigError("--fail-if", [Problem("", f"{problem}; {nearest(group[0], known)}")])
     found = _relative(condition, a, b, pairing) if condition.relative else estimate_of(b.runs, condition, CONFIDENCE)
     if found is None:
@@ -314,24 +397,9 @@ def judge(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Judgement
 
 
 def _relative(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Estimate | None:
-    """B as a part of A."""
+    """Return B as a share of A."""
     found = _difference(a, b, pairing, Subject(condition.metric, condition.workload_class, condition.operation))
     if found is None or found.ratio is None:
         return None
     width = float("inf") if found.ratio_half_width is None else found.ratio_half_width
     return Estimate(found.ratio, found.ratio - width, found.ratio + width, found.n_b)
-
-
-def in_short(comparisons: Sequence[Comparison]) -> str:
-    """Which is better, in a sentence."""
-    whole = [each for each in comparisons if each.workload_class == ALL]
-    parts = []
-    for which, words in {True: "better in", False: "worse in"}.items():
-        metrics = [metric_name(each.metric).removesuffix(" rate") for each in whole if each.better is which]
-        if metrics:
-            parts.append(f"{words} {', '.join(metrics)}")
-    if not parts:
-        return "No difference between A and B can be told."
-    same = [metric_name(each.metric).removesuffix(" rate") for each in whole if not each.told]
-    rest = f"; no difference can be told in {', '.join(same)}" if same else ""
-    return f"B is {' and '.join(parts)}{rest}."

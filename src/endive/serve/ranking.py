@@ -28,7 +28,7 @@ from endive.analysis.saturation import FEWEST_ENTRIES
 from endive.analysis.warmup import common_window
 from endive.config.schema import Document
 from endive.formatting import join_names
-from endive.report.differences import metric_name, signed_amount
+from endive.report.verdicts import format_signed_change, name_metric
 from endive.serve import messages
 from endive.serve.evaluation import CHANGES, MOST_S, Event, wait_for_engines
 from endive.serve.messages import Answer, Call, Change, MetricValues, Prepared, T
@@ -198,14 +198,14 @@ def _row(goal: Goal, each: Tried, found: Difference | None) -> dict[str, Any]:
 def _difference(goal: Goal, found: Difference | None) -> str:
     if found is not None and kind_of(goal.metric) == "share" and (found.half_width or 0.0) > 1.0:
         return "too few transactions"
-    return signed_amount(goal.metric, found)
+    return format_signed_change(goal.metric, found)
 
 
 def _headline(
     goal: Goal, best: Best | None, differences: Mapping[str, Difference], tried: Mapping[str, Tried], present: MetricValues
 ) -> str:
     if best is None:
-        return f"No clear winner: {metric_name(goal.metric)} has no value in every seed, so the changes cannot be ranked."
+        return f"No clear winner: {name_metric(goal.metric)} has no value in every seed, so the changes cannot be ranked."
     helps = [name for name, found in differences.items() if better(goal.metric, found)]
     if not helps:
         return f"No clear winner: no change improves {goal.words} significantly (95%)."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,17 @@ from endive.config.parts import own_parts
 from endive.config.resolve import resolve_classes
 from endive.config.schema import Document
 from endive.formatting import format_duration, format_percent, is_known, join_ends
-from endive.report import phrases
-from endive.report.comparison import Comparison, Side, compare, estimate_in_words, in_short, pair, pair_transactions
-from endive.report.differences import metric_name, pairs_in_words, signed_amount
+from endive.report import comparison, phrases
+from endive.report.comparison import Comparison, Side
 from endive.report.phrases import describe_overload, describe_short_run, describe_window
+from endive.report.verdicts import (
+    describe_comparison,
+    describe_pairs,
+    format_signed_change,
+    format_value,
+    name_metric,
+    summarize_comparison,
+)
 from endive.serve.messages import Answer, ClassRow, Compared, ComparedRow, MetricValues, Value
 from endive.studies.experiment_tables import load_point
 from endive.studies.frontier import values_of
@@ -77,7 +84,7 @@ def to_value(metric: str, found: Estimate | None) -> Value | None:
     interval = ""
     if found.kind == "number" and is_known(found.low) and is_known(found.high):
         interval = join_ends(format_metric(metric, found.low), format_metric(metric, found.high))
-    text = estimate_in_words(metric, found)
+    text = format_value(metric, found)
     return Value(_finite(found.mean), _finite(found.low), _finite(found.high), found.kind, found.n, text, interval)
 
 
@@ -145,16 +152,17 @@ def list_assumptions(document: Document) -> Iterator[str]:
 
 def compare_sides(a: Side, b: Side) -> Compared:
     """Compare B with A, metric by metric, as ``endive compare`` does."""
-    pairing = pair(a, b)
-    comparisons = list(compare(a, b, pairing))
-    pairs = pair_transactions(a, b, pairing) or {}
+    sides = (replace(a, name="A"), replace(b, name="B"))
+    found = comparison.compare_sides(sides, comparison.all_subjects(sides, comparison.METRICS), corrected=1)
+    pairing = found.pairings["B"]
+    pairs = comparison.pair_transactions(a, b, pairing) or {}
     return Compared(
-        in_short(comparisons),
-        tuple(pairs_in_words(pairs)),
+        summarize_comparison(found)[0],
+        tuple(describe_pairs(pairs)),
         tuple(pairing.warnings),
         tuple(pairing.seeds or ()),
         describe_window(a.window),
-        tuple(map(_compared_row, comparisons)),
+        tuple(map(_compared_row, found.comparisons)),
     )
 
 
@@ -162,15 +170,15 @@ def _compared_row(each: Comparison) -> ComparedRow:
     found = each.difference
     return ComparedRow(
         each.metric,
-        metric_name(each.metric),
+        name_metric(each.metric),
         each.workload_class,
         to_value(each.metric, each.a),
         to_value(each.metric, each.b),
         None if found is None else {key: value for key, value in asdict(found).items() if key not in ("a", "b")},
-        signed_amount(each.metric, found),
-        each.told,
+        format_signed_change(each.metric, found),
+        each.is_significant,
         each.better,
-        each.verdict,
+        describe_comparison(each),
     )
 
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 from endive.analysis.conditions import Kind, kind_of
 from endive.analysis.metric import more_is_better
 from endive.formatting import capitalize
-from endive.report.alternatives import subject_in_words
-from endive.report.differences import metric_name
 from endive.report.figure import Axis, Figure
 from endive.report.figures import common
 from endive.report.study import Study
+from endive.report.verdicts import name_metric, name_subject
 
 _KNOWN = {
     measure.column: measure for measure in (common.SUCCESS, common.THROUGHPUT, common.LATENCY, common.OVERHEAD, common.RETRIES)
@@ -35,7 +34,7 @@ def question(study: Study) -> Figure:
         rows,
         data,
         name="question",
-        title=capitalize(subject_in_words(asked)),
+        title=capitalize(name_subject(asked)),
         definition=f"What this study is about. {measure.definition} {common.INTERVAL}",
         kind="line" if lines else "bars",
         x=common.study_axis(study) if lines else Axis("series", "configuration", "category"),
@@ -44,7 +43,7 @@ def question(study: Study) -> Figure:
 
 
 def _measure(metric: str) -> common.Measure:
-    kind, name = kind_of(metric), metric_name(metric)
+    kind, name = kind_of(metric), name_metric(metric)
     most = 1.0 if kind == "share" else float("inf")
     y = Axis("y", f"{name}{_UNITS[kind]}", "log" if kind == "time" else "linear", percent=kind == "share")
     return common.Measure(metric, name, y, f"{capitalize(name)}, mean over seeds.", most)

@@ -20,7 +20,7 @@ function changeOf(row) {
   if (row.metric !== "throughput_per_s" || !row.difference) return row.change || "–";
   const { difference, half_width: width } = row.difference;
   const hours = Math.max(row.a.mean, row.b.mean) < 0.1;
-  if (!hours) return `${row.change}/s`;
+  if (!hours) return row.change;
   const sign = difference > 0 ? "+" : difference < 0 ? "−" : "";
   return `${sign}${plain.format(+(3600 * Math.abs(difference)).toPrecision(3))}${width === null ? "" : ` ± ${plain.format(+(3600 * width).toPrecision(2))}`}/h`;
 }

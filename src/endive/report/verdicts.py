@@ -1,0 +1,238 @@
+"""State comparisons in words: differences, rankings, conditions, paired transactions and abort reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from endive.analysis.cohort import Pairs
+from endive.analysis.conditions import Subject, format_metric, kind_of
+from endive.analysis.contrasts import Difference, seeds_to_tell
+from endive.analysis.estimates import Estimate
+from endive.analysis.metric import ABORT_REASONS
+from endive.analysis.run_metrics import ALL
+from endive.analysis.saturation import LEAST_SUCCESS
+from endive.formatting import (
+    capitalize,
+    format_estimate,
+    format_number,
+    format_percent,
+    format_percent_range,
+    join_ends,
+    join_names,
+)
+from endive.report.comparison import Alternatives, Comparison, Judgement, Ranking, Side, Standing
+
+_NAMES = {"success_rate": "success", "retries_per_txn": "retries per transaction", "throughput_per_s": "throughput"}
+_ROUNDING = 1e-9
+"""Share of a half width below which a difference is rounding."""
+_VERDICTS = {True: "better", False: "worse", None: "different"}
+
+
+def name_metric(metric: str) -> str:
+    """Return the name of a metric in prose."""
+    plain = metric.removesuffix("_ms").removesuffix("_per_txn").removesuffix("_per_s").replace("_", " ")
+    name = _NAMES.get(metric, plain)
+    return f"{name} of committed transactions" if metric.startswith(("commit_latency", "total_latency")) else name
+
+
+def name_subject(subject: Subject) -> str:
+    """Return a metric and the transactions that it is of: ``success of compaction``."""
+    of = [name for name in (subject.workload_class, subject.operation) if name != ALL]
+    return f"{name_metric(subject.metric)} of {', '.join(of) if of else 'all transactions'}"
+
+
+def format_value(metric: str, found: Estimate) -> str:
+    """Return an estimate with its unit: a range where transactions are in flight, a bound, or ``aborted``."""
+    if found.unfinished > 0.0:
+        return format_percent_range(found.mean - found.unfinished, found.mean + found.unfinished)
+    return f"> {format_metric(metric, found.low)}" if found.kind == "bound" else format_metric(metric, found.mean)
+
+
+def format_change(metric: str, found: Difference) -> str:
+    """Return the size of a difference with its half width: ``5.1 ± 1.1 pp``."""
+    size = abs(_difference(found))
+    unit, factor = _unit(metric, size)
+    width = None if found.half_width is None else found.half_width * factor
+    return f"{format_estimate(size * factor, width)}{unit}"
+
+
+def format_signed_change(metric: str, found: Difference | None) -> str:
+    """Return a difference with its sign; empty if there is none."""
+    if found is None:
+        return ""
+    change = _difference(found)
+    return f"{'+' if change > 0.0 else '−' if change < 0.0 else ''}{format_change(metric, found)}"
+
+
+def _difference(found: Difference) -> float:
+    """Return the difference, without what rounding leaves of 0."""
+    return 0.0 if found.half_width is not None and abs(found.difference) < _ROUNDING * found.half_width else found.difference
+
+
+def _unit(metric: str, size: float) -> tuple[str, float]:
+    kind = kind_of(metric)
+    if kind == "time" and size >= 1000.0:
+        return " s", 0.001
+    return {"share": (" pp", 100.0), "time": (" ms", 1.0), "rate": ("/s", 1.0), "number": ("", 1.0)}[kind]
+
+
+def describe_comparison(each: Comparison, name: str = "B") -> str:
+    """Return how the alternative ``name`` differs from the baseline in one metric."""
+    if each.difference is not None:
+        return describe_difference(each.metric, each.difference, name)
+    if each.a.kind == each.b.kind == "never":
+        return "aborted on both sides"
+    verdict = {True: f"shorter in {name}", False: f"longer in {name}", None: "no significant difference"}[each.better]
+    return f"{verdict}: {format_value(each.metric, each.b)} against {format_value(each.metric, each.a)}"
+
+
+def describe_difference(metric: str, found: Difference, name: str = "B") -> str:
+    """Return a difference, whether it is significant, and how many seeds would show it if it is not."""
+    n = min(found.n_a, found.n_b)
+    if n < 2:
+        return f"{_change(metric, found, name)} (one seed: no interval)"
+    if found.told:
+        return f"{_change(metric, found, name)}{f' in each of {n} seeds' if found.half_width is None else ''}"
+    if found.difference == 0.0:
+        unseen = None if found.half_width is None else replace(found, difference=found.half_width, half_width=None)
+        limit = "" if unseen is None else f"; differences up to {format_change(metric, unseen)} cannot be excluded"
+        return f"no difference in any of {n} seeds{limit}"
+    if found.half_width is None:
+        return f"{_change(metric, found, name)} ({n} seeds: too few for an interval)"
+    seeds = seeds_to_tell(found)
+    size = format_change(metric, replace(found, half_width=None))
+    return "no significant difference" + ("" if seeds is None else f"; about {seeds:,} seeds would resolve {size}")
+
+
+def _change(metric: str, found: Difference, name: str) -> str:
+    more = found.difference >= 0.0
+    direction = ("longer" if more else "shorter") if kind_of(metric) == "time" else ("higher" if more else "lower")
+    percent = "" if found.ratio is None or kind_of(metric) == "share" else f" ({100.0 * (found.ratio - 1.0):+.3g}%)"
+    return f"{name_metric(metric)} {format_change(metric, found)} {direction} in {name}{percent}"
+
+
+def describe_standing(each: Standing) -> str:
+    """Return the verdict of a side in a ranking: better or worse than the baseline, and by how much."""
+    compared = each.comparison
+    if compared is None:
+        return "baseline"
+    if not compared.is_significant:
+        return "no significant difference"
+    verdict = _VERDICTS[compared.better]
+    return f"{verdict}: {format_signed_change(compared.metric, compared.difference)}" if compared.difference else verdict
+
+
+def summarize_comparison(found: Alternatives) -> list[str]:
+    """Return the answer of a comparison: of one alternative by metric, of several by the first ranking."""
+    if len(found.pairings) == 1 and len(found.rankings) > 1:
+        return [_summarize_pair(found)]
+    return _summarize_ranking(found, found.rankings[0])
+
+
+def _summarize_pair(found: Alternatives) -> str:
+    """Return in which metrics of all transactions the alternative is better or worse."""
+    (name,) = found.pairings
+    whole = [each for each in found.comparisons if each.workload_class == ALL]
+    names = {verdict: [name_metric(each.metric) for each in whole if each.better is verdict] for verdict in (True, False)}
+    parts = [f"{_VERDICTS[verdict]} in {join_names(metrics)}" for verdict, metrics in names.items() if metrics]
+    if not parts:
+        return f"No significant difference between {found.baseline} and {name}."
+    same = [name_metric(each.metric) for each in whole if not each.is_significant]
+    rest = f"; no significant difference in {join_names(same)}" if same else ""
+    return f"{name} is {' and '.join(parts)} than {found.baseline}{rest}."
+
+
+def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
+    """Return which alternatives are better and worse than the baseline, and which one to choose."""
+    title, metric = capitalize(name_subject(ranking.subject)), ranking.subject.metric
+    if not ranking.standings:
+        return [f"{title} could not be measured."]
+    verdicts: dict[str, list[str]] = {}
+    baseline = found.baseline
+    for each in ranking.standings:
+        text = f"{each.name} ({format_value(metric, each.estimate)})"
+        if each.comparison is None:
+            baseline = text
+        else:
+            verdict = _VERDICTS[each.comparison.better] if each.comparison.is_significant else "no significant difference"
+            verdicts.setdefault(verdict, []).append(text)
+    order = ("better", "worse", "different", "no significant difference")
+    parts = [f"{verdict} with {join_names(verdicts[verdict])}" for verdict in order if verdict in verdicts]
+    sentences = [f"{title}, compared with {baseline}: {'; '.join(parts)}."]
+    if ranking.missing:
+        sentences.append(f"It could not be measured in {join_names(ranking.missing)}.")
+    best = ranking.best
+    if best is not None and best.clear:
+        verb = "Keep" if best.name == found.baseline else "Choose"
+        sentences.append(f"{verb} {best.name}: it is significantly better than all others (95%).")
+    elif best is not None:
+        sentences.append(f"No clear best: {join_names([best.name, *best.rivals])} do not differ significantly.")
+    return sentences
+
+
+def describe_judgement(each: Judgement, name: str = "B") -> str:
+    """Return PASS or FAIL, the condition that fails a run, and what was measured."""
+    verdict, condition = "FAIL" if each.holds else "PASS", each.condition
+    if each.estimate is None:
+        return f"{verdict}: {condition.text} could not be measured in {name}"
+    values = (each.estimate.mean, each.estimate.low, each.estimate.high)
+    if condition.relative:
+        mean, low, high = (f"{100.0 * value:.4g}%" for value in values)
+        mean += " of the baseline"
+    else:
+        mean, low, high = (format_metric(condition.metric, value) for value in values)
+    measured = f"{verdict}: {condition.text}; measured {mean}"
+    if low == "-":
+        return f"{measured} (one seed: no interval)"
+    return f"{measured} ({join_ends(low, high)}){'' if each.clear else '; the interval includes the threshold'}"
+
+
+def describe_pairs(classes: Mapping[str, Pairs | None], a: str = "A", b: str = "B") -> list[str]:
+    """Return how the same transactions fare on both sides, and the classes that cannot be paired."""
+    paired = [each for each in classes.values() if each is not None]
+    sentences = [_describe_pairs(sum(paired, Pairs()), a, b)] if paired else []
+    unpaired = [name for name, each in classes.items() if each is None]
+    if unpaired:
+        names = ", ".join(unpaired)
+        sentences.append(
+            f"Transactions of {names} cannot be paired: their submission times differ (closed loop or different rates)."
+        )
+    return sentences
+
+
+def _describe_pairs(found: Pairs, a: str, b: str) -> str:
+    if not found.pairs:
+        return f"No transaction started committing in the window of both {a} and {b}."
+    same = found.both - found.faster_b - found.slower_b
+    equal = f", {same:,} equal" if same else ""
+    parts = [f"{found.only_a:,} commit only in {a}", f"{found.only_b:,} only in {b}"]
+    parts += [f"{found.neither:,} in neither"] if found.neither else []
+    parts += [f"{found.unfinished:,} are in flight at the end of a run"] if found.unfinished else []
+    faster = f"{found.faster_b:,} are faster in {b}, {found.slower_b:,} slower{equal}"
+    return f"Of {found.both:,} transactions that commit in both, {faster}; {', '.join(parts)}."
+
+
+def explain_aborts(sides: Sequence[Side]) -> list[str]:
+    """Return the abort reasons of every side and class that commits less than it should."""
+    sentences = []
+    for side in sides:
+        classes = sorted(name for name, operation in side.groups if operation == ALL and name != ALL)
+        for name in classes if len(classes) > 1 else [ALL]:
+            rows = [run.of(name, ALL) for run in side.runs]
+            started, aborted = (sum(row[key] for row in rows) for key in ("transactions", "aborted"))
+            if not aborted or 1.0 - aborted / started >= LEAST_SUCCESS:
+                continue
+            counts = {reason: sum(row[f"aborted_{reason}"] for row in rows) for reason in ABORT_REASONS}
+            counts["other reasons"] = aborted - sum(counts.values())
+            reasons = [f"{format_percent(count / aborted)} {reason.replace('_', ' ')}" for reason, count in counts.items() if count]
+            who = side.name if name == ALL else f"{side.name}, {name}"
+            sentences.append(f"{who}: {format_percent(aborted / started)} of transactions abort ({', '.join(reasons)}).")
+    return sentences
+
+
+def format_ratio_change(found: Difference) -> str:
+    """Return the ratio of an alternative to the baseline with its half width; ``-`` if the baseline is 0."""
+    if found.ratio is None:
+        return "-"
+    return format_number(found.ratio) if found.ratio_half_width is None else format_estimate(found.ratio, found.ratio_half_width)
