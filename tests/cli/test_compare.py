@@ -89,9 +89,7 @@ def test_the_same_on_both_sides_is_not_said_to_be_equal_but_for_these_seeds(conf
     assert found["answer"] == "No significant difference between A and B."
     total = sum(each["both"] for each in found["transactions"].values())
     assert total > 0
-    assert found["pairs"][0].startswith(
-        f"Of {total:,} transactions that commit in both, 0 are faster in B, 0 slower"
-    )
+    assert found["pairs"][0].startswith(f"Of {total:,} transactions that commit in both, 0 are faster in B, 0 slower")
 
 
 def test_giving_up_sooner_is_not_better(config: Path) -> None:
