@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from tests.config import problems
+from endive.config.load import check_document
+from endive.config.schema import ClassSection, Transactions
+from tests.config import checked, problems
 
 TWO_CLASSES = '[workload.a]\nrate = 1.0\noperation = "fast_append"\n[workload.b]\nrate = 2.0\noperation = "fast_append"\n'
 
@@ -192,3 +197,35 @@ def test_checks_of_classes_are_made_beside_those_of_the_catalog() -> None:
 def test_no_class_can_be_called_what_totals_are_called() -> None:
     """A class named `all` vanished into the totals."""
     assert "what totals over all classes are called" in problems("[workload.all]\nrate = 1.0\n")["workload.all"]
+
+
+def written_out_defaults() -> Iterator[tuple[str, Any]]:
+    """Every key with a default, by dotted key."""
+    document = checked()
+    for section in ("simulation", "storage", "catalog", "table", "transaction", "failures"):
+        yield from _defaults(section, type(getattr(document, section)))
+    for key, value in _defaults("workload.w", Transactions):
+        if key.split(".")[2] in ClassSection.model_fields and key != "workload.w.operation_types":
+            yield key, value
+
+
+def _defaults(prefix: str, section: type[BaseModel]) -> Iterator[tuple[str, Any]]:
+    for name, field in section.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        if isinstance(default, BaseModel):
+            yield f"{prefix}.{name}", default.model_dump(exclude_none=True)
+        elif default is not None and not field.is_required():
+            yield f"{prefix}.{name}", default
+
+
+@pytest.mark.parametrize("kind", ["cas", "append", "service", "instant"])
+@pytest.mark.parametrize(("key", "value"), list(written_out_defaults()))
+def test_a_default_that_is_written_out_is_accepted(kind: str, key: str, value: Any) -> None:
+    classes = {"w": {"rate": 1.0, "operation": "fast_append"}}
+    tree = {
+        "simulation": {"duration_ms": 1e4},
+        "storage": {"provider": "s3x"},
+        "catalog": {"type": kind},
+        "workload": classes,
+    }
+    check_document(tree, "test", overrides={key: value})

@@ -178,14 +178,14 @@ closed = { clients = 3 }
     assert b.arrivals == OpenArrivals(ExponentialLatency(250.0))
     assert c.arrivals == ClosedArrivals(3, FixedLatency(0.0))
     assert d.arrivals == OpenArrivals(ExponentialLatency(50.0))
-    assert [cls.max_retries for cls in (a, b, c)] == [1, 6, 6]
+    assert [config.max_retries_of(cls) for cls in (a, b, c)] == [1, 6, 6]
     assert [cls.partitions_per_txn for cls in (a, b, c)] == [2, 2, 2]
     assert a.runtime == FixedLatency(3.0)
     assert b.runtime == c.runtime != a.runtime
     assert a.tables_per_txn == ZipfCount(1.5)
     assert (b.tables, b.partition_range) == ((1, 3), (2, 6))
     assert [operation.operation_type for operation in b.operations] == ["fast_append"]
-    assert [cls.policy.on_real_conflict for cls in (a, b, c) if cls.policy] == ["merge", "restart", "restart"]
+    assert [config.policy_of(cls).on_real_conflict for cls in (a, b, c)] == ["merge", "restart", "restart"]
 
 
 def test_a_later_set_of_profiles() -> None:

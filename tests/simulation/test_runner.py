@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from endive.catalog import CASCatalog
+from endive.config import load_simulation_config
 from endive.conflict_detector import ProbabilisticConflictDetector
 from endive.randomness import RandomSource
 from endive.simulation import Simulation, SimulationConfig
+from endive.simulation.config import EngineName
 from endive.simulation.runner import EngineError
 from endive.storage import ExponentialLatency, FixedLatency, LatencyDistribution, ProfiledProvider, StorageResult, create_provider
 from endive.transaction import Backoff, CommitPolicy, FastAppendTransaction
@@ -169,3 +173,62 @@ def test_a_run_of_no_length_has_no_rows_on_either_engine(duration_ms: float, dra
     for engine in ("reference", "compiled"):
         config = dataclasses.replace(config_with(), duration_ms=duration_ms, drain=drain, engine=engine)
         assert Simulation(config).run().to_table().num_rows == 0
+
+
+FILE = """
+[simulation]
+duration_ms = 20_000
+seed = 1
+[storage]
+provider = "s3"
+[transaction]
+retry = 8
+real_conflict_probability = 0.0
+runtime = { distribution = "fixed", value = 200.0 }
+[workload.w]
+rate = 20
+operation = "validated_overwrite"
+[workload.own]
+rate = 1
+retry = 3
+real_conflict_probability = 0.5
+operation = "validated_overwrite"
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> SimulationConfig:
+    path = tmp_path / "run.toml"
+    path.write_text(FILE)
+    return load_simulation_config(path)
+
+
+def frame(config: SimulationConfig) -> pd.DataFrame:
+    rows: pd.DataFrame = Simulation(config).run().to_table().to_pandas()
+    return rows
+
+
+@pytest.mark.parametrize("engine", ["reference", "compiled"])
+def test_retries_of_a_loaded_configuration_can_be_replaced(loaded: SimulationConfig, engine: EngineName) -> None:
+    rows = frame(dataclasses.replace(loaded, max_retries=0, engine=engine))
+    assert rows[rows.workload_class == "w"].n_retries.max() == 0
+    assert rows[rows.workload_class == "own"].n_retries.max() > 0, "a class with a value of its own keeps it"
+
+
+@pytest.mark.parametrize("engine", ["reference", "compiled"])
+def test_the_detector_of_a_loaded_configuration_can_be_replaced(loaded: SimulationConfig, engine: EngineName) -> None:
+    rows = frame(dataclasses.replace(loaded, conflict_detector=ProbabilisticConflictDetector(1.0), engine=engine))
+    assert (rows[rows.workload_class == "w"].abort_reason == "validation_exception").any()
+
+
+@pytest.mark.parametrize("engine", ["reference", "compiled"])
+def test_manifest_list_appends_need_a_store_that_can_append(loaded: SimulationConfig, engine: EngineName) -> None:
+    with pytest.raises(ValueError, match=r"ml_append_mode needs a store that can append; .*use s3x, azure"):
+        dataclasses.replace(loaded, ml_append_mode=True, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ["reference", "compiled"])
+def test_a_catalog_has_the_tables_of_the_workload(loaded: SimulationConfig, engine: EngineName) -> None:
+    topology = dataclasses.replace(loaded.workload.config, num_tables=3, partitions_per_table=(1, 1, 1), table_groups=None)
+    with pytest.raises(ValueError, match="the workload has 3 tables and the catalog 1"):
+        dataclasses.replace(loaded, workload=Workload(topology), engine=engine)

@@ -527,6 +527,30 @@ def test_a_detector_of_one_s_own_is_asked_once_for_each_overlap(streams: Transac
     assert (result.false_conflicts, result.real_conflicts) == (1, 1)
 
 
+def test_a_detector_of_one_s_own_is_not_asked_about_appends() -> None:
+    catalog, detector = cas_catalog(), EveryOther()
+    steps = fast_append().execute(catalog, fixed_provider(), detector)
+    result = interleave([steps], meanwhile={50.0: partial(commit_to, catalog, 0)}).results[0]
+    assert detector.asked == []
+    assert (result.status, result.false_conflicts) == (TransactionStatus.COMMITTED, 1)
+
+
+class AnyChange(ValidatedOverwriteTransaction):
+    """An overwrite for which any change of its tables is an overlap, whatever the partitions."""
+
+    def has_write_overlap(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
+        return old_snapshot.seq != new_snapshot.seq
+
+
+def test_an_overlap_of_one_s_own_reads_the_list_of_each_snapshot_between() -> None:
+    catalog = CASCatalog(fixed_provider(), 1, (2,))
+    others = {50.0 + i: partial(commit_to, catalog, 0, partitions={0: frozenset({1})}) for i in range(3)}
+    txn = AnyChange(1, 0.0, RUNTIME, frozenset({0}), {0: frozenset({0})})
+    result = run_transaction(txn, catalog, NEVER_REAL, meanwhile=others)
+    assert result.status is TransactionStatus.COMMITTED
+    assert result.manifest_list_reads == 2 + 3, "one at each attempt, and those of the snapshots between"
+
+
 def test_the_partition_detector_aborts_an_overwrite_of_the_same_partition_alone() -> None:
     def status(partition: int) -> TransactionStatus:
         catalog = cas_catalog()

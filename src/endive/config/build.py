@@ -30,6 +30,7 @@ from endive.workload import CommitterSettings, Workload, WorkloadClass, Workload
 
 _DEFAULT_ALPHA = 1.5
 Selector = TypeVar("Selector")
+Value = TypeVar("Value")
 
 
 def load_simulation_config(
@@ -173,9 +174,9 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
         ),
         partition_range=None if own is None or own.partition_range is None else (own.partition_range[0], own.partition_range[1]),
         manifests_per_concurrent_commit=settings.manifests_per_concurrent_commit,
-        max_retries=settings.retry,
-        policy=_policy(settings, document),
-        conflict_detector=_detector(settings),
+        max_retries=_own(settings.retry, document.transaction.retry),
+        policy=_own(_policy(settings, document), _policy(document.transaction, document)),
+        conflict_detector=_own_detector(settings, document.transaction),
         settings=OperationSettings(
             isolation=settings.isolation,
             by=settings.overwrite_by,
@@ -185,6 +186,16 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
             retain_snapshots=settings.retain_snapshots,
         ),
     )
+
+
+def _own(value: Value, inherited: Value) -> Value | None:
+    """Return the value of a class, None where it is that of the run, so that another value for the run reaches the class."""
+    return None if value == inherited else value
+
+
+def _own_detector(settings: Transactions, inherited: Transactions) -> ConflictDetector | None:
+    keys = ("conflict_detector", "real_conflict_probability")
+    return None if all(getattr(settings, key) == getattr(inherited, key) for key in keys) else _detector(settings)
 
 
 def _operations(resolved: ResolvedClass, document: Document) -> dict[type[Transaction], float]:

@@ -45,7 +45,7 @@ def partitions_per_table(document: Document) -> tuple[int, ...]:
 
 def _useless_keys(name: str, section: Section, keys: Collection[str], message: str) -> Iterator[Problem]:
     """Keys of a section that are given, and have no effect."""
-    for key in sorted(section.model_fields_set.intersection(keys)):
+    for key in sorted(section.changed_keys.intersection(keys)):
         yield Problem(f"{name}.{key}", message, getattr(section, key))
 
 
@@ -96,14 +96,14 @@ def _catalog_effects(document: Document) -> Iterator[Problem]:
     catalog = document.catalog
     names = [catalog.type] if catalog.type else INFERRED_KINDS
     yield from _settings_of_other_kinds(catalog, [CATALOG_KINDS[name] for name in names])
-    if "group_sizes" in catalog.model_fields_set and catalog.pointers == 1:
+    if "group_sizes" in catalog.changed_keys and catalog.pointers == 1:
         yield Problem("catalog.group_sizes", "has an effect only with catalog.num_groups above 1", catalog.group_sizes)
 
 
 def _settings_of_other_kinds(catalog: CatalogSection, kinds: Sequence[CatalogKind]) -> Iterator[Problem]:
     """Keys that have no effect with any of these kinds."""
     used = {key for kind in kinds for key in kind.settings}
-    for key in sorted((CATALOG_SETTINGS - used) & catalog.model_fields_set):
+    for key in sorted((CATALOG_SETTINGS - used) & catalog.changed_keys):
         owners = " or ".join(f'"{name}"' for name, kind in CATALOG_KINDS.items() if key in kind.settings)
         yield Problem(f"catalog.{key}", f"has an effect only with catalog.type = {owners}", getattr(catalog, key))
     if "provider" in catalog.model_fields_set and not any(kind.stored for kind in kinds):
@@ -113,7 +113,7 @@ def _settings_of_other_kinds(catalog: CatalogSection, kinds: Sequence[CatalogKin
 def _service(document: Document) -> Iterator[Problem]:
     """Keys of a service that contradict each other."""
     catalog = document.catalog
-    given = catalog.model_fields_set
+    given = catalog.changed_keys
     if catalog.type != "service":
         return
     if "linearization" in given:
@@ -141,7 +141,7 @@ def _failures(document: Document) -> Iterator[Problem]:
     if failures.on_unknown == "idempotency_key" and document.catalog.type != "service":
         message = 'needs a service that knows the key: catalog.type = "service"; "check" goes with every catalog'
         yield Problem("failures.on_unknown", message, failures.on_unknown)
-    if "on_unknown" in failures.model_fields_set and failures.lost_answer == 0.0:
+    if "on_unknown" in failures.changed_keys and failures.lost_answer == 0.0:
         yield Problem("failures.on_unknown", "has an effect only with failures.lost_answer", failures.on_unknown)
     if failures.lost_answer == 0.0 or failures.on_unknown != "check":
         message = 'has an effect only with lost_answer and on_unknown = "check"'
@@ -153,7 +153,7 @@ def _coalesce(document: Document) -> Iterator[Problem]:
     if catalog.lock == "none":
         message = 'contradicts catalog.coalesce: commits of one table wait for each other; lock = "table" does'
         yield Problem("catalog.lock", message, "none")
-    if "server_retries" in catalog.model_fields_set:
+    if "server_retries" in catalog.changed_keys:
         message = "has no effect with catalog.coalesce, which applies appends to whatever state there is"
         yield Problem("catalog.server_retries", message, catalog.server_retries)
     for cls in resolve_classes(document):
@@ -177,9 +177,9 @@ def _workload_effects(document: Document) -> Iterator[Problem]:
     transaction, classes = document.transaction, document.workload.values()
     if classes:
         own = all(cls.kind is not None for cls in classes)
-        if own and INTER_ARRIVAL.key in transaction.model_fields_set:
+        if own and INTER_ARRIVAL.key in transaction.changed_keys:
             yield Problem(f"transaction.{INTER_ARRIVAL.key}", "has no effect: every class of [workload] says how it arrives")
-        if "operation_types" in transaction.model_fields_set and all(
+        if "operation_types" in transaction.changed_keys and all(
             {"operation", "operation_types"} & cls.model_fields_set for cls in classes
         ):
             yield Problem("transaction.operation_types", "has no effect: every class of [workload] says its operations")
@@ -190,10 +190,10 @@ _FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "
 
 def _iceberg(document: Document) -> Iterator[Problem]:
     """What belongs to Iceberg's commit paths, and what does not exist there."""
-    if not follows_iceberg(document) and document.table.model_fields_set:
+    if not follows_iceberg(document) and document.table.changed_keys:
         yield Problem("table", "has an effect only where a class has another commit_path than endive")
     for cls in resolve_classes(document):
-        settings, given = cls.settings, (cls.own or cls.settings).model_fields_set
+        settings, given = cls.settings, cls.changed_keys
         if not cls.path.keeps_files:
             for key in _FILES:
                 if key in given:
@@ -234,15 +234,14 @@ def _parts(document: Document) -> Iterator[Problem]:
 def _storage_effects(document: Document) -> Iterator[Problem]:
     """Keys of ``[storage]`` that would be accepted and have no effect."""
     storage = document.storage
-    if "profile" in storage.model_fields_set and (storage.provider or "").endswith(".toml"):
+    if "profile" in storage.changed_keys and (storage.provider or "").endswith(".toml"):
         yield Problem("storage.profile", "has no effect on a profile of your own", storage.profile)
 
 
 def _handles(document: Document) -> Iterator[Problem]:
     """Kept handles where nothing is saved by them."""
     for cls in resolve_classes(document):
-        given = (cls.own or cls.settings).model_fields_set
-        if "table_handle" in given and cls.settings.table_handle == "kept" and document.catalog.table_metadata_inlined:
+        if "table_handle" in cls.changed_keys and cls.settings.table_handle == "kept" and document.catalog.table_metadata_inlined:
             message = "has an effect only with catalog.table_metadata_inlined = false: there is no metadata to be read apart"
             yield Problem(cls.key("table_handle"), message, "kept")
 
@@ -308,7 +307,7 @@ def _useless_waits(cls: ResolvedClass, settings: Transactions) -> Iterator[Probl
     """Keys of backoff that its kind does not use; Iceberg's defaults for them are nobody's mistake."""
     backoff = settings.retry_backoff
     if settings.retry_policy is None:
-        for key in sorted(UNUSED_BY_KIND.get(backoff.kind, frozenset()) & backoff.model_fields_set):
+        for key in sorted(UNUSED_BY_KIND.get(backoff.kind, frozenset()) & backoff.changed_keys):
             yield Problem(cls.key(f"retry_backoff.{key}"), f'has no effect with kind = "{backoff.kind}"', getattr(backoff, key))
 
 
@@ -321,7 +320,7 @@ def _told_waits(document: Document) -> Iterator[Problem]:
 
 
 def _useless(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
-    given = (cls.own or settings).model_fields_set
+    given = cls.changed_keys
     yield from _useless_waits(cls, settings)
     if settings.partitions_per_txn is None and "partition_selection" in given:
         yield Problem(cls.key("partition_selection"), "has an effect only with partitions_per_txn")

@@ -83,10 +83,9 @@ _REPLACED = {
 
 
 def _check_replaced_keys(cls: ResolvedClass, submissions: tuple[Submission, ...]) -> Iterator[Problem]:
-    assert cls.own is not None
     for column, keys in _REPLACED.items():
         if all(getattr(each, column) is not None for each in submissions):
-            for key in sorted(set(keys) & cls.own.model_fields_set):
+            for key in sorted(set(keys) & cls.changed_keys):
                 yield Problem(cls.key(key), f"has no effect: the trace has a {column} for every submission")
 
 

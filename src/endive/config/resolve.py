@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from endive.config.arrivals import ArrivalKeys
 from endive.config.schema import ClassSection, CommitterSection, Document, OperationTypes, Transactions
+from endive.config.values import default_of
 from endive.transaction.paths import COMMIT_PATHS, CommitPath
 from endive.workload import DEFAULT_CLASS
 
@@ -33,6 +34,15 @@ class ResolvedClass:
     def path(self) -> CommitPath:
         """Facts about the commit path of the class."""
         return COMMIT_PATHS[self.settings.commit_path]
+
+    @property
+    def changed_keys(self) -> set[str]:
+        """Keys that the class itself gives, or ``[transaction]`` if it makes the class, with another value than their default."""
+        if self.own is None:
+            return self.settings.changed_keys
+        inherited = self.own.model_fields_set & Transactions.model_fields.keys()
+        unchanged = {key for key in inherited if getattr(self.own, key) == default_of(Transactions, key)}
+        return self.own.model_fields_set - unchanged
 
     def key(self, name: str) -> str:
         """Where in the file to look for a setting."""

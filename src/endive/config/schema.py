@@ -64,7 +64,7 @@ class RetryBackoff(Section):
 
     @model_validator(mode="after")
     def _check(self) -> RetryBackoff:
-        if self.model_fields_set and "enabled" not in self.model_fields_set:
+        if self.changed_keys and "enabled" not in self.model_fields_set:
             raise ValueError("say enabled = true for the others to have an effect")
         if self.kind in ("aimd", "retry_after", "linear") and isinstance(self.jitter, str):
             raise ValueError(f"{self.kind} takes a number for jitter, such as 0.1, not {self.jitter!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -46,6 +46,16 @@ class Section(BaseModel):
     """A table of the file: unknown keys, wrong types, NaN and infinity are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+    @property
+    def changed_keys(self) -> set[str]:
+        """Keys that are given with another value than their default."""
+        return {key for key in self.model_fields_set if getattr(self, key) != default_of(type(self), key)}
+
+
+def default_of(section: type[BaseModel], key: str) -> Any:
+    """Return the default of a key of a section."""
+    return section.model_fields[key].get_default(call_default_factory=True)
 
 
 class Distribution(Section):

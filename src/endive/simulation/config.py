@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from endive.catalog import Catalog
+from endive.catalog import Catalog, StoredCatalog
 from endive.storage import StorageProvider
 from endive.transaction import Backoff, CommitPolicy, ConflictDetector
 from endive.workload import Workload, WorkloadClass
@@ -47,10 +47,16 @@ class SimulationConfig:
     engine: EngineName = "auto"
 
     def __post_init__(self) -> None:
-        """Raise ValueError where ``policy`` and the fields of backoff contradict each other."""
+        """Check that the parts fit together. Raises ValueError, which says what does not."""
         given = self._backoff
         if self.policy is not None and given not in (Backoff(), replace(Backoff(), **_named_fields(self.policy.backoff))):
             raise ValueError(f"backoff is given twice: the fields say {given}, policy says {self.policy.backoff}")
+        if self.ml_append_mode and not self.storage_provider.supports_append:
+            name = type(self.storage_provider).__name__
+            raise ValueError(f"ml_append_mode needs a store that can append; {name} cannot: use s3x, azure or azurex")
+        tables = self.workload.config.num_tables
+        if isinstance(self.catalog, StoredCatalog) and len(self.catalog.tables) < tables:
+            raise ValueError(f"the workload has {tables} tables and the catalog {len(self.catalog.tables)}")
 
     @property
     def run_seed(self) -> int:

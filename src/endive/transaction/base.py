@@ -153,11 +153,14 @@ class Transaction(ABC):
         return [table_id for table_id in sorted(self.tables_written) if self._overlaps(table_id, old_snapshot, new_snapshot)]
 
     def snapshots_behind(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> int:
-        """How many snapshots of the tables that overlap came between."""
-        return sum(
-            new_snapshot.get_table(table_id).version - old_snapshot.get_table(table_id).version
-            for table_id in self.overlapping_tables(old_snapshot, new_snapshot)
-        )
+        """Return the number of snapshots between, of the tables that overlap.
+
+        All written tables count if a subclass finds an overlap where ``overlapping_tables`` finds none.
+        """
+        tables = self.overlapping_tables(old_snapshot, new_snapshot)
+        if not tables and self.has_write_overlap(old_snapshot, new_snapshot):
+            tables = sorted(self.tables_written)
+        return sum(new_snapshot.get_table(table).version - old_snapshot.get_table(table).version for table in tables)
 
     def _overlaps(self, table_id: int, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
         old, new = old_snapshot.get_table(table_id), new_snapshot.get_table(table_id)

@@ -256,7 +256,7 @@ class Lifecycle(Account):
         if self._bind_detector:
             self.detector = self.detector.bind(self.streams.stream(Purpose.CONFLICT))
             self._bind_detector = False
-        real = self.detector.is_real_conflict(self.txn, current, self.start_snapshot)
+        real = self.txn.can_have_real_conflict() and self.detector.is_real_conflict(self.txn, current, self.start_snapshot)
         self.counts["real_conflicts" if real else "false_conflicts"] += 1
         self._emit("conflict", kind="real" if real else "false", count=behind)
         return real
