@@ -13,6 +13,7 @@ from endive.config.load import check_document
 from endive.simulation import RESULT_SCHEMA, RunCounters, SimulationConfig
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
+from endive.simulation.row_invariants import RowInvariants
 
 Engine = type[CompiledEngine] | type[ReferenceEngine]
 ENGINES: tuple[Engine, ...] = (ReferenceEngine, CompiledEngine)
@@ -24,9 +25,12 @@ def config_of(tree: dict[str, Any]) -> SimulationConfig:
 
 
 def table_of(engine: Engine, config: SimulationConfig) -> tuple[pa.Table, RunCounters]:
-    """The rows of a run and its counters."""
+    """Return the rows of a run, which satisfy the row invariants, and its counters."""
     batches: list[pa.RecordBatch] = []
     counters = engine(config, batches.append).run()
+    invariants = RowInvariants(frozenset(cls.name for cls in config.workload.config.workload_classes))
+    for batch in batches:
+        invariants.check(batch)
     return pa.Table.from_batches(batches, schema=RESULT_SCHEMA), counters
 
 
