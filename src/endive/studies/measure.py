@@ -7,7 +7,7 @@ Spark tasks, local studies and the live page get the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,29 +190,44 @@ def choose_window(experiments: Sequence[ExperimentRuns], options: MetricsOptions
 
 
 def _own_window(experiment: ExperimentRuns, options: MetricsOptions) -> Window:
-    duration, cooldown, entry = experiment.duration_ms, options.cooldown_ms, experiment.entry_warmup_ms
-    if options.warmup_ms is not None:
-        return given_window(duration, options.warmup_ms, cooldown)
-    series = np.zeros(SERIES_BINS)
-    if entry is not None and entry <= (duration - cooldown) / 2.0:
+    def series(end_ms: float) -> Floats:
+        whole = np.zeros(SERIES_BINS)
         for run in experiment.runs:
             with open_run(experiment.name, run) as rows:
-                series += rows.committing_over_time(duration - cooldown)
-    return find_window(duration, cooldown, entry, series)
+                whole += rows.committing_over_time(end_ms)
+        return whole
+
+    return _find_window(experiment.duration_ms, experiment.entry_warmup_ms, options, series)
 
 
-def measure_file(experiment: str, run: RunFile, window: Window) -> Iterator[dict[str, Any]]:
-    """Yield the rows of metrics of one run in a window."""
-    key = {"experiment": experiment, "seed": run.seed}
+def _find_window(duration_ms: float, entry_ms: float | None, options: MetricsOptions, series: Callable[[float], Floats]) -> Window:
+    """Return the window of a configuration; ``series`` reads rows, and is called only if the window depends on them."""
+    end_ms = duration_ms - options.cooldown_ms
+    if options.warmup_ms is not None:
+        return given_window(duration_ms, options.warmup_ms, options.cooldown_ms)
+    depends = entry_ms is not None and entry_ms <= end_ms / 2.0
+    return find_window(duration_ms, options.cooldown_ms, entry_ms, series(end_ms) if depends else np.zeros(SERIES_BINS))
+
+
+def measure_file(experiment: str, run: RunFile, window: Window) -> list[dict[str, Any]]:
+    """Return the rows of metrics of one run in a window."""
     with open_run(experiment, run) as rows:
-        for (workload_class, operation), row in measure_run(rows, window).items():
-            yield {**key, "workload_class": workload_class, "operation_type": operation, **row}
+        return _metric_rows(experiment, run.seed, rows, window)
 
 
 def measure_one(run: RunFile, document: Document, classes: Sequence[WorkloadClass], options: MetricsOptions) -> RunMetrics:
-    """Return the metrics of one run by itself."""
-    only = ExperimentRuns("", document.simulation.duration_ms, classes_entry_warmup_ms(classes), (run,))
-    return RunMetrics(run.seed, tuple(measure_experiments([only], options)))
+    """Return the metrics of one run by itself, from one pass over its file."""
+    with open_run("", run) as rows:
+        entry_ms = classes_entry_warmup_ms(classes)
+        window = _find_window(document.simulation.duration_ms, entry_ms, options, rows.committing_over_time)
+        return RunMetrics(run.seed, tuple(_metric_rows("", run.seed, rows, window)))
+
+
+def _metric_rows(experiment: str, seed: int, rows: RunRows, window: Window) -> list[dict[str, Any]]:
+    return [
+        {"experiment": experiment, "seed": seed, "workload_class": workload_class, "operation_type": operation, **row}
+        for (workload_class, operation), row in measure_run(rows, window).items()
+    ]
 
 
 def metrics_version() -> str:
