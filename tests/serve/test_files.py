@@ -13,7 +13,7 @@ from endive.config.errors import ConfigError
 from endive.config.load import check_document
 from endive.config.schema import json_schema
 from endive.config.sweep import Sweep
-from endive.serve.changes import load_changes, scale_load
+from endive.serve.changes import list_changes, load_changes, scale_load
 from endive.serve.form import form
 from endive.serve.presets import DEFAULT, Presets
 from endive.serve.saving import SaveError, save_study, study_text
@@ -41,6 +41,15 @@ def test_nothing_is_overwritten(client: Client) -> None:
     assert (first, second) == (200, 422)
     assert "exists already" in told[0]["error"]
     assert (client.directory / "kept.toml").read_text(encoding="utf-8") == text
+
+
+def test_the_load_of_aligned_writers_is_their_number() -> None:
+    """With a longer interval the burst would stay as large, and as hopeless."""
+    tree = put(DEFAULT, "workload", {"jobs": {"writers": 40, "every_ms": "15min", "phase": "aligned"}})
+    assert dict(load_changes(tree, 0.25)) == {"workload.jobs.writers": 10}
+    assert dict(load_changes(put(tree, "workload.jobs.phase", "random"), 0.25)) == {"workload.jobs.every_ms": 3_600_000.0}
+    batching = next(change for change in list_changes(tree) if change.name == "batching")
+    assert batching.tree["workload"]["jobs"] == {"writers": 40, "every_ms": 1_800_000.0, "phase": "aligned"}
 
 
 def test_a_trace_has_no_load_that_could_be_scaled() -> None:

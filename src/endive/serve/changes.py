@@ -57,15 +57,25 @@ def scale_load(tree: Tree, factor: float) -> Scaled | None:
 
 
 def load_changes(tree: Tree, factor: float) -> Iterator[tuple[str, Any]]:
-    """Yield the keys that set the load of a configuration, with their values at a multiple of it; periodic jobs keep theirs."""
+    """Yield the keys that set the load of a configuration, with their values at a multiple of it.
+
+    Periodic jobs keep their interval. Aligned writers change in number: a longer interval would leave their burst as it is.
+    """
+    for section, keys in _arrival_sections(tree).items():
+        if WRITERS.key in keys and keys.get("phase") == "aligned":
+            yield f"{section}.{WRITERS.key}", max(1, round(keys[WRITERS.key] * factor))
+        else:
+            yield from ((f"{section}.{key}", value) for key, value in scale_arrivals(keys, factor).items())
+
+
+def _arrival_sections(tree: Tree) -> dict[str, Tree]:
+    """Return the tables that set arrivals, by dotted key."""
     classes = tree.get("workload") or {}
     sections = {f"workload.{name}": cls for name, cls in classes.items()}
     if not classes or any(kind_of(cls) is None for cls in classes.values()):
         inherited = tree.get("transaction") or {}
         sections["transaction"] = {INTER_ARRIVAL.key: inherited.get(INTER_ARRIVAL.key)}
-    for section, keys in sections.items():
-        for key, value in scale_arrivals(keys, factor).items():
-            yield f"{section}.{key}", value
+    return sections
 
 
 @dataclass(frozen=True)
@@ -76,12 +86,10 @@ class _Proposal:
     words: str
     values: dict[str, Any] = field(default_factory=dict)
     note: str = ""
-    tree: Tree | None = None
-    """The configuration to apply it to, if not the present one."""
 
     def apply(self, tree: Tree) -> Change | None:
         """Return the change of a configuration; None if the result is not valid."""
-        made = copy.deepcopy(self.tree or tree)
+        made = copy.deepcopy(tree)
         for key, value in self.values.items():
             if value is None:
                 remove(made, key)
@@ -171,9 +179,13 @@ def _retries(tree: Tree, document: Document, classes: tuple[ResolvedClass, ...])
 
 
 def _arrivals(tree: Tree) -> Iterator[_Proposal]:
-    half = scale_load(tree, 0.5)
-    if half is not None:
-        yield _Proposal("batching", "half as many commits, each twice as large", tree=half.tree, note="higher data latency")
+    half = {
+        f"{section}.{key}": value
+        for section, keys in _arrival_sections(tree).items()
+        for key, value in scale_arrivals(keys, 0.5).items()
+    }
+    if half:
+        yield _Proposal("batching", "half as many commits, each twice as large", half, "higher data latency")
     crowds = {name: cls for name, cls in (tree.get("workload") or {}).items() if cls.get(WRITERS.key, 1) > 1}
     if crowds:
         staggered = {f"workload.{name}.phase": "staggered" for name in crowds}
