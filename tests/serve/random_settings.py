@@ -123,7 +123,7 @@ def check(visit: Visit) -> None:
     heads = "heads => heads.map(head => head.firstChild.textContent)"
     shown = set(visit.page.eval_on_selector_all("table.classes tbody th", heads))
     classes = set(visit.state["tree"].get("workload", {})) or {"default"}
-    assert shown - {"all together"} <= classes, (shown, classes)
+    assert shown - {"all classes"} <= classes, (shown, classes)
     assert visit.page.is_visible("#unpin") == (visit.state.get("a") is not None)
 
 

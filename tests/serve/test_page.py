@@ -46,7 +46,7 @@ def visit(browser: Browser, client: Client) -> Iterator[Visit]:
 
 def success(visit: Visit) -> float:
     """The share in the headline."""
-    found = re.match(r"([\d.]+) %", visit.text("#sentence"))
+    found = re.match(r"([\d.]+) ?%", visit.text("#sentence"))
     assert found, visit.text("#sentence")
     return float(found[1])
 
@@ -203,7 +203,7 @@ def test_a_catalog_of_ones_own_is_named_and_its_numbers_are_moved(browser: Brows
     starts = Presets(own(tmp_path), tmp_path, examples_folder(), code=True)
     with serving_in_background(starts, tmp_path, workers=1) as (address, _):
         visit = Visit(page).open(address.whole)
-        assert page.locator("#f-catalog-type option").all_inner_texts() == ["yours: QueueCatalog"]
+        assert page.locator("#f-catalog-type option").all_inner_texts() == ["custom: QueueCatalog"]
         assert page.is_disabled("#f-catalog-type")
         slider = page.locator("[data-row='parts.catalog.options.service_ms'] input[type=range]")
         slider.focus()
@@ -229,7 +229,7 @@ def test_a_server_that_ends_is_told_and_waited_for(browser: Browser, tmp_path: P
         end()
     page.fill(WRITERS, "20")
     page.wait_for_selector("#gone:not([hidden])")
-    assert "does not answer" in page.inner_text("#gone")
+    assert "does not respond" in page.inner_text("#gone")
     with serving_in_background(starts, tmp_path, workers=1, port=address.port, token=address.token):
         page.click("#gone button")
         page.wait_for_selector("#gone[hidden]", state="attached")
@@ -254,7 +254,7 @@ def test_a_server_that_is_killed_is_told_what_was_shown_is_marked_and_its_worker
         process.communicate()
     page.fill(WRITERS, "21")
     page.wait_for_selector("#gone:not([hidden])")
-    assert "does not answer" in page.inner_text("#gone")
+    assert "does not respond" in page.inner_text("#gone")
     assert page.get_attribute("body", "data-stale") == "true"
     assert workers
     deadline = time.monotonic() + PATIENCE_MS / 1000.0

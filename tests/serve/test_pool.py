@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -139,6 +140,24 @@ def test_the_pool_survives_any_failure_and_logs_it(
     with caplog.at_level(logging.ERROR, "endive.serve.pool"):
         run(tmp_path, work)
     assert [record.name for record in caplog.records] == ["endive.serve.pool"]
+
+
+def fail_to_start(*_: Any) -> None:
+    os._exit(1)
+
+
+def test_a_process_that_does_not_start_fails_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(pool: Pool) -> None:
+        with pytest.raises(WorkError, match="its worker process ended unexpectedly"):
+            await pool.submit(CancelToken(), 0, Double(1))
+        monkeypatch.undo()
+        while True:  # processes that failed to start meanwhile are used up
+            with contextlib.suppress(WorkError):
+                assert await pool.submit(CancelToken(), 0, Double(1)) == 2
+                return
+
+    monkeypatch.setattr("endive.serve.pool._initialize", fail_to_start)
+    run(tmp_path, work)
 
 
 def test_a_rejected_configuration_keeps_its_problems(tmp_path: Path) -> None:

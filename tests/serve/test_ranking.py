@@ -128,6 +128,10 @@ def test_the_goal_is_the_worst_class() -> None:
 
     assert goal(row("a", 0.99), row("b", 0.5), row("all", 0.9)) == Goal("success_rate", "b")
     assert goal(row("a", 0.98), row("b", 0.5, entered=4), row("all", 0.99)) == Goal("success_rate", "a")
+    unclear = ClassRow("b", (), 60, {"success_rate": Value(0.9, 0.8, 0.995, "number", 4, "", "")})
+    clear = ClassRow("a", (), 900, {"success_rate": Value(0.97, 0.96, 0.98, "number", 4, "", "")})
+    assert goal(clear, unclear, row("all", 0.97)) == Goal("success_rate", "a")
+    assert goal(row("a", 1.0), unclear, row("all", 1.0)) == Goal("success_rate", "b")
     assert goal(row("a", 1.0), row("b", 1.0), row("all", 1.0)) == Goal("time_to_commit_p95_ms")
 
 

@@ -1,7 +1,7 @@
-"""The form, made from the schema: for every key its kind of control, description, unit, bounds and default.
+"""The form of the page, made from the JSON schema of configurations (``endive schema``).
 
-Walks the JSON schema of configurations (``endive schema``). A field has a ``path`` below its section; what is no single number,
-word or duration is written as TOML.
+Every key has a control with its description, unit, bounds and default. A field has a ``path`` below its section; values that are
+not a single number, word or duration are written as TOML.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from endive.config.schema import CLASS_KEYS, Document, json_schema
 from endive.report import phrases
 from endive.storage import builtin_profiles
 from endive.table import OPERATION_CODES
+from endive.transaction.paths import COMMIT_PATHS
 from endive.workload.arrivals import ARRIVAL_KINDS
 
 _LEFT_OUT = {"simulation.seed", "simulation.output_path", "simulation.engine", "experiment"}
-"""Keys that mean nothing here: seeds are the page's own, results are its answers."""
+"""Keys without a meaning here: the page chooses the seeds and keeps the results."""
 _TITLES = {
     "simulation": "Run",
-    "storage": "Store",
+    "storage": "Object store",
     "catalog": "Catalog",
-    "table": "Tables, on Iceberg's commit paths",
-    "transaction": "Transactions, for all classes",
+    "table": "Table metadata (Iceberg clients)",
+    "transaction": "Transactions (all classes)",
     "failures": "Failures",
 }
 _DEFAULTS: dict[str, Any] = {"simulation": {"duration_ms": "1h"}, "storage": {"provider": "s3"}}
@@ -34,7 +35,7 @@ Field = dict[str, Any]
 
 @cache
 def form() -> dict[str, Any]:
-    """The sections of a configuration and those of a class, with their fields."""
+    """Return the sections of a configuration and of a class, with their fields."""
     schema = json_schema()
     defaults = Document.model_validate(_DEFAULTS).model_dump(by_alias=True)
     tables = schema["properties"]
@@ -63,15 +64,16 @@ def form() -> dict[str, Any]:
             for kind in ARRIVAL_KINDS.values()
         ],
         "operations": [{"value": name, "label": phrases.name_operation(name)} for name in OPERATION_CODES],
+        "clients": [{"value": path.name, "label": path.client.removeprefix("the ")} for path in COMMIT_PATHS.values()],
         "stores": _stores(),
         "catalogs": [{"value": kind.name, "label": _CATALOGS.get(kind.name, kind.word)} for kind in CATALOG_KINDS.values()],
     }
 
 
 _CATALOGS = {
-    "cas": "pointer in the store",
-    "append": "log in the store",
-    "service": "service (REST, JDBC)",
+    "cas": "catalog file (CAS)",
+    "append": "catalog log (append)",
+    "service": "catalog service (REST, JDBC)",
     "instant": "ideal, fixed latency",
 }
 
@@ -100,7 +102,7 @@ def _fields(schema: dict[str, Any], section: dict[str, Any], name: str, prefix: 
 
 
 def _control(key: str, branches: list[dict[str, Any]]) -> Field:
-    """The kind of control for the values that a key takes, with its bounds or its choices."""
+    """Return the control for the values of a key, with its bounds or choices."""
     if key in ("storage.provider", "catalog.provider"):
         return {"kind": "choice", "options": _stores(), "open": True}
     first, bounds = branches[0], _bounds(branches[0])
@@ -135,7 +137,7 @@ def _option(key: str, value: Any) -> str:
 
 
 def _label(name: str, path: str) -> str:
-    """The word for a key, without that of its section."""
+    """Return the label of a key, without that of its section."""
     if "." in path:
         return path.rpartition(".")[2].removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
     section = "transaction" if name == "workload" else name

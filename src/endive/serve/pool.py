@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 _MOST_WORKERS = 4
 _STOP_S = 0.3
 """How long a process may take to stop a cancelled job before it is killed."""
+_POLL_S = 0.05
 LONGEST_S = 120.0
 """Time limit of a job, whatever was estimated."""
 
@@ -99,7 +100,7 @@ class Pool:
     @property
     def processes(self) -> tuple[int, ...]:
         """Process ids of the workers."""
-        return tuple(process.pid for process in self._processes)
+        return tuple(process.pid for process in self._processes if process.pid is not None)
 
     def submit(self, token: CancelToken, priority: int, call: Call[T]) -> asyncio.Future[T]:
         """Queue a call and return its future result.
@@ -188,15 +189,20 @@ class _Process:
     def __init__(self, folder: Path, code: bool) -> None:
         context = _context()
         self._stop = context.Event()
-        self._pids = context.SimpleQueue()
-        self._executor = ProcessPoolExecutor(1, context, _initialize, (self._pids, self._stop, folder, code))
+        self._pids, self._sender = context.Pipe(duplex=False)
+        self._executor = ProcessPoolExecutor(1, context, _initialize, (self._sender, self._stop, folder, code))
         self._ready: Future[None] | None = None
-        self.pid = 0
+        self.pid: int | None = None
+        """None until the process has started."""
 
     def start(self) -> None:
-        """Start the process and wait until it is there; it loads what it needs in the meantime."""
+        """Start the process and wait until it runs, or has failed to; it loads the engine in the meantime."""
         self._ready = self._executor.submit(_wait_until_loaded)
-        self.pid = self._pids.get()
+        while self.pid is None and not self._ready.done():
+            if self._pids.poll(_POLL_S):
+                self.pid = self._pids.recv()
+        self._pids.close()
+        self._sender.close()
 
     async def run(self, job: _Job) -> Any:
         """Run a job.
@@ -224,8 +230,9 @@ class _Process:
 
     def kill(self) -> None:
         """Kill the process."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
         self._executor.shutdown()
 
 
@@ -234,7 +241,7 @@ def _initialize(pids: Any, stop: Any, folder: Path, code: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    pids.put(os.getpid())
+    pids.send(os.getpid())
     from endive.config.parts import allow_code
     from endive.serve import worker
 

@@ -130,15 +130,16 @@ class _Ranking:
 
 
 def choose_goal(answer: Answer) -> Goal:
-    """Choose a goal: the success of the worst class or, if it is good, the p95 of the time to commit.
+    """Choose a goal: the success of the worst class or, if all are good, the p95 of the time to commit.
 
-    Classes with too few transactions to judge are skipped.
+    Classes with too few transactions to judge are skipped, and those clearly below 99% come first.
     """
     judged = [row for row in answer.classes if row.entered >= FEWEST_ENTRIES] or list(answer.classes)
     found = [(row.name, row.metrics["success_rate"]) for row in judged]
-    shares = [(each.mean, name) for name, each in found if each is not None and each.mean is not None]
-    if shares and min(shares)[0] < _GOOD:
-        return Goal("success_rate", min(shares)[1])
+    poor = [(each, name) for name, each in found if each is not None and each.mean is not None and each.mean < _GOOD]
+    clearly = [(each, name) for each, name in poor if each.high is not None and each.high < _GOOD]
+    if poor:
+        return Goal("success_rate", min((each.mean, name) for each, name in clearly or poor)[1])
     whole = next(row for row in answer.classes if row.name == ALL or len(answer.classes) == 1)
     for metric in ("time_to_commit_p95_ms", "time_to_commit_p50_ms"):
         estimate = whole.metrics[metric]

@@ -1,20 +1,20 @@
-// What the server answered, as elements: a table by class, A against B, the ranking of levers.
+// Results as elements: a table by class, A against B, the ranking of changes.
 import { element } from "./state.js";
 
 const COLUMNS = [
-  ["success_rate", "commit"],
-  ["time_to_commit_p50_ms", "half within"],
-  ["time_to_commit_p95_ms", "95 % within"],
-  ["time_to_commit_p99_ms", "99 % within"],
-  ["retries_per_txn", "retries each"],
-  ["throughput_per_s", "throughput"],
+  ["success_rate", "success"],
+  ["time_to_commit_p50_ms", "p50"],
+  ["time_to_commit_p95_ms", "p95"],
+  ["time_to_commit_p99_ms", "p99"],
+  ["retries_per_txn", "retries/txn"],
+  ["throughput_per_s", "commits"],
 ];
 const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 
-// A rate per second, or per hour where that is the larger number to think of.
+// A rate per second, or per hour if it is low.
 const rate = (perSecond) => (perSecond >= 0.1 || perSecond === 0 ? `${plain.format(perSecond)}/s` : `${plain.format(3600 * perSecond)}/h`);
 
-// A metric of the comparison, and how it changed: rates in one unit.
+// A metric of the comparison and its difference, rates in one unit.
 const valueOf = (row, side) => (row.metric === "throughput_per_s" && row[side].mean !== null ? rate(row[side].mean) : row[side].text);
 function changeOf(row) {
   if (row.metric !== "throughput_per_s" || !row.difference) return row.change || "–";
@@ -25,7 +25,7 @@ function changeOf(row) {
   return `${sign}${plain.format(+(3600 * Math.abs(difference)).toPrecision(3))}${width === null ? "" : ` ± ${plain.format(+(3600 * width).toPrecision(2))}`}/h`;
 }
 
-export const nameOf = (workloadClass) => (workloadClass === "all" ? "all together" : workloadClass);
+export const nameOf = (workloadClass) => (workloadClass === "all" ? "all classes" : workloadClass);
 
 function cell(metric, label, metrics) {
   const found = metrics[metric];
@@ -36,7 +36,7 @@ function cell(metric, label, metrics) {
   }
   if (metric === "throughput_per_s") {
     const offered = metrics.offered_per_s;
-    made.append(element("span", { className: "mean", textContent: rate(found.mean) }), element("span", { className: "interval", textContent: `of ${rate(offered.mean)}` }));
+    made.append(element("span", { className: "mean", textContent: rate(found.mean) }), element("span", { className: "interval", textContent: `of ${rate(offered.mean)} offered` }));
     return made;
   }
   made.append(element("span", { className: "mean", textContent: found.text }));
@@ -45,7 +45,7 @@ function cell(metric, label, metrics) {
   return made;
 }
 
-// The share as a bar with its interval, for the eye; the words beside it say the same.
+// The share as a bar with its interval.
 function bar({ mean, low, high }) {
   const made = element("span", { className: "share", "aria-hidden": "true" });
   const filled = element("span", { className: mean >= 0.99 ? "good" : mean >= 0.95 ? "fair" : "poor" });
@@ -67,19 +67,21 @@ export function classesTable(classes) {
     if (row.operations.length) name.append(element("span", { className: "operation", textContent: row.operations.join(", ") }));
     return element("tr", { className: row.name === "all" ? "whole" : "" }, name, ...COLUMNS.map(([metric, label]) => cell(metric, label, row.metrics)));
   });
-  const caption = element("caption", { className: "unseen", textContent: "Success and time to commit by class, with 95 % intervals" });
-  return element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "By class" }, element("table", { className: "classes" }, caption, element("thead", {}, head), element("tbody", {}, ...rows)));
+  const caption = element("caption", { className: "unseen", textContent: "Success and time to commit by class, with 95% intervals" });
+  const scroll = element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "By class" }, element("table", { className: "classes" }, caption, element("thead", {}, head), element("tbody", {}, ...rows)));
+  const note = "p50, p95, p99: time to commit of all transactions that start committing; aborted ones do not commit, so they count as infinite.";
+  return element("div", {}, scroll, element("p", { className: "quiet", textContent: note }));
 }
 
-const SIGNS = { true: ["better", "▲ better"], false: ["worse", "▼ worse"], null: ["same", "no difference told"] };
+const SIGNS = { true: ["better", "▲ better"], false: ["worse", "▼ worse"], null: ["same", "not significant"] };
 
 export function comparisonTable(found) {
-  const head = element("tr", {}, ...["", "A", "B", "B − A (95 %)", ""].map((text) => element("th", { scope: "col", textContent: text })));
+  const head = element("tr", {}, ...["", "A", "B", "B − A (95%)", ""].map((text) => element("th", { scope: "col", textContent: text })));
   const classes = [...new Set(found.rows.map((row) => row.workload_class))];
   const bodies = classes.map((name) => {
     const rows = found.rows.filter((row) => row.workload_class === name).map((row) => {
       const [style, words] = row.better === null && row.told ? ["same", "differs"] : SIGNS[String(row.better)];
-      return element("tr", { title: row.verdict }, element("th", { scope: "row", textContent: row.name }), element("td", { "data-label": "A", textContent: valueOf(row, "a") }), element("td", { "data-label": "B", textContent: valueOf(row, "b") }), element("td", { "data-label": "B − A (95 %)", textContent: changeOf(row) }), element("td", { className: style, textContent: words }));
+      return element("tr", { title: row.verdict }, element("th", { scope: "row", textContent: row.name }), element("td", { "data-label": "A", textContent: valueOf(row, "a") }), element("td", { "data-label": "B", textContent: valueOf(row, "b") }), element("td", { "data-label": "B − A (95%)", textContent: changeOf(row) }), element("td", { className: style, textContent: words }));
     });
     if (classes.length > 1) rows.unshift(element("tr", { className: "head" }, element("th", { scope: "rowgroup", colSpan: 5, textContent: nameOf(name) })));
     return element("tbody", {}, ...rows);
@@ -97,21 +99,21 @@ export function comparisonTable(found) {
 }
 
 export function rankingTable(found, use) {
-  const head = element("tr", {}, ...["change", found.goal.words, "by (95 %, all together)", "", ""].map((text) => element("th", { scope: "col", textContent: text })));
+  const head = element("tr", {}, ...["change", found.goal.words, "difference (95%, simultaneous)", "", ""].map((text) => element("th", { scope: "col", textContent: text })));
   const rows = found.rows.map((row) => {
     const [style, words] = SIGNS[String(row.told ? row.better : null)];
-    const button = element("button", { type: "button", textContent: "Try it", "aria-label": `Try: ${row.words}` });
+    const button = element("button", { type: "button", textContent: "Apply", "aria-label": `Apply: ${row.words}` });
     button.addEventListener("click", () => use(found.trees[row.name]));
     const name = element("th", { scope: "row" }, row.words);
     if (row.note) name.append(element("span", { className: "operation", textContent: row.note }));
-    return element("tr", { className: row.name === found.best ? "best" : "" }, name, element("td", { "data-label": found.goal.words, textContent: row.value?.text ?? "–" }), element("td", { "data-label": "by (95 %, all together)", textContent: row.change || "–" }), element("td", { className: style, textContent: words }), element("td", {}, button));
+    return element("tr", { className: row.name === found.best ? "best" : "" }, name, element("td", { "data-label": found.goal.words, textContent: row.value?.text ?? "–" }), element("td", { "data-label": "difference (95%, simultaneous)", textContent: row.change || "–" }), element("td", { className: style, textContent: words }), element("td", {}, button));
   });
-  const seeds = `${found.seeds.length} seeds, the same for all; now ${found.goal.words} is ${found.present?.text ?? "not known"}.`;
+  const seeds = `${found.seeds.length} seeds, the same for all changes. Current ${found.goal.words}: ${found.present?.text ?? "unknown"}.`;
   return element(
     "div",
     {},
     element("p", { className: "lead", role: "status", textContent: found.sentence }),
-    element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Levers" }, element("table", { className: "ranking" }, element("thead", {}, head), element("tbody", {}, ...rows))),
-    element("p", { className: "quiet", textContent: found.final ? seeds : `${seeds} More are being run.` }),
+    element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Changes" }, element("table", { className: "ranking" }, element("thead", {}, head), element("tbody", {}, ...rows))),
+    element("p", { className: "quiet", textContent: found.final ? seeds : `${seeds} More seeds are running.` }),
   );
 }

@@ -1,4 +1,4 @@
-// Draws figures of the server with Vega. A figure whose chart stays the same only gets new numbers.
+// Draws figures of the server with Vega. If only the data of a figure changes, its chart is kept.
 import { element } from "./state.js";
 
 const ONLY_ERRORS = 1;
@@ -16,18 +16,18 @@ function rowsOf(columns) {
   return values[0].map((_, row) => Object.fromEntries(names.map((name, column) => [name, values[column][row]])));
 }
 
-// Zooming by pointer is for reports: here a drag would fight with the next answer.
+// No zooming by pointer: a drag would interfere with the next answer.
 function withoutZoom(spec) {
   if (spec.params) spec.params = spec.params.filter((parameter) => parameter.name !== "zoom");
   (spec.layer ?? []).forEach(withoutZoom);
 }
 
-// Words beside lanes take the room of the lanes; the numbers below have them.
+// Text beside lanes takes their space; the data below has it too.
 function withoutWords(spec) {
   if (spec.layer && spec.layer.length > 2) spec.layer = spec.layer.filter((layer) => (layer.mark?.type ?? layer.mark) !== "text" || layer.encoding?.x?.value !== "width");
 }
 
-// Draws into a place one after the other; of several that wait only the last is drawn.
+// Draws one figure after the other; of several waiting ones only the last is drawn.
 export function draw(name, figure) {
   const entry = drawn.get(name) ?? { waiting: null, busy: null, spec: "", view: null };
   drawn.set(name, entry);
@@ -46,7 +46,7 @@ async function work(name, entry) {
     try {
       await drawOne(place, entry, figure);
     } catch (error) {
-      place.querySelector(".chart").textContent = `This chart could not be drawn: ${error.message}`;
+      place.querySelector(".chart").textContent = `Cannot draw this chart: ${error.message}`;
       entry.spec = "";
       console.error(name, error);
     }
@@ -88,6 +88,6 @@ function caption(place, figure, rows) {
   const head = element("tr", {}, ...figure.columns.map((column) => element("th", { scope: "col", className: column.number ? "number" : "", textContent: column.title })));
   const cell = (value, column) => (value === null || value === undefined ? "–" : typeof value !== "number" ? value : (column.percent ? percent : plain).format(value));
   const body = rows.slice(0, MOST_ROWS).map((row) => element("tr", {}, ...figure.columns.map((column) => element("td", { className: column.number ? "number" : "", textContent: cell(row[column.name], column) }))));
-  const numbers = element("details", { open }, element("summary", { textContent: "The numbers" }), element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": `${figure.title}, numbers` }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...body))));
+  const numbers = element("details", { open }, element("summary", { textContent: "Data" }), element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": `${figure.title}, data` }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...body))));
   place.replaceChildren(figure.definition, numbers);
 }

@@ -1,4 +1,4 @@
-// The form: the keys that matter on top, all others below by section, made from the schema.
+// The form: the most important keys on top, all keys below by section, made from the schema.
 import { element, get, put, same, without } from "./state.js";
 
 const COUNTS = [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 80, 100, 128, 160, 200];
@@ -25,7 +25,7 @@ export function spoken(ms) {
 const isMaintenance = (name, cls) => MAINTENANCE.test(name) || Boolean(cls.periodic);
 
 export class Form {
-  // `changed(tree, key, atOnce)` is told of every change; `key` names a choice that may make others useless.
+  // Calls `changed(tree, key, atOnce)` on every change; `key` is a choice that may leave other keys without effect.
   constructor(description, changed) {
     this.description = description;
     this.changed = changed;
@@ -38,7 +38,7 @@ export class Form {
     this.opened = new Set();
   }
 
-  // Shows a configuration. What has the focus is left as it is, so that nobody is interrupted.
+  // Shows a configuration. The focused control is not changed.
   show(tree) {
     this.tree = tree;
     const classes = Object.entries(tree.workload ?? {});
@@ -71,7 +71,7 @@ export class Form {
     if (focused) document.getElementById(focused)?.focus();
   }
 
-  // ---- the keys that matter
+  // ---- the most important keys
 
   groups() {
     const tree = this.tree;
@@ -107,7 +107,7 @@ export class Form {
     const offered = this.description.arrivals.filter((each) => Object.keys(each.example).length || each === kind);
     const options = offered.map((each) => ({ value: each.key, label: each.label }));
     if (!kind) options.unshift({ value: "", label: "as in [transaction]" });
-    return this.row(`${key}.arrivals`, "Arrivals", this.select(`${key}.arrivals`, options, () => this.kindOf(get(this.tree, key) ?? {})?.key ?? "", (value) => this.changeArrivals(key, value)));
+    return this.row(`${key}.arrivals`, "arrivals", this.select(`${key}.arrivals`, options, () => this.kindOf(get(this.tree, key) ?? {})?.key ?? "", (value) => this.changeArrivals(key, value)));
   }
 
   changeArrivals(key, name) {
@@ -124,19 +124,19 @@ export class Form {
   }
 
   operation(key) {
-    return this.row(`${key}.operation`, "operation", this.choice(`${key}.operation`, this.description.operations, "several"));
+    return this.row(`${key}.operation`, "operation", this.choice(`${key}.operation`, this.description.operations, "several operations"));
   }
 
   runtime(key, cls) {
     const own = runtimeKey(cls) ?? (key === "transaction" ? "mean" : null);
-    return own ? this.slider(`${key}.runtime.${own}`, own === "value" ? "work takes" : `work takes (${own})`, TIMES, "duration") : null;
+    return own ? this.slider(`${key}.runtime.${own}`, own === "value" ? "job duration" : `job duration (${own})`, TIMES, "duration") : null;
   }
 
   placeGroup() {
     const tables = this.slider("catalog.num_tables", "tables", COUNTS.slice(1), "number", 1);
     return this.group(
-      "where",
-      this.row("storage.provider", "store", this.choice("storage.provider", this.description.stores, null)),
+      "object store and catalog",
+      this.row("storage.provider", "object store", this.choice("storage.provider", this.description.stores, null)),
       this.row("catalog.type", "catalog", this.catalog()),
       tables,
     );
@@ -144,13 +144,13 @@ export class Form {
 
   catalog() {
     const own = this.tree.parts?.catalog;
-    if (!own) return this.choice("catalog.type", this.description.catalogs, "default: pointer in the store");
-    const select = this.select("catalog.type", [{ value: "", label: `yours: ${ownName(own)}` }], () => "", () => {});
+    if (!own) return this.choice("catalog.type", this.description.catalogs, "catalog file (default)");
+    const select = this.select("catalog.type", [{ value: "", label: `custom: ${ownName(own)}` }], () => "", () => {});
     select.disabled = true;
     return select;
   }
 
-  // Numbers that parts of one's own are made with: from an eighth to eight times what the file says.
+  // Numeric options of custom components: from an eighth to eight times the value of the file.
   ownGroups() {
     return Object.entries(this.description.parts).flatMap(([kind, part]) => {
       const numbers = Object.entries(part.options ?? {}).filter(([, value]) => typeof value === "number");
@@ -162,8 +162,7 @@ export class Form {
 
   retryGroup() {
     const retries = this.slider("transaction.retry", "retries", COUNTS.slice(0, 19), "number", this.tree.transaction?.retry_policy === "iceberg" ? 4 : 10);
-    const paths = [{ value: "endive", label: "simple model" }, { value: "iceberg", label: "Iceberg (Java)" }, { value: "pyiceberg", label: "PyIceberg" }];
-    return this.group("when a commit loses", retries, this.row("transaction.commit_path", "commits as", this.choice("transaction.commit_path", paths, "simple model (default)")));
+    return this.group("retries and backoff", retries, this.row("transaction.commit_path", "client", this.choice("transaction.commit_path", this.description.clients, `${this.description.clients[0].label} (default)`)));
   }
 
   maintenanceGroup(classes) {
@@ -339,7 +338,7 @@ export class Form {
     return input;
   }
 
-  // What is no plain value is sent as it was written, and read by the server.
+  // Values that are not plain are sent as text and parsed by the server.
   write(key, text, atOnce) {
     delete this.written[key];
     if (text.trim() === "") return this.set(key, undefined, { atOnce });
@@ -357,9 +356,9 @@ export class Form {
     return select;
   }
 
-  // ---- what is wrong
+  // ---- errors
 
-  // Shows errors at their fields, opening the section of the first that is not among the keys on top.
+  // Shows errors at their fields, and opens the section of a field that is not on top.
   complain(problems) {
     for (const row of document.querySelectorAll("[data-row]")) row.classList.remove("wrong");
     for (const error of document.querySelectorAll("#form .error")) error.textContent = "";
@@ -391,7 +390,7 @@ export class Form {
 
 const idOf = (key) => `f-${key.replaceAll(".", "-")}`;
 
-// Stops of a slider for a number of which nothing else is known.
+// Stops of a slider for any number.
 function around(value) {
   if (value <= 0) return value === 0 ? COUNTS : [value];
   const stops = [0.125, 0.25, 0.5, 1, 2, 4, 8].map((times) => times * value);
@@ -410,7 +409,7 @@ function leaves(node) {
   return Object.values(node).reduce((sum, each) => sum + leaves(each), 0);
 }
 
-// What was typed: a number where it is one, otherwise the text itself, of which the server says what is wrong with it.
+// The typed value: a number if it is one, otherwise the text, which the server checks.
 function typed(text, kind) {
   const trimmed = text.trim();
   if (trimmed === "") return undefined;

@@ -1,4 +1,4 @@
-// The page: what it shows is the answer to the last question, or says that it is not.
+// The page: it shows the answer to the last question, or marks what it shows as outdated.
 import { classesTable, comparisonTable, rankingTable } from "./answer.js";
 import { draw } from "./charts.js";
 import { Form } from "./form.js";
@@ -12,8 +12,8 @@ const tab = crypto.randomUUID();
 
 const state = { tree: null, a: null };
 let form = null;
-let asked = 0; // number of the last question; events of earlier ones are not shown
-let answered = null; // the configuration that the results are of
+let asked = 0; // number of the last question; events of earlier ones are ignored
+let answered = null; // the configuration of the results
 let asking = null;
 let helping = null;
 let timer = 0;
@@ -23,7 +23,7 @@ let toml = "";
 
 class Refused extends Error {
   constructor(status, body) {
-    super(body.error ?? "The server refused this.");
+    super(body.error ?? "The server rejected the request.");
     this.status = status;
     this.problems = body.problems ?? [];
   }
@@ -35,10 +35,10 @@ async function request(path, body, signal) {
     const options = body === undefined ? {} : { method: "POST", body: JSON.stringify({ tab, ...body }), headers: { "Content-Type": "application/json" } };
     response = await fetch(path, { ...options, signal });
   } catch (error) {
-    if (error.name !== "AbortError") gone("The server does not answer: it may have been stopped. What you see is the last it said. `endive serve` starts one anew, at an address that it prints.");
+    if (error.name !== "AbortError") gone("The server does not respond. The results below are outdated. Restart it with `endive serve` and open the address that it prints.");
     throw error;
   }
-  if (response.status === 401) gone("The server was started anew: open the address that it printed. What you have set here stays in this address.");
+  if (response.status === 401) gone("The server was restarted. Open the address that it printed; the settings of this page are in its address.");
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
   return response;
 }
@@ -65,7 +65,7 @@ async function stream(path, body, signal, last, take) {
     if (error.name === "AbortError") throw error;
   }
   if (!ended && !signal.aborted) {
-    gone("The server stopped in the middle of an answer.");
+    gone("The server stopped during an answer.");
     throw new Error("the stream ended early");
   }
 }
@@ -74,7 +74,7 @@ let waiting = 0;
 function gone(text) {
   $("gone").hidden = false;
   $("gone").querySelector("span").textContent = text;
-  busy(false, "no answer", true);
+  busy(false, "no response", true);
   clearTimeout(waiting);
   waiting = setTimeout(again, AGAIN_MS);
 }
@@ -100,7 +100,7 @@ function change(tree, choiceKey, atOnce) {
   form.show(tree);
   writeAddress(state);
   stale();
-  asked += 1; // whatever is on its way is of the past
+  asked += 1; // answers on their way are outdated
   asking?.abort();
   clearTimeout(timer);
   timer = setTimeout(() => ask(choiceKey), atOnce ? SLIDING_MS : TYPING_MS);
@@ -131,7 +131,7 @@ async function ask(changed = null) {
     if (mine !== asked || error.name === "AbortError") return;
     if (error instanceof Refused && error.status === 422) refuse(error);
     else if (error instanceof Refused && error.status !== 401) busy(false, error.message);
-    else if (!(error instanceof Refused) && $("gone").hidden) busy(false, `this page has a fault: ${error.message}`);
+    else if (!(error instanceof Refused) && $("gone").hidden) busy(false, `error in this page: ${error.message}`);
     document.body.dataset.state = "answered";
   }
 }
@@ -141,7 +141,7 @@ function refuse(error) {
   form.complain(problems);
   $("problems").hidden = false;
   $("problems").replaceChildren(
-    element("p", { className: "lead", textContent: "This cannot be simulated as it is:" }),
+    element("p", { className: "lead", textContent: "This configuration is not valid:" }),
     element("ul", {}, ...problems.map(({ key, message }) => element("li", {}, key ? element("code", { textContent: key }) : null, ` ${message}`))),
   );
   busy(false, "not simulated", true);
@@ -159,7 +159,7 @@ function accepted(event, question) {
   toml = event.toml;
   const left = Object.keys(form.written).length > 0 || event.left_out.length > 0;
   if (left) {
-    // the server has read what was written, or left out what a choice made useless
+    // the server has parsed TOML values, or removed keys without effect
     form.written = {};
     state.tree = event.tree;
     question[0] = event.tree;
@@ -168,8 +168,8 @@ function accepted(event, question) {
     form.show(state.tree);
   }
   basis(event);
-  warnings.configuration = [...event.left_out.map((key) => `${key} was left out: it has no effect any more.`), ...event.warnings];
-  if (event.compiling) busy(true, "simulating; the engine for this combination is being compiled beside…");
+  warnings.configuration = [...event.left_out.map((key) => `${key} was removed: it has no effect any more.`), ...event.warnings];
+  if (event.compiling) busy(true, "simulating; the engine for this configuration is being compiled…");
 }
 
 const warnings = { configuration: [], answer: [] };
@@ -190,10 +190,10 @@ function showAnswer(event, question) {
   warnings.answer = event.warnings;
   showWarnings();
   const seeds = event.seeds.length === 1 ? "1 seed" : `${event.seeds.length} seeds`;
-  const preview = event.preview ? "a first look at a shorter run; " : "";
+  const preview = event.preview ? "preview of a shorter run; " : "";
   busy(!event.final, `${preview}${seeds}${event.final ? "" : ", refining…"}`);
   $("basis").querySelector("ul").replaceChildren(
-    ...[`${seeds} (${event.seeds[0]}${event.seeds.length > 1 ? ` to ${event.seeds.at(-1)}` : ""}). ${event.window}`, "Intervals are 95 %.", ...assumed].map((text) => element("li", { textContent: text })),
+    ...[`${seeds} (${event.seeds[0]}${event.seeds.length > 1 ? ` to ${event.seeds.at(-1)}` : ""}). ${event.window}`, "Intervals are 95% confidence intervals.", ...assumed].map((text) => element("li", { textContent: text })),
   );
   repeat(event.seeds.length);
   if (!state.a) $("against").hidden = true;
@@ -206,13 +206,13 @@ function basis(event) {
 
 function repeat(seeds) {
   const code = state.tree.parts ? " --allow-code" : "";
-  const lines = ["# with the TOML of “Copy as TOML” in live.toml", `endive run live.toml --seed 0${code}`];
+  const lines = ["# live.toml: the TOML of “Copy as TOML”", `endive run live.toml --seed 0${code}`];
   if (seeds > 1) lines.push(`endive compare live.toml other.toml --seeds ${seeds}${code}`);
   $("basis").querySelector("pre").textContent = lines.join("\n");
 }
 
-// A number and its unit are not put on two lines.
-const together = (text) => text.replace(/(\d) (ms|s|min|%)/g, "$1\u00a0$2");
+// Keep a number and its unit on one line.
+const together = (text) => text.replace(/(\d) (ms|s|min)/g, "$1\u00a0$2");
 
 function showFigure(event) {
   return draw(event.name, event.figure);
@@ -234,9 +234,9 @@ function broken(event) {
   busy(false, "not simulated");
 }
 
-// The last question was not stopped by this page, which has asked nothing since.
+// This page has asked nothing since, so the server ended.
 function stopped() {
-  gone("The server stopped in the middle of an answer.");
+  gone("The server stopped during an answer.");
 }
 
 function busy(working, text, wrong = false) {
@@ -245,7 +245,7 @@ function busy(working, text, wrong = false) {
   if ($("status").querySelector(".text").textContent !== text) $("status").querySelector(".text").textContent = text;
 }
 
-// ---- what would help most
+// ---- rank changes
 
 async function help() {
   helping?.abort();
@@ -278,7 +278,7 @@ async function help() {
 
 function outdated() {
   const place = $("ranking");
-  if (place.querySelector("table") && !place.querySelector(".outdated")) place.prepend(element("p", { className: "outdated", textContent: "This was tried on an earlier state of the form." }));
+  if (place.querySelector("table") && !place.querySelector(".outdated")) place.prepend(element("p", { className: "outdated", textContent: "This ranking is of an earlier configuration." }));
 }
 
 // Applies a change; the present state becomes A.
@@ -293,14 +293,14 @@ function use(tree) {
 // ---- A against B
 
 function pinned() {
-  $("pin").textContent = state.a ? "Pin anew as A" : "Pin as A";
+  $("pin").textContent = state.a ? "Pin again as A" : "Pin as A";
   $("pin").setAttribute("aria-pressed", String(Boolean(state.a)));
   if (!state.a) {
     $("against").hidden = true;
     $("comparison").replaceChildren();
   } else {
     $("against").hidden = false;
-    $("comparison").replaceChildren(element("p", { className: "quiet", textContent: "Change something: B is what the form says." }));
+    $("comparison").replaceChildren(element("p", { className: "quiet", textContent: "B is the configuration of the form: change something." }));
   }
 }
 
@@ -333,15 +333,15 @@ function onName(work) {
 }
 
 function save() {
-  name("Save as study", "Writes a sweep over multiples of today's load into the directory where endive serve was started.", "Save");
+  name("Save as study", "Writes a sweep over multiples of the current load into the directory of endive serve.", "Save");
   onName(async (chosen) => {
     const found = await (await request("/api/study", { tree: state.tree, name: chosen })).json();
-    busy(false, `saved as ${found.file}; now: ${found.commands[0]}`);
+    busy(false, `saved as ${found.file}; run it with: ${found.commands[0]}`);
   });
 }
 
 function report() {
-  name("Open report", "Saves the study, runs it in the background (a minute, by Spark) and opens its report.", "Run");
+  name("Open report", "Saves the study, runs it on Spark in the background (about a minute) and links its report.", "Run");
   onName(async (chosen) => follow(await (await request("/api/report", { tree: state.tree, name: chosen })).json()));
 }
 
@@ -349,7 +349,7 @@ async function follow(found) {
   const place = $("status").querySelector(".report") ?? $("status").appendChild(element("span", { className: "report" }));
   for (;;) {
     if (found.state === "done") {
-      place.replaceChildren(element("a", { href: `/report/${found.name}`, target: "_blank", textContent: `Report ${found.name} is ready: open it` }));
+      place.replaceChildren(element("a", { href: `/report/${found.name}`, target: "_blank", textContent: `Open report ${found.name}` }));
       return;
     }
     place.textContent = found.state === "failed" ? `The report failed: ${found.line}` : `Report ${found.name}: ${found.line}`;
@@ -373,9 +373,9 @@ async function copy() {
 
 // ---- start
 
-let started = null; // what was started from, as it was
+let started = null; // the preset, unchanged
 async function startFrom(chosen) {
-  asked += 1; // whatever is on its way is of the past
+  asked += 1; // answers on their way are outdated
   const mine = asked;
   asking?.abort();
   clearTimeout(timer);
@@ -390,7 +390,7 @@ async function startFrom(chosen) {
     document.body.dataset.state = "answered";
     return;
   }
-  if (mine !== asked) return; // something else was changed meanwhile
+  if (mine !== asked) return; // the form was changed meanwhile
   started = tree;
   form.written = {};
   form.removed = {};
@@ -401,7 +401,7 @@ async function startFrom(chosen) {
 function fillStarts(starts) {
   const groups = [...new Set(starts.map((start) => start.group))];
   $("start").replaceChildren(
-    element("option", { value: "", textContent: "what is in the form", hidden: true }),
+    element("option", { value: "", textContent: "custom", hidden: true }),
     ...groups.map((group) => element("optgroup", { label: group }, ...starts.filter((start) => start.group === group).map((start) => element("option", { value: start.name, textContent: start.title, title: start.about })))),
   );
 }
