@@ -182,8 +182,7 @@ def test_results_of_another_version_are_removed_before_the_gallery_is_made_anew(
 ) -> None:
     run_all([document("new")], tmp_path, range(1))
     with monkeypatch.context() as before:
-        for module in ("identity", "provenance"):
-            before.setattr(f"endive.runs.{module}.code_version", lambda: "another")
+        before.setattr("endive.runs.execute.code_version", lambda: "another")
         run_all([document("old")], tmp_path, range(1))
     (tmp_path / "notes").mkdir()
     runpy.run_path(str(ROOT / "docs/make_gallery.py"))["remove_old"](tmp_path)
