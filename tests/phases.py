@@ -21,7 +21,7 @@ REPORT = {
     "consolidating": "endive.pipeline.refresh:consolidate",
     "measuring": "endive.pipeline.refresh:measure",
     "writing metrics": "endive.pipeline.metrics:write_tables",
-    "writing the report": "endive.report.contents:page_of",
+    "writing the report": "endive.report.sections:page_of",
 }
 """Phases of the two commands, in their order, and the names by which their callers know what does the work."""
 

@@ -13,7 +13,7 @@ from endive.cli.examples import Example, examples_folder, find_examples
 from endive.config import load_document
 from endive.config.frontier import frontier_options
 from endive.config.sweep import Sweep
-from endive.report.errors import ReportError
+from endive.report import ReportError
 from endive.runs.identity import code_version
 from endive.runs.plan import plan_sweep
 from endive.studies.frontier import read_question

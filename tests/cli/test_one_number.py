@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from endive.report.study import load_study
+from endive.report.study_data import load_study
 from tests.cli import invoke, strict
 
 CONFIG = """

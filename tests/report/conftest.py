@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endive.report.study import Study
+from endive.report.study_data import Study
 from tests.report.studies import designs_sweep, measured, mixed_sweep, one_experiment
 
 

@@ -14,7 +14,7 @@ from endive.analysis.saturation import LoadPoint, saturation
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.page import Page
 from endive.report.phrases import TIME_PARTS
-from endive.report.study import ALL, Series, Study, StudyAxis
+from endive.report.study_data import ALL, Series, Study, StudyAxis
 from endive.runs.inventory import Experiment, Inventory, RecordedRun
 from endive.studies.experiment_tables import LoadAxis
 

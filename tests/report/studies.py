@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from endive.report.study import Study, load_study
+from endive.report.study_data import Study, load_study
 from tests.pipeline.runs import document, run_all, run_here
 
 SEEDS = 3

@@ -19,13 +19,13 @@ import pytest
 from PIL import Image, ImageOps
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playwright
 
-from endive.report.contents import page_of
 from endive.report.figure import Threshold
 from endive.report.figures import figures_of, report_figures
-from endive.report.figures.bars import commit_parts, time_parts
+from endive.report.figures.bar_charts import commit_parts, time_parts
 from endive.report.page import html_of
 from endive.report.phrases import TIME_PARTS
-from endive.report.study import Study
+from endive.report.sections import page_of
+from endive.report.study_data import Study
 from tests.report.made_up import Point, kinds, made_up, page_with
 
 CHROMIUM = (
@@ -367,7 +367,7 @@ def test_printed_pages_are_whole(browser: Browser, report: Path, tmp_path: Path)
     pages = pages_of(file)
     for title in titles:
         assert sum(title in words for words, _ in pages) == 1, title  # whole, on one page
-    for words in ("catalog reads", "95%", "everything commits", "Repeat it", "endive report"):
+    for words in ("catalog reads", "95%", "ideal: every transaction commits", "Reproduce", "endive report"):
         assert any(words in text for text, _ in pages), words
     bars = next(picture for text, picture in pages if "What committing costs" in text)
     found = Counter(bars.get_flattened_data())

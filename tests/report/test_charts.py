@@ -16,10 +16,9 @@ from endive.report.charts import page_spec, rows_of
 from endive.report.encodings import DIGITS, ROWS, panels_of
 from endive.report.figure import Axis, Figure, Reference, Threshold
 from endive.report.figures import figures_of
-from endive.report.legend import colours_of, legend_of
 from endive.report.page import drawn
-from endive.report.study import Study
-from endive.report.style import PAGE, PALETTE
+from endive.report.study_data import Study
+from endive.report.style import PAGE, PALETTE, colours_of, legend_of
 from tests.report.made_up import kinds, page_with
 
 KINDS = [pytest.param(figure, id=figure.name) for figure in kinds()]

@@ -13,11 +13,11 @@ import pytest
 
 from endive.analysis.conditions import Subject
 from endive.config.load import check_document
-from endive.report.errors import ReportError
+from endive.report import ReportError
 from endive.report.figure import Axis, Figure, read_reference
 from endive.report.figures import FIGURES, catalogue, figure_of, figures_of, report_figures
 from endive.report.phrases import TIME_PARTS
-from endive.report.study import ALL, Study
+from endive.report.study_data import ALL, Study
 from endive.report.style import PALETTE, PART_COLOURS
 from endive.storage.prices import Prices
 from tests.pipeline.runs import document, run_all

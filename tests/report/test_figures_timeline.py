@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from endive.report.errors import ReportError
-from endive.report.study import Study
+from endive.report import ReportError
+from endive.report.study_data import Study
 from endive.report.timeline import MOST_LANES, milliseconds, timeline
 from tests.report.studies import measured, one_experiment
 

@@ -18,12 +18,11 @@ import pytest
 
 from endive.cache_directory import CACHE_VARIABLE
 from endive.report import page as pages
-from endive.report.contents import page_of, ranges
 from endive.report.encodings import DIGITS
 from endive.report.figures import figures_of
 from endive.report.page import drawn, html_of
-from endive.report.repeat import repetition_of
-from endive.report.study import ALL, Study
+from endive.report.sections import page_of, ranges, repetition_of
+from endive.report.study_data import ALL, Study
 from endive.runs.study_records import PlannedExperiment, StudyRecord
 from tests.report.made_up import kinds, page_with
 from tests.report.test_charts import frame
@@ -237,7 +236,9 @@ def test_a_study_is_repeated_by_the_file_in_the_page(mixed: Study, tmp_path: Pat
 def test_a_study_with_files_of_ones_own_is_repeated_where_they_are(mixed: Study, tmp_path: Path, named: str, options: str) -> None:
     page = page_of(_planned(mixed, named, tmp_path / "of"), [])
     file = tmp_path / "of" / "studies" / "mixed.toml"
-    assert f"endive sweep {file} --quick --seeds 0-2{options} --out of-again" in page.repeat.commands
+    assert (
+        f"endive sweep of/{file.relative_to(file.parents[1])} --quick --seeds 0-2{options} --out of-again" in page.repeat.commands
+    )
     assert page.repeat.file == ""
     assert "which says what was run" not in html_of(page)
 
@@ -248,10 +249,10 @@ def test_changes_that_no_commit_has_are_said(mixed: Study) -> None:
     assert repetition_of(mixed, [{"git_commit": "0a1b"}]).commands.startswith("git checkout 0a1b   # in a clone of Endive\n")
 
 
-@pytest.mark.parametrize(("middle", "rest"), [("", ""), ("; between them b (2)", "; between them b (2).")])
+@pytest.mark.parametrize(("middle", "rest"), [("", ""), ("; in between: b (2)", "; in between: b (2).")])
 def test_a_headline_is_not_a_whole_page(middle: str, rest: str) -> None:
     """What lies between the best and the worst is set as text, and a long one smaller."""
-    html = html_of(page_with([], answer=[f"a commits most{middle}.", "More; between them c."]))
+    html = html_of(page_with([], answer=[f"a commits most{middle}.", "More; in between: c."]))
     assert ('<span class="rest">' in html) == bool(rest)
     assert html.count('class="rest"') == (1 if rest else 0)
     assert rest in html
@@ -280,3 +281,12 @@ def test_runs_whose_provenance_is_gone_are_passed_over(mixed: Study, tmp_path: P
 @pytest.mark.parametrize(("seeds", "told"), [([0, 1, 2], "0-2"), ([4], "4"), ([7, 0, 1, 9], "0-1, 7, 9"), ([], "")])
 def test_seeds_in_short(seeds: list[int], told: str) -> None:
     assert ranges(seeds) == told
+
+
+@pytest.mark.parametrize("name", ["mixed", "single", "designs"])
+def test_a_report_does_not_contain_the_path_of_its_study(name: str, request: pytest.FixtureRequest) -> None:
+    """It had the absolute path, and with it the name of the user."""
+    study = request.getfixturevalue(name)
+    html = html_of(page_of(study, []))
+    assert str(study.path.resolve().parent) not in html
+    assert study.path.resolve().name in html or study.kind == "run"

@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
-from endive.report.errors import ReportError
+from endive.report import ReportError
 from endive.report.figure import Figure, Reference
 from endive.report.figures import figure_of, figures_of
 from endive.report.paper import FORMATS, Size, inches, save, svg_of
-from endive.report.study import Study
+from endive.report.study_data import Study
 from endive.report.style import PALETTE, broken, ramp
 from endive.report.timeline import timeline
 from tests.report.made_up import kinds
@@ -117,7 +117,7 @@ def test_a_curve_to_compare_with_is_in_the_legend(mixed: Study) -> None:
     theory = Reference("M/D/1", pd.DataFrame({"x": [1.0, 5.0], "y": [1.0, 4.0]}))
     text = words_of(svg_of(replace(figure, references=(*figure.references, theory)), Size(3.3)))
     assert "M/D/1" in text
-    assert "everything commits" in text
+    assert "ideal: every transaction commits" in text
 
 
 def test_a_timeline_says_who_beat_whom(single: Study) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endive.report.figures.curves import EVERYTHING_COMMITS, throughput_load
+from endive.report.figures.load_curves import IDEAL, throughput_load
 from tests.pipeline.runs import document, run_all
 from tests.report.studies import measured, mixed_sweep
 
@@ -25,7 +25,7 @@ def appends(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_curve_of_theory_is_drawn_and_named(appends: Path) -> None:
     figure = throughput_load(measured(appends))
     everything, theory = figure.references
-    assert everything.label == EVERYTHING_COMMITS
+    assert everything.label == IDEAL
     assert theory.label == "theory"
     assert list(theory.data["x"]) == list(RATES)
     assert (theory.data["y"] <= theory.data["x"]).all()
@@ -35,5 +35,5 @@ def test_the_curve_of_theory_is_drawn_and_named(appends: Path) -> None:
 
 def test_where_theory_has_nothing_to_say_nothing_is_drawn(tmp_path: Path) -> None:
     figure = throughput_load(measured(mixed_sweep(tmp_path)))
-    assert [reference.label for reference in figure.references] == [EVERYTHING_COMMITS]
+    assert [reference.label for reference in figure.references] == [IDEAL]
     assert "theory" not in figure.definition

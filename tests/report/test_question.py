@@ -12,9 +12,9 @@ import tomli_w
 
 from endive.config.sweep import Sweep
 from endive.report.answer import answer_question, answer_study
-from endive.report.contents import dimensions
 from endive.report.figures import figure_of, report_figures
-from endive.report.study import Study
+from endive.report.sections import dimensions
+from endive.report.study_data import Study
 from endive.runs.execute import complete_run
 from endive.runs.plan import plan_sweep, remaining_work
 from endive.runs.study_records import keep_study

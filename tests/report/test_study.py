@@ -12,10 +12,9 @@ import pytest
 
 from endive.config.load import check_document
 from endive.pipeline.metrics import load_tables
-from endive.report import phrases
+from endive.report import ReportError, phrases
 from endive.report.configurations import choose_axis, make_series, varying_parameters
-from endive.report.errors import ReportError
-from endive.report.study import Study, load_study
+from endive.report.study_data import Study, load_study
 from endive.report.style import MOST_SERIES
 from endive.runs.execute import run_experiment
 from endive.runs.inventory import Experiment, Inventory
@@ -41,7 +40,7 @@ def test_tables_that_are_up_to_date_are_not_made_again(mixed_root: Path, monkeyp
         raise AssertionError("a session was made")
 
     monkeypatch.setattr("endive.pipeline.session.spark_session", forbidden)
-    from endive.report.study import load_study
+    from endive.report.study_data import load_study
 
     assert load_study(mixed_root).kind == "sweep"
 

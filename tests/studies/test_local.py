@@ -11,7 +11,7 @@ from scipy import stats
 
 from endive.analysis.percentiles import quantiles
 from endive.analysis.run_curves import SLOWER, TIME_BINS
-from endive.report.places import find_place
+from endive.report.study_data import find_place
 from endive.studies.measure import MetricsOptions
 from endive.studies.tables import Metrics, measure_locally
 from tests.pipeline.runs import DURATION_MS, document, run_all

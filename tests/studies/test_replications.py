@@ -10,7 +10,7 @@ import pytest
 
 from endive.config import ConfigError, Document, compute_experiment_hash
 from endive.config.load import check_document
-from endive.report.places import find_place
+from endive.report.study_data import find_place
 from endive.runs.execute import prepare_run, run_experiment
 from endive.studies.measure import PLAIN_COLUMNS, MetricsOptions, RunFile, measure_one
 from endive.studies.replicate import Replications

@@ -89,7 +89,7 @@ def _fail_by(output: Output, error: Exception) -> None:
         output.result({"source": error.source, "errors": problems})
         raise typer.Exit(EXIT_USAGE) from None
     from endive.calibrate.errors import InputError
-    from endive.report.errors import ReportError
+    from endive.report import ReportError
     from endive.simulation.runner import EngineError
     from endive.storage.profiles import ProfileError
 

@@ -18,7 +18,7 @@ from endive.runs.layout import FIGURES_FOLDER, REPORT
 
 if TYPE_CHECKING:
     from endive.pipeline.session import StartingSession
-    from endive.report.study import Study
+    from endive.report.study_data import Study
     from endive.runs.plan import SweepPlan
 
 commands = typer.Typer(help="List the example studies, and run one.", invoke_without_command=True)
@@ -159,7 +159,7 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSe
 
     from endive.cli.sweep import watching
     from endive.pipeline.sweep import run_sweep
-    from endive.report.study import load_study
+    from endive.report.study_data import load_study
     from endive.runs.identity import code_version
     from endive.runs.plan import remaining_work
 
@@ -177,10 +177,10 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSe
 def _drawn(study: Study, folder: Path) -> tuple[list[str], list[Path]]:
     """Write the report and its figures; return the answer and the files."""
     from endive.output_files import write_text
-    from endive.report.contents import page_of
     from endive.report.figures import report_figures
     from endive.report.page import html_of
     from endive.report.paper import save
+    from endive.report.sections import page_of
 
     figures = report_figures(study)
     page = page_of(study, figures)

@@ -334,7 +334,7 @@ def _write(folder: Path, question: Question, found: Frontier, record: dict[str, 
     from json import dumps
 
     from endive.output_files import write_text
-    from endive.report.frontier import frontier_figure
+    from endive.report.figures.load_curves import frontier_figure
     from endive.report.paper import save
 
     files = [folder / FRONTIER]

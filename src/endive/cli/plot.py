@@ -25,7 +25,7 @@ from endive.cli.output import Output
 if TYPE_CHECKING:
     from endive.report.figure import Figure
     from endive.report.paper import Size
-    from endive.report.study import Study
+    from endive.report.study_data import Study
 
 _TIMELINE, _TIMELINE_TITLE = "timeline", "Timeline of one run"
 
@@ -69,7 +69,7 @@ def plot(
     with command(json) as output:
         from endive.output_files import check_inside
         from endive.pipeline.session import SparkOptions, spark_session
-        from endive.report.study import load_study
+        from endive.report.study_data import load_study
 
         wanted, size = _formats(formats), _size(width, height, titled=title)
         options = SparkOptions(master, remote, ship_code)
@@ -97,7 +97,7 @@ def plot(
 
 
 def _formats(text: str) -> list[str]:
-    from endive.report.errors import ReportError
+    from endive.report import ReportError
     from endive.report.paper import FORMATS
 
     wanted = list(dict.fromkeys(each.strip().lower() for each in text.split(",") if each.strip()))
@@ -116,7 +116,7 @@ def _size(width: str | None, height: str | None, *, titled: bool) -> Size:
 
 def _with_theory(figures: list[Figure], files: list[Path]) -> list[Figure]:
     """The figures with curves behind their points."""
-    from endive.report.errors import ReportError
+    from endive.report import ReportError
     from endive.report.figure import read_reference
 
     if not files:
@@ -127,7 +127,7 @@ def _with_theory(figures: list[Figure], files: list[Path]) -> list[Figure]:
 
 
 def _figures(study: Study, names: list[str], *, only_timeline: bool) -> list[Figure]:
-    from endive.report.errors import ReportError
+    from endive.report import ReportError
     from endive.report.figures import figure_of, figures_of
 
     if only_timeline:

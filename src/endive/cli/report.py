@@ -27,7 +27,7 @@ from endive.cli.output import Output
 from endive.runs.layout import REPORT
 
 if TYPE_CHECKING:
-    from endive.report.study import Study
+    from endive.report.study_data import Study
 
 
 @app.command()
@@ -58,7 +58,7 @@ def report(
     with command(json) as output:
         from endive.output_files import check_writable
         from endive.pipeline.session import SparkOptions, spark_session
-        from endive.report.study import load_study
+        from endive.report.study_data import load_study
 
         if out is not None:
             check_writable(out.parent)
@@ -80,9 +80,9 @@ def report(
 def _write(output: Output, study: Study, out: Path | None) -> None:
     from endive.output_files import write_text
     from endive.report.answer import describe_windows
-    from endive.report.contents import page_of
     from endive.report.figures import report_figures
     from endive.report.page import html_of
+    from endive.report.sections import page_of
 
     page, window = page_of(study, report_figures(study)), describe_windows(study)
     file = out or study.figures_folder.parent / REPORT

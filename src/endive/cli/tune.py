@@ -98,7 +98,7 @@ def _most_runs(question: TuningQuestion, plan: Plan) -> int:
 def _show_plan(output: Output, question: TuningQuestion, plan: Plan) -> None:
     """Print the settings to try, the largest number of runs and their estimated time."""
     from endive.formatting import format_duration
-    from endive.report.tuning import settings_in_words, subject_in_words
+    from endive.report.advice import settings_in_words, subject_in_words
     from endive.runs.effort import estimate_effort
 
     candidates, most = range(len(question.candidates)), _most_runs(question, plan)
@@ -118,8 +118,8 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     from endive.analysis.halving import tune as search
     from endive.cli.run import announce_compilation
     from endive.output_files import check_writable, write_text
+    from endive.report.advice import outcome_in_words
     from endive.report.phrases import describe_short_run, describe_window
-    from endive.report.tuning import outcome_in_words
     from endive.runs.execute import prepare_run
     from endive.studies.measure import check_window
     from endive.studies.replicate import Replications
@@ -170,7 +170,7 @@ def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEv
     from dataclasses import asdict
 
     from endive.cli.frontier import origin_of
-    from endive.report.tuning import in_words, subject_in_words
+    from endive.report.advice import in_words, subject_in_words
     from endive.studies.tuning import ICEBERG, TODAY
 
     best = found.best
@@ -209,7 +209,7 @@ def _advantage(found: Advantage | None) -> dict[str, Any] | None:
 
 def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
     from endive.analysis.estimates import estimate_metric
-    from endive.report.tuning import settings_in_words
+    from endive.report.advice import settings_in_words
 
     objective, measured = question.objective, found.finals[candidate]
     runs = evaluate.runs(candidate, plan.fresh)
@@ -228,7 +228,7 @@ def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, e
 
 def _tried(question: TuningQuestion, found: Tuned, candidate: int) -> dict[str, Any]:
     from endive.config import compute_experiment_hash
-    from endive.report.tuning import outcome_in_words
+    from endive.report.advice import outcome_in_words
 
     each, measured = question.candidates[candidate], found.chosen_by[candidate]
     return {
@@ -243,7 +243,7 @@ def _tried(question: TuningQuestion, found: Tuned, candidate: int) -> dict[str, 
 
 def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) -> None:
     from endive.analysis.conditions import format_metric
-    from endive.report.tuning import subject_in_words
+    from endive.report.advice import subject_in_words
 
     metric = question.objective.metric
     rows = []

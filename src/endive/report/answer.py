@@ -32,7 +32,7 @@ from endive.report import phrases
 from endive.report.comparison import Side, compare_sides, runs_of
 from endive.report.figures.common import place_label
 from endive.report.phrases import describe_overload, describe_short_run, describe_window, format_percentile
-from endive.report.study import ALL, Study
+from endive.report.study_data import ALL, Study
 from endive.report.verdicts import name_subject, summarize_comparison
 from endive.runs.parameters import SCENARIO_COLUMN
 

@@ -17,9 +17,8 @@ from altair.utils.schemapi import debug_mode
 from endive.report import encodings
 from endive.report.encodings import Panel, colour, continuous, discrete, field, most_lines, rounded, thresholds, tooltip
 from endive.report.figure import Axis, Figure
-from endive.report.legend import HATCHES, names_of
 from endive.report.scales import ticks
-from endive.report.style import MOMENTS, SEQUENTIAL, Look
+from endive.report.style import HATCHES, MOMENTS, SEQUENTIAL, Look, names_of
 
 _MOST_POINTS = 40
 """A curve with more rows than this is drawn without a point for each."""

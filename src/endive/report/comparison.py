@@ -21,7 +21,7 @@ from endive.analysis.run_metrics import ALL, PERCENTILES
 from endive.analysis.warmup import Window
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
-from endive.report.places import find_place
+from endive.report.study_data import find_place
 from endive.runs.stored import find_experiments
 from endive.studies.frontier import estimate_of, values_of
 from endive.studies.measure import MetricsOptions, RunFile, RunMetrics, open_run

@@ -11,9 +11,8 @@ import altair as alt
 import pandas as pd
 
 from endive.report.figure import Axis, Figure
-from endive.report.legend import names_of, series_column, shape_of
 from endive.report.scales import Span, domain, shares_y, ticks
-from endive.report.style import QUIET, Look, broken, text_width
+from endive.report.style import QUIET, Look, broken, names_of, series_column, shape_of, text_width
 
 ROWS = "rows"
 """The name of the data of every chart."""

@@ -13,7 +13,7 @@ from typing import Literal
 
 import pandas as pd
 
-from endive.report.errors import ReportError
+from endive.report import ReportError
 
 Kind = Literal["line", "bars", "stacked", "heatmap", "swimlanes"]
 """``line``: a curve for each series, with its interval. ``bars``: a bar for each x and series, with its interval. ``stacked``:

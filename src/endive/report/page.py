@@ -28,11 +28,10 @@ from endive.output_files import write_text
 from endive.report.charts import page_spec, rows_of
 from endive.report.encodings import DIGITS, column_titles, is_number, panels_of, percent_columns, readable
 from endive.report.figure import Figure
-from endive.report.legend import BOX, DASHES, LINE, colours_of, legend_of, names_of, series_column
 from endive.report.paper import patterns, vegalite_version
 from endive.report.phrases import name_operation
 from endive.report.scales import shares_y
-from endive.report.style import CROSS, PAGE
+from endive.report.style import BOX, CROSS, DASHES, LINE, PAGE, colours_of, legend_of, names_of, series_column
 
 _GLYPHS = {
     "circle": "\u25cf",

@@ -23,12 +23,11 @@ import pandas as pd
 import vl_convert
 
 from endive.output_files import whole_file
+from endive.report import ReportError
 from endive.report.charts import config_of, panel_spec
 from endive.report.encodings import ROWS, Panel, panels_of, rounded
-from endive.report.errors import ReportError
 from endive.report.figure import Figure
-from endive.report.legend import BOX, DASHES, LINE, Entry, colours_of, legend_of
-from endive.report.style import Look, broken, text_width
+from endive.report.style import BOX, DASHES, LINE, Entry, Look, broken, colours_of, legend_of, text_width
 
 FORMATS = ("png", "svg", "pdf")
 _LENGTH = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>in|cm|mm|pt)\s*$")

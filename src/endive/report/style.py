@@ -1,14 +1,17 @@
-"""Colours, marks and looks, the same for every figure: a configuration has one colour and one mark wherever it is drawn.
+"""Define colours, marks and looks, and the legends made of them: a configuration has one colour and one mark everywhere.
 
-The palette is that of Okabe and Ito (2008), made to be told apart with any colour vision. Marks tell series apart where there is no
-colour at all.
+The palette is that of Okabe and Ito (2008), which is distinguishable with any colour vision. Marks work without colour.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import pandas as pd
+
+from endive.report.figure import Figure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 """Okabe-Ito; its yellow, which is pale on white, comes last."""
@@ -100,3 +103,68 @@ def text_width(text: str, size: float) -> float:
     narrow, wide = "iljtfr.,:;|'!()[] ", "mwMW%@≥≤"
     ems = sum(0.33 if c in narrow else 0.88 if c in wide else 0.7 if c.isupper() else 0.57 for c in text)
     return ems * size
+
+
+BOX, LINE, DASHES = "box", "line", "dashes"
+HATCHES = {"/": "url(#hatch-below-95)", "x": "url(#hatch-below-80)"}
+"""Fills of cells by ``Figure.hatch``: patterns that pages and files define."""
+HATCH_WORDS = {"/": "success below 95%", "x": "success below 80%"}
+_BLACK = "#000000"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A name with its colour and its sign: a shape of Vega, ``box``, ``line`` or ``dashes``; ``series``: readers may hide it."""
+
+    name: str
+    colour: str
+    sign: str
+    series: bool = True
+
+
+def names_of(figure: Figure, column: str) -> list[str]:
+    """The values of a column of names, in the order of their first appearance."""
+    return [str(name) for name in pd.unique(figure.data[column].dropna())]
+
+
+def series_column(figure: Figure) -> str | None:
+    """The column that colours stand for."""
+    return None if figure.kind == "heatmap" else figure.part if figure.part is not None else figure.series
+
+
+def colours_of(figure: Figure, of_study: Mapping[str, str], ink: str = _BLACK) -> dict[str, str]:
+    """The colour of each series; black is that of the text, so that it is seen in dark mode too."""
+    column = series_column(figure)
+    names = [] if column is None else names_of(figure, column)
+    known = next((each for each in (figure.colours, of_study) if all(name in each for name in names)), colours(names))
+    chosen = {name: known[name] for name in names} or {"": PALETTE[0]}
+    return {name: ink if colour == _BLACK else colour for name, colour in chosen.items()}
+
+
+def shape_of(figure: Figure, name: str) -> str:
+    """The mark of a series, by its place in the study."""
+    places = list(figure.colours) or ([] if figure.series is None else names_of(figure, figure.series))
+    return SHAPES[places.index(name) % len(SHAPES)] if name in places else SHAPES[0]
+
+
+def legend_of(figure: Figure, colours: Mapping[str, str]) -> list[Entry]:
+    """Every name that the figure itself does not tell, in the order of the study."""
+    column = series_column(figure)
+    further = [Entry(each.label, colours.get(each.series or "", QUIET), DASHES, series=False) for each in figure.references]
+    if figure.hatch is not None:
+        present = [hatch for hatch in HATCHES if hatch in set(figure.data[figure.hatch])]
+        return [Entry(HATCH_WORDS[hatch], HATCHES[hatch], BOX, series=False) for hatch in present]
+    if column is None or column == figure.x.column:
+        return further
+    names = names_of(figure, column)
+    if figure.kind == "swimlanes":
+        names.sort(key=lambda name: list(figure.colours).index(name) if name in figure.colours else -1)
+    if len(names) < 2 and not further:
+        return []
+    return [*(Entry(name, colours[name], _sign(figure, name)) for name in names), *further]
+
+
+def _sign(figure: Figure, name: str) -> str:
+    if figure.kind == "swimlanes":
+        return MOMENTS.get(name, BOX)
+    return BOX if figure.kind != "line" else LINE if figure.band else shape_of(figure, name)

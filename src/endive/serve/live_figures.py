@@ -14,13 +14,12 @@ from endive.analysis.theory import Curve, NotPredictableError
 from endive.config import build_simulation_config
 from endive.config.schema import Document
 from endive.formatting import format_duration, format_number, format_percent
-from endive.report.errors import ReportError
+from endive.report import ReportError
 from endive.report.figure import Axis, Figure, Reference, Threshold
 from endive.report.page import Page, drawn
 from endive.report.phrases import TIME_PARTS
-from endive.report.replay import watch
 from endive.report.style import PART_COLOURS
-from endive.report.timeline import timeline_of
+from endive.report.timeline import timeline_of, watch
 from endive.serve.changes import scale_load
 from endive.serve.messages import Chart, LoadPoint, Tree
 from endive.studies.experiment_tables import load_point as load_point_of

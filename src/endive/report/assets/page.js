@@ -53,7 +53,7 @@
       const options = filter.values.includes(ALL) ? filter.values : [null, ...filter.values];
       state.filters.push({ ...filter, chosen: options.includes(ALL) ? ALL : null });
       const select = element("select", { id: `${figure.name}-filter-${place}` });
-      for (const value of options) select.append(element("option", { value: value ?? "", textContent: value === null ? "every" : filter.words[value] }));
+      for (const value of options) select.append(element("option", { value: value ?? "", textContent: value === null ? "all" : filter.words[value] }));
       select.value = state.filters[place].chosen ?? "";
       select.addEventListener("change", () => {
         state.filters[place].chosen = select.value === "" ? null : select.value;
@@ -117,7 +117,7 @@
       element("tr", {}, ...figure.columns.map((c) => element("td", { className: c.number ? "number" : "", textContent: cell(row[c.name], c) }))));
     place.replaceChildren(element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));
     state.section.querySelector(".more").textContent =
-      rows.length > MOST_ROWS ? `The first ${MOST_ROWS} of ${rows.length} rows; the CSV file has all.` : "";
+      rows.length > MOST_ROWS ? `First ${MOST_ROWS} of ${rows.length} rows; download the CSV file for all.` : "";
   }
 
   const quoted = (value) => (value === null ? "" : /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
@@ -178,7 +178,7 @@
       try {
         await draw(figure);
       } catch (error) {
-        document.getElementById(figure.name).querySelector(".charts").textContent = `This chart could not be drawn: ${error.message}`;
+        document.getElementById(figure.name).querySelector(".charts").textContent = `This chart cannot be drawn: ${error.message}`;
         console.error(figure.name, error);
       }
     }

@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from endive.report.errors import ReportError
+from endive.report import ReportError
 from endive.report.figure import Figure
-from endive.report.figures import bars, breakdowns, cost, curves, heatmaps, question, through_time
+from endive.report.figures import bar_charts, breakdowns, heatmaps, load_curves, time_series
 from endive.report.figures.common import LATENCY, OVERHEAD, RETRIES, SUCCESS, THROUGHPUT, NotInStudyError
-from endive.report.study import ALL, Study
+from endive.report.study_data import ALL, Study
 
 Builder = Callable[[Study], Figure]
 _by_class = partial(breakdowns.measure_by, what="workload class")
 _by_operation = partial(breakdowns.measure_by, what="operation")
 FIGURES: dict[str, Builder] = {
-    "question": question.question,
+    "question": load_curves.question,
     "frontier": breakdowns.frontier,
-    "throughput_load": curves.throughput_load,
-    "success_load": partial(curves.measure_load, measure=SUCCESS, name="success_load"),
-    "latency_throughput": curves.latency_throughput,
+    "throughput_load": load_curves.throughput_load,
+    "success_load": partial(load_curves.measure_load, measure=SUCCESS, name="success_load"),
+    "latency_throughput": load_curves.latency_throughput,
     "success_by_class": partial(_by_class, measure=SUCCESS, name="success_by_class"),
-    "commit_parts": bars.commit_parts,
+    "commit_parts": bar_charts.commit_parts,
     "latency_by_class": partial(_by_class, measure=LATENCY, name="latency_by_class"),
-    "latency_distribution": curves.latency_distribution,
-    "commit_rate_time": partial(through_time.measure_time, measure=through_time.COMMIT_RATE, name="commit_rate_time"),
-    "committing_time": partial(through_time.measure_time, measure=through_time.COMMITTING, name="committing_time"),
-    "success_time": partial(through_time.measure_time, measure=SUCCESS, name="success_time"),
-    "latency_time": partial(through_time.measure_time, measure=through_time.TIME_TO_COMMIT, name="latency_time"),
-    "retries_time": partial(through_time.measure_time, measure=RETRIES, name="retries_time"),
-    "sustainable_throughput": bars.sustainable_throughput,
-    "cost": cost.cost,
-    "time_parts": bars.time_parts,
-    "retries": partial(curves.measure_load, measure=RETRIES, name="retries"),
-    "overhead": partial(curves.measure_load, measure=OVERHEAD, name="overhead"),
-    "catalogs_throughput": partial(bars.catalog_designs, measure=THROUGHPUT, name="catalogs_throughput"),
-    "catalogs_latency": partial(bars.catalog_designs, measure=LATENCY, name="catalogs_latency"),
+    "latency_distribution": load_curves.latency_distribution,
+    "commit_rate_time": partial(time_series.measure_time, measure=time_series.COMMIT_RATE, name="commit_rate_time"),
+    "committing_time": partial(time_series.measure_time, measure=time_series.COMMITTING, name="committing_time"),
+    "success_time": partial(time_series.measure_time, measure=SUCCESS, name="success_time"),
+    "latency_time": partial(time_series.measure_time, measure=time_series.TIME_TO_COMMIT, name="latency_time"),
+    "retries_time": partial(time_series.measure_time, measure=RETRIES, name="retries_time"),
+    "sustainable_throughput": bar_charts.sustainable_throughput,
+    "cost": bar_charts.cost,
+    "time_parts": bar_charts.time_parts,
+    "retries": partial(load_curves.measure_load, measure=RETRIES, name="retries"),
+    "overhead": partial(load_curves.measure_load, measure=OVERHEAD, name="overhead"),
+    "catalogs_throughput": partial(bar_charts.catalog_designs, measure=THROUGHPUT, name="catalogs_throughput"),
+    "catalogs_latency": partial(bar_charts.catalog_designs, measure=LATENCY, name="catalogs_latency"),
     "success_by_operation": partial(_by_operation, measure=SUCCESS, name="success_by_operation"),
     "latency_by_operation": partial(_by_operation, measure=LATENCY, name="latency_by_operation"),
     "heatmap_throughput": partial(heatmaps.heatmap, measure=THROUGHPUT, name="heatmap_throughput"),
@@ -64,7 +64,7 @@ def report_figures(study: Study) -> list[Figure]:
     names = {figure.name for figure in kept}
     about = _about_the_question(study, names)
     cells = ("heatmap_throughput",) if len(study.drawn) < len(study.series) else ()  # curves leave configurations out
-    first = (*about[:1], *cells, *(_THROUGH_TIME if through_time.schedule_of(study) else ()))
+    first = (*about[:1], *cells, *(_THROUGH_TIME if time_series.schedule_of(study) else ()))
     last = ("success_by_class",) if "frontier" in names else ()  # its curves but one are those of the frontier
 
     def place(figure: Figure) -> tuple[int, int]:
@@ -102,7 +102,7 @@ def _repeated(study: Study, names: set[str]) -> Iterable[str]:
         yield from ("heatmap_throughput", "heatmap_latency")
     if "throughput_load" in names:
         yield "catalogs_throughput"
-    if len(study.manifest.experiments) > 1 and not through_time.schedule_of(study):  # curves over the load tell it
+    if len(study.manifest.experiments) > 1 and not time_series.schedule_of(study):  # curves over the load tell it
         yield from ("success_time", "latency_time", "retries_time")
 
 

@@ -16,7 +16,7 @@ from endive.report import phrases
 from endive.report.figure import Axis, CurveCrossing, Figure, Threshold
 from endive.report.figures import common
 from endive.report.phrases import format_percentile
-from endive.report.study import Study
+from endive.report.study_data import Study
 from endive.runs.parameters import column_name
 
 COMMITTABLE = 0.95

@@ -11,7 +11,7 @@ import pandas as pd
 from endive.formatting import format_number, format_quantity
 from endive.report.figure import Axis, Figure
 from endive.report.scales import fitting_scale
-from endive.report.study import ALL, Study
+from endive.report.study_data import ALL, Study
 from endive.report.style import ramp
 
 INTERVAL = "Bars are 95% intervals over seeds."

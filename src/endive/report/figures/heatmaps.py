@@ -10,7 +10,7 @@ from endive.report import phrases
 from endive.report.figure import Axis, Figure
 from endive.report.figures import common
 from endive.report.phrases import format_percentile
-from endive.report.study import ALL, Series, Study
+from endive.report.study_data import ALL, Series, Study
 from endive.runs.parameters import Value
 
 _FEW, _VERY_FEW = 0.95, 0.80

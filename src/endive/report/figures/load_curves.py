@@ -1,4 +1,4 @@
-"""Curves: throughput, latency, success, overhead and retries over the load, and how latencies are distributed."""
+"""Build curves over the load: throughput, latency, success, retries, the metric of the question, and the result of a frontier."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ from dataclasses import replace
 
 import pandas as pd
 
+from endive.analysis.conditions import Condition, Kind, format_metric, kind_of
+from endive.analysis.load_search import CONFIDENCE, Frontier
+from endive.analysis.metric import more_is_better
 from endive.analysis.percentiles import PERCENTS
 from endive.analysis.saturation import LEAST_SUCCESS
 from endive.analysis.theory import Curve, NotPredictableError
 from endive.config import ConfigError, load_document
+from endive.formatting import capitalize, format_number
 from endive.report.figure import Axis, Figure, Reference, Scale, Threshold
 from endive.report.figures import common
-from endive.report.study import Study
+from endive.report.phrases import title_load
+from endive.report.study_data import Study
+from endive.report.verdicts import name_metric, name_subject
 from endive.runs.layout import CONFIG
+from endive.runs.parameters import column_name
 
-EVERYTHING_COMMITS = "everything commits"
+IDEAL = "ideal: every transaction commits"
 _MOST_PREDICTED = 48
 """Predictions of more experiments than this would be waited for."""
 
@@ -47,7 +54,7 @@ def throughput_load(study: Study) -> Figure:
         x_low="offered_low",
         x_high="offered_high",
         order="x",
-        references=(Reference(EVERYTHING_COMMITS, pd.DataFrame({"x": ends, "y": ends})), *predictions),
+        references=(Reference(IDEAL, pd.DataFrame({"x": ends, "y": ends})), *predictions),
     )
 
 
@@ -153,4 +160,74 @@ def latency_distribution(study: Study) -> Figure:
         order="slower_share",
         band=True,
         **fields,
+    )
+
+
+_KNOWN = {
+    measure.column: measure for measure in (common.SUCCESS, common.THROUGHPUT, common.LATENCY, common.OVERHEAD, common.RETRIES)
+}
+_UNITS: dict[Kind, str] = {"share": " (%)", "time": " (ms)", "rate": " (1/s)", "number": ""}
+
+
+def question(study: Study) -> Figure:
+    """Return the metric that the study is about, of each configuration."""
+    asked = study.question
+    if asked is None:
+        raise common.NotInStudyError("its file has no question ([sweep] question)")
+    rows = study.totals(asked.workload_class, asked.operation)
+    measure = _KNOWN.get(asked.metric) or _measure(asked.metric)
+    data = common.measured(rows, measure)
+    lines = common.has_axis(study)
+    if not lines:
+        data = data.sort_values("y", ascending=more_is_better(asked.metric) is False, kind="stable").reset_index(drop=True)
+    return common.of_configurations(
+        study,
+        rows,
+        data,
+        name="question",
+        title=capitalize(name_subject(asked)),
+        definition=f"What this study is about. {measure.definition} {common.INTERVAL}",
+        kind="line" if lines else "bars",
+        x=common.study_axis(study) if lines else Axis("series", "configuration", "category"),
+        y=measure.y if lines else common.fitting(replace(measure.y, scale="linear"), data),
+    )
+
+
+def _measure(metric: str) -> common.Measure:
+    kind, name = kind_of(metric), name_metric(metric)
+    most = 1.0 if kind == "share" else float("inf")
+    y = Axis("y", f"{name}{_UNITS[kind]}", "log" if kind == "time" else "linear", percent=kind == "share")
+    return common.Measure(metric, name, y, f"{capitalize(name)}, mean over seeds.", most)
+
+
+def frontier_figure(frontier: Frontier, vary: str, condition: Condition, name: str) -> Figure:
+    """Every load that was looked at, with the interval by which it was judged, and the load at which the condition begins."""
+    measured = [(point, point.estimate) for point in frontier.points if point.estimate is not None]
+    data = pd.DataFrame(
+        [(point.load, each.mean, each.low, each.high, each.n, point.verdict) for point, each in measured],
+        columns=["load", "value", "low", "high", "seeds", "verdict"],
+    )
+    kind = kind_of(condition.metric)
+    subject = condition.metric.removesuffix("_ms").removesuffix("_per_s").removesuffix("_rate").replace("_", " ")
+    group = [each for each in (condition.workload_class, condition.operation) if each != "all"]
+    of = f" of {' '.join(group).replace('_', ' ')}" if group else ""
+    thresholds = [Threshold(condition.value, format_metric(condition.metric, condition.value))]
+    if frontier.load is not None:
+        thresholds.append(
+            Threshold(frontier.load, format_number(float(f"{frontier.load:.3g}"), 4), "x", frontier.low, frontier.high)
+        )
+    title = title_load(column_name(vary))
+    return Figure(
+        name=name,
+        title=f"{subject.capitalize()}{of} over {title.partition(' (')[0]}",
+        definition=f"{subject.capitalize()}{of} at every load that was looked at, as a mean over seeds with its "
+        f"{100.0 * CONFIDENCE:g}% interval, by which the search for {condition.text} went.",
+        kind="line",
+        data=data,
+        x=Axis("load", title, "log"),
+        y=Axis("value", f"{subject}{of}{_UNITS[kind]}", percent=kind == "share"),
+        low="low",
+        high="high",
+        band=True,
+        thresholds=tuple(thresholds),
     )

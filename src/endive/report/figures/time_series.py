@@ -8,7 +8,7 @@ from dataclasses import replace
 from endive.formatting import format_number
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.figures import common
-from endive.report.study import Study
+from endive.report.study_data import Study
 from endive.workload.arrivals import SCHEDULE
 
 _FEWEST_PARTS = 0.1

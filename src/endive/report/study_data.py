@@ -1,6 +1,7 @@
-"""A study: everything that figures and reports are made of, loaded from a directory of experiments, an experiment, or a run.
+"""Load a study: find the runs at a path, measure what is not measured yet, and add series and axis to the tables.
 
-It is made of the tables of metrics alone: the rows of transactions are for the pipeline.
+A path is a directory of experiments, one experiment, or one run. Runs without a label lie beside each other and are identified by
+their provenance.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -18,19 +19,134 @@ from endive.analysis.run_metrics import ALL
 from endive.config import ConfigError
 from endive.formatting import natural_order
 from endive.pipeline.metrics import Sessions, current_tables
+from endive.report import ReportError
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
-from endive.report.errors import ReportError
-from endive.report.places import Place, PlaceKind, RunPlace, find_place
 from endive.report.style import colours
-from endive.runs.inventory import Damage, Inventory, PipelineError
-from endive.runs.layout import FIGURES_FOLDER, METRICS_TABLES, run_directory
+from endive.runs.contents import results_problem
+from endive.runs.inventory import Damage, Experiment, Inventory, PipelineError, experiment_from_records
+from endive.runs.layout import (
+    CONFIG,
+    FIGURES_FOLDER,
+    METRICS_TABLES,
+    PROVENANCE,
+    RESULTS,
+    RunFiles,
+    is_experiment,
+    is_seed,
+    label_of,
+    run_directory,
+)
 from endive.runs.parameters import Value
-from endive.runs.stored import StoredRun
+from endive.runs.records import RecordError, read_provenance
+from endive.runs.stored import StoredRun, find_experiments
 from endive.runs.study_records import StudyRecord, study_of
 from endive.storage.prices import Prices, list_prices
 from endive.studies.experiment_tables import saturation_table
-from endive.studies.measure import MetricsOptions
+from endive.studies.measure import ExperimentRuns, MetricsOptions, RunFile, stored_entry_warmup_ms
 from endive.studies.tables import measure_locally
+
+PlaceKind = Literal["sweep", "experiment", "run"]
+_RUN_THIS = "`endive run CONFIG` or `endive sweep SWEEP` makes some"
+
+
+@dataclass(frozen=True)
+class RunPlace:
+    """Files of one run, its provenance record, and its label."""
+
+    seed: int
+    results: Path
+    provenance: Path
+    config: Path
+    record: dict[str, Any]
+    label: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """What was found. The runs of a sweep are for the pipeline to find.
+
+    ``damaged`` are the runs of an experiment that were left out, and what is wrong with each.
+    """
+
+    kind: PlaceKind
+    path: Path
+    name: str
+    runs: tuple[RunPlace, ...] = ()
+    damaged: tuple[tuple[str, str], ...] = ()
+
+    def experiment(self, label: str) -> Experiment:
+        """Describe the configuration of the runs."""
+        records = [run.record for run in self.runs]
+        return experiment_from_records(label, str(records[0].get("experiment_hash", "")), records, self.runs[0].config.parent)
+
+    def experiment_runs(self, name: str) -> ExperimentRuns:
+        """Return the runs as measuring takes them."""
+        duration = float(self.runs[0].record["parameters"]["simulation"]["duration_ms"])
+        files = tuple(RunFile(run.seed, run.results) for run in self.runs)
+        return ExperimentRuns(name, duration, stored_entry_warmup_ms(self.runs[0].config), files)
+
+
+def find_place(path: Path) -> Place:
+    """What lies at a path. Raises ReportError if there is no finished run."""
+    if not path.exists():
+        raise ReportError(f"{path}: there is no such file or directory")
+    if path.is_file():
+        return _of_file(path)
+    if is_experiment(path):
+        return _of_experiment(path)
+    if (path / RESULTS).is_file():
+        return _of_file(path / RESULTS)
+    stored = list(find_experiments(path))
+    if not stored:
+        raise ReportError(f"{path}: there is no finished run here; {_RUN_THIS}")
+    if not any(run.results.is_file() for each in stored for run in each.runs):
+        raise ReportError(f"{path}: none of its {len(stored)} experiments has a finished run; `endive sweep` completes them")
+    return Place("sweep", path, path.resolve().name)
+
+
+def _of_file(path: Path) -> Place:
+    if path.suffix != ".parquet":
+        raise ReportError(f"{path}: results are a .parquet file, or the directory that they lie in")
+    run = _labelled(path) if (path.parent / PROVENANCE).is_file() else _unlabelled(path)
+    return Place("run", path, f"{run.label}, seed {run.seed}", (run,))
+
+
+def _of_experiment(path: Path) -> Place:
+    seeds = [entry for entry in path.iterdir() if is_seed(entry.name) and (entry / RESULTS).is_file()]
+    if not seeds:
+        raise ReportError(f"{path}: this experiment has no finished run; `endive run {path / CONFIG} --seed 0` makes one")
+    runs: list[RunPlace] = []
+    damaged: list[tuple[str, str]] = []
+    for entry in sorted(seeds, key=lambda entry: int(entry.name)):
+        problem = (
+            results_problem(StoredRun(entry)) if len(seeds) > 1 else None
+        )  # of the only one, who measures it says what is wrong
+        if problem is None:
+            runs.append(_labelled(entry / RESULTS))
+        else:
+            damaged.append((f"{path.resolve().name} seed {entry.name}", problem))
+    if not runs:
+        raise ReportError(f"{path}: none of its runs can be used ({damaged[0][0]}: {damaged[0][1]}); `endive sweep` runs them anew")
+    return Place("experiment", path, path.resolve().name, tuple(runs), tuple(damaged))
+
+
+def _labelled(results: Path) -> RunPlace:
+    files = RunFiles.in_directory(results.resolve().parent)
+    return _run(results, results.with_name(PROVENANCE), files.config, label_of(files.config.parent))
+
+
+def _unlabelled(results: Path) -> RunPlace:
+    files = RunFiles.beside(results)
+    return _run(results, files.provenance, files.config, results.stem)
+
+
+def _run(results: Path, provenance: Path, config: Path, label: str) -> RunPlace:
+    try:
+        record = read_provenance(provenance)
+    except RecordError as error:
+        raise ReportError(f"{results}: these results do not tell what they are of: {error}") from None
+    return RunPlace(int(record["seed"]), results, provenance, config, record, label)
+
 
 Record = Mapping[str, Any]
 """What a run says of itself: its provenance."""

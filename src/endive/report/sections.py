@@ -1,28 +1,31 @@
-"""What a report says about a study beside its figures: its configuration, and where it comes from.
-
-Makes a ``Page`` of a ``Study`` and the records of provenance beside its runs.
-"""
+"""Collect the sections of a report beside its figures: title, answer, configuration, provenance, and how to reproduce it."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import tomli_w
 
 from endive.config import ConfigError, load_document
+from endive.config.study import files_named
 from endive.config.warnings import ConfigWarning, each_once
 from endive.config.warnings import warnings_of as config_warnings
-from endive.formatting import format_count, format_number
+from endive.formatting import capitalize, format_count, format_duration, format_number
+from endive.input_files import UnreadableError, first_sentence, leading_comment, parse_toml, read_text
 from endive.report import phrases
 from endive.report.answer import answer_study, describe_windows, warn_study
 from endive.report.figure import Figure
-from endive.report.page import Page
-from endive.report.repeat import repetition_of
-from endive.report.study import Record, Study
-from endive.runs.layout import CONFIG
+from endive.report.page import Page, Repetition
+from endive.report.study_data import Record, Study
+from endive.report.verdicts import name_subject
+from endive.runs.layout import CONFIG, study_file
 from endive.runs.parameters import column_name, varying
+from endive.version import DIRTY
 
 _MOST_VALUES = 16
 _DIGEST = 12
@@ -34,7 +37,7 @@ def page_of(study: Study, figures: Sequence[Figure]) -> Page:
     every = [record for of_experiment in records.values() for record in of_experiment]
     apart = study.varying
     return Page(
-        title=study.name,
+        title=title_study(study),
         about=about(study),
         answer=answer_study(study),
         warnings=[*warn_study(study), *configuration_warnings(study)],
@@ -49,6 +52,18 @@ def page_of(study: Study, figures: Sequence[Figure]) -> Page:
         titles={} if study.axis is None else {"x": study.axis.title},
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
+
+
+def title_study(study: Study) -> str:
+    """Return the title of a report: the question in the leading comment of the study's file, the metric asked for, or its name."""
+    if study.record is not None:
+        try:
+            question = first_sentence(leading_comment(study_file(study.path, study.record.label)))
+        except UnreadableError:
+            question = ""
+        if question:
+            return question
+    return study.name if study.question is None else f"{capitalize(name_subject(study.question))} by configuration"
 
 
 def configuration_warnings(study: Study) -> list[str]:
@@ -82,7 +97,7 @@ def dimensions(study: Study) -> dict[str, dict[str, str]]:
 
 
 def about(study: Study) -> str:
-    """How much was simulated."""
+    """Return how much was simulated, and what is measured of it."""
     told = study.provenance()
     return (
         f"{format_count(told['experiments'], 'configuration')}, {format_count(told['runs'], 'run')}, "
@@ -158,10 +173,10 @@ def provenance(study: Study, records: Sequence[Record]) -> dict[str, str]:
         "git commit": ", ".join(_all(records, "git_commit")),
         "engine": ", ".join(_all(records, "engine")),
         "seeds": ranges(told["seeds"]),
-        "runs": f"{told['runs']:,} of {told['experiments']:,} experiments, {told['transactions']:,} transactions",
+        "runs": f"{told['runs']:,} runs of {told['experiments']:,} experiments, {told['transactions']:,} transactions",
         "warm-up": describe_windows(study),
         "simulated": started[0] if len(started) == 1 else f"{started[0]} to {started[-1]}" if started else "",
-        "time taken": f"{sum(record.get('wall_time_s', 0.0) for record in records):,.1f} s of simulating",
+        "simulation time": format_duration(1000.0 * sum(record.get("wall_time_s", 0.0) for record in records)),
         "Python": ", ".join(_all(records, "python")),
         "platform": ", ".join(_all(records, "platform")),
         "libraries": ", ".join(dependencies),
@@ -195,3 +210,93 @@ def _experiment(study: Study, name: str, records: Sequence[Record], apart: Seque
         "seeds": ranges([int(record["seed"]) for record in records if "seed" in record]),
         "SHA-256 of results": " ".join(digests),
     }
+
+
+def repetition_of(study: Study, records: Sequence[Record]) -> Repetition:
+    """How to get the numbers of a study again."""
+    commits = sorted({str(record["git_commit"]) for record in records if record.get("git_commit") is not None})
+    first = [_checkout(commits[0])] if len(commits) == 1 else []
+    if study.single_runs:
+        return _of_runs(study, first)
+    again = f"{study.path.resolve().name}-again"
+    last = f"endive report {shlex.quote(again)}"
+    number = format_count(study.provenance()["runs"], "run")
+    if study.record is None:
+        return Repetition("\n".join([*first, *_of_files(study, again, number), last]))
+    source = study_file(study.path, study.record.label)
+    start = _start(source, f"{study.record.label}.toml")
+    arguments = [
+        start.file or f"{study.path.resolve().name}/{source.relative_to(study.path)}",
+        *study.record.arguments,
+        *_allowed(start),
+        "--out",
+        again,
+    ]
+    return Repetition("\n".join([*first, f"endive sweep {shlex.join(arguments)}", last]), start.file, start.text)
+
+
+def _checkout(commit: str) -> str:
+    """Go back to the code of a commit, in a clone; what was changed since is in no clone, and said."""
+    known = commit.removesuffix(DIRTY)
+    return f"git checkout {known}   # in a clone of Endive" + ("" if known == commit else "; it was changed since")
+
+
+def _of_runs(study: Study, first: Sequence[str]) -> Repetition:
+    """The runs of one configuration, and the report of the same place as this one."""
+    config, label = study.single_runs[0].config, study.single_runs[0].label
+    start = _start(config, f"{label}.toml")
+    again = f"{label}-again"
+    seeds = [str(run.seed) for run in study.single_runs]
+    call = ["endive", "run", start.file or _relative(config), *_allowed(start), "--out", again, "--seed"]
+    one = f"{shlex.join(call)} {seeds[0]}"
+    every = f"for seed in {' '.join(seeds)}; do {shlex.join(call)} $seed; done"
+    place = Path(again) / _within(study, start)
+    report = f"endive report {shlex.quote(str(place))}"
+    return Repetition("\n".join([*first, one if len(seeds) == 1 else every, report]), start.file, start.text)
+
+
+def _relative(config: Path) -> str:
+    """Return a configuration by its directory and name: a report does not contain absolute paths."""
+    return f"{config.resolve().parent.name}/{config.name}"
+
+
+def _within(study: Study, start: _Start) -> Path:
+    """Where below the directory of results the same lies as what is reported."""
+    run = study.single_runs[0]
+    if run.config.name != CONFIG:  # a run without a label, beside the path that its configuration says
+        about = start.tree.get("simulation")
+        place = about.get("output_path") if isinstance(about, dict) else None
+        return Path(place if isinstance(place, str) else run.results.name)
+    experiment = run.config.resolve().parent.name
+    return Path(experiment) if study.kind == "experiment" else Path(experiment) / str(run.seed)
+
+
+def _of_files(study: Study, again: str, number: str) -> Iterator[str]:
+    """Runs that no study planned: each from the file that lies beside it."""
+    run = f"endive run $cfg --seed $seed --out {shlex.quote(again)}"
+    files = f"{shlex.quote(study.path.resolve().name)}/*/{CONFIG}"
+    yield f"for cfg in {files}; do for seed in {' '.join(map(str, study.provenance()['seeds']))}; do {run}; done; done   # {number}"
+    yield f"endive consolidate {shlex.quote(again)}"
+
+
+@dataclass(frozen=True)
+class _Start:
+    """A file that runs start from. ``file`` and ``text`` are empty if it needs others, or cannot be read."""
+
+    tree: Mapping[str, Any]
+    file: str = ""
+    text: str = ""
+
+
+def _start(source: Path, name: str) -> _Start:
+    try:
+        text = read_text(source)
+        tree = parse_toml(text)
+    except UnreadableError:
+        return _Start({})
+    return _Start(tree, name, text) if not any(files_named(tree)) else _Start(tree)
+
+
+def _allowed(start: _Start) -> list[str]:
+    """The option that code of the user's own is run with, where there is some."""
+    return ["--allow-code"] if any(key == "code" for key, _ in files_named(start.tree)) else []
