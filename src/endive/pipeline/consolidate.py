@@ -163,6 +163,8 @@ def read_note(spec: PartSpec) -> PartNote | None:
 
 
 def _note_of(path: Path) -> PartNote | None:
+    if not path.is_file():  # a pipe would block
+        return None
     try:
         return _NOTE.validate_json((pq.read_metadata(path).metadata or {})[_NOTE_KEY])
     except (OSError, pa.ArrowException, KeyError, ValueError):
