@@ -16,7 +16,7 @@ from endive.catalog import AppendCatalog, CASCatalog, Catalog, ServiceCatalog, S
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.features import Features
+from endive.simulation.compiled.features import FEATURES, Features
 from endive.simulation.compiled.run_state import World, aligned, with_more_handovers, with_more_slots
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS
@@ -60,6 +60,9 @@ def check_lowerable(config: SimulationConfig) -> None:
     _builtin(config.workload, (Workload,), "workload")
     for cls in config.workload.config.workload_classes:
         where = f"of class {cls.name!r}"
+        path = config.policy_of(cls).commit_path
+        if path not in FEATURES:
+            raise NotLowerableError(f"commit path {path} {where} is not compiled")
         _builtin(config.detector_of(cls), (ProbabilisticConflictDetector, PartitionOverlapConflictDetector), f"detector {where}")
         _builtin(cls.table_selector, (workload.UniformTableSelector, workload.ZipfTableSelector), f"table selector {where}")
         selectors = (workload.UniformPartitionSelector, workload.ZipfPartitionSelector)
@@ -95,7 +98,7 @@ def features_of(config: SimulationConfig) -> Features:
     several = len(paths) > 1
     log, service = isinstance(config.catalog, AppendCatalog), isinstance(config.catalog, ServiceCatalog)
     return Features.of(
-        **{name: several or name in paths for name in COMMIT_PATHS},
+        **{name: several or name in paths for name in COMMIT_PATHS if name in FEATURES},
         files=config.catalog.table_model is not None,  # type: ignore[attr-defined]
         cas=not log and not service,
         log=log,
