@@ -16,10 +16,10 @@ import pandas as pd
 import tomli_w
 
 from endive.calibrate.answers import Answer, answers, measure, simulate
-from endive.calibrate.classes import ObservedClass
-from endive.calibrate.imported import Imported, import_history
+from endive.calibrate.observed_classes import ObservedClass
 from endive.calibrate.reports import read_reports
 from endive.calibrate.sources import open_history
+from endive.calibrate.table_import import Imported, import_history
 from endive.cli.import_ import write_imported
 from tests.calibrate.tables import write_table
 

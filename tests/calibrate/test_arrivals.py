@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from endive.calibrate.arrivals import Process, recognise
+from endive.calibrate.arrival_fit import Process, recognise
 
 END_MS = 3_600_000.0
 

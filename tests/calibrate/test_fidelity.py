@@ -23,9 +23,9 @@ from endive.calibrate.fidelity import (
     taken_together,
     verdict_of,
 )
-from endive.calibrate.metadata import parse_metadata
 from endive.calibrate.reports import read_reports
 from endive.calibrate.sources import open_history
+from endive.calibrate.table_history import parse_metadata
 from tests.calibrate.tables import START_MS, WrittenTable, metadata_document, write_table
 
 FIXED = {"distribution": "fixed", "value": 0.0}

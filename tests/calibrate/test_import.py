@@ -14,16 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from endive.calibrate.arrivals import _ROUND_MS as ROUND_MS
-from endive.calibrate.arrivals import _multiples as multiples
-from endive.calibrate.errors import InputError
-from endive.calibrate.history import History
-from endive.calibrate.imported import Imported, import_history
-from endive.calibrate.metadata import parse_metadata
+from endive.calibrate import InputError
+from endive.calibrate.arrival_fit import _ROUND_MS as ROUND_MS
+from endive.calibrate.arrival_fit import _multiples as multiples
 from endive.calibrate.reports import CommitReport, read_reports
 from endive.calibrate.sources import _filesystem as filesystem
 from endive.calibrate.sources import open_history
-from endive.calibrate.write import configuration_text
+from endive.calibrate.table_history import History, parse_metadata
+from endive.calibrate.table_import import Imported, configuration_text, import_history
 from endive.config.load import check_document
 from tests.calibrate.mutations import mutated
 from tests.calibrate.tables import START_MS, metadata_document
@@ -513,6 +511,6 @@ def test_reports_that_are_broken_are_refused_with_a_sentence(content: bytes, tmp
 
 
 def test_metadata_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endive.calibrate.metadata._MOST_BYTES", 10_000)
+    monkeypatch.setattr("endive.calibrate.table_history._MOST_BYTES", 10_000)
     with pytest.raises(InputError, match=r"t\.json: unpacks to more than"):
         parse_metadata(gzip.compress(b" " * 20_000), "t.json")

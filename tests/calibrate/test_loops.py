@@ -11,11 +11,10 @@ import pytest
 
 from endive.analysis import Floats
 from endive.calibrate.answers import simulate
-from endive.calibrate.imported import Imported, import_history
-from endive.calibrate.loops import AS_AT_RANDOM, by_evenness, by_overlap, most_at_once
-from endive.calibrate.metadata import parse_metadata
+from endive.calibrate.arrival_fit import AS_AT_RANDOM, by_evenness, by_overlap, most_at_once
 from endive.calibrate.reports import CommitReport
-from endive.calibrate.write import configuration_text
+from endive.calibrate.table_history import parse_metadata
+from endive.calibrate.table_import import Imported, configuration_text, import_history
 from endive.config.load import check_document
 from tests.calibrate.tables import START_MS, metadata_document
 

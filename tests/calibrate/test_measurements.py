@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from endive.calibrate.columns import read_rows
-from endive.calibrate.errors import InputError
-from endive.calibrate.measurements import Measurements, read_measurements
+from endive.calibrate import InputError
+from endive.calibrate.measurements import Measurements, read_measurements, read_rows
 
 ROWS = [
     {"op": "GET", "latency_ms": 12.5, "bytes": 100, "status": "200"},

@@ -18,9 +18,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 from typer.testing import CliRunner
 
-from endive.calibrate.errors import InputError
-from endive.calibrate.probe import CatalogTarget, Probe, StoreTarget, Target, open_target, run_probe
-from endive.calibrate.secrets import without_secrets
+from endive.calibrate import InputError
+from endive.calibrate.probe import CatalogTarget, Probe, StoreTarget, Target, open_target, run_probe, without_secrets
 from endive.main import app
 from endive.storage import load_profile
 from tests.calibrate.clock import CLOCK, Clock

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
-from endive.calibrate.errors import InputError
+from endive.calibrate import InputError
 from endive.calibrate.probe import CatalogTarget, Probe, run_probe
 from tests.calibrate.clock import Clock
 from tests.calibrate.proxy import Wire, tcp_proxy

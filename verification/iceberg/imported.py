@@ -15,10 +15,10 @@ from typing import Any
 from endive.calibrate.answers import simulate
 from endive.calibrate.assumptions import STORE_SCALE
 from endive.calibrate.fidelity import Comparison, compare_failures, compare_history, compare_reports, overall, taken_together
-from endive.calibrate.history import History
-from endive.calibrate.imported import Imported, import_history
 from endive.calibrate.reports import CommitReport, read_reports
 from endive.calibrate.sources import open_history
+from endive.calibrate.table_history import History
+from endive.calibrate.table_import import Imported, import_history
 from endive.cli.import_ import write_imported
 from verification.iceberg.accesses import Delays
 from verification.iceberg.clients import WORKER_THREADS

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from endive.analysis.estimates import estimate_metric
 from endive.analysis.run_metrics import ALL
+from endive.calibrate import TooMuchWorkError
 from endive.calibrate.assumptions import STORE_SCALE, Assumption
-from endive.calibrate.errors import TooMuchWorkError
 from endive.calibrate.profile import scaled_profile_text
 from endive.config import build_simulation_config
 from endive.config.load import check_document

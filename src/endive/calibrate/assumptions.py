@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from endive.calibrate.classes import ObservedClass
-from endive.calibrate.history import History
-from endive.calibrate.loops import AS_AT_RANDOM
+from endive.calibrate.arrival_fit import AS_AT_RANDOM
+from endive.calibrate.observed_classes import ObservedClass
 from endive.calibrate.reports import MOST_FAILED, CommitReport, failing_share
+from endive.calibrate.table_history import History
 from endive.config.arrivals import scale_arrivals
 from endive.workload.arrivals import CLOSED_LOOP, INTER_ARRIVAL, PERIODIC_JOB
 

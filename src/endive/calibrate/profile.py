@@ -11,7 +11,7 @@ import numpy as np
 import tomli_w
 
 from endive import storage
-from endive.calibrate.errors import InputError
+from endive.calibrate import InputError
 from endive.calibrate.fit import Fit, quantile_interval
 from endive.calibrate.measurements import BASIC_OPERATIONS
 from endive.formatting import format_duration

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from endive.calibrate.errors import InputError
+from endive.calibrate import InputError
 from endive.input_files import UnreadableError, in_short, read_content, unpacked
 
 _MOST_BYTES = 512 * 2**20

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.fs
 
-from endive.calibrate.columns import read_rows
-from endive.calibrate.errors import InputError
-from endive.calibrate.history import Commit, History, TableState
-from endive.calibrate.metadata import parse_metadata
+from endive.calibrate import InputError
+from endive.calibrate.measurements import read_rows
+from endive.calibrate.table_history import Commit, History, TableState, parse_metadata
 from endive.input_files import UnreadableError, in_short, parse_json
 
 if TYPE_CHECKING:

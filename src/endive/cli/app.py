@@ -88,7 +88,7 @@ def _fail_by(output: Output, error: Exception) -> None:
         problems = [{"key": problem.key, "message": str(problem)} for problem in error.problems]
         output.result({"source": error.source, "errors": problems})
         raise typer.Exit(EXIT_USAGE) from None
-    from endive.calibrate.errors import InputError
+    from endive.calibrate import InputError
     from endive.report import ReportError
     from endive.simulation.runner import EngineError
     from endive.storage.profiles import ProfileError

@@ -104,7 +104,7 @@ def show_fits(output: Output, fits: Sequence[Fit], base: StorageProfile | None) 
 
 
 def _renamed(texts: list[str]) -> dict[str, str]:
-    from endive.calibrate.errors import InputError
+    from endive.calibrate import InputError
 
     pairs = [text.partition("=") for text in texts]
     for name, sign, operation in pairs:
@@ -114,7 +114,7 @@ def _renamed(texts: list[str]) -> dict[str, str]:
 
 
 def _base(name: str | None) -> StorageProfile | None:
-    from endive.calibrate.errors import InputError
+    from endive.calibrate import InputError
     from endive.storage import builtin_profiles, load_profile
 
     if name is None:

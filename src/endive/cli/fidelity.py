@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from endive.analysis.estimates import Estimate
     from endive.calibrate.fidelity import Comparison
-    from endive.calibrate.history import History
     from endive.calibrate.reports import CommitReport
+    from endive.calibrate.table_history import History
 
     Source = History | tuple[CommitReport, ...]
 
@@ -34,8 +34,8 @@ def fidelity(
 ) -> None:
     """Compare a configuration with observations: attempts, durations and intervals between commits, each with a verdict."""
     with command(json) as output:
+        from endive.calibrate import InputError
         from endive.calibrate.answers import simulate
-        from endive.calibrate.errors import InputError
         from endive.calibrate.fidelity import explain, overall, taken_together
 
         changes = overrides_of(set_)
@@ -68,7 +68,7 @@ def _read(source: str, catalog: str | None) -> Source:
 def _table_then(config: Path, sources: list[Source], changes: dict[str, Any]) -> dict[str, Any]:
     """Let the model begin with the table as it was when the history that it is compared with begins."""
     from endive.calibrate.fidelity import table_then
-    from endive.calibrate.history import History
+    from endive.calibrate.table_history import History
     from endive.config.load import load_document
 
     table = load_document(config, changes).table.model_dump()
@@ -78,7 +78,7 @@ def _table_then(config: Path, sources: list[Source], changes: dict[str, Any]) ->
 def _compare(source: Source, rows: pd.DataFrame) -> list[Comparison]:
     """Compare with reports, or with a history."""
     from endive.calibrate.fidelity import compare_failures, compare_history, compare_reports
-    from endive.calibrate.history import History
+    from endive.calibrate.table_history import History
 
     if isinstance(source, History):
         return [*compare_history(source, rows), *compare_failures(source, rows)]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from endive.calibrate.answers import Answer
-    from endive.calibrate.imported import Imported
     from endive.calibrate.reports import CommitReport
+    from endive.calibrate.table_import import Imported
 
 
 def check_client(name: str | None) -> str | None:
@@ -103,9 +103,9 @@ def read_table(
     table: str, catalog: str | None, reports: Path | None, provider: str | None, client: str | None
 ) -> tuple[Imported, tuple[CommitReport, ...]]:
     """Read a table's history, with its commit reports if there are any, which are returned as well."""
-    from endive.calibrate.imported import import_history
     from endive.calibrate.reports import read_reports
     from endive.calibrate.sources import open_history
+    from endive.calibrate.table_import import import_history
 
     found = () if reports is None else read_reports(reports)
     return import_history(open_history(table, catalog), reports=found, provider=provider, client=client), found
@@ -113,8 +113,8 @@ def read_table(
 
 def _answer(output: Output, out: Path, imported: Imported, result: dict[str, Any]) -> None:
     """Show what is predicted, and put it into the result; or say why it is not, where that would take too much."""
+    from endive.calibrate import TooMuchWorkError
     from endive.calibrate.answers import answers
-    from endive.calibrate.errors import TooMuchWorkError
 
     try:
         made = answers(out, imported.assumptions)
@@ -131,8 +131,8 @@ def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport
 
     Returns the files, and what was left as it is because it would take too much to simulate.
     """
-    from endive.calibrate.errors import TooMuchWorkError
-    from endive.calibrate.write import assumptions_path, assumptions_text, configuration_text
+    from endive.calibrate import TooMuchWorkError
+    from endive.calibrate.table_import import assumptions_path, assumptions_text, configuration_text
     from endive.config.load import check_document
     from endive.output_files import write_text
 
@@ -156,7 +156,7 @@ def _fit_latencies(imported: Imported, out: Path, single_attempts_ms: list[float
     """Write a store at which commits of one attempt last as long as was seen, and the configuration with it."""
     from endive.calibrate.answers import fit_store
     from endive.calibrate.profile import scaled_profile_text
-    from endive.calibrate.write import configuration_text
+    from endive.calibrate.table_import import configuration_text
     from endive.config.load import load_document
     from endive.config.storage import storage_profile
     from endive.output_files import write_text
@@ -172,7 +172,7 @@ def _fit_latencies(imported: Imported, out: Path, single_attempts_ms: list[float
 def _fit_loops(imported: Imported, out: Path) -> None:
     """Write the configuration again with think times at which writers that wait commit as often as was seen."""
     from endive.calibrate.answers import fit_think
-    from endive.calibrate.write import configuration_text
+    from endive.calibrate.table_import import configuration_text
     from endive.output_files import write_text
     from endive.workload.arrivals import CLOSED_LOOP
 

@@ -34,7 +34,7 @@ def probe(
 ) -> None:
     """Measure an object store or a catalog, and write a latency profile and the measurements. Test objects are deleted again."""
     with command(json) as output:
-        from endive.calibrate.errors import InputError
+        from endive.calibrate import InputError
         from endive.calibrate.fit import fit_sample
         from endive.calibrate.probe import open_target, run_probe
         from endive.calibrate.profile import profile_text

@@ -28,7 +28,7 @@ def replay(
     """Replay a table's commits at their original times, with the original and with changed settings."""
     with command(json) as output:
         from endive.calibrate.answers import answers
-        from endive.calibrate.replay import as_trace
+        from endive.calibrate.table_import import as_trace
         from endive.config.load import load_document
         from endive.output_files import check_writable, write_text
 

@@ -1,23 +1,26 @@
-"""A configuration made of a table's history: what the history tells, what it cannot tell, and what is assumed for that."""
+"""Make a configuration from the history of a table, write it to files, or replay the history as a trace."""
 
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
-from endive.calibrate.arrivals import recognise
+from endive.calibrate import InputError
+from endive.calibrate.arrival_fit import recognise
 from endive.calibrate.assumptions import Assumption, Tree, assume
-from endive.calibrate.classes import ObservedClass, client_of, observe_classes
-from endive.calibrate.errors import InputError
-from endive.calibrate.history import History, moment
+from endive.calibrate.observed_classes import ObservedClass, client_of, observe_classes
 from endive.calibrate.reports import CommitReport
+from endive.calibrate.table_history import History, moment
 from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
-from endive.workload.arrivals import RATE, SCHEDULE
+from endive.workload.arrivals import ARRIVAL_KINDS, RATE, SCHEDULE, TRACE
 
 _MINUTE_MS = 60_000
 _MOST_MS = 7 * 24 * 3_600_000
@@ -163,3 +166,100 @@ def _value(text: str, kind: type) -> Any:
         return kind(text)
     except (ValueError, OverflowError):
         return None
+
+
+_COMMENTS = {
+    "storage": "the store",
+    "catalog": "one table, whose pointer is swapped in the store",
+    "table": "the table as it is at the end of the history",
+    "transaction": "retries as the table's properties say, Iceberg's defaults otherwise",
+}
+
+
+def configuration_text(imported: Imported) -> str:
+    """Return the text of the configuration file."""
+    lines = [_comment(f"Made by endive import from {imported.source}.")]
+    lines += [_comment(note) for note in imported.notes]
+    lines += ["#", "# What a history cannot tell, and what is assumed:"]
+    lines += [_comment(f"- {each.about}: {each.assumed}") for each in imported.assumptions]
+    seen = {f"workload.{cls.name}": f"{len(cls.commits):,} commits, {cls.process.words}" for cls in imported.classes}
+    comments = {**_COMMENTS, **seen}
+    sections = {section: content for section, content in imported.tree.items() if section != "workload"}
+    sections |= {f"workload.{name}": content for name, content in imported.tree["workload"].items()}
+    for section, content in sections.items():
+        lines += ["", *([f"# {comments[section]}"] if section in comments else []), _dumped(section, content)]
+    return "\n".join(lines) + "\n"
+
+
+def _comment(text: str) -> str:
+    """One line of a comment, whatever a table's names have in them."""
+    return "# " + " ".join(text.encode("utf-8", "replace").decode().split())
+
+
+def _dumped(section: str, content: dict[str, Any]) -> str:
+    """A section; keys with dots in them are Iceberg's names and are written as such."""
+    plain = {key: value for key, value in content.items() if "." not in key}
+    dotted = [f"{key} = {json.dumps(value)}" for key, value in content.items() if "." in key]
+    flat = [f"{key} = {_inline(value)}" for key, value in plain.items()]
+    return "\n".join([f"[{section}]", *flat, *dotted])
+
+
+def _inline(value: Any) -> str:
+    """A TOML value on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_inline(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_inline(item) for item in value) + "]"
+    return tomli_w.dumps({"x": value}).partition(" = ")[2].rstrip()
+
+
+def assumptions_path(configuration: Path) -> Path:
+    """Where the ranges of a configuration's assumptions lie."""
+    return configuration.with_suffix(".assumptions.json")
+
+
+def assumptions_text(imported: Imported) -> str:
+    """Return the assumptions with their ranges, as JSON."""
+    made = {"source": imported.source, "start_ms": imported.start_ms, "assumptions": [asdict(a) for a in imported.assumptions]}
+    return json.dumps(made, indent=2) + "\n"
+
+
+def as_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()) -> tuple[Imported, dict[Path, str]]:
+    """Make a configuration that replays a history, and the files of its traces with their content.
+
+    A submission lies before its commit by the time that the commit took, which its report tells, and by the runtime of its class;
+    where there is no report the commit is taken to have been instant.
+    """
+    took = {report.snapshot_id: report.duration_ms for report in reports}
+    usual = float(np.median(list(took.values()))) if took else 0.0
+    tree = copy.deepcopy(imported.tree)
+    tree["simulation"]["drain"] = True
+    files: dict[Path, str] = {}
+    last = 0.0
+    for cls in imported.classes:
+        section = tree["workload"][cls.name]
+        for key in ARRIVAL_KINDS:
+            section.pop(key, None)
+        earlier = float(section["runtime"]["value"])
+        times = sorted(
+            max(commit.timestamp_ms - imported.start_ms - earlier - took.get(commit.snapshot_id, usual), 0.0)
+            for commit in cls.commits
+        )
+        last = max(last, times[-1])
+        path = out.with_name(f"{out.stem}.{cls.name}.csv")
+        section[TRACE.key] = path.name
+        files[path] = "".join(("time_ms\n", *(f"{time:.3f}\n" for time in times)))
+    tree["simulation"]["duration_ms"] = max(tree["simulation"]["duration_ms"], float(int(last) + 1))
+    note = "operations that failed are not in a history, and are not replayed"
+    kept = tuple(_without_arrivals(each) for each in imported.assumptions if each.about not in ("arrivals", "failed operations"))
+    made = replace(imported, tree=tree, assumptions=(*kept, Assumption("failed operations", note)))
+    return made, files
+
+
+def _without_arrivals(assumption: Assumption) -> Assumption:
+    """The assumption without ranges of rates: a trace says when operations come."""
+
+    def kept(end: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in end.items() if not any(part in ARRIVAL_KINDS for part in key.split("."))}
+
+    return replace(assumption, low=kept(assumption.low), high=kept(assumption.high))

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from endive.analysis import Floats
-from endive.calibrate.arrivals import Process, recognise
-from endive.calibrate.history import Commit, History
-from endive.calibrate.loops import Loop, by_evenness, by_overlap
+from endive.calibrate.arrival_fit import Loop, Process, by_evenness, by_overlap, recognise
 from endive.calibrate.reports import CommitReport, failing_share
+from endive.calibrate.table_history import Commit, History
 from endive.table.operations import VALIDATING
 from endive.transaction.paths import COMMIT_PATHS, ICEBERG, PYICEBERG
 from endive.workload.arrivals import CLOSED_LOOP, PERIODIC_JOB
