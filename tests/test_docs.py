@@ -201,7 +201,7 @@ def test_every_study_is_in_the_gallery_with_a_figure() -> None:
 
 
 def summary_keys() -> set[str]:
-    summary = Summary(1000.0).to_dict(RunCounters.of(CatalogCounters(), ManifestListCounters()))
+    summary = Summary(1000.0).to_dict(RunCounters.collect(CatalogCounters(), ManifestListCounters()))
     return {*summary, *summary["total"], *summary["counters"]}
 
 

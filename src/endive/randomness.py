@@ -25,7 +25,7 @@ _BLOCK = 64
 
 
 class Purpose(IntEnum):
-    """What a stream is drawn for. A purpose of its own keeps the other streams where they are when one draws more."""
+    """Purpose of a stream. Separate purposes keep other streams unchanged when one draws more."""
 
     ARRIVAL = 1
     RUNTIME = 2
@@ -43,20 +43,20 @@ class Purpose(IntEnum):
 
 
 def name_key(name: str) -> int:
-    """A word for a name, the same on every machine and in every process (unlike ``hash``)."""
+    """Return a word for a name, the same on every machine and in every process (unlike ``hash``)."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 def run_key(seed: int) -> int:
-    """The key at the root of all streams of a run."""
+    """Return the key at the root of all streams of a run."""
     return derive(GOLDEN, seed & MASK)
 
 
 class RandomSource(Protocol):
-    """What a distribution needs of a generator: ``np.random.RandomState`` has it, and so has ``Stream``."""
+    """Generator as distributions use it: ``np.random.RandomState`` or ``Stream``."""
 
     def random_sample(self) -> float:
-        """A uniform in [0, 1)."""
+        """Return a uniform in [0, 1)."""
         ...
 
 
@@ -78,11 +78,11 @@ class Stream:
 
     @property
     def draws(self) -> int:
-        """How many uniforms were drawn so far."""
+        """Number of uniforms drawn so far."""
         return self._index
 
     def random_sample(self) -> float:
-        """The next uniform in (0, 1)."""
+        """Return the next uniform in (0, 1)."""
         index = self._index
         self._index = index + 1
         if index < _SINGLE_DRAWS:
@@ -96,7 +96,7 @@ class Stream:
     rand = random_sample
 
     def largest_sample(self, count: int) -> float:
-        """The largest of the next ``count`` uniforms."""
+        """Return the largest of the next ``count`` uniforms."""
         index = self._index
         self._index = end = index + count
         if end <= _SINGLE_DRAWS:
@@ -107,40 +107,40 @@ class Stream:
         return max(self._block[position : position + count])
 
     def _load(self, index: int, count: int = 1) -> int:
-        """Work out the next draws at once, in an array: a long stream costs a tenth that way."""
+        """Compute the next draws at once, in an array: for a long stream this takes a tenth of the time."""
         indices = np.arange(index, index + max(count, _BLOCK), dtype=np.uint64)
         self._block = keyed_uniform(self._key, indices).tolist()  # type: ignore[arg-type, attr-defined]
         self._block_start = index
         return 0
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> float:
-        """The next uniform in (low, high)."""
+        """Return the next uniform in (low, high)."""
         return low + (high - low) * self.random_sample()
 
     def standard_normal(self) -> float:
-        """The next standard normal."""
+        """Return the next standard normal."""
         return normal_quantile(self.random_sample(), QUANTILES)
 
     def normal(self, loc: float = 0.0, scale: float = 1.0) -> float:
-        """The next normal with mean ``loc`` and standard deviation ``scale``."""
+        """Return the next normal with mean ``loc`` and standard deviation ``scale``."""
         return loc + scale * self.standard_normal()
 
     def lognormal(self, mean: float = 0.0, sigma: float = 1.0) -> float:
-        """The next lognormal whose logarithm has mean ``mean`` and standard deviation ``sigma``."""
+        """Return the next lognormal; its logarithm has mean ``mean`` and standard deviation ``sigma``."""
         return math.exp(self.normal(mean, sigma))
 
     def exponential(self, scale: float = 1.0) -> float:
-        """The next exponential with mean ``scale``."""
+        """Return the next exponential with mean ``scale``."""
         return -scale * math.log1p(-self.random_sample())
 
     def randint(self, low: int, high: int | None = None) -> int:
-        """The next integer in [low, high), or in [0, low) with one argument."""
+        """Return the next integer in [low, high), or in [0, low) with one argument."""
         if high is None:
             low, high = 0, low
         return low + int(self.random_sample() * (high - low))
 
     def choice(self, a: int | Sequence[int], p: Sequence[float] | None = None) -> int:
-        """One of ``a`` (or of range(a)), with probabilities ``p``."""
+        """Return one of ``a`` (or of range(a)), with probabilities ``p``."""
         values = range(a) if isinstance(a, int) else a
         if p is None:
             return values[self.randint(len(values))]
@@ -159,7 +159,7 @@ class Stream:
 
 
 class TransactionStreams:
-    """The streams of one transaction, each made when it is first asked for."""
+    """The streams of one transaction, created on first use."""
 
     __slots__ = ("_key", "_streams")
 
@@ -168,7 +168,7 @@ class TransactionStreams:
         self._streams: dict[Purpose, Stream] = {}
 
     def stream(self, purpose: Purpose) -> Stream:
-        """The stream for this purpose: the same one each time, so its draws go on where they were."""
+        """Return the stream for this purpose, always the same one, so that its draws continue."""
         stream = self._streams.get(purpose)
         if stream is None:
             stream = self._streams[purpose] = Stream(derive(self._key, purpose))
@@ -176,10 +176,10 @@ class TransactionStreams:
 
 
 def class_key(seed: int, class_name: str) -> int:
-    """The key of a workload class: it depends on the class's name, never on its place in the file."""
+    """Return the key of a workload class, which depends on its name and not on its place in the file."""
     return derive(run_key(seed), name_key(class_name))
 
 
 def transaction_streams(class_key: int, client: int, ordinal: int) -> TransactionStreams:
-    """The streams of the ``ordinal``-th transaction of a class (of a client of it, if the class is a closed loop)."""
+    """Return the streams of transaction number ``ordinal`` of a class, or of a client of a class with a closed loop."""
     return TransactionStreams(derive(derive(class_key, client), ordinal))

@@ -1,7 +1,7 @@
-"""What a transaction or a catalog may yield: milliseconds, or one of two small values that an engine understands.
+"""Steps that a transaction or a catalog may yield: milliseconds, or one of two values that an engine understands.
 
-A number lets that much time pass. ``WaitFor`` waits until somebody else wakes the signal that it names. ``FailedAnswer`` lets time
-pass and then raises ``RequestFailedError`` where it was yielded: the answer came, and it was a failure.
+A number lets that time pass. ``WaitFor`` waits until another transaction wakes its signal. ``FailedAnswer`` lets time pass and then
+raises ``RequestFailedError`` where it was yielded: the response has arrived, and it was a failure.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 REQUEST_FAILED = "request_failed"
-"""Why a transaction is aborted whose request was answered with a failure, unless the failure says more."""
+"""Abort reason after a failed request without a reason."""
 
 
 class RequestFailedError(Exception):
-    """A request that was answered with a failure. ``latency_ms`` is how long the answer took, as far as nobody has waited yet."""
+    """A request that failed. ``latency_ms`` is the part of its latency that has not passed yet."""
 
     def __init__(self, reason: str, latency_ms: float = 0.0) -> None:
         super().__init__(reason)
@@ -23,7 +23,7 @@ class RequestFailedError(Exception):
 
 
 class Signal:
-    """Something that one transaction waits for and another one wakes.
+    """A condition that one transaction waits for and another one signals.
 
     It serves any number of waits, one after the other. ``time_ms`` is the engine's clock when the last wait was over.
     """
@@ -35,27 +35,31 @@ class Signal:
         self.time_ms = 0.0
 
     def wake(self, delay_ms: float = 0.0) -> None:
-        """Let the one who waits go on, now or after ``delay_ms``. Raises RuntimeError if nobody waits."""
+        """Let the waiting transaction continue, now or after ``delay_ms``.
+
+        Raises:
+            RuntimeError: No transaction waits.
+        """
         if self._resume is None:
-            raise RuntimeError("nobody waits for this signal")
+            raise RuntimeError("no transaction waits for this signal")
         resume, self._resume = self._resume, None
         resume(delay_ms)
 
     def attach(self, resume: Callable[[float], None]) -> None:
-        """Remember how to go on: called by an engine when the signal is waited for."""
+        """Store the function that continues the waiting transaction; an engine calls this when the signal is waited for."""
         self._resume = resume
 
 
 @dataclass(frozen=True, slots=True)
 class WaitFor:
-    """Wait until the signal is woken by another party."""
+    """Wait until another transaction wakes the signal."""
 
     signal: Signal
 
 
 @dataclass(frozen=True, slots=True)
 class FailedAnswer:
-    """Wait ``latency_ms`` for an answer that turns out to be a failure."""
+    """Wait ``latency_ms`` for a response that is a failure."""
 
     latency_ms: float
     reason: str = REQUEST_FAILED

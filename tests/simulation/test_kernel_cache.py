@@ -110,7 +110,7 @@ def test_every_feature_has_its_constant_and_every_commit_path_is_one() -> None:
     assert ALL.constants == {name: value for name, value in vars(features).items() if name.startswith("HAS_")}
     assert COMMIT_PATHS.keys() < ALL.names
     assert Features.named(ALL.name) == ALL
-    assert Features.of(cas=True, log=False) == Features.named("cas")
+    assert Features.select(cas=True, log=False) == Features.named("cas")
     assert [name for name, value in Features.named("cas").constants.items() if value] == ["HAS_CAS"]
 
 

@@ -48,8 +48,8 @@ def test_one_waits_until_another_wakes_it() -> None:
     assert drive(waiting(), waking(2.5)) == [(5.0, "woken"), (7.5, 7.5)]
 
 
-def test_waking_nobody_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="nobody waits"):
+def test_waking_a_signal_without_a_waiter_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="no transaction waits"):
         Signal().wake()
 
 

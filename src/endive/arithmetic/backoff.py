@@ -1,7 +1,7 @@
-"""Waiting before a retry: one function for each kind of backoff, and what a client remembers between waits.
+"""Compute waits before a retry: one function for each kind of backoff, and the state of a client between waits.
 
-All take uniforms and give milliseconds. A client remembers one number, its *state*: the last wait (decorrelated), the length of a
-slot (slots), or the wait that losses lengthen and commits shorten (AIMD).
+All functions take uniforms and return milliseconds. The *state* of a client is one number: the last wait (decorrelated), the length
+of a slot (slots), or the wait that lost attempts lengthen and commits shorten (AIMD).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import math
 
 EXPONENTIAL, FULL, EQUAL, DECORRELATED, SLOTS, AIMD, RETRY_AFTER, LINEAR = range(8)
 FIRST_SLOTS = 4
-"""Slots before the first retry; each further retry has twice as many."""
+"""Slots before the first retry; the number doubles with each further retry."""
 
 
 def grown_ms(retry: int, base_ms: float, multiplier: float, max_ms: float) -> float:
-    """What the wait before retry number ``retry`` (1 is the first) has grown to: base x multiplier^(retry - 1), or ``max_ms``."""
-    if base_ms > 0.0 and (retry - 1) * math.log(multiplier) >= 700.0:  # beyond lies what a float cannot hold
+    """Return the wait before retry number ``retry`` (1 is the first) before jitter: base x multiplier^(retry - 1) or ``max_ms``."""
+    if base_ms > 0.0 and (retry - 1) * math.log(multiplier) >= 700.0:  # a larger power would overflow
         return max_ms
     grown = base_ms * multiplier ** float(retry - 1) if base_ms > 0.0 else 0.0
     return grown if grown < max_ms else max_ms
@@ -24,29 +24,29 @@ def grown_ms(retry: int, base_ms: float, multiplier: float, max_ms: float) -> fl
 def backoff_ms(
     retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, u: float, upwards: bool = False
 ) -> float:
-    """Exponential backoff with proportional jitter: ``u`` moves the wait by at most +- ``jitter``, or upwards only."""
+    """Return exponential backoff with proportional jitter: ``u`` moves the wait by at most +- ``jitter``, or upwards only."""
     return grown_ms(retry, base_ms, multiplier, max_ms) * (1.0 + jitter * (u if upwards else 2.0 * u - 1.0))
 
 
 def full_jitter_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
-    """Exponential backoff with full jitter: anything from 0 to the whole wait."""
+    """Return exponential backoff with full jitter: between 0 and the whole wait."""
     return grown_ms(retry, base_ms, multiplier, max_ms) * u
 
 
 def equal_jitter_ms(retry: int, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
-    """Exponential backoff with equal jitter: half of the wait, and anything up to the other half."""
+    """Return exponential backoff with equal jitter: between half of the wait and the whole."""
     return grown_ms(retry, base_ms, multiplier, max_ms) * (0.5 + 0.5 * u)
 
 
 def decorrelated_ms(last_ms: float, base_ms: float, multiplier: float, max_ms: float, u: float) -> float:
-    """Decorrelated jitter: anything from the base to ``multiplier`` times the last wait, at most ``max_ms``."""
+    """Return decorrelated jitter: between the base and ``multiplier`` times the last wait, at most ``max_ms``."""
     longest = last_ms * multiplier
     wait = base_ms + (longest - base_ms) * u if longest > base_ms else base_ms
     return wait if wait < max_ms else max_ms
 
 
 def slot_ms(retry: int, slot_length_ms: float, max_ms: float, u: float) -> float:
-    """One of ``FIRST_SLOTS`` slots, twice as many for each further retry; the first one is no wait at all."""
+    """Return one of ``FIRST_SLOTS`` slots, twice the number for each further retry; the first slot is no wait."""
     if retry > 60:
         return max_ms
     wait = slot_length_ms * math.floor(u * FIRST_SLOTS * 2.0 ** float(retry - 1))
@@ -54,17 +54,17 @@ def slot_ms(retry: int, slot_length_ms: float, max_ms: float, u: float) -> float
 
 
 def aimd_ms(state_ms: float, max_ms: float, jitter: float, u: float) -> float:
-    """The wait of a client that lengthens it with each loss and shortens it with each commit."""
+    """Return the wait of a client that lengthens it with each lost attempt and shortens it with each commit."""
     return (state_ms if state_ms < max_ms else max_ms) * (1.0 + jitter * (2.0 * u - 1.0))
 
 
 def retry_after_ms(told_ms: float, jitter: float, u: float) -> float:
-    """What a service told the client to wait, and never less: ``u`` makes it longer by at most ``jitter`` of it."""
+    """Return the wait that a service asked for; ``u`` makes it longer by at most ``jitter`` of it."""
     return told_ms * (1.0 + jitter * u)
 
 
 def linear_ms(retry: int, base_ms: float, max_ms: float, jitter: float, u: float) -> float:
-    """Longer by the base with each retry, as Hadoop's proportional sleep is; ``u`` moves the wait by at most +- ``jitter``."""
+    """Return a wait that grows by the base with each retry, as Hadoop's proportional sleep; ``u`` moves it by +- ``jitter``."""
     wait = base_ms * float(retry)
     return (wait if wait < max_ms else max_ms) * (1.0 + jitter * (2.0 * u - 1.0))
 
@@ -72,7 +72,7 @@ def linear_ms(retry: int, base_ms: float, max_ms: float, jitter: float, u: float
 def next_wait_ms(
     kind: int, retry: int, base_ms: float, multiplier: float, max_ms: float, jitter: float, upwards: bool, state_ms: float, u: float
 ) -> float:
-    """The wait before retry number ``retry``, by the kind of backoff."""
+    """Return the wait before retry number ``retry`` for a kind of backoff."""
     if kind == FULL:
         return full_jitter_ms(retry, base_ms, multiplier, max_ms, u)
     if kind == EQUAL:
@@ -91,7 +91,7 @@ def next_wait_ms(
 
 
 def state_after_loss_ms(kind: int, state_ms: float, wait_ms: float, multiplier: float, max_ms: float) -> float:
-    """What a client remembers when it has lost an attempt and waited."""
+    """Return the state of a client after a lost attempt and its wait."""
     if kind == DECORRELATED:
         return wait_ms
     if kind == AIMD:
@@ -101,6 +101,6 @@ def state_after_loss_ms(kind: int, state_ms: float, wait_ms: float, multiplier: 
 
 
 def state_after_commit_ms(state_ms: float, base_ms: float) -> float:
-    """What a client with AIMD remembers when it has committed: one base less, but not less than the base."""
+    """Return the state of a client with AIMD after a commit: one base less, at least the base."""
     shorter = state_ms - base_ms
     return shorter if shorter > base_ms else base_ms

@@ -1,7 +1,7 @@
-"""The arithmetic of commits that both engines share: batches, counts, overlap of moments.
+"""Compute batches, counts, picks and times of commits.
 
-Numbers in, numbers out; nothing here holds state. The compiled engine compiles these very functions, so they keep to the subset
-of Python that Numba understands.
+Functions take numbers, return numbers and have no state. The compiled engine compiles them, so they use the subset of Python that
+Numba supports.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ BYTES_PER_MIB = 1024 * 1024
 
 
 def scheduled_delay_ms(now_ms: float, unit: float, steps: object, n: int) -> float:
-    """How long after ``now_ms`` the next arrival of a Poisson process comes whose rate changes in ``n`` steps.
+    """Return the time from ``now_ms`` to the next arrival of a Poisson process with a rate that changes in ``n`` steps.
 
-    ``unit`` is the number of arrivals expected until then, an exponential of mean 1: the cumulative rate is inverted at it.
-    ``steps`` holds the start of each step and its rate per ms in turn. Infinite, if no further arrival comes.
+    Infinite if there is no further arrival. ``unit`` is the expected number of arrivals until then, an exponential of mean 1: the
+    cumulative rate is inverted at it. ``steps`` has the start of each step and its rate per ms in turn.
     """
     i = 0
     while i + 1 < n and steps[2 * (i + 1)] <= now_ms:  # type: ignore[index]
@@ -34,39 +34,39 @@ def scheduled_delay_ms(now_ms: float, unit: float, steps: object, n: int) -> flo
 
 
 def manifests_to_merge(snapshots_behind: int, manifests_per_commit: float) -> int:
-    """How many manifests a merge append reads again, and writes again, when so many commits came between."""
+    """Return the number of manifests that a merge append reads and writes again, given the number of commits in between."""
     return int(snapshots_behind * manifests_per_commit)
 
 
 def whole_count(value: float, low: int, high: int) -> int:
-    """A draw rounded to a whole number of files within [low, high]."""
+    """Round a draw to a whole number of files within [low, high]."""
     count = math.floor(value + 0.5)
     return min(max(count, low), high)
 
 
 def fractional_count(mean: float, u: float) -> int:
-    """A whole number with mean ``mean``: one of the two nearest, by the uniform ``u``."""
+    """Return a whole number with mean ``mean``: one of the two nearest, by the uniform ``u``."""
     whole = int(mean)
     return whole + 1 if u < mean - whole else whole
 
 
 def moment_of_effect_ms(success_latency_ms: float, linearization: float) -> float:
-    """When, after it was sent, a request takes effect at the catalog."""
+    """Return the time from sending a request to its linearization point."""
     return success_latency_ms * linearization
 
 
 def failed_answer_ms(effect_ms: float, failed_latency_ms: float) -> float:
-    """When a refused request is answered: at its own latency, but not before the refusal was decided."""
+    """Return the latency of a rejected request: its own, but at least the time until it was rejected."""
     return failed_latency_ms if failed_latency_ms > effect_ms else effect_ms
 
 
 def sized_median_ms(base_ms: float, per_mib_ms: float, size_bytes: int) -> float:
-    """The median latency of an access to an object of this size."""
+    """Return the median latency of an access to an object of this size."""
     return base_ms + per_mib_ms * size_bytes / BYTES_PER_MIB
 
 
 def lower_bound(cumulative: object, n: int, x: float) -> int:
-    """The first index i in [0, n) with ``cumulative[i + 1] > x``; ``cumulative`` starts with 0."""
+    """Return the first index i in [0, n) with ``cumulative[i + 1] > x``; ``cumulative`` starts with 0."""
     low, high = 0, n - 1
     while low < high:
         middle = (low + high) // 2
@@ -106,25 +106,25 @@ def pick(cumulative: object, n: int, chosen: object, n_chosen: int, u: float) ->
 
 
 def store_resend_wait_ms(refusals: int, u: float) -> float:
-    """How long the client of a store waits after refusal number ``refusals``: up to 1 s, doubling to 32 s (Google's library)."""
+    """Return a client's wait after rejection number ``refusals`` of a write: up to 1 s, doubling to 32 s (Google's library)."""
     return u * min(1000.0 * 2.0 ** min(refusals - 1, 5), 32_000.0)
 
 
 def sdk_resend_wait_ms(errors: int, u: float) -> float:
-    """How long an SDK waits after error number ``errors`` of a request: up to 100 ms, doubling to 20 s (AWS SDK, standard mode)."""
+    """Return the wait of an SDK after error number ``errors`` of a request: up to 100 ms, doubling to 20 s (AWS, standard mode)."""
     return u * min(100.0 * 2.0 ** min(errors - 1, 8), 20_000.0)
 
 
 def any_error_probability(request_error: float, requests: int) -> float:
-    """How likely one of so many requests at once fails."""
+    """Return the probability that one of ``requests`` parallel requests fails."""
     return request_error if requests == 1 else 1.0 - (1.0 - request_error) ** float(requests)
 
 
 def status_check_wait_ms(checks: int, min_wait_ms: float, max_wait_ms: float) -> float:
-    """The wait after check number ``checks`` (1 is the first) of an unknown outcome was not answered."""
+    """Return the wait after check number ``checks`` (1 is the first) of an unknown outcome got no response."""
     return min(min_wait_ms * 2.0 ** min(checks - 1, 60), max_wait_ms)
 
 
 def orphaned_files(ended_unclean: bool, installs: int, writes: int, deletes: int) -> int:
-    """Files that nobody will delete: those of an operation that ended without cleaning up, unless its commit is there."""
+    """Return the number of files that remain: those of an operation without clean-up, unless its commit was installed."""
     return writes - deletes if ended_unclean and installs == 0 else 0

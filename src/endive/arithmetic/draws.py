@@ -1,6 +1,6 @@
-"""Draws: a uniform is a function of its key and its index, and a value of a distribution is a function of one uniform.
+"""Draw random values: a uniform is a function of its key and its index, a value of a distribution a function of one uniform.
 
-Plain arithmetic on numbers, in the subset of Python that Numba compiles; integers stay within 64 bits by masking.
+Plain arithmetic on numbers, in the subset of Python that Numba compiles; masking keeps integers within 64 bits.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def mix64(z: int) -> int:
 
 
 def derive(key: int, word: int) -> int:
-    """The key one level below ``key``: of a class in a run, a transaction in a class, a purpose in a transaction."""
+    """Return the key one level below ``key``: of a class in a run, a transaction in a class, a purpose in a transaction."""
     return mix64(((key ^ ((word * _WORD) & MASK)) + GOLDEN) & MASK)
 
 
 def keyed_uniform(key: int, index: int) -> float:
-    """Draw number ``index`` of the stream ``key``: a uniform in the open interval (0, 1)."""
+    """Return draw number ``index`` of the stream ``key``: a uniform in the open interval (0, 1)."""
     z = (key + index * GOLDEN) & MASK  # mix64, written out because this is where a run spends its time
     z = ((z ^ (z >> 30)) * MIX_1) & MASK
     z = ((z ^ (z >> 27)) * MIX_2) & MASK
@@ -38,7 +38,7 @@ def keyed_uniform(key: int, index: int) -> float:
 
 
 def largest_uniform(key: int, index: int, count: int) -> float:
-    """The largest of ``count`` draws from ``index`` on: the slowest of a batch, since quantiles grow with the uniform."""
+    """Return the largest of ``count`` draws from ``index`` on: the slowest of a batch, since quantiles grow with the uniform."""
     largest = keyed_uniform(key, index)
     for _ in range(count - 1):
         index += 1
@@ -49,12 +49,12 @@ def largest_uniform(key: int, index: int, count: int) -> float:
 
 
 def _polynomial(r: float, c7: float, c6: float, c5: float, c4: float, c3: float, c2: float, c1: float, c0: float) -> float:
-    """The polynomial with coefficients ``c7`` to ``c0`` at ``r``, by Horner's rule."""
+    """Evaluate the polynomial with coefficients ``c7`` to ``c0`` at ``r``, by Horner's rule."""
     return ((((((c7 * r + c6) * r + c5) * r + c4) * r + c3) * r + c2) * r + c1) * r + c0
 
 
 def exact_normal_quantile(u: float) -> float:
-    """The standard normal quantile of ``u``: Wichura's algorithm AS 241 (PPND16), right to about 1e-16, relative."""
+    """Return the standard normal quantile of ``u``, with a relative error of about 1e-16 (Wichura, AS 241, PPND16)."""
     q = u - 0.5
     if abs(q) <= 0.425:
         r = 0.180625 - q * q
@@ -100,7 +100,7 @@ SMALLEST = 2.0**-53
 
 
 def _quantile_table() -> list[float]:
-    """Cubics for the normal quantile of p in (2^-53, 1/2], four coefficients for each cell.
+    """Compute cubics for the normal quantile of p in (2^-53, 1/2], four coefficients for each cell.
 
     Cells have the same width within [2^-k-1, 2^-k), so they shrink with the tail, where the quantile is steep. In each the
     cubic has the values and the slopes of the quantile at both ends.
@@ -121,7 +121,7 @@ def _quantile_table() -> list[float]:
 
 
 QUANTILES = _quantile_table()
-"""What ``normal_quantile`` looks up, followed by the tables that distributions keep; compiled code gets the same as an array."""
+"""Table of ``normal_quantile``, followed by the tables of distributions; compiled code gets the same as an array."""
 _KEEPING = Lock()
 
 
@@ -137,7 +137,7 @@ def quantile_cell(p: float) -> tuple[int, float]:
 
 
 def normal_quantile(u: float, table: Sequence[float]) -> float:
-    """The standard normal quantile of ``u``, right to 1e-9, from ``QUANTILES``."""
+    """Return the standard normal quantile of ``u``, with an error of at most 1e-9, from ``QUANTILES``."""
     p = u if u < 0.5 else 1.0 - u
     cell, x = quantile_cell(p if p > SMALLEST else SMALLEST)
     if cell < 0:
@@ -151,12 +151,12 @@ FIXED, UNIFORM, EXPONENTIAL, NORMAL, LOGNORMAL, TABLE = range(6)
 """Kinds of distributions; from ``NORMAL`` on they are made of a normal score."""
 
 TABLE_CELLS = 1024
-"""Cells of a table of quantiles, over the normal scores from -8.3 to 8.3 (beyond them lies no uniform)."""
+"""Cells of a table of quantiles, over the normal scores from -8.3 to 8.3 (no uniform lies beyond them)."""
 SCORE_LIMIT = 8.3
 
 
 def keep_table(logarithms: Sequence[float]) -> int:
-    """Put a table of logarithms of quantiles behind ``QUANTILES`` and return its place. It stays: callers do so once for each."""
+    """Append a table of logarithms of quantiles to ``QUANTILES`` and return its place. It is never removed."""
     assert len(logarithms) == TABLE_CELLS + 1
     with _KEEPING:
         place = len(QUANTILES)
@@ -165,10 +165,10 @@ def keep_table(logarithms: Sequence[float]) -> int:
 
 
 def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Sequence[float] = QUANTILES) -> float:
-    """The value of a distribution at the uniform ``u``, not below ``floor``.
+    """Return the value of a distribution at the uniform ``u``, at least ``floor``.
 
     The parameters ``a`` and ``b`` are: FIXED value, -; UNIFORM low, high; EXPONENTIAL mean, -; NORMAL mean, standard deviation;
-    LOGNORMAL mu, sigma; TABLE logarithm of the median, place of the table. ``table`` is for compiled code, which holds its own
+    LOGNORMAL mu, sigma; TABLE logarithm of the median, place of the table. ``table`` is for compiled code, which has its own
     copy of ``QUANTILES``.
     """
     if kind >= NORMAL:
@@ -177,7 +177,7 @@ def quantile(kind: int, a: float, b: float, floor: float, u: float, table: Seque
 
 
 def quantile_at_score(kind: int, a: float, b: float, floor: float, z: float, table: Sequence[float] = QUANTILES) -> float:
-    """The value at the normal score ``z`` of a distribution that is made of one (see ``quantile``)."""
+    """Return the value at the normal score ``z`` of a distribution that is made of one (see ``quantile``)."""
     if kind == TABLE:
         x = (z + SCORE_LIMIT) * (TABLE_CELLS / (2.0 * SCORE_LIMIT))
         cell = int(x)
@@ -191,7 +191,7 @@ def quantile_at_score(kind: int, a: float, b: float, floor: float, z: float, tab
 
 
 def quantile_by_uniform(kind: int, a: float, b: float, floor: float, u: float) -> float:
-    """The value at the uniform ``u`` of a distribution that needs no normal score (see ``quantile``)."""
+    """Return the value at the uniform ``u`` of a distribution that needs no normal score (see ``quantile``)."""
     if kind == FIXED:
         value = a
     elif kind == EXPONENTIAL:

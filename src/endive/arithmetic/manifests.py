@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 NO_SNAPSHOT = 0
-"""The kind of a commit that makes no snapshot."""
+"""Kind of a commit that makes no snapshot."""
 ALL_MANIFESTS = -1
-"""In the place of a number of manifests: all that the table has."""
+"""Value in place of a number of manifests: all manifests of the table."""
 
 
 def metadata_size(model: Any, snapshots: int) -> int:
-    """Return the bytes of table metadata that lists so many snapshots."""
+    """Return the bytes of table metadata with this number of snapshots."""
     return int(model.metadata_bytes + model.metadata_bytes_per_snapshot * snapshots)
 
 
 def list_size(model: Any, manifests: int) -> int:
-    """Return the bytes of a manifest list of so many manifests."""
+    """Return the bytes of a manifest list with this number of manifests."""
     return int(model.manifest_list_bytes + model.manifest_list_bytes_per_manifest * manifests)
 
 
@@ -30,20 +30,20 @@ def mean_size(model: Any, table: Any) -> int:
 
 
 def merged_size(model: Any, mean: int, manifests: int) -> int:
-    """Return the bytes of one manifest merged from so many of a mean size."""
+    """Return the bytes of one manifest merged from ``count`` manifests of a mean size."""
     return int(manifests * mean - (manifests - 1) * model.manifest_header_bytes)
 
 
 def hits_of(table: Any, traits: Any) -> int:
-    """Return how many data manifests hold files that an operation removes."""
+    """Return the number of data manifests with files that an operation removes."""
     return int(table.data if traits.hits == ALL_MANIFESTS else min(traits.hits, table.data))
 
 
 def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int, int]:
-    """Say how a group of so many manifests, with the new ones, is merged: full bins, manifests in each, manifests of the newest.
+    """Return how a group of manifests is merged: full bins, manifests in each, manifests of the newest bin.
 
     Manifests are packed from the oldest on into bins of ``target`` bytes. Full bins are merged; the newest, which is not full, is
-    merged if it has ``least`` manifests (otherwise its number is 0). Manifests are taken to be all of their mean size.
+    merged if it has ``least`` manifests (otherwise its number is 0). All manifests are assumed to have the mean size.
     """
     if count < 2:
         return 0, 1, 0
@@ -56,19 +56,19 @@ def merge_bins(count: int, size: int, least: int, target: int) -> tuple[int, int
 
 
 def bins_of(model: Any, manifests: int, size: int) -> tuple[int, int, int]:
-    """Say how a group of manifests of a table is merged (``merge_bins``), if manifests are merged at all."""
+    """Return how a group of manifests of a table is merged (``merge_bins``), if manifests are merged at all."""
     if not model.merge_manifests:
         return 0, 1, 0
     return merge_bins(manifests, size, model.min_count_to_merge, model.target_bytes)
 
 
 def merged_away(bins: int, per_bin: int, newest: int) -> int:
-    """Return how many manifests fewer there are when bins were merged."""
+    """Return the number of manifests that merging removes."""
     return bins * (per_bin - 1) + (newest - 1 if newest > 0 else 0)
 
 
 class FileCounts(NamedTuple):
-    """The numbers of a table; the fields of ``endive.table.TableFiles`` that a commit changes."""
+    """Counts of a table: the fields of ``endive.table.TableFiles`` that a commit changes."""
 
     data: int
     data_bytes: int
@@ -82,7 +82,7 @@ class FileCounts(NamedTuple):
 
 
 def counts_after(model: Any, table: Any, traits: Any) -> FileCounts:
-    """Return the numbers of a table with a commit on top that makes a snapshot."""
+    """Return the counts of a table after a commit that makes a snapshot."""
     whole = traits.hits == ALL_MANIFESTS
     data = traits.data if whole else table.data + traits.data
     data_bytes = (0 if whole else table.data_bytes) + traits.data * model.manifest_bytes

@@ -1,4 +1,4 @@
-"""What an operation finds in the snapshots that came between, one at a time, and what it makes of it.
+"""Review the snapshots since the start of an operation, one at a time, and derive what an attempt has to do.
 
 ``record`` is anything with the fields of ``endive.table.SnapshotRecord``, ``table`` with those of ``TableFiles``, ``traits`` with
 those of ``Traits`` and ``handle`` with those of ``endive.transaction.iceberg.Handle``.
@@ -12,7 +12,7 @@ from endive.arithmetic.manifests import hits_of
 
 
 class Review(NamedTuple):
-    """What came between, as far as an operation cares."""
+    """Findings of an operation in the snapshots since its start."""
 
     lists: int
     """Manifest lists that validation reads."""
@@ -23,11 +23,11 @@ class Review(NamedTuple):
     hits: int
     """New data manifests since the last attempt of the same partitions."""
     misses: int
-    """Others since the last attempt that have to be looked into to know."""
+    """Other new data manifests since the last attempt that have to be read."""
     deletes: int
     """New delete manifests since the last attempt."""
     delete_hits: int
-    """Those of the same partitions."""
+    """New delete manifests of the same partitions."""
 
 
 def nothing_found() -> Review:
@@ -36,17 +36,17 @@ def nothing_found() -> Review:
 
 
 def reads_history(traits: Any) -> bool:
-    """Say whether an operation cares for what came between at all."""
+    """Return whether an operation depends on the snapshots since its start."""
     return bool(traits.validates or traits.matches_new or traits.filters_deletes or traits.keeps_nothing)
 
 
 def is_start_expired(table: Any, start: int) -> bool:
-    """Say whether the snapshot that was current when the table had ``start`` of them has been expired."""
+    """Return whether the snapshot that was current when the table had ``start`` of them has been expired."""
     return bool(table.length - start >= table.snapshots)
 
 
 def review_record(found: Review, record: Any, traits: Any, in_range: bool, overlaps: bool, is_new: bool) -> Review:
-    """Add a snapshot to what was found in newer ones.
+    """Add a snapshot to the findings in newer ones.
 
     ``in_range``: the range of its partitions has one that the operation writes; ``overlaps``: it may have written to one of them,
     which matters only if it ``is_new`` since the last attempt or if nothing is kept between attempts.
@@ -80,7 +80,7 @@ def review_record(found: Review, record: Any, traits: Any, in_range: bool, overl
 
 
 class Filtered(NamedTuple):
-    """Manifests that an attempt filters: those it rewrites, those it reads in vain, and the same of delete manifests."""
+    """Manifests that an attempt filters: those it rewrites, those it reads without a match, and the same of delete manifests."""
 
     hits: int
     misses: int
@@ -89,7 +89,7 @@ class Filtered(NamedTuple):
 
 
 def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> Filtered:
-    """Say what an attempt filters: the first one all that it cares for, later ones what is new."""
+    """Return the manifests that an attempt filters: the first attempt all that it depends on, later ones the new ones."""
     hits = 0 if handle.prepared else hits_of(table, traits)
     if handle.prepared and traits.hits and table.merges != handle.merges:
         hits = 1  # what it had found has been merged into another manifest
@@ -101,10 +101,10 @@ def manifests_to_filter(table: Any, handle: Any, traits: Any, found: Review) -> 
 
 
 def files_of_lost_attempts(handle: Any) -> int:
-    """Return how many files of lost attempts are deleted after a commit, with those that were merged away."""
+    """Return the number of files of lost attempts that are deleted after a commit, with those that were merged away."""
     return int(handle.lost + handle.made * handle.merged)
 
 
 def files_made(handle: Any, traits: Any) -> int:
-    """Return how many files an operation that gives up has written, and deletes."""
+    """Return the number of files that an aborting operation has written and deletes."""
     return int(handle.lost + 1 + handle.merged + handle.made + traits.deletes if handle.made_list else 0)

@@ -1,4 +1,4 @@
-"""The columns of results, each described once: the schema, the rows of both engines, sums, words and documentation follow from it.
+"""Columns of results, each described once: schema, rows of both engines, sums, words and documentation follow from it.
 
 A column is found by its attribute. ``accesses.TIMES`` and ``accesses.COUNTERS`` give the places of time components and counts of
 accesses in the kernel's records. Any other attribute is a field of ``compiled.run_state.ROW``, or has a function in
@@ -14,7 +14,7 @@ from endive.transaction.accesses import COUNTERS, TIMES
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 
 Kind = Literal["id", "ms", "count", "text", "tables"]
-"""What a column holds: a number that identifies, milliseconds, a count, a text, or ids of tables."""
+"""Kind of values: a number that identifies, milliseconds, a count, a text, or ids of tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Column:
     kind: Kind
     meaning: str
     attribute: str = ""
-    """What ``TransactionResult`` calls it, if not by its name."""
+    """Attribute of ``TransactionResult``, if it differs from the name."""
     word: str = ""
-    """What reports call it."""
+    """Name in reports."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attribute", self.attribute or self.name)
@@ -104,25 +104,25 @@ COLUMNS: tuple[Column, ...] = (
         "when it began to commit, for the first time if it was restarted; -1 before, and of read-only ones",
         "commit_start_ms",
     ),
-    Column("client", "id", "number of the writer or client in its class, from 0; -1 where submissions are nobody's"),
-    Column("unknown_outcomes", "count", "commits whose answer was lost (`[failures]`)"),
-    Column("installs", "count", "how often its commit took effect, as far as its answers came before the end"),
-    Column("duplicates", "count", "installs beyond the first: a blind retry after a lost answer commits again"),
+    Column("client", "id", "number of the writer or client in its class, from 0; -1 where submissions have no writer"),
+    Column("unknown_outcomes", "count", "commits with a lost response (`[failures]`)"),
+    Column("installs", "count", "number of times that its commit took effect, as far as responses came before the end"),
+    Column("duplicates", "count", "installs beyond the first: a blind retry after a lost response commits again"),
     Column("orphaned_files", "count", "files left behind by a crash, or because the outcome was never learned"),
-    Column("batch_size", "count", "hand-overs that it commits, where its class has a `committer`; otherwise 1"),
+    Column("batch_size", "count", "handoffs that it commits, where its class has a `committer`; otherwise 1"),
     Column(
         "batch_wait_ms",
         "ms",
-        "sum of the waits of these hand-overs, each from when it was made to `t_submit`, when the commit that holds it begins",
+        "sum of the waits of these handoffs, each from its time to `t_submit`, when its commit starts",
     ),
     Column("batch_longest_wait_ms", "ms", "the longest of these waits"),
 )
 
 BY_ATTRIBUTE = {column.attribute: column for column in COLUMNS}
 TIME_COLUMNS = tuple(BY_ATTRIBUTE[attribute].name for attribute in TIMES)
-"""Where the time of a transaction goes, in the order in which it is spent; together they are its total latency."""
+"""Components of the time of a transaction, in the order in which they occur; their sum is its total latency."""
 IO_COLUMNS = tuple(BY_ATTRIBUTE[attribute].name for attribute in COUNTERS)
 """Counts of accesses to files."""
 COUNT_COLUMNS = tuple(column.name for column in COLUMNS if column.kind == "count" and column.name not in IO_COLUMNS)
-"""The other counts, of which sums make sense as well."""
+"""Other counts that can be summed."""
 TIME_WORDS = {column.name: column.word for column in (BY_ATTRIBUTE[attribute] for attribute in TIMES)}

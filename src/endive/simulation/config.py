@@ -1,4 +1,4 @@
-"""What a run is made of."""
+"""Configuration of a run, as objects of the model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from endive.workload import Workload, WorkloadClass
 
 EngineName = Literal["auto", "reference", "compiled"]
 BACKOFF_FIELDS = ("enabled", "base_ms", "multiplier", "max_ms", "jitter")
-"""What of ``Backoff`` a configuration names by fields of its own, with ``backoff_`` before it."""
+"""Fields of ``Backoff`` that are fields of a configuration, too, with the prefix ``backoff_``."""
 
 
 @dataclass(frozen=True)
 class SimulationConfig:
-    """A whole run, ready to start. Classes of the workload may override retries, policy and detector for themselves.
+    """A whole run, ready to start. Classes of the workload may override retries, policy and detector.
 
-    Built-in parts draw from streams keyed by ``seed`` (the workload's own seed, if None), whatever generators they were made
-    with; parts of your own draw from what you gave them.
+    Built-in components draw from streams keyed by ``seed`` (the workload's own seed, if None), whatever generators they were made
+    with; custom components draw from the generators that they were given.
     """
 
     duration_ms: float
@@ -41,7 +41,7 @@ class SimulationConfig:
     backoff_jitter: float = 0.1
 
     policy: CommitPolicy | None = None
-    """How transactions commit; None: as ``CommitPolicy`` has it, with the backoff of the fields above."""
+    """Commit policy; None: the defaults of ``CommitPolicy``, with the backoff of the fields above."""
     manifest_list_seal_threshold_bytes: int = 0
     drain: bool = False
     engine: EngineName = "auto"
@@ -60,7 +60,7 @@ class SimulationConfig:
 
     @property
     def run_seed(self) -> int:
-        """The seed of all streams."""
+        """Seed of all streams."""
         return self.workload.seed if self.seed is None else self.seed
 
     @property
@@ -69,19 +69,19 @@ class SimulationConfig:
 
     @property
     def commit_policy(self) -> CommitPolicy:
-        """How transactions commit, unless their class says otherwise."""
+        """Commit policy of classes without one."""
         return CommitPolicy(backoff=self._backoff) if self.policy is None else self.policy
 
     def policy_of(self, cls: WorkloadClass) -> CommitPolicy:
-        """How transactions of a class commit."""
+        """Return the commit policy of a class."""
         return self.commit_policy if cls.policy is None else cls.policy
 
     def max_retries_of(self, cls: WorkloadClass) -> int:
-        """How often transactions of a class try again."""
+        """Return the maximum number of retries of a class."""
         return self.max_retries if cls.max_retries is None else cls.max_retries
 
     def detector_of(self, cls: WorkloadClass) -> ConflictDetector:
-        """What tells real conflicts of a class."""
+        """Return the conflict detector of a class."""
         return self.conflict_detector if cls.conflict_detector is None else cls.conflict_detector
 
 

@@ -1,10 +1,9 @@
-"""Estimate how much work a run is, from its configuration alone: transactions, and the steps and accesses to files that they take.
+"""Estimate the work of a run from its configuration: transactions, and the steps and accesses to files that they take.
 
-A class is tried out alone: a few of its transactions are run one by one on the reference engine, which tells the steps, the
-accesses and the time of an attempt that nobody disturbs. How often attempts are repeated follows from the load on a pointer:
-with v attempts a second and a window of W seconds, one of 1 + v W succeeds (``renewal``, for windows that do not vary). A log
-of commits that gets more than it can take is worked out by its queue. Nothing is timed, so an estimate is the same on every
-machine and every time.
+A few transactions of each class run one by one on the reference engine, which gives the steps, the accesses and the time of an
+attempt without contention. The number of attempts follows from the load on a pointer: with v attempts per second and a window of
+W seconds, one of 1 + v W succeeds (``renewal``, for windows that do not vary). An overloaded log is estimated by its queue. Nothing
+is timed, so an estimate is the same on every machine.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _NEVER_MS = 1e15
 
 @dataclass(frozen=True)
 class ExpectedWork:
-    """What a run is likely to take: transactions, steps that bear a latency, and accesses to files."""
+    """Expected work of a run: transactions, steps that have a latency, and accesses to files."""
 
     transactions: float = 0.0
     steps: float = 0.0
@@ -44,7 +43,7 @@ class ExpectedWork:
 
 @dataclass(frozen=True)
 class _Alone:
-    """Means over transactions of a class that nobody disturbs; times in seconds."""
+    """Means over transactions of a class without contention; times in seconds."""
 
     commit_s: float
     work_s: float
@@ -52,12 +51,12 @@ class _Alone:
     accesses: float
     commit_call_s: float
     history_reads: float
-    """Files that each snapshot that came between costs, at each attempt."""
+    """Files that an attempt reads for each snapshot since its base."""
 
 
 @dataclass(frozen=True)
 class _Load:
-    """A class and how many of its transactions begin."""
+    """A class and the rate at which its transactions start."""
 
     cls: WorkloadClass
     alone: _Alone
@@ -91,7 +90,7 @@ def _load(config: SimulationConfig, cls: WorkloadClass) -> _Load:
 
 
 def _rate_per_s(cls: WorkloadClass, alone: _Alone, duration_ms: float) -> float:
-    """Transactions that begin in a second, on average over the run."""
+    """Return the rate at which transactions start, per second, on average over the run."""
     active_ms = max(0.0, min(duration_ms, cls.end_ms) - cls.start_ms)
     if cls.arrivals.waits:
         job_ms = 1000.0 * (alone.work_s + alone.commit_s)
@@ -100,7 +99,7 @@ def _rate_per_s(cls: WorkloadClass, alone: _Alone, duration_ms: float) -> float:
 
 
 def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
-    """Run some transactions of a class, each in a run of its own."""
+    """Run some transactions of a class, each in a separate run."""
     once = replace(cls, arrivals=PeriodicArrivals(_NEVER_MS), start_ms=0.0, end_ms=math.inf, committer=None)
     if cls.committer is not None:
         once = replace(once, runtime=FixedLatency(0.0))
@@ -127,7 +126,7 @@ def _try_alone(config: SimulationConfig, cls: WorkloadClass) -> _Alone:
 
 
 def _attempt_success(loads: Sequence[_Load], pointers: int) -> float:
-    """The share of attempts that succeed: p = 1 / (1 + v W), where v follows from the load, p and the limit of retries."""
+    """Return the share of attempts that succeed: p = 1 / (1 + v W), where v follows from the load, p and the limit of retries."""
     rate = sum(load.per_s for load in loads) / pointers
     window = sum(load.per_s * load.alone.commit_s for load in loads) / max(sum(load.per_s for load in loads), 1e-12)
     retries = max(load.retries for load in loads)
@@ -143,13 +142,15 @@ def _attempt_success(loads: Sequence[_Load], pointers: int) -> float:
 
 
 def _attempts(success: float, limit: int) -> float:
-    """Mean attempts of which each succeeds with this probability, when the ``limit``-th is the last."""
+    """Return the mean number of attempts that each succeed with this probability, when the ``limit``-th is the last."""
     return float(limit) if success <= 1e-9 else (1.0 - (1.0 - success) ** limit) / success
 
 
 def _tries(catalog: Catalog, loads: Sequence[_Load], success: float, pointers: int, seconds: float) -> float:
-    """How often a transaction sends records to a log. The log takes one record for each latency of an append (of a refusal, if
-    that is much longer); what is more than that waits by trying, each as often as a refusal takes.
+    """Return the mean number of records that a transaction sends to a log.
+
+    The log takes one record for each latency of an append (of a rejection, if that is much longer); transactions beyond that wait
+    by trying again, each as often as a rejection takes.
     """
     if not isinstance(catalog, AppendCatalog) or not isinstance(catalog.storage, ProfiledProvider):
         return 1.0

@@ -28,7 +28,7 @@ from endive.transaction.types import Batch
 from endive.workload import Committer, CommitterSource, HandOverCounters, Source
 
 HAND_OVER, BEGIN, TIMER = 1, 2, 3
-"""Kinds of events of a source after its arrivals (0), in the order in which they come at the same moment."""
+"""Kinds of events of a source after its arrivals (0), in the order in which events of the same time are processed."""
 
 
 class CommitterDriver:
@@ -46,7 +46,7 @@ class CommitterDriver:
         self._timed = False
 
     def arrive(self, writer: Source) -> None:
-        """Let a writer begin its next work, or wait until fewer of its hand-overs are uncommitted."""
+        """Let a writer start its next job, or wait until fewer of its handoffs are uncommitted."""
         if not writer.closed and 0 < self._limit <= writer.uncommitted:
             writer.blocked = True
             return
@@ -66,7 +66,7 @@ class CommitterDriver:
         self._consider()
 
     def _consider(self) -> None:
-        """Call for a commit, or set the timer, if something waits and no commit is under way."""
+        """Start a commit, or set the timer, if handoffs wait and no commit is under way."""
         delay_ms = self._committer.delay_ms(self._engine.now_ms)
         if delay_ms is None:
             return
@@ -86,10 +86,10 @@ class CommitterDriver:
         self._engine.submit(self._source, self._committer.begin(self._engine.now_ms))
 
     def end(self, *, installed: bool) -> None:
-        """End the commit that is under way: what it held is committed, given up, or waits for the next one."""
-        given_up = not installed and self._engine.has_ended()
-        writers = self._committer.end(remove=installed or given_up)
-        if given_up:
+        """End the commit that is under way: its handoffs are committed, aborted, or wait for the next one."""
+        aborted = not installed and self._engine.has_ended()
+        writers = self._committer.end(remove=installed or aborted)
+        if aborted:
             self._counters.handovers_given_up += len(writers)
         else:
             self._counters.handovers_committed += len(writers)
@@ -98,7 +98,7 @@ class CommitterDriver:
         self._consider()
 
     def _release(self, writer: Source) -> None:
-        """Let a writer go on that has waited for one of its hand-overs."""
+        """Let a writer continue that has waited for one of its handoffs."""
         writer.uncommitted -= 1
         if not writer.blocked:
             return
@@ -116,9 +116,9 @@ _PROGRESS_EVERY = 256
 
 
 def _drive_generator(env: simpy.Environment, steps: Generator[Step, None, T], place: int, done: Callable[[T], None]) -> None:
-    """Let a generator of steps take its time: a number becomes a timeout, and ``done`` gets what the generator returns.
+    """Run a generator of steps on the clock: a number becomes a timeout, and ``done`` gets the value that the generator returns.
 
-    One event serves all the steps, scheduled anew for each: that is what makes a step cheaper than a ``simpy.Process``.
+    One event serves all the steps, scheduled anew for each, which makes a step cheaper than a ``simpy.Process``.
     """
     event = simpy.Event(env)
     event._ok, event._value = True, None
@@ -188,7 +188,7 @@ class ReferenceEngine:
         }
 
     def run(self) -> RunCounters:
-        """Run to the end and return what happened at the catalog."""
+        """Run to the end and return the counters of the run."""
         config, env = self._config, self._env
         for source in self._sources:
             if not isinstance(source, CommitterSource):
@@ -200,42 +200,42 @@ class ReferenceEngine:
         self._results.flush()
         if self._trace is not None:
             self._trace.flush()
-        return RunCounters.of(self._catalog.counters, self._manifest_lists.counters, self._handovers)
+        return RunCounters.collect(self._catalog.counters, self._manifest_lists.counters, self._handovers)
 
     @property
     def now_ms(self) -> float:
-        """The time of the run."""
+        """Time of the run."""
         return self._env.now
 
     def has_ended(self) -> bool:
-        """Whether the time of arrivals is over."""
+        """Return whether the time of arrivals is over."""
         return self._env.now >= self._config.duration_ms
 
     def await_arrival(self, source: Source) -> None:
-        """Wait for the next arrival of a source, unless it would come after the end."""
+        """Schedule the next arrival of a source, unless it would come after the end."""
         now_ms, delay_ms = self._env.now, source.next_delay_ms(self._env.now)
         traced_ms = source.workload_class.arrivals.traced_ms(source.ordinal)
         if traced_ms is not None and math.isfinite(traced_ms) and now_ms + delay_ms != traced_ms:
-            # A sum of floats may miss the time of a trace, but not from a moment in its second half.
+            # a sum of floats may miss the time of a trace, but not from a time in its second half
             self.schedule(0, source, 0.75 * traced_ms - now_ms, partial(self.await_arrival, source))
         else:
             self.arrive_after(source, delay_ms)
 
     def arrive_after(self, source: Source, delay_ms: float) -> None:
-        """Let a source arrive after so many milliseconds, unless it has come to its end by then."""
+        """Let a source arrive after a delay, unless that is after its end."""
         if self._env.now + delay_ms < min(self._config.duration_ms, source.workload_class.end_ms):
             committer = self._committers.get(source.workload_class.name)
             self.schedule(0, source, delay_ms, partial(self.submit if committer is None else committer.arrive, source))
 
     def schedule(self, kind: int, source: Source, delay_ms: float, happen: Callable[[], None]) -> None:
-        """Let something of a source happen after so many milliseconds; kinds of events of the same moment come in their order."""
+        """Schedule an event of a source; events of the same time come in the order of their kinds."""
         event = simpy.Event(self._env)
         event._ok, event._value = True, None
         event.callbacks = [lambda _: happen()]
         self._env.schedule(event, _ARRIVALS + kind * len(self._sources) + source.rank, delay_ms)  # type: ignore[arg-type]
 
     def submit(self, source: Source, batch: Batch | None = None) -> None:
-        """Start the next transaction of a source; ``batch`` is what a committer commits by it."""
+        """Start the next transaction of a source; ``batch`` has the handoffs that a committer commits by it."""
         config, cls = self._config, source.workload_class
         policy = self._policies[cls.name]
         txn, streams = source.make(self._next_id, self._env.now)
@@ -274,12 +274,12 @@ class ReferenceEngine:
 
 
 def _with_accounts(catalog: Catalog) -> Catalog:
-    """Iceberg's paths need to know the files of tables, of which a catalog of the user's own need not keep account."""
+    """Add accounts of table files, which Iceberg's paths need, to a custom catalog that has none."""
     return AccountedCatalog(catalog, TableModel()) if getattr(catalog, "table_model", None) is None else catalog
 
 
 def _in_flight_result(txn: Transaction, now_ms: float) -> TransactionResult:
-    """The row of a transaction that the end of the run cut off: what it had finished by then."""
+    """Return the row of a transaction in flight at the end of the run."""
     if txn.lifecycle is not None:
         return txn.lifecycle.result(now_ms)
     return TransactionResult(

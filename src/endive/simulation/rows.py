@@ -1,4 +1,4 @@
-"""Results as Arrow rows: the schema that every engine writes and every reader relies on."""
+"""Convert results to Arrow rows: the schema that every engine writes and every reader relies on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from endive.simulation.columns import COLUMNS, Kind
 from endive.transaction import TraceEvent, TransactionResult, TransactionStatus
 
 BATCH_ROWS = 65_536
-"""Rows of a batch; batches become row groups, so this number is part of what makes files equal byte by byte."""
+"""Rows of a batch; batches become row groups, so equal files need an equal number."""
 
 _ARROW: dict[Kind, pa.DataType] = {
     "id": pa.int64(),
@@ -27,12 +27,12 @@ TRACE_SCHEMA = pa.schema([(name, _TRACED[kind]) for name, kind in get_type_hints
 
 Sink = Callable[[pa.RecordBatch], None]
 Progress = Callable[[float], None]
-"""Told now and then how far the clock of the run has come, in milliseconds."""
+"""Function that is called from time to time with the clock of the run, in milliseconds."""
 T = TypeVar("T")
 
 
 def results_to_batch(results: Sequence[TransactionResult]) -> pa.RecordBatch:
-    """Rows for results."""
+    """Return rows for results."""
     columns = []
     for column in COLUMNS:
         values = [getattr(result, column.attribute) for result in results]
@@ -43,7 +43,7 @@ def results_to_batch(results: Sequence[TransactionResult]) -> pa.RecordBatch:
 
 
 def batch_to_results(batch: pa.RecordBatch) -> list[TransactionResult]:
-    """Results for rows."""
+    """Return results for rows."""
     columns = {column.attribute: batch.column(column.name).to_pylist() for column in COLUMNS}
     columns["status"] = [TransactionStatus[status.upper()] for status in columns["status"]]
     columns["tables_written"] = [tuple(tables) for tables in columns["tables_written"]]
@@ -55,13 +55,13 @@ def batch_to_results(batch: pa.RecordBatch) -> list[TransactionResult]:
 
 
 def trace_to_batch(events: Sequence[TraceEvent]) -> pa.RecordBatch:
-    """Rows for trace events."""
+    """Return rows for trace events."""
     columns = [pa.array([getattr(event, field.name) for event in events], field.type) for field in TRACE_SCHEMA]
     return pa.RecordBatch.from_arrays(columns, schema=TRACE_SCHEMA)
 
 
 class RowBuffer(Generic[T]):
-    """Collects items and hands them on as whole batches, so that no more than one batch is ever held."""
+    """Buffer that passes items on as whole batches, so that at most one batch is in memory."""
 
     def __init__(self, to_batch: Callable[[Sequence[T]], pa.RecordBatch], sink: Sink) -> None:
         self._to_batch = to_batch
@@ -69,13 +69,13 @@ class RowBuffer(Generic[T]):
         self._items: list[T] = []
 
     def add(self, item: T) -> None:
-        """One more item."""
+        """Add one item."""
         self._items.append(item)
         if len(self._items) >= BATCH_ROWS:
             self.flush()
 
     def flush(self) -> None:
-        """Hand on what is left."""
+        """Pass the remaining items on."""
         if self._items:
             items, self._items = self._items, []
             self._sink(self._to_batch(items))

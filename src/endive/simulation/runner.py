@@ -38,7 +38,7 @@ class Choice:
     engine: Literal["reference", "compiled"]
     why: str
     compiles: Literal["no", "first", "beside"] = "no"
-    """Whether the kernel is compiled before the run, or in the background during the run."""
+    """Compilation of the kernel: none, before the run, or in the background during the run."""
     features: Features | None = None
     """Features of the kernel that the compiled engine needs; None if it cannot run the configuration, or is not wanted."""
 
@@ -93,8 +93,12 @@ __all__ = ["EngineError", "Simulation"]
 class Simulation:
     """One run of the model.
 
-    ``run`` keeps all rows; ``stream`` hands them on in batches and keeps none. Both may be called again, with the same outcome.
-    ``among_many`` says that other runs like this one follow: a kernel that has to be compiled is then worth waiting for.
+    ``run`` keeps all rows; ``stream`` passes them on in batches and keeps none. Both may be called again, with the same result. The
+    engine is chosen once, when ``choice`` is first read.
+
+    Args:
+        config: The run.
+        among_many: Whether other runs like this one follow, so that it is worth waiting for a kernel to be compiled.
     """
 
     def __init__(self, config: SimulationConfig, *, among_many: bool = False) -> None:
@@ -103,12 +107,16 @@ class Simulation:
 
     @cached_property
     def choice(self) -> Choice:
-        """The engine that runs this configuration, and why. Raises EngineError if the one that was asked for cannot."""
+        """Engine that runs this configuration, and the reason for it.
+
+        Raises:
+            EngineError: The engine that the configuration asks for cannot run it.
+        """
         return choose_engine(self.config, among_many=self._among_many)
 
     @property
     def engine(self) -> str:
-        """The name of the engine that runs this configuration."""
+        """Name of the engine that runs this configuration."""
         return self.choice.engine
 
     def run(self) -> Statistics:
@@ -118,14 +126,14 @@ class Simulation:
         return statistics
 
     def stream(self, sink: Sink, *, trace: Sink | None = None, progress: Progress | None = None) -> RunCounters:
-        """Run to the end, handing result rows to ``sink`` and events to ``trace``, batch by batch.
+        """Run to the end, passing result rows to ``sink`` and events to ``trace`` in batches.
 
-        Only the reference engine can trace, so a run with ``trace`` is run by it.
+        Only the reference engine can trace, so it runs every run with ``trace``.
         """
         if trace is not None:
             if self.config.engine == "compiled":
                 raise EngineError("the compiled engine writes no trace; use the reference engine")
-            log.info("running on the reference engine: a trace was asked for")
+            log.info("running on the reference engine: a trace is written")
         else:
             log.info("running on the %s engine: %s", self.engine, self.choice.why)
             if self.engine == "compiled":

@@ -1,4 +1,4 @@
-"""The results of a run in memory, for scripts and notebooks; long runs are streamed to files instead."""
+"""Keep the results of a run in memory, for scripts and notebooks; long runs are streamed to files instead."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _MadeWhenAsked:
-    """The list of results of a ``Statistics``, made of its batches when somebody reads it."""
+    """The list of results of a ``Statistics``, made from its batches when it is read."""
 
     @overload
     def __get__(self, owner: None, kind: type) -> tuple[()]: ...
@@ -43,9 +43,9 @@ class _MadeWhenAsked:
 
 @dataclass
 class Statistics:
-    """A sink that keeps all rows as Arrow batches, and counts as it goes.
+    """A sink that keeps all rows as Arrow batches, and counts them.
 
-    ``transactions`` has them as objects, which costs some 30 µs each and is done when it is read; to add a result, call
+    ``transactions`` has them as objects, which takes about 30 µs each when it is read. To add a result, call
     ``record_transaction``.
 
     >>> statistics = Statistics()
@@ -67,7 +67,7 @@ class Statistics:
     _batches: list[pa.RecordBatch] = field(init=False, repr=False, compare=False)
     _results: list[TransactionResult] = field(init=False, repr=False, compare=False)
     _converted: int = field(init=False, repr=False, compare=False)
-    """How many of the batches are in ``_results`` already."""
+    """Number of batches that are in ``_results``."""
 
     def __call__(self, batch: pa.RecordBatch) -> None:
         """Record the rows of a batch."""

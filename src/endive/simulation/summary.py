@@ -1,7 +1,6 @@
-"""What happened in a run, as it goes: counts and sums by class and operation, without keeping rows.
+"""Summarize a run while it is streamed: counts and sums by class and operation, without keeping rows.
 
-These are of the whole run, from its first moment to its last. Rates and percentiles need a window, and all rows: they are made by
-``endive.analysis``.
+These cover the whole run. Rates and percentiles need a window and all rows: ``endive.analysis`` computes them.
 """
 
 from __future__ import annotations
@@ -25,26 +24,28 @@ _SUMS = (*COUNT_COLUMNS, *IO_COLUMNS, *TIME_COLUMNS)
 
 @dataclass(frozen=True)
 class RunCounters:
-    """What happened at the catalog, at the manifest lists and at the committers of a run."""
+    """Counters of the catalog, the manifest lists and the committers of a run."""
 
     counts: dict[str, int | float]
 
     @classmethod
-    def of(cls, catalog: CatalogCounters, lists: ManifestListCounters, handovers: HandOverCounters | None = None) -> RunCounters:
-        """All counters by name."""
+    def collect(
+        cls, catalog: CatalogCounters, lists: ManifestListCounters, handovers: HandOverCounters | None = None
+    ) -> RunCounters:
+        """Return all counters by name."""
         kinds = (catalog, lists, handovers or HandOverCounters())
         return cls({name: count for each in kinds for name, count in dataclasses.asdict(each).items()})
 
 
 def counts_of(rows: pa.RecordBatch, column: str) -> Counter[str]:
-    """Count how often each text stands in a column; nulls are not counted."""
+    """Count the values of a text column, without nulls."""
     pairs = pc.value_counts(pc.drop_null(rows.column(column))).to_pylist()
     return Counter({pair["values"]: pair["counts"] for pair in pairs})
 
 
 @dataclass
 class GroupSummary:
-    """The transactions of one class and operation."""
+    """Summary of the transactions of one class and operation."""
 
     committed: int = 0
     aborted: int = 0
@@ -63,7 +64,7 @@ class GroupSummary:
             self.sums[name] += pc.sum(rows.column(name)).as_py() or 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Return plain numbers."""
         return {
             "transactions": self.committed + self.aborted + self.in_flight,
             "committed": self.committed,
@@ -74,7 +75,7 @@ class GroupSummary:
         }
 
     def merge(self, other: GroupSummary) -> None:
-        """Count what the other has counted, too."""
+        """Add the counts of another summary."""
         self.committed += other.committed
         self.aborted += other.aborted
         self.in_flight += other.in_flight
@@ -84,7 +85,7 @@ class GroupSummary:
 
 
 class Summary:
-    """A sink for result rows that remembers their summary by class and operation."""
+    """A sink for result rows that keeps their summary by class and operation."""
 
     def __init__(self, duration_ms: float) -> None:
         self.duration_ms = duration_ms
@@ -97,14 +98,14 @@ class Summary:
 
     @property
     def total(self) -> GroupSummary:
-        """All classes and operations together."""
+        """Summary of all classes and operations."""
         total = GroupSummary()
         for key in sorted(self.groups):
             total.merge(self.groups[key])
         return total
 
     def to_dict(self, counters: RunCounters) -> dict[str, Any]:
-        """Plain numbers: of the whole run, of each class and operation, and the counters of the catalog."""
+        """Return plain numbers of the whole run, of each class and operation, and the counters of the catalog."""
         return {
             "duration_ms": self.duration_ms,
             "total": self.total.to_dict(),
@@ -118,7 +119,7 @@ class Summary:
 
 
 def _service(counts: Mapping[str, int | float], duration_ms: float) -> dict[str, Any]:
-    """How busy a catalog service was, if there was one: means over the run, and over its requests."""
+    """Return the utilization of a catalog service, if there was one: means over the run, and over its requests."""
     requests = counts.get("service_requests", 0)
     if not requests:
         return {}
@@ -132,7 +133,7 @@ def _service(counts: Mapping[str, int | float], duration_ms: float) -> dict[str,
 
 
 def _split(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
-    """The rows of each class and operation."""
+    """Return the rows of each class and operation."""
     for cls in pc.unique(batch.column("workload_class")).to_pylist():
         of_class = batch.filter(pc.equal(batch.column("workload_class"), cls))
         for operation in pc.unique(of_class.column("operation_type")).to_pylist():

@@ -1,4 +1,4 @@
-"""Arrivals: when a source submits, and what it submits. The counterpart of ``endive.workload.Source``."""
+"""Submit the transactions of sources: when, and with which contents. The counterpart of ``endive.workload.Source``."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def await_arrival(run: Any, source_id: int) -> None:
 
 @jit
 def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
-    """Make the next transaction of a source; its number, class and submission time are set by the caller."""
+    """Create the next transaction of a source; the caller has set its number, class and submission time."""
     ordinal = source.ordinal
     key = derive(source.key, word(ordinal))
     source.ordinal += 1
@@ -108,7 +108,7 @@ def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
 
 @inlined
 def _is_committed_by_another(cls: Any) -> bool:
-    """Whether what the writers of a class hand over is committed by its committer, of which a trace says nothing."""
+    """Return whether a committer commits the files of a class's writers; a trace does not describe its commits."""
     if HAS_COMMITTERS:
         return cls.committer >= 0  # type: ignore[no-any-return]
     return False
@@ -116,7 +116,7 @@ def _is_committed_by_another(cls: Any) -> bool:
 
 @jit
 def know_written(run: Any, txn: Any, slot: int) -> None:
-    """The writer knows the versions that it has just committed."""
+    """Set the versions that the writer knows to those that it has just committed."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         mine.known_version = mine.version + 1
@@ -124,7 +124,7 @@ def know_written(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def learn(run: Any, txn: Any, slot: int) -> None:
-    """Keep for the writer what a transaction that has ended found out; a table handle never goes back to an earlier version."""
+    """Keep the knowledge of a finished transaction for its writer; a table handle never returns to an earlier version."""
     cls = class_at(run, txn.cls)
     if cls.keeps_handles:
         for t in range(txn.read):
@@ -139,7 +139,7 @@ def learn(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _replay(run: Any, txn: Any, slot: int, given: Any) -> None:
-    """Put what a trace says in place of what was drawn."""
+    """Replace what was drawn by the values of a trace."""
     if given.operation >= 0:
         txn.operation = given.operation
     if given.runtime_ms >= 0.0:
@@ -160,7 +160,7 @@ def _replay(run: Any, txn: Any, slot: int, given: Any) -> None:
 
 @jit
 def _clear(txn: Any) -> None:
-    """An account with nothing in it."""
+    """Reset the account of a transaction."""
     txn.status = run_state.EXECUTING
     txn.reason = run_state.NO_REASON
     txn.attempt = 0
@@ -210,7 +210,7 @@ def _written_count(n: int, write_fraction: float) -> int:
 
 @jit
 def _choose_tables(run: Any, txn: Any, slot: int, cls: Any) -> None:
-    """Which tables: the first is any of the class's, the others are of the same group. Written ones stand first, by number."""
+    """Choose the tables of a transaction: one of the class, and others of the same group. Written ones are first, by number."""
     candidates, count, draws = cls.candidates, cls.tables_per_txn, 0
     if cls.table_count_weights >= 0:
         weights = floats_at(run.weights + 8 * cls.table_count_weights, candidates + 1)
@@ -260,7 +260,7 @@ def _choose_in_group(run: Any, txn: Any, slot: int, cls: Any, count: int, draws:
 
 @jit
 def _sort_tables(run: Any, slot: int, end: int) -> None:
-    """The first ``end`` tables in order of their numbers."""
+    """Sort the first ``end`` tables by number."""
     for i in range(1, end):
         table = touched_at(run, slot, i).table
         j = i - 1
@@ -272,13 +272,13 @@ def _sort_tables(run: Any, slot: int, end: int) -> None:
 
 @inlined
 def _picked(run: Any, index: int) -> int:
-    """What ``_pick_items`` picked, in the order drawn."""
+    """Return pick number ``index`` of ``_pick_items``, in the order drawn."""
     return integers_at(run.scratch, run.scratch_length)[index]  # type: ignore[no-any-return]
 
 
 @jit
 def _pick_items(run: Any, weights_index: int, n: int, total: int, key: int, purpose: int, first_draw: int) -> None:
-    """``n`` of ``total`` items by weight, without replacement; ``_picked`` tells which."""
+    """Pick ``n`` of ``total`` items by weight, without replacement; ``_picked`` returns them."""
     weights = floats_at(run.weights + 8 * weights_index, total + 1)
     picks = integers_at(run.scratch, run.scratch_length)
     chosen = integers_at(run.scratch + 8 * run.scratch_length, run.scratch_length)
@@ -295,7 +295,7 @@ def _pick_items(run: Any, weights_index: int, n: int, total: int, key: int, purp
 
 @jit
 def _choose_partitions(run: Any, txn: Any, slot: int, cls: Any) -> None:
-    """Which partitions of each written table."""
+    """Choose the partitions of each written table."""
     draws = 0
     mean = cls.partitions_per_txn
     for t in range(txn.written):

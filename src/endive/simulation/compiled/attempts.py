@@ -55,7 +55,7 @@ from endive.simulation.compiled.table_state import (
 
 @jit
 def make_manifests(run: Any, txn: Any, slot: int) -> None:
-    """Make what an attempt commits: read the lists, write manifests, and write or append to the lists."""
+    """Make the files that an attempt commits: read the lists, write manifests, and write or append to the lists."""
     cls = class_at(run, txn.cls)
     if not read_lists(run, txn, cls):
         return
@@ -67,14 +67,14 @@ def make_manifests(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _made_manifests(run: Any, txn: Any, slot: int) -> None:
-    """Write what is left of an attempt's files, and send its commit."""
+    """Write the table metadata of an attempt, and send its commit."""
     if write_metadata(run, txn, class_at(run, txn.cls)):
         begin_commit(run, txn, slot)
 
 
 @inlined
 def list_event(run: Any, txn: Any, slot: int, event: int) -> None:
-    """What an event of a manifest list that is appended to does (ML+)."""
+    """Process an event of a manifest list that is appended to (ML+)."""
     if event == run_state.LISTS_READ:
         _lists_read(run, txn, slot)
     elif event == run_state.LIST_APPEND:
@@ -85,7 +85,7 @@ def list_event(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @inlined
 def _lists_read(run: Any, txn: Any, slot: int) -> None:
-    """The manifest lists as they were read (ML+)."""
+    """Continue after the manifest lists were read (ML+)."""
     for t in range(txn.written):
         read_list_end(run, touched_at(run, slot, t))
     if write_manifests(run, txn, class_at(run, txn.cls)):
@@ -95,7 +95,7 @@ def _lists_read(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _append_entry(run: Any, txn: Any, slot: int) -> None:
-    """Append to the list of the next table whose manifests are new, rewriting it first if it is sealed; after the last, go on."""
+    """Append to the list of the next table with new manifests, rewriting it first if it is sealed; after the last, commit."""
     while txn.table_cursor < txn.written and not touched_at(run, slot, txn.table_cursor).redo:
         txn.table_cursor += 1
     if txn.table_cursor == txn.written:
@@ -152,7 +152,7 @@ def _list_append_effect(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def start_work(run: Any, txn: Any, slot: int) -> None:
-    """The snapshot that the work is based on, and the work."""
+    """Take the snapshot that the job is based on, run the job, and start the first attempt."""
     cls = class_at(run, txn.cls)
     take_snapshot(run, txn, slot)
     if HAS_FILES:
@@ -180,7 +180,7 @@ def start_work(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
-    """The state at the beginning of an attempt on Iceberg's paths (PyIceberg: of a retry): validate, and prepare the commit."""
+    """Validate at the start of an attempt on Iceberg's paths (PyIceberg: of a retry), and prepare the commit."""
     take_snapshot(run, txn, slot)
     if not end_read(run, txn):
         return
@@ -199,7 +199,7 @@ def prepare_attempt(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _prepare(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Validate a table and make its new state (PyIceberg: validate it); says how it ended."""
+    """Validate a table and make its new state (PyIceberg: validate it); return how it ended."""
     outcome = PREPARED
     if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:
         outcome = validate_again(run, txn, slot, t)
@@ -210,7 +210,7 @@ def _prepare(run: Any, txn: Any, slot: int, t: int) -> int:
 
 @inlined
 def end_iceberg_commit(run: Any, txn: Any, slot: int) -> None:
-    """The catalog as read after a commit on Iceberg's path, and what follows until the operation is done."""
+    """Continue after the read of the catalog that follows a commit on Iceberg's path, until the operation is done."""
     effect_at = txn.now_ms
     if end_read(run, txn) and after_commit(run, txn, slot):
         succeed(run, txn, slot, effect_at)
@@ -218,7 +218,7 @@ def end_iceberg_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _stage(run: Any, txn: Any, slot: int) -> None:
-    """Make what an attempt on PyIceberg's path commits, and look whether the table is still the same."""
+    """Make the files that an attempt on PyIceberg's path commits, and check whether the table is unchanged."""
     if not make_snapshots(run, txn, slot):
         return
     if HAS_SERVICE and run.writes_metadata:
@@ -228,8 +228,8 @@ def _stage(run: Any, txn: Any, slot: int) -> None:
 
 
 @inlined
-def look_again(run: Any, txn: Any, slot: int) -> None:
-    """The state just before the commit on PyIceberg's path: if it has changed, the attempt is lost without a commit."""
+def check_unchanged(run: Any, txn: Any, slot: int) -> None:
+    """Check the state just before the commit on PyIceberg's path: if it has changed, the attempt is lost without a commit."""
     take_snapshot(run, txn, slot)
     if not end_read(run, txn) or not read_metadata(run, txn, slot):
         return
@@ -241,7 +241,7 @@ def look_again(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
-    """Start the operation again, if the conflict and its class allow it; otherwise give up."""
+    """Restart the operation if the conflict and its class allow it; otherwise abort."""
     cls = class_at(run, txn.cls)
     if not delete_leftovers(run, txn, slot):
         return
@@ -256,7 +256,7 @@ def _end_by_conflict(run: Any, txn: Any, slot: int, may_restart: bool) -> None:
 
 @inlined
 def retry_attempt(run: Any, txn: Any, slot: int) -> None:
-    """The state after a failed commit: is what was prepared still valid, and what does it cost if not?"""
+    """Continue after a failed commit: keep the files that are still valid, and pay for making the others again."""
     cls = class_at(run, txn.cls)
     behind = snapshots_behind(run, txn, slot)
     take_snapshot(run, txn, slot)

@@ -40,7 +40,7 @@ from endive.simulation.compiled.streams import (
 
 @jit
 def step(run: Any, txn: Any, component: int, duration_ms: float) -> bool:
-    """One step of so many milliseconds."""
+    """Run one step of this duration."""
     now = txn.now_ms + duration_ms
     if now >= run.end_ms:
         return False
@@ -52,7 +52,7 @@ def step(run: Any, txn: Any, component: int, duration_ms: float) -> bool:
 
 @jit
 def access_step(run: Any, txn: Any, component: int, latency_ms: float) -> bool:
-    """One access to the store, or a batch of them: its latency, and what the client computes."""
+    """Run one access to the object store, or a batch of them: its latency and the client's computation."""
     if HAS_CLIENTS:
         latency_ms += client_ms(run, txn, class_at(run, txn.cls))
     return step(run, txn, component, latency_ms)
@@ -60,7 +60,7 @@ def access_step(run: Any, txn: Any, component: int, latency_ms: float) -> bool:
 
 @jit
 def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) -> bool:
-    """A run of like accesses to files, in batches of ``max_parallel``; a batch takes as long as its slowest."""
+    """Run a series of file accesses in batches of ``max_parallel``; a batch takes as long as its slowest access."""
     if count == 1:
         alone = value(run, cls.access[kind], storage_uniform(txn))
         if HAS_FAILURES:
@@ -85,7 +85,7 @@ def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) 
 
 @jit
 def _tables_to_load(run: Any, txn: Any, slot: int, cls: Any) -> int:
-    """How many tables' metadata the writer has to read: all, or those that have moved since it last saw them."""
+    """Return the number of tables with metadata that the writer must read: all, or those that changed since its last read."""
     moved = txn.read
     if HAS_CLIENTS and cls.keeps_handles:
         moved = 0
@@ -99,7 +99,7 @@ def _tables_to_load(run: Any, txn: Any, slot: int, cls: Any) -> int:
 
 @jit
 def read_tables(run: Any, txn: Any, slot: int, cls: Any) -> bool:
-    """The start of a transaction after it has read the catalog: table metadata, where it is not inlined, and the work."""
+    """Start a transaction after its read of the catalog: read table metadata that is not inlined, and run the job."""
     if not cls.table_metadata_inlined:
         tables = _tables_to_load(run, txn, slot, cls)
         if not access(run, txn, cls, METADATA_READ, tables, CATALOG_READ):
@@ -109,13 +109,13 @@ def read_tables(run: Any, txn: Any, slot: int, cls: Any) -> bool:
 
 @jit
 def read_lists(run: Any, txn: Any, cls: Any) -> bool:
-    """The first half of an attempt's I/O."""
+    """Read the manifest lists of an attempt."""
     return txn.operation == EXPIRE_SNAPSHOTS or access(run, txn, cls, LIST_READ, txn.redo_tables, PER_ATTEMPT_IO)
 
 
 @jit
 def write_manifests(run: Any, txn: Any, cls: Any) -> bool:
-    """The second half of an attempt's I/O, up to the list: with ML+ that is appended to, not written."""
+    """Write the manifests of an attempt and, unless they are appended to (ML+), the manifest lists."""
     if txn.operation == EXPIRE_SNAPSHOTS:
         return True
     if not access(run, txn, cls, FILE_WRITE, txn.redo_tables, PER_ATTEMPT_IO):
@@ -127,7 +127,7 @@ def write_manifests(run: Any, txn: Any, cls: Any) -> bool:
 
 @jit
 def write_metadata(run: Any, txn: Any, cls: Any) -> bool:
-    """Table metadata, where it is not inlined."""
+    """Write table metadata that is not inlined."""
     return bool(cls.table_metadata_inlined) or access(run, txn, cls, METADATA_WRITE, txn.redo_tables, PER_ATTEMPT_IO)
 
 
@@ -152,7 +152,7 @@ def back_off(run: Any, txn: Any, cls: Any) -> bool:
 
 @jit
 def pay_conflict(run: Any, txn: Any, cls: Any, behind: int) -> bool:
-    """What an overlap costs on top, by operation."""
+    """Run the additional I/O of an overlap, by operation."""
     if traits_at(run, txn.cls, txn.operation).validates:
         return access(run, txn, cls, LIST_READ, behind, CONFLICT_IO)
     if txn.operation == MERGE_APPEND:
@@ -163,7 +163,7 @@ def pay_conflict(run: Any, txn: Any, cls: Any, behind: int) -> bool:
 
 @jit
 def merge(run: Any, txn: Any, cls: Any, lists: int, manifests: int) -> bool:
-    """Read manifest lists, and read and write so many manifests."""
+    """Read manifest lists, and read and write manifests."""
     return (
         access(run, txn, cls, LIST_READ, lists, CONFLICT_IO)
         and access(run, txn, cls, FILE_READ, manifests, CONFLICT_IO)
@@ -173,6 +173,6 @@ def merge(run: Any, txn: Any, cls: Any, lists: int, manifests: int) -> bool:
 
 @jit
 def conflicting_manifests(run: Any, txn: Any, cls: Any) -> int:
-    """How many manifests a real conflict makes the transaction merge."""
+    """Return the number of manifests that a real conflict makes the transaction merge."""
     count = value(run, cls.manifests, conflict_uniform(txn))
     return whole_count(count, cls.manifests_low, cls.manifests_high)

@@ -14,19 +14,19 @@ from endive.simulation.compiled.arrivals import await_arrival
 from endive.simulation.compiled.heap import arrival, push
 from endive.simulation.compiled.jit import jit, word
 from endive.simulation.compiled.memory import class_at, committer_at, handover_at, source_at, submission_at
-from endive.simulation.compiled.run_state import NOBODY
+from endive.simulation.compiled.run_state import NO_SLOT
 from endive.simulation.compiled.streams import uniform_at, value
 
 _RUNTIME = int(Purpose.RUNTIME)
 ARRIVAL, HAND_OVER, BEGIN, TIMER = range(4)
-"""Kinds of events of a source, in the order in which they come at the same moment."""
+"""Kinds of events of a source, in the order in which events of the same time are processed."""
 
 
 @jit
-def take_turn(run: Any, whose: int) -> int:
-    """Let an event of a source happen; returns the source whose next transaction begins, ``NOBODY`` if none does."""
-    kind = whose // run.num_sources
-    source_id = whose - kind * run.num_sources
+def take_turn(run: Any, owner: int) -> int:
+    """Process an event of a source; return the source of the next transaction to start, ``NO_SLOT`` if none starts."""
+    kind = owner // run.num_sources
+    source_id = owner - kind * run.num_sources
     cls = class_at(run, source_at(run, source_id).cls)
     if cls.committer < 0:
         return source_id  # type: ignore[no-any-return]
@@ -41,7 +41,7 @@ def take_turn(run: Any, whose: int) -> int:
     else:
         committer.timed = 0
         _consider(run, committer)
-    return NOBODY
+    return NO_SLOT
 
 
 @jit
@@ -51,7 +51,7 @@ def _push(run: Any, kind: int, source_id: int, delay_ms: float) -> None:
 
 @jit
 def _begin_work(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Let a writer begin its next work, or wait until fewer of its hand-overs are uncommitted."""
+    """Let a writer start its next job, or wait until fewer of its handoffs are uncommitted."""
     source = source_at(run, source_id)
     if not cls.waits and 0 < committer.limit <= source.uncommitted:
         source.blocked = 1
@@ -71,7 +71,7 @@ def _begin_work(run: Any, source_id: int, cls: Any, committer: Any) -> None:
 
 @jit
 def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Put what a writer has into the queue."""
+    """Put a writer's files into the queue."""
     source = source_at(run, source_id)
     run.handovers_made += 1
     source.uncommitted += 1
@@ -80,8 +80,8 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
     run.handover_free = handover.next
     handover.time_ms = run.now_ms
     handover.source = source_id
-    handover.next = NOBODY
-    if committer.head == NOBODY:
+    handover.next = NO_SLOT
+    if committer.head == NO_SLOT:
         committer.head = place
     else:
         handover_at(run, committer.tail).next = place
@@ -97,7 +97,7 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
 
 @jit
 def _consider(run: Any, committer: Any) -> None:
-    """Call for a commit, or set the timer, if something waits and no commit is under way."""
+    """Start a commit, or set the timer, if handoffs wait and no commit is under way."""
     if committer.under_way or committer.waiting == 0:
         return
     delay = committer.next_ms - run.now_ms
@@ -114,7 +114,7 @@ def _consider(run: Any, committer: Any) -> None:
 
 @jit
 def begin_batch(run: Any, txn: Any, cls: Any) -> None:
-    """Put what waits, at most ``max_batch``, into a commit that begins now; its work is done already."""
+    """Put the waiting handoffs, at most ``max_batch``, into a commit that starts now; its job is already done."""
     committer = committer_at(run, cls.committer)
     batch = committer.waiting
     if 0 < committer.max_batch < batch:
@@ -135,8 +135,8 @@ def begin_batch(run: Any, txn: Any, cls: Any) -> None:
 
 
 @jit
-def end_batch_of(run: Any, txn: Any) -> None:
-    """End the commit of a committer: what it held is committed, given up, or waits for the next one."""
+def end_batch(run: Any, txn: Any) -> None:
+    """End the commit of a committer: its handoffs are committed, aborted, or wait for the next one."""
     cls = class_at(run, txn.cls)
     committer = committer_at(run, cls.committer)
     batch, committer.under_way = committer.under_way, 0
@@ -161,7 +161,7 @@ def end_batch_of(run: Any, txn: Any) -> None:
 
 @jit
 def _release(run: Any, source_id: int, cls: Any) -> None:
-    """Let a writer go on that has waited for one of its hand-overs."""
+    """Let a writer continue that has waited for one of its handoffs."""
     source = source_at(run, source_id)
     source.uncommitted -= 1
     if source.blocked:

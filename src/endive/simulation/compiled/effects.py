@@ -1,4 +1,4 @@
-"""Commits as they take effect: at a pointer, at a log, or at a service, and the way of the answer back."""
+"""Let commits take effect at a pointer, a log or a service, and return their responses."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import group_at, request_at
 from endive.simulation.compiled.requests import abort, request_read, rest_of_read, send_request, succeed, take_answer
-from endive.simulation.compiled.service import COMMITS, GAVE_UP, GOES_ON, TOO_LARGE, WON, is_too_large, request_event
+from endive.simulation.compiled.service import COMMITS, GOES_ON, REJECTED, TOO_LARGE, WON, is_too_large, request_event
 from endive.simulation.compiled.streams import catalog_uniform
 from endive.simulation.compiled.table_state import append_record, compact, install
 
 
 @jit
 def _answer(run: Any, txn: Any, success: bool) -> bool:
-    """Wait for the answer after the effect; says whether it came before the end."""
+    """Wait for the response after the effect; return whether it came before the end."""
     latency = txn.success_ms if success else failed_answer_ms(txn.effect_ms, txn.failure_ms)
     rest = latency - txn.effect_ms
     txn.elapsed_ms += txn.effect_ms
@@ -31,7 +31,7 @@ def _answer(run: Any, txn: Any, success: bool) -> bool:
 
 @inlined
 def swap_pointer(run: Any, txn: Any, slot: int) -> None:
-    """A commit reaches the pointer: it takes effect, if nobody was faster."""
+    """Compare and swap the pointer: the commit takes effect if no other came first."""
     group = group_at(run, txn.group)
     if HAS_LIMITS and txn.now_ms < group.writable_ms:
         _throttled(run, txn, slot)
@@ -53,7 +53,7 @@ def swap_pointer(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _throttled(run: Any, txn: Any, slot: int) -> None:
-    """The store refuses a write of the pointer, which comes too soon after another; its client sends it again."""
+    """Reject a write of the pointer that comes too soon after another; its client sends it again."""
     run.commit_throttled += 1
     if not _answer(run, txn, False):
         return
@@ -66,7 +66,7 @@ def _throttled(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def log_event(run: Any, txn: Any, slot: int, event: int) -> None:
-    """What an event of a catalog that is a log does."""
+    """Process an event of a catalog that is a log."""
     if event == run_state.LOG_COMMIT:
         _log_commit(run, txn, slot)
     elif event == run_state.APPEND_EFFECT:
@@ -79,7 +79,7 @@ def log_event(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @inlined
 def _log_commit(run: Any, txn: Any, slot: int) -> None:
-    """The start of a commit to a log, and of each further try: a sealed log is compacted first."""
+    """Start a commit to a log, or a further try: a sealed log is compacted first."""
     group = group_at(run, txn.group)
     if group.sealed:
         txn.checkpoint_offset = group.checkpoint_offset
@@ -114,7 +114,7 @@ def _append_effect(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def _discovered(run: Any, txn: Any, slot: int) -> None:
-    """The read that tells whether the record was applied."""
+    """Continue after the read that shows whether the record was applied."""
     rest = rest_of_read(run, txn)
     effect_at = txn.now_ms
     txn.elapsed_ms += txn.effect_ms
@@ -128,17 +128,17 @@ def _discovered(run: Any, txn: Any, slot: int) -> None:
 
 @inlined
 def service_event(run: Any, txn: Any, slot: int, event: int) -> None:
-    """What an event of a request at a service does."""
+    """Process an event of a request at a service."""
     outcome = request_event(run, txn, slot, event)
-    if outcome == GAVE_UP:
-        _give_up_request(run, txn, slot)
+    if outcome == REJECTED:
+        _end_after_rejections(run, txn, slot)
     elif outcome != GOES_ON:
         _service_answer(run, txn, slot, outcome)
 
 
 @jit
-def _give_up_request(run: Any, txn: Any, slot: int) -> None:
-    """End an operation whose request was rejected too often: it aborts and keeps its files, unless it has committed before."""
+def _end_after_rejections(run: Any, txn: Any, slot: int) -> None:
+    """End an operation after a request was rejected too often: it aborts and keeps its files, unless it has committed before."""
     then = request_at(run, slot).then
     txn.times[run_state.CATALOG_COMMIT if then == COMMITS else run_state.CATALOG_READ] += txn.elapsed_ms
     txn.event_count += 1
@@ -150,7 +150,7 @@ def _give_up_request(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _service_answer(run: Any, txn: Any, slot: int, outcome: int) -> None:
-    """A commit is decided, and its answer travels back."""
+    """Return the response of a decided commit to its client."""
     effect_at = txn.now_ms
     back = request_at(run, slot).back_ms
     if back > 0.0:

@@ -40,7 +40,7 @@ _REASONS = (
 
 
 class _Finished(NamedTuple):
-    """Rows as the kernel writes them, word by word of ``run_state.ROW``, the tables that each has written, and names of classes."""
+    """Rows as the kernel writes them: words of ``run_state.ROW``, the written tables of each row, and names of classes."""
 
     words: run_state.Ints
     tables: run_state.Ints
@@ -68,11 +68,11 @@ _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
     "orphaned_files": lambda done: _plain(_orphaned(done)),
     "tables_written": lambda done: _lists(done("written"), done.tables),
 }
-"""Columns that are not in a record as they are, or not by their name."""
+"""Columns that differ from the field of the same name in a record, or have none."""
 
 
 def to_batch(words: run_state.Ints, tables: run_state.Ints, class_names: Sequence[str]) -> pa.RecordBatch:
-    """Make a batch of rows; ``tables`` holds the written tables of each. It keeps ``words``, which must not change any more."""
+    """Make a batch of rows; ``tables`` has the written tables of each. It keeps ``words``, which must not change afterwards."""
     done = _Finished(words, tables, class_names)
     return pa.RecordBatch.from_arrays([_array(column, done) for column in COLUMNS], schema=RESULT_SCHEMA)
 
@@ -86,7 +86,7 @@ def _array(column: Column, done: _Finished) -> pa.Array:
 
 
 def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
-    """Files that nobody will delete; see ``arithmetic.costs.orphaned_files``."""
+    """Count the files that remain; see ``arithmetic.costs.orphaned_files``."""
     written = done("counts", run_state.METADATA_WRITE) + done("counts", run_state.LIST_WRITE) + done("counts", run_state.FILE_WRITE)
     unclean = np.isin(done("reason"), (run_state.CRASH, run_state.STATE_UNKNOWN)) & (done("installs") == 0)
     return np.where(unclean, written - done("counts", run_state.FILE_DELETE), 0)
@@ -97,7 +97,7 @@ def _plain(values: npt.NDArray[np.generic]) -> pa.Array:
 
 
 def _named(codes: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Array:
-    """Names for codes; negative codes are null."""
+    """Return names for codes; negative codes are null."""
     first, last = int(codes.min()), int(codes.max())
     if first == last:  # as it is in most batches, for most columns
         return pa.nulls(len(codes), pa.string()) if first < 0 else pa.repeat(pa.scalar(names[first], pa.string()), len(codes))
@@ -111,7 +111,7 @@ def _lists(lengths: npt.NDArray[np.int64], values: run_state.Ints) -> pa.Array:
 
 
 _EVENTS_AT_ONCE = 1_000_000
-"""How many events the kernel takes before it looks up: often enough for progress and Ctrl-C."""
+"""Events in one call of the kernel: few enough for progress and Ctrl-C."""
 
 
 class CompiledEngine:
@@ -126,7 +126,7 @@ class CompiledEngine:
         self._progress = progress
 
     def run(self) -> RunCounters:
-        """Run to the end and return what happened at the catalog."""
+        """Run to the end and return the counters of the run."""
         run = self._world.run[0]
         self._kernel.begin(self._world.run)
         outcome = -1
@@ -147,9 +147,9 @@ class CompiledEngine:
         return self._counters()
 
     def _flush(self) -> None:
-        """Hand on the rows. A batch keeps the memory that they are in, unless it uses less than half of it.
+        """Pass the rows on. A batch keeps their memory, unless it uses less than half of it.
 
-        New memory is zero: kernels leave the words alone that belong to features they do not have.
+        New memory is zero: kernels do not write the words of features that they do not have.
         """
         run, words, tables = self._world.run[0], self._world.rows, self._world.row_tables
         rows = int(run["rows_used"])
@@ -162,7 +162,7 @@ class CompiledEngine:
         run["rows_used"] = 0
 
     def _add_in_flight(self) -> None:
-        """Rows for what the end of the run cut off, in order of their numbers."""
+        """Add rows for the transactions in flight at the end of the run, in order of their numbers."""
         world, end_ms = self._world, self._config.duration_ms
         live = np.flatnonzero(world.txns["txn_id"] >= 0)
         live = live[np.argsort(world.txns["txn_id"][live])]

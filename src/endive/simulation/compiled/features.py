@@ -1,11 +1,11 @@
-"""Features of the kernel: what a configuration needs. Each set of features is a kernel of its own, compiled when it is needed.
+"""Features of the kernel. Each set of features is a separate kernel, compiled when a configuration first needs it.
 
-A part of the kernel asks for a feature by its constant, which is true here and has its value in each kernel that is built::
+A function of the kernel tests a feature by its constant, which is true here and has its value in each kernel that is compiled::
 
     if HAS_ICEBERG and cls.commit_path == ICEBERG:
 
 Where it is false the branch is dropped before anything is compiled, with all that only it calls. A condition on a feature must
-stand first in its ``if``.
+be the first in its ``if``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HAS_ICEBERG = True
 HAS_PYICEBERG = True
 """Some class commits on the path ``pyiceberg``."""
 HAS_FILES = True
-"""The files of tables are kept account of."""
+"""The catalog keeps accounts of table files."""
 HAS_CAS = True
 """The catalog is replaced by compare-and-swap."""
 HAS_LOG = True
@@ -29,13 +29,13 @@ HAS_SERVICE = True
 HAS_LIMITS = True
 """A pointer is written at a limited rate, or metadata has a limit of size."""
 HAS_FAILURES = True
-"""Requests, answers or clients fail."""
+"""Requests, responses or clients fail."""
 HAS_LIST_APPENDS = True
 """Manifest lists are appended to (ML+)."""
 HAS_CLIENTS = True
-"""Some class has clients that compute, keep table handles, or back off in another way than exponentially by a share."""
+"""Some class has clients that compute, keep table handles, or use another kind of backoff than ``exponential``."""
 HAS_COMMITTERS = True
-"""Some class has a committer, to which its writers hand over."""
+"""Some class has a committer, to which its writers hand files over."""
 
 
 FEATURES = tuple(name.removeprefix("HAS_").lower() for name in globals() if name.startswith("HAS_"))
@@ -49,7 +49,7 @@ class Features:
     names: frozenset[str]
 
     @classmethod
-    def of(cls, **needed: bool) -> Features:
+    def select(cls, **needed: bool) -> Features:
         """Return the features that are needed."""
         return cls(frozenset(name for name, is_needed in needed.items() if is_needed))
 

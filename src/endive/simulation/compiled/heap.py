@@ -1,11 +1,11 @@
-"""The queue of events: a heap by time; at the same moment transactions come in the order of their numbers, arrivals last.
+"""Keep the queue of events: a heap by time. At the same time transactions come in the order of their numbers, arrivals last.
 
-An event is a time and whose it is: the slot of a transaction, or ``arrival(source)``. Each node has four children, which lie side
-by side: half the levels of a binary heap, and one line of the processor's cache for each.
+An event is a time and an owner: the slot of a transaction, or ``arrival(source)``. Each node has four children side by side: half
+the levels of a binary heap, and one cache line for each.
 
-Most events lead to the next one of the same transaction, soon after. So the first event is not removed when it is taken, but
-leaves a hole at the top, which the next event that is added fills: it sinks a few levels only, where removing the first event
-would carry the last one down through all of them.
+Most events lead to the next one of the same transaction, soon after. So the first event is not removed when it is taken, but leaves
+a hole at the top, which the next event that is added fills. That one sinks a few levels only; removing the first event would move
+the last one down through all of them.
 """
 
 from __future__ import annotations
@@ -16,70 +16,70 @@ from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import event_at, txn_at
 
 _ARRIVALS = 2**62
-"""Arrivals come after all transactions of their moment."""
+"""Rank of arrivals: after all transactions of the same time."""
 
 
 @inlined
 def arrival(source_id: int) -> int:
-    """Whose the arrivals of a source are, and the source of an arrival."""
+    """Return the owner number of a source's arrivals, or the source of an owner number."""
     return -1 - source_id
 
 
 @jit
-def _place(run: Any, whose: int) -> int:
-    """The place of an event among those of its moment."""
-    return txn_at(run, whose).txn_id if whose >= 0 else _ARRIVALS - whose
+def _place(run: Any, owner: int) -> int:
+    """Return the rank of an event among those of the same time."""
+    return txn_at(run, owner).txn_id if owner >= 0 else _ARRIVALS - owner
 
 
 @inlined
-def _put(run: Any, index: int, time_ms: float, whose: int) -> None:
+def _put(run: Any, index: int, time_ms: float, owner: int) -> None:
     event = event_at(run, index)
     event.time_ms = time_ms
-    event.whose = whose
+    event.owner = owner
 
 
 @inlined
-def _before(run: Any, time_ms: float, whose: int, other_ms: float, other: int) -> bool:
-    """Whether an event comes before another one. Written such that the processor has nothing to guess but that times differ."""
+def _before(run: Any, time_ms: float, owner: int, other_ms: float, other: int) -> bool:
+    """Return whether an event comes before another one; the only branch is on equal times."""
     before = time_ms < other_ms
     if time_ms == other_ms:
-        before = _place(run, whose) < _place(run, other)
+        before = _place(run, owner) < _place(run, other)
     return before
 
 
 @jit
 def _first_of(run: Any, child: int, end: int) -> int:
-    """Which of some events side by side comes first."""
+    """Return the index of the first of some neighbouring events."""
     first = child
     for other in range(child + 1, end):
         one, two = event_at(run, first), event_at(run, other)
-        if _before(run, two.time_ms, two.whose, one.time_ms, one.whose):
+        if _before(run, two.time_ms, two.owner, one.time_ms, one.owner):
             first = other
     return first
 
 
 @jit
-def push(run: Any, time_ms: float, whose: int) -> None:
+def push(run: Any, time_ms: float, owner: int) -> None:
     """Add an event."""
     if run.heap_hole:
         run.heap_hole = 0
-        _sink(run, time_ms, whose)
+        _sink(run, time_ms, owner)
         return
     i = run.heap_size
     run.heap_size += 1
     while i > 0:
         parent = (i - 1) >> 2
         above = event_at(run, parent)
-        if _before(run, above.time_ms, above.whose, time_ms, whose):
+        if _before(run, above.time_ms, above.owner, time_ms, owner):
             break
-        _put(run, i, above.time_ms, above.whose)
+        _put(run, i, above.time_ms, above.owner)
         i = parent
-    _put(run, i, time_ms, whose)
+    _put(run, i, time_ms, owner)
 
 
 @inlined
 def take_first(run: Any) -> None:
-    """Leave a hole in the place of the first event; ``close_hole`` is called before the next one is looked at."""
+    """Leave a hole in the place of the first event; ``close_hole`` is called before the next one is taken."""
     run.heap_hole = 1
 
 
@@ -90,19 +90,19 @@ def close_hole(run: Any) -> None:
         run.heap_hole = 0
         run.heap_size -= 1
         last = event_at(run, run.heap_size)
-        _sink(run, last.time_ms, last.whose)
+        _sink(run, last.time_ms, last.owner)
 
 
 @jit
 def await_event(run: Any, txn: Any, slot: int, event: int, delay_ms: float) -> None:
-    """Let a transaction go on with an event after so many milliseconds of its own time."""
+    """Continue a transaction with an event after a delay of its own time."""
     txn.event = event
     push(run, txn.now_ms + delay_ms, slot)
 
 
 @jit
-def _sink(run: Any, time_ms: float, whose: int) -> None:
-    """Put an event in the place of the first, and from there down to where it belongs.
+def _sink(run: Any, time_ms: float, owner: int) -> None:
+    """Put an event in the place of the first, and move it down to its level.
 
     The first of four children is found without branches, as long as no two times are equal.
     """
@@ -117,22 +117,22 @@ def _sink(run: Any, time_ms: float, whose: int) -> None:
         if (a == b) | (c == d) | (ab == cd) | (earliest == time_ms):
             first = _first_of(run, child, child + 4)
             below = event_at(run, first)
-            if not _before(run, below.time_ms, below.whose, time_ms, whose):
-                _put(run, i, time_ms, whose)
+            if not _before(run, below.time_ms, below.owner, time_ms, owner):
+                _put(run, i, time_ms, owner)
                 return
         else:
             if earliest > time_ms:
-                _put(run, i, time_ms, whose)
+                _put(run, i, time_ms, owner)
                 return
             left, right = int(b < a), 2 + int(d < c)
             first = child + (right if cd < ab else left)
-        _put(run, i, earliest, event_at(run, first).whose)
+        _put(run, i, earliest, event_at(run, first).owner)
         i = first
         child = 4 * i + 1
     if child < size:
         first = _first_of(run, child, size)
         below = event_at(run, first)
-        if _before(run, below.time_ms, below.whose, time_ms, whose):
-            _put(run, i, below.time_ms, below.whose)
+        if _before(run, below.time_ms, below.owner, time_ms, owner):
+            _put(run, i, below.time_ms, below.owner)
             i = first
-    _put(run, i, time_ms, whose)
+    _put(run, i, time_ms, owner)

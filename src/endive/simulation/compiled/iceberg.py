@@ -1,6 +1,6 @@
-"""What a transaction does by itself on Iceberg's commit path. Compiled ``endive.transaction.iceberg``.
+"""Run the steps of a transaction on Iceberg's commit path. The counterpart of ``endive.transaction.iceberg``.
 
-Everything here happens at the moment at which the catalog was read, as far as the state of tables goes; time is drawn ahead of it.
+All steps see the state of tables at the time when the catalog was read; their time is drawn ahead of it.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from endive.simulation.compiled.table_state import is_head_listed, review
 
 NOT_SIZED = -math.inf
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
-"""How the preparation of a table ends; cut off means by the end of the run."""
+"""Outcomes of the preparation of a table; cut off means by the end of the run."""
 
 
 @jit
 def sized_parameter(run: Any, txn: Any, kind: int, size: int) -> float:
-    """The first parameter of the latency for a size: its median, or the logarithm of it; ``NOT_SIZED`` where none depends on it."""
+    """Return the first parameter of the latency for a size: its median or its logarithm; ``NOT_SIZED`` if size does not matter."""
     cls = class_at(run, txn.cls)
     return first_parameter(cls.sized[kind], cls.access[kind], size)
 
 
 @jit
 def first_parameter(sized: Any, parameters: Any, size: int) -> float:
-    """The first parameter of a distribution for a size; ``sized`` says how its median grows, if it does."""
+    """Return the first parameter of a distribution for a size; ``sized`` has the growth of its median."""
     if sized[0] <= 0.0:
         return NOT_SIZED
     median = sized_median_ms(sized[1], sized[2], size)
@@ -54,7 +54,7 @@ def first_parameter(sized: Any, parameters: Any, size: int) -> float:
 
 @jit
 def sized_latency(run: Any, parameters: Any, first: float, u: float) -> float:
-    """The latency at a uniform of an access whose size is told by ``sized_parameter``."""
+    """Return the latency at a uniform of an access with the parameter of ``sized_parameter``."""
     if first == NOT_SIZED:
         return value(run, parameters, u)
     return quantile(int(parameters[0]), first, parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
@@ -62,7 +62,7 @@ def sized_latency(run: Any, parameters: Any, first: float, u: float) -> float:
 
 @jit
 def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size: int, parallel: int) -> bool:
-    """A run of like accesses to files of this size, in batches of ``parallel``."""
+    """Run a series of accesses to files of this size, in batches of ``parallel``."""
     if count <= 0:
         return True
     parameters = class_at(run, txn.cls).access[kind]
@@ -81,7 +81,7 @@ def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size
 
 @jit
 def metadata_access(run: Any, txn: Any, kind: int, snapshots: int) -> bool:
-    """Table metadata, where it is not inlined."""
+    """Read or write table metadata that is not inlined."""
     if class_at(run, txn.cls).table_metadata_inlined:
         return True
     return sized_access(run, txn, kind, 1, PER_ATTEMPT_IO, metadata_size(run, snapshots), 1)
@@ -89,7 +89,7 @@ def metadata_access(run: Any, txn: Any, kind: int, snapshots: int) -> bool:
 
 @jit
 def take_handles(run: Any, txn: Any, slot: int) -> None:
-    """What the operation knows of its tables as it starts."""
+    """Record the state of the tables at the start of the operation."""
     txn.history_start = run.history_end
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
@@ -108,7 +108,7 @@ def take_handles(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def is_real_conflict(run: Any, txn: Any) -> bool:
-    """Ask the detector, and count the answer."""
+    """Ask the detector, and count its result."""
     cls = class_at(run, txn.cls)
     can = traits_at(run, txn.cls, txn.operation).conflicts != 0
     real = can and (cls.detector == PARTITION_OVERLAP or conflict_uniform(txn) < cls.real_probability)
@@ -121,7 +121,7 @@ def is_real_conflict(run: Any, txn: Any) -> bool:
 
 @jit
 def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
-    """Make the new state of a table out of the current one; says how it ended."""
+    """Make the new state of a table from the current one; return how it ended."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
@@ -201,7 +201,7 @@ def _make_snapshot(run: Any, txn: Any, mine: Any, table: Any, traits: Any, found
 
 @jit
 def merge_manifests(run: Any, txn: Any, manifests: int, size: int, component: int, cached: int) -> bool:
-    """Merge a group of manifests, where it is time: bins in parallel, the manifests of a bin one after the other."""
+    """Merge a group of manifests if it is due: bins in parallel, the manifests of a bin one after the other."""
     bins, per_bin, newest = bins_of(run, manifests, size)
     pool = class_at(run, txn.cls).max_parallel
     mean = size // max(manifests, 1)
@@ -222,7 +222,7 @@ def merge_manifests(run: Any, txn: Any, manifests: int, size: int, component: in
 
 @jit
 def delete_all(run: Any, txn: Any, slot: int) -> bool:
-    """Delete all that an operation has written that gives up."""
+    """Delete all files of an aborting operation."""
     traits = traits_at(run, txn.cls, txn.operation)
     for t in range(txn.written):
         if not sized_access(run, txn, FILE_DELETE, files_made(touched_at(run, slot, t), traits), PER_ATTEMPT_IO, 0, 1):
@@ -232,7 +232,7 @@ def delete_all(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def after_commit(run: Any, txn: Any, slot: int) -> bool:
-    """What the library reads when it is done, and what it cleans up."""
+    """Read what the library reads after a commit, and delete the files of lost attempts."""
     traits = traits_at(run, txn.cls, txn.operation)
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
@@ -251,7 +251,7 @@ def after_commit(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _clean_up(run: Any, txn: Any, mine: Any, retain: int) -> bool:
-    """What an expiry looks through to find files that nobody needs any more: a list and a manifest for each snapshot."""
+    """Read a list and a manifest for each expired snapshot, to find files that are no longer needed."""
     pool = class_at(run, txn.cls).max_parallel
     size = list_size(run, mine.manifests)
     return (

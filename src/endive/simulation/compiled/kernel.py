@@ -1,8 +1,8 @@
-"""The loop of the compiled engine: take the next event, let it take effect, and go with its transaction to the next one.
+"""Run the loop of the compiled engine: take the next event, let it take effect, and continue its transaction to the next one.
 
-The counterpart of ``endive.transaction.lifecycle``: the same steps in the same order, cut at the moments that touch what
-transactions share. ``advance`` runs until the rows are full, more room is needed, or the run is over; all its state is in the
-arrays, so it can be called again. Which branches there are depends on the features of the kernel (``features.py``).
+The counterpart of ``endive.transaction.lifecycle``: the same steps in the same order, cut at the times that touch what transactions
+share. ``advance`` runs until the rows are full, an array is full, or the run is over; all its state is in the arrays, so it can be
+called again. ``features`` decides which branches there are.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numba import from_dtype, types
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.arrivals import await_arrival, submit
 from endive.simulation.compiled.attempts import (
+    check_unchanged,
     end_iceberg_commit,
     list_event,
-    look_again,
     prepare_attempt,
     retry_attempt,
     start_work,
@@ -45,7 +45,7 @@ from endive.simulation.compiled.service import end_load
 
 @jit
 def advance(run: Any, max_events: int) -> int:
-    """Take events until something has to be done outside; says what."""
+    """Process events until something has to be done outside the kernel; return what."""
     for _ in range(max_events):
         if run.rows_used >= run.row_capacity:
             return run_state.ROWS_FULL
@@ -58,7 +58,7 @@ def advance(run: Any, max_events: int) -> int:
         if run.heap_size == 0:
             return run_state.FINISHED
         event = event_at(run, 0)
-        now, slot = event.time_ms, event.whose
+        now, slot = event.time_ms, event.owner
         if now >= run.end_ms:
             return run_state.FINISHED
         take_first(run)
@@ -81,11 +81,11 @@ def begin(run: Any) -> None:
 
 
 @inlined
-def _arrive(run: Any, whose: int) -> None:
-    source_id = whose
+def _arrive(run: Any, owner: int) -> None:
+    source_id = owner
     if HAS_COMMITTERS:
-        source_id = take_turn(run, whose)
-        if source_id == run_state.NOBODY:
+        source_id = take_turn(run, owner)
+        if source_id == run_state.NO_SLOT:
             return
     source = source_at(run, source_id)
     cls = class_at(run, source.cls)
@@ -109,7 +109,7 @@ def _arrive(run: Any, whose: int) -> None:
 
 @inlined
 def _take_effect(run: Any, txn: Any, slot: int) -> None:
-    """What the transaction's event does, and what follows until its next one."""
+    """Process the transaction's event, and continue until its next one."""
     event = txn.event
     if HAS_SERVICE and request_at(run, slot).serving:
         end_load(run, txn, slot)
@@ -126,7 +126,7 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
     elif HAS_ICEBERG and event == run_state.AFTER_COMMIT:
         end_iceberg_commit(run, txn, slot)
     elif HAS_PYICEBERG and event == run_state.CHECK:
-        look_again(run, txn, slot)
+        check_unchanged(run, txn, slot)
     elif HAS_FAILURES and event == run_state.STATUS_CHECK:
         learn_status(run, txn, slot)
     else:
@@ -143,4 +143,4 @@ ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "begin": (begin, (_RUN,)),
     "advance": (advance, (_RUN, types.int64)),
 }
-"""The functions that are called from outside the kernel, with the types of their arguments."""
+"""Entry points of the kernel, with the types of their arguments."""

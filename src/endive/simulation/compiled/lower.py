@@ -1,4 +1,4 @@
-"""Lowering: a configuration of built-in parts becomes arrays; one with parts of the user's own is refused, with the reason."""
+"""Lower a configuration of built-in components to arrays; reject one with custom components, with the reason."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from endive.workload.selectors import zipf_cumulative
 
 INITIAL_SLOTS = 1024
 _ROW_PADDING = 72
-"""Columns of rows do not begin at multiples of a power of two, which all would share few places in the processor's caches."""
+"""Padding that keeps columns of rows from starting at multiples of a power of two, which would share few cache sets."""
 INITIAL_HISTORY = 4096
 OPERATION_ORDER = tuple(OPERATIONS[name] for name in OPERATION_CODES)
-"""The operations in the order of their codes."""
+"""Operations in the order of their codes."""
 
 _DISTRIBUTIONS = tuple(
     kind for kind in vars(storage).values() if isinstance(kind, type) and issubclass(kind, storage.QuantileDistribution)
@@ -45,7 +45,7 @@ _NOTHING: Parameters = (0, 0.0, 0.0, 0.0)
 
 
 class NotLowerableError(Exception):
-    """The configuration has a part that only the reference engine can run."""
+    """The configuration has a component that only the reference engine can run."""
 
 
 def check_lowerable(config: SimulationConfig) -> None:
@@ -91,13 +91,13 @@ def _builtin(part: object, allowed: Sequence[type], what: str) -> None:
 
 
 def features_of(config: SimulationConfig) -> Features:
-    """What the kernel must be able to do for a configuration. Classes on several commit paths take the kernel that knows all."""
+    """Return the features that a configuration needs. Classes on several commit paths take the kernel with all paths."""
     classes = config.workload.config.workload_classes
     policies = [config.policy_of(cls) for cls in classes]
     paths = {policy.commit_path for policy in policies}
     several = len(paths) > 1
     log, service = isinstance(config.catalog, AppendCatalog), isinstance(config.catalog, ServiceCatalog)
-    return Features.of(
+    return Features.select(
         **{name: several or name in paths for name in COMMIT_PATHS if name in FEATURES},
         files=config.catalog.table_model is not None,  # type: ignore[attr-defined]
         cas=not log and not service,
@@ -112,26 +112,26 @@ def features_of(config: SimulationConfig) -> Features:
 
 
 def _has_limits(catalog: Catalog) -> bool:
-    """Whether something at the catalog is limited: writes of its pointer, or the size of metadata."""
+    """Return whether the catalog limits writes of its pointer or the size of metadata."""
     assert isinstance(catalog, StoredCatalog)
     throttled = isinstance(catalog, CASCatalog) and catalog.storage.object_writes_per_s is not None
     return throttled or catalog.metadata_limit_bytes is not None
 
 
 def _has_client(policy: CommitPolicy) -> bool:
-    """Whether clients do more than wait for accesses and back off by a share."""
+    """Return whether clients do more than wait for accesses and back off exponentially."""
     unusual = policy.backoff.enabled and policy.backoff.kind != "exponential"
     return unusual or policy.table_handle == "kept" or policy.client_time is not None
 
 
 def lower(config: SimulationConfig) -> World:
-    """The arrays of a run at its beginning."""
+    """Return the arrays of a run at its start."""
     check_lowerable(config)
     return _Lowering(config).world()
 
 
 class _Lowering:
-    """Collects what goes into the arrays."""
+    """Collector of the contents of the arrays."""
 
     def __init__(self, config: SimulationConfig) -> None:
         self.config = config
@@ -189,7 +189,7 @@ class _Lowering:
         return with_more_handovers(world) if len(world.committers) else world
 
     def _committers(self, sources: run_state.Array) -> run_state.Array:
-        """The committers of the classes that have one, in their order."""
+        """Return the committers of the classes that have one, in their order."""
         found = [cls for cls in self.classes if cls.committer is not None]
         committers = np.zeros(len(found), run_state.COMMITTER)
         for record, cls in zip(committers, found, strict=True):
@@ -199,7 +199,7 @@ class _Lowering:
             _fill(record, settings)
             record["limit"] = cls.most_uncommitted
             record["next_ms"] = cls.start_ms + settings.interval_ms
-            record["head"] = run_state.NOBODY
+            record["head"] = run_state.NO_SLOT
         return committers
 
     def _run(self) -> run_state.Array:
@@ -210,7 +210,7 @@ class _Lowering:
         run["end_ms"] = math.inf if config.drain else config.duration_ms
         run["duration_ms"] = config.duration_ms
         run["free_head"] = -1
-        run["handover_free"] = run_state.NOBODY
+        run["handover_free"] = run_state.NO_SLOT
         run["catalog_kind"] = run_state.LOG if isinstance(catalog, AppendCatalog) else run_state.CAS
         run["metadata_limit"] = -1 if catalog.metadata_limit_bytes is None else catalog.metadata_limit_bytes
         limit = catalog.storage.object_writes_per_s
@@ -254,7 +254,7 @@ class _Lowering:
         record["manifests_per_commit"] = cls.manifests_per_concurrent_commit
         record["max_retries"] = config.max_retries_of(cls)
         with_committer = [each.name for each in self.classes if each.committer is not None]
-        record["committer"] = with_committer.index(cls.name) if cls.committer is not None else run_state.NOBODY
+        record["committer"] = with_committer.index(cls.name) if cls.committer is not None else run_state.NO_SLOT
         self._policy(record, policy)
         self._detector(record, config.detector_of(cls))
 
@@ -343,7 +343,7 @@ class _Lowering:
         topology = self.workload.config
         tables = np.zeros(topology.num_tables, run_state.TABLE)
         tables["group"] = topology.groups
-        tables["batch_head"] = run_state.NOBODY
+        tables["batch_head"] = run_state.NO_SLOT
         tables["partitions"] = topology.partitions_per_table
         tables["first_partition"] = np.cumsum([0, *topology.partitions_per_table[:-1]])
         model = self.config.catalog.table_model  # type: ignore[attr-defined]
@@ -352,7 +352,7 @@ class _Lowering:
         return tables, np.zeros(sum(topology.partitions_per_table), np.int64)
 
     def _traits(self) -> run_state.Array:
-        """The snapshots that each operation of each class makes: the first ones, then the second ones."""
+        """Return the snapshots that each operation of each class makes: the first ones, then the second ones."""
         codes = run_state.NUM_OPERATIONS
         traits = np.zeros((len(self.classes), 2 * codes), run_state.TRAITS)
         traits["kind"] = run_state.UNUSED
@@ -364,7 +364,7 @@ class _Lowering:
         return traits
 
     def _weights_at(self, alpha: float) -> int:
-        """Where the cumulative weights for this exponent begin."""
+        """Return the place of the cumulative weights for this exponent."""
         if alpha not in self.weight_offsets:
             self.weight_offsets[alpha] = len(self.weights)
             self.weights.extend(zipf_cumulative(self.most_items, alpha))
@@ -377,19 +377,19 @@ class _Lowering:
 
 @lru_cache(maxsize=1)
 def _quantiles(length: int) -> run_state.Floats:
-    """What ``normal_quantile`` looks up, as an array: a cell is in one line of the processor's cache."""
+    """Return the table of ``normal_quantile`` as an array with each cell in one cache line."""
     table: run_state.Floats = aligned(length, np.dtype(np.float64))
     table[:] = QUANTILES[:length]
     return table
 
 
 def _fill_service(run: np.void, catalog: ServiceCatalog) -> None:
-    """Fill in what the kernel needs to know of a service."""
+    """Fill in the settings of a service."""
     settings = catalog.settings
     run["catalog_kind"] = run_state.SERVICE
     run["service"][:] = [getattr(settings, name).parameters for name in _SERVICE_TIMES]
     run["own_pointers"] = catalog.own_pointers
-    run["queue_limit"] = run["queue_head"] = run["lock_head"] = run_state.NOBODY
+    run["queue_limit"] = run["queue_head"] = run["lock_head"] = run_state.NO_SLOT
     run["locks_tables"] = settings.lock == "table"
     run["fixed_metadata_bytes"] = catalog.metadata_bytes
     _fill(run, settings)
@@ -402,9 +402,9 @@ def _fill_service(run: np.void, catalog: ServiceCatalog) -> None:
 
 
 def _fill(record: Any, part: Any, prefix: str = "") -> None:
-    """Fill in the fields of a record that bear the names of a part of the model, with ``prefix`` before them.
+    """Fill in the fields of a record that have the names of a part of the model, with ``prefix`` before them.
 
-    Words become codes, distributions their parameters; what is None is left as it is.
+    Words become codes, distributions their parameters; fields that are None stay unchanged.
     """
     for field in dataclasses.fields(part):
         name, value = prefix + field.name, getattr(part, field.name)
@@ -421,7 +421,7 @@ def _profile(provider: storage.StorageProvider) -> storage.StorageProfile:
 
 
 def _growth(profile: storage.StorageProfile, kind: str, *, write: bool) -> tuple[float, float, float]:
-    """Whether the median latency of an access grows with the size of the object, from what on, and by how much for each MiB."""
+    """Return whether the median latency of an access grows with the size of the object, its base, and its growth for each MiB."""
     found = profile.distribution(kind, write=write)
     if isinstance(found, storage.SizeBasedLatency | storage.TableLatency):
         return 1.0, found.base_latency_ms, found.latency_per_mib_ms

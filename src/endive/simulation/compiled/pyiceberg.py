@@ -1,4 +1,4 @@
-"""What a transaction does by itself on PyIceberg's commit path. Compiled ``endive.transaction.pyiceberg``."""
+"""Run the steps of a transaction on PyIceberg's commit path. The counterpart of ``endive.transaction.pyiceberg``."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from endive.simulation.compiled.table_state import review
 
 @jit
 def snapshots_made(run: Any, txn: Any) -> int:
-    """How many snapshots the operation makes of each table."""
+    """Return the number of snapshots that the operation makes of each table."""
     return 1 if traits_at(run, txn.cls, NUM_OPERATIONS + txn.operation).kind == UNUSED else 2
 
 
 @jit
 def read_metadata(run: Any, txn: Any, slot: int) -> bool:
-    """The metadata of every written table, as it is now."""
+    """Read the current metadata of every written table."""
     for t in range(txn.written):
         if not metadata_access(run, txn, METADATA_READ, table_at(run, touched_at(run, slot, t).table).snapshots):
             return False
@@ -56,7 +56,7 @@ def read_metadata(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def is_unchanged(run: Any, txn: Any, slot: int) -> bool:
-    """Whether the written tables still have the snapshots that the attempt is based on."""
+    """Return whether the written tables still have the snapshots that the attempt is based on."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         if table_at(run, mine.table).length != mine.base:
@@ -66,7 +66,7 @@ def is_unchanged(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def write_all_metadata(run: Any, txn: Any, slot: int) -> bool:
-    """The new metadata of every written table."""
+    """Write the new metadata of every written table."""
     made = snapshots_made(run, txn)
     for t in range(txn.written):
         snapshots = table_at(run, touched_at(run, slot, t).table).snapshots
@@ -77,7 +77,7 @@ def write_all_metadata(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def validate_again(run: Any, txn: Any, slot: int, t: int) -> int:
-    """The metadata of a table, and what landed since the operation started; says how it ended."""
+    """Read the metadata of a table, and validate against commits since the operation started; return how it ended."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
@@ -99,7 +99,7 @@ def validate_again(run: Any, txn: Any, slot: int, t: int) -> int:
 
 @jit
 def make_snapshots(run: Any, txn: Any, slot: int) -> bool:
-    """Make the manifests and lists of an attempt against the tables as they are now."""
+    """Make the manifests and lists of an attempt against the current tables."""
     txn.written_before = txn.counts[FILE_WRITE] + txn.counts[LIST_WRITE]
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
@@ -137,7 +137,7 @@ def _make_snapshot(run: Any, txn: Any, slot: int, t: int, traits: Any) -> bool:
 
 @jit
 def _together(run: Any, txn: Any, bytes_read: int) -> bool:
-    """The new manifest is written while the manifest list is read."""
+    """Write the new manifest while the manifest list is read."""
     read = _latency(run, txn, LIST_READ, bytes_read)
     write = _latency(run, txn, FILE_WRITE, run.manifest_bytes)
     slower = max(read, write)

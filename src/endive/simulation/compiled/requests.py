@@ -11,7 +11,7 @@ from endive.arithmetic.costs import moment_of_effect_ms, status_check_wait_ms
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.arrivals import await_arrival, know_written, learn
 from endive.simulation.compiled.client_steps import back_off, step
-from endive.simulation.compiled.committer import end_batch_of
+from endive.simulation.compiled.committer import end_batch
 from endive.simulation.compiled.features import (
     HAS_CAS,
     HAS_CLIENTS,
@@ -34,7 +34,7 @@ from endive.simulation.compiled.streams import catalog_uniform, client_ms, fails
 
 @jit
 def succeed(run: Any, txn: Any, slot: int, effect_at: float) -> None:
-    """The transaction is done, at once or at the end of what it still had to wait for."""
+    """Commit the transaction, at once or at the end of its remaining wait."""
     txn.status = run_state.COMMITTED
     txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
     if txn.now_ms == effect_at:
@@ -45,7 +45,7 @@ def succeed(run: Any, txn: Any, slot: int, effect_at: float) -> None:
 
 @jit
 def abort(run: Any, txn: Any, slot: int, reason: int) -> None:
-    """Give the transaction up, for a reason."""
+    """Abort the transaction for a reason."""
     if txn.status == run_state.COMMITTING:
         txn.commit_latency_ms += txn.now_ms - txn.commit_started_ms
     txn.status = run_state.ABORTED
@@ -58,7 +58,7 @@ def abort(run: Any, txn: Any, slot: int, reason: int) -> None:
 
 @jit
 def finish(run: Any, txn: Any, slot: int) -> None:
-    """Write the transaction's row and give its slot away."""
+    """Write the transaction's row and free its slot."""
     row = run.rows_used
     write_row(run, row, txn)
     if HAS_COMMITTERS:
@@ -73,7 +73,7 @@ def finish(run: Any, txn: Any, slot: int) -> None:
     txn.next_free = run.free_head
     run.free_head = slot
     if HAS_COMMITTERS and class_at(run, txn.cls).committer >= 0:
-        end_batch_of(run, txn)
+        end_batch(run, txn)
     elif class_at(run, txn.cls).waits:
         await_arrival(run, source_id)
 
@@ -95,7 +95,7 @@ def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
 
 @jit
 def rest_of_read(run: Any, txn: Any) -> float:
-    """What is left of a read after its effect; log entries since the checkpoint make it longer."""
+    """Return the time from the effect of a read to its response; log entries since the checkpoint make it longer."""
     if HAS_SERVICE:
         return txn.success_ms  # type: ignore[no-any-return]
     if HAS_LOG:
@@ -105,7 +105,7 @@ def rest_of_read(run: Any, txn: Any) -> float:
 
 @jit
 def end_read(run: Any, txn: Any) -> bool:
-    """Wait for the rest of a read, and let the client compute; says whether that was before the end."""
+    """Wait for the response of a read, and let the client compute; return whether that was before the end."""
     rest = rest_of_read(run, txn)
     elapsed = txn.effect_ms
     now = txn.now_ms
@@ -126,7 +126,7 @@ def end_read(run: Any, txn: Any) -> bool:
 
 @jit
 def wait_for_errors(run: Any, txn: Any, component: int) -> bool:
-    """The waits of the SDK for requests to the catalog that fail; says whether they were over before the end."""
+    """Wait for the SDK's retries of failed requests to the catalog; return whether they were over before the end."""
     waited = resends_ms(txn, class_at(run, txn.cls).request_error, 1, 0.0)
     if waited > 0.0:
         if txn.now_ms + waited >= run.end_ms:
@@ -138,7 +138,7 @@ def wait_for_errors(run: Any, txn: Any, component: int) -> bool:
 
 @jit
 def begin_commit(run: Any, txn: Any, slot: int) -> None:
-    """Send the commit of an attempt, unless the client crashes before."""
+    """Send the commit of an attempt, unless the client crashes first."""
     if HAS_FAILURES:
         txn.known_by_key = 0
         if fails(txn, class_at(run, txn.cls).client_crash):
@@ -149,7 +149,7 @@ def begin_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def send_commit(run: Any, txn: Any, slot: int) -> None:
-    """Send a commit to the catalog of its kind."""
+    """Send a commit to the catalog."""
     if HAS_FAILURES and not wait_for_errors(run, txn, run_state.CATALOG_COMMIT):
         return
     if HAS_LIMITS:
@@ -166,7 +166,7 @@ def send_commit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def send_request(run: Any, txn: Any, slot: int, success: int, failure: int, event: int) -> None:
-    """Send a conditional write to the catalog; one uniform makes both of its latencies."""
+    """Send a conditional write to the catalog; one uniform gives both of its latencies."""
     txn.success_ms, txn.failure_ms = two_values(run, run.catalog[success], run.catalog[failure], catalog_uniform(txn))
     txn.effect_ms = moment_of_effect_ms(txn.success_ms, run.linearization)
     await_event(run, txn, slot, event, txn.effect_ms)
@@ -174,7 +174,7 @@ def send_request(run: Any, txn: Any, slot: int, success: int, failure: int, even
 
 @jit
 def take_answer(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
-    """A commit is answered, unless the answer is lost."""
+    """Process the response to a commit, unless it is lost."""
     if HAS_CLIENTS and not _compute_after_commit(run, txn):
         return
     txn.times[run_state.CATALOG_COMMIT] += txn.elapsed_ms
@@ -192,7 +192,7 @@ def take_answer(run: Any, txn: Any, slot: int, success: bool, effect_at: float) 
 
 @inlined
 def _compute_after_commit(run: Any, txn: Any) -> bool:
-    """Let the client compute when a commit was answered; says whether it was done before the end."""
+    """Let the client compute after the response to a commit; return whether it was done before the end."""
     computing = client_ms(run, txn, class_at(run, txn.cls))
     txn.now_ms += computing
     txn.elapsed_ms += computing
@@ -201,7 +201,7 @@ def _compute_after_commit(run: Any, txn: Any) -> bool:
 
 @jit
 def _lose_answer(run: Any, txn: Any, slot: int, success: bool) -> None:
-    """Nobody knows what became of a commit: look, try again, or send it again with its key."""
+    """Continue after a lost response: check the outcome, try again, or send the commit again with its key."""
     on_unknown = class_at(run, txn.cls).on_unknown
     txn.unknown_outcomes += 1
     if HAS_LIMITS:
@@ -219,7 +219,7 @@ def _lose_answer(run: Any, txn: Any, slot: int, success: bool) -> None:
 
 @inlined
 def learn_status(run: Any, txn: Any, slot: int) -> None:
-    """The catalog as read to learn what became of a commit; the answer may be lost, too."""
+    """Continue after a read that checks the outcome of a commit; its response may be lost, too."""
     cls = class_at(run, txn.cls)
     effect_at = txn.now_ms
     if not end_read(run, txn):
@@ -235,7 +235,7 @@ def learn_status(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: float) -> None:
-    """The outcome of an attempt is known: done, give up, or wait and read the catalog again."""
+    """Continue after the outcome of an attempt is known: commit, abort, or wait and read the catalog again."""
     cls = class_at(run, txn.cls)
     if HAS_CLIENTS and success and cls.keeps_handles:
         know_written(run, txn, slot)
@@ -255,7 +255,7 @@ def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: floa
 
 @jit
 def lose_attempt(run: Any, txn: Any, slot: int) -> None:
-    """Give up, or wait and read the catalog again."""
+    """Abort, or wait and read the catalog again."""
     cls = class_at(run, txn.cls)
     if HAS_PYICEBERG:
         txn.lost_files += txn.counts[run_state.FILE_WRITE] + txn.counts[run_state.LIST_WRITE] - txn.written_before
@@ -274,7 +274,7 @@ def lose_attempt(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def delete_leftovers(run: Any, txn: Any, slot: int) -> bool:
-    """What is deleted when an operation ends without success."""
+    """Delete the files of an operation that ends without success."""
     if HAS_ICEBERG and class_at(run, txn.cls).commit_path == run_state.ICEBERG:
         return delete_all(run, txn, slot)
     if HAS_PYICEBERG and class_at(run, txn.cls).commit_path == run_state.PYICEBERG:

@@ -19,9 +19,9 @@ from endive.transaction import paths
 from endive.transaction.failures import OnUnknown
 from endive.transaction.policy import BACKOFF_KINDS, OnRealConflict
 
-# Where time goes: indices of Txn.times, in the order of lifecycle.TIMES.
+# Components of time: indices of Txn.times, in the order of accesses.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)
-# Accesses to files: indices of Txn.counts, in the order of lifecycle.COUNTERS; but for the last also of Class.access, Class.sized.
+# Accesses to files: indices of Txn.counts, in the order of accesses.COUNTERS; except the last also of Class.access, Class.sized.
 METADATA_READ, METADATA_WRITE, LIST_READ, LIST_WRITE, FILE_READ, FILE_WRITE, FILE_DELETE, LIST_APPENDS = range(8)
 NUM_COUNTS = 8
 # Distributions of the catalog: indices of Run.catalog.
@@ -35,7 +35,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "on_unknown": get_args(OnUnknown),
     "backoff_kind": BACKOFF_KINDS,
 }
-"""Settings that are words, which records hold by their places here."""
+"""Settings that are words; records have their places here."""
 ICEBERG, PYICEBERG = paths.ICEBERG.code, paths.PYICEBERG.code
 MERGE, RESTART = (CODES["on_real_conflict"].index(policy) for policy in ("merge", "restart"))
 UNKNOWN_CHECK, UNKNOWN_RETRY = (CODES["on_unknown"].index(policy) for policy in ("check", "retry"))
@@ -45,10 +45,10 @@ PROBABILISTIC, PARTITION_OVERLAP = range(2)
 CAS, LOG, SERVICE = range(3)
 # Distributions of a service: indices of Run.service.
 SERVICE_NETWORK, SERVICE_LOAD, SERVICE_COMMIT, SERVICE_CHECK = range(4)
-NOBODY = -1
-"""The end of a list of slots."""
+NO_SLOT = -1
+"""End of a list of slots."""
 
-# Moments that touch what transactions share: what a transaction's next event is.
+# Events of a transaction: the times that touch what transactions share.
 START_READ, RETRY_READ, CAS_EFFECT = range(3)
 LOG_COMMIT, COMPACTION_EFFECT, APPEND_EFFECT, DISCOVERY = range(3, 7)
 LISTS_READ, LIST_APPEND, LIST_REWRITE = range(7, 10)
@@ -56,7 +56,7 @@ REFRESH, AFTER_COMMIT, CHECK, DONE = range(10, 14)
 SERVICE_ARRIVAL, SERVICE_BEGIN, SERVICE_LOCKED, SERVICE_END = range(14, 18)
 BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK = range(18, 23)
 
-# Why the kernel comes back.
+# Reasons for which the kernel returns.
 FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED, HANDOVERS_FULL = range(6)
 
 Array = npt.NDArray[np.void]
@@ -64,23 +64,23 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 CACHE_LINE = 64
-"""What a processor reads of its memory at once, in bytes."""
+"""Bytes of a cache line."""
 
 
 def _record(*groups: str) -> np.dtype[Any]:
-    """A record by the names of its fields: milliseconds are floats and all else integers, unless a type stands after a colon."""
+    """Return a record type by the names of its fields: milliseconds are floats, others integers, unless a type follows a colon."""
     named = (each.partition(":") for group in groups for each in group.split())
     return np.dtype([(name, kind or ("f8" if name.endswith("_ms") else "i8")) for name, _, kind in named])
 
 
 def _in_lines(*groups: str) -> np.dtype[Any]:
-    """A record that fills whole lines of the processor's cache, so that what lies together in one does so in every record."""
+    """Return a record type that fills whole cache lines, so that fields of one line share a line in every record."""
     words = -_record(*groups).itemsize % CACHE_LINE // 8
     return _record(*groups, f"unused:({words},)i8") if words else _record(*groups)
 
 
 def aligned(shape: int | tuple[int, ...], dtype: np.dtype[Any], ahead: int = 0) -> npt.NDArray[Any]:
-    """An array of zeros of which item number ``ahead`` begins a line of the processor's cache."""
+    """Return an array of zeros in which item number ``ahead`` starts a cache line."""
     shape = (shape,) if isinstance(shape, int) else shape
     size = math.prod(shape) * dtype.itemsize
     memory = np.zeros(size + CACHE_LINE, np.uint8)
@@ -125,13 +125,13 @@ RUN = _record(
     *World._fields[1:],
     "row_capacity row_stride num_quantiles num_sources num_tables scratch_length num_traits",
     "history_capacity history_first history_end",
-    # the configuration of tables, where their files are kept account of
+    # configuration of tables, where the catalog keeps accounts of their files
     "tracks_files metadata_bytes metadata_bytes_per_snapshot manifest_list_bytes manifest_list_bytes_per_manifest manifest_bytes",
     "manifest_header_bytes min_count_to_merge target_bytes merge_manifests",
-    # the configuration of the catalog
+    # configuration of the catalog
     "catalog_kind linearization:f8 log_entry_bytes compaction_threshold_bytes compaction_max_entries seal_threshold log_entry_read",
     "num_groups max_tables max_partitions catalog:(8,4)f8",
-    # the configuration and the state of a catalog service
+    # configuration and state of a catalog service
     "service:(4,4)f8 metadata_write:(4,)f8 metadata_sized:(3,)f8 fixed_metadata_bytes writes_metadata metadata_limit",
     "write_interval_ms transfer_ms_per_mib:f8 own_pointers spans_groups workers queue_limit retry_after_ms max_resends",
     "locks_tables server_retries coalesces linger_ms max_batch",
@@ -141,22 +141,22 @@ RUN = _record(
     "append_logical_conflict append_compactions_triggered append_compactions_completed commit_throttled",
     "service_requests service_refused service_retries service_batches service_longest_queue service_busy_ms service_waited_ms",
     "metadata_limit_reached_ms manifest_append_physical_success manifest_append_physical_failure manifest_append_sealed_rewrite",
-    # hand-overs to committers; held are those at work and those in a queue
+    # handoffs to committers; held are those of running jobs and those in a queue
     "handover_free handover_capacity handovers_held handovers_begun handovers_made handovers_committed handovers_given_up",
 )
 
 CLASS = _record(
-    # when it submits, and what
+    # arrivals and contents of transactions
     "arrival_kind waits arrival:(4,)f8 first_step steps first_submission submissions runtime:(4,)f8",
     f"weights:({NUM_OPERATIONS},)f8 only_operation tables_per_txn table_count_weights table_weights table_write_fraction:f8",
     "first_candidate candidates partitions_per_txn:f8 partition_weights partition_write_fraction:f8 range_first range_end",
-    # how it commits, and what its accesses cost
+    # commit policy and latencies
     "manifests_per_commit:f8 max_retries max_parallel table_metadata_inlined manifest_list_entry_bytes linearization:f8",
     "commit_path keeps_files refreshes_first access:(7,4)f8 sized:(7,3)f8 list_append:(4,)f8 failed_list_append:(4,)f8",
     "backoff_enabled backoff_base_ms backoff_multiplier:f8 backoff_max_ms backoff_jitter:f8 backoff_upwards",
     "timeout_ms timeout_from_retry on_real_conflict max_restarts",
     "manifests:(4,)f8 manifests_low manifests_high detector real_probability:f8",
-    # what fails, and what its clients do
+    # failures and clients
     "request_error:f8 lost_answer:f8 client_crash:f8 on_unknown status_checks min_wait_ms max_wait_ms",
     "backoff_kind keeps_handles computes client_time:(4,)f8 committer",
 )
@@ -164,12 +164,12 @@ CLASS = _record(
 SOURCE = _record("cls key:u8 ordinal client first_ms end_ms backoff_state_ms uncommitted blocked")
 
 COMMITTER = _record("source interval_ms max_batch limit next_ms waiting under_way head tail called timed")
-"""A committer: its source, its settings, the list of its hand-overs (the first are under way), and what it has in the queue."""
+"""A committer: its source, its settings, the list of its handoffs (the first are under way), and its events in the queue."""
 
 HANDOVER = _record("time_ms source next")
 
 SUBMISSION = _record("time_ms operation runtime_ms table first_partition partitions")
-"""A submission of a trace: what is negative is drawn. Partitions are a range of ``World.traced_partitions``."""
+"""A submission of a trace; negative values are drawn. Partitions are a range of ``World.traced_partitions``."""
 
 _ROW = (
     "now_ms txn_id cls operation written event_count retries false_conflicts",
@@ -177,57 +177,57 @@ _ROW = (
     "client unknown_outcomes installs batch_size batch_wait_ms batch_longest_wait_ms",
 )
 ROW = _record(*_ROW)
-"""What a row of results is made of: the beginning of a transaction's record."""
+"""Fields of a row of results: the beginning of a transaction's record."""
 BATCH_WORDS = 3
 """The last fields of a row, which only commits of committers have."""
 
 TXN = _in_lines(
     *_ROW,
-    # what every attempt touches
+    # fields that every attempt uses
     "event group seq log_offset read tracks_partitions attempt append_due redo_tables",
     "storage_key:u8 storage_index catalog_key:u8 catalog_index effect_ms success_ms failure_ms elapsed_ms round_trips",
     "commit_started_ms key:u8 conflict_index backoff_index",
-    # the rest
+    # other fields
     "source next_free runtime_ms checkpoint_offset applied table_cursor history_start written_before lost_files failure_index",
     "known_by_key rebased took_effect status_checks final_reason client_index backoff_state_ms",
 )
-"""A transaction in flight. Fields that are used together lie together: a record is larger than what the nearest cache holds."""
+"""A transaction in flight. Fields that are used together are neighbours: a record is larger than the nearest cache."""
 
 GROUP = _record("seq log_offset checkpoint_offset entries sealed writable_ms")
 
 TABLE = _record(
     "version whole_commits group partitions first_partition list_offset list_start list_sealed",
-    # its files
+    # files
     "data data_bytes deletes delete_bytes snapshots length head data_revision delete_revision merges",
-    # at a service
+    # state at a service
     "ref locked batch_open batch_head batch_tail",
 )
 
 TOUCHED = _in_lines(
     "table version ref partitions list_offset list_sealed redo",
-    # what an operation on one of Iceberg's paths knows of it
+    # state of an operation on one of Iceberg's paths
     "start prepared_version seen base prepared data_revision delete_revision merges lost made made_list merged bins",
     "snapshots manifests",
-    # where the writer keeps its handles
+    # version that the writer knows, where it keeps table handles
     "known_version",
 )
-"""A table that a transaction touches: the version it has seen, how many partitions it writes, the end of the list it has seen."""
+"""A table that a transaction touches: its version when read, the number of partitions to write, the end of its list when read."""
 
 TRAITS = _record(*(field.name for field in fields(Traits)))
 """A snapshot that an operation of a class makes. With PyIceberg an operation may make two; otherwise the second is ``UNUSED``."""
 UNUSED = -1
 
 HISTORY = _record("parent kind data deletes partitions first last")
-"""A snapshot: the one before it, what it added, and how many partitions it wrote (-1: any), from which to which."""
+"""A snapshot: its parent, the manifests it added, the number of partitions it wrote (-1: any), and their range."""
 
 PARTITION = _record("partition version")
-"""A partition that a transaction writes, and the version it has seen."""
+"""A partition that a transaction writes, and its version when read."""
 
 REQUEST = _record("then u:f8 back_ms began_ms queued_ms arrived_ms next next_member serving leads members retries outcome")
-"""A request of a transaction at a service: where it stands, and who comes after it in the list in which it waits."""
+"""A request of a transaction at a service: its state, and the next request in the list in which it waits."""
 
 INTEGER = _record("value")
-EVENT = _record("time_ms whose")
+EVENT = _record("time_ms owner")
 
 
 def point(world: World) -> World:
@@ -253,7 +253,7 @@ INITIAL_HANDOVERS = 1024
 
 
 def with_more_slots(world: World, slots: int) -> World:
-    """The same run with room for so many transactions in flight."""
+    """Return the same run with this number of slots for transactions in flight."""
     old = len(world.txns)
     txns = aligned(slots, TXN)
     txns[:old] = world.txns
@@ -273,7 +273,7 @@ def with_more_slots(world: World, slots: int) -> World:
 
 
 def _heap(world: World, slots: int, handovers: int) -> Array:
-    """Return the same queue with room for an event of each slot, source and hand-over, and two of each committer."""
+    """Return the same queue with room for an event of each slot, source and handoff, and two of each committer."""
     size = slots + len(world.sources) + 2 * len(world.committers) + handovers
     heap = aligned(size, EVENT, ahead=1)  # the four children of an event are in one line
     heap[: len(world.heap)] = world.heap
@@ -281,7 +281,7 @@ def _heap(world: World, slots: int, handovers: int) -> Array:
 
 
 def with_more_handovers(world: World) -> World:
-    """The same run with room for twice as many hand-overs."""
+    """Return the same run with room for twice the number of handoffs."""
     old = len(world.handovers)
     handovers = np.zeros(max(2 * old, INITIAL_HANDOVERS), HANDOVER)
     handovers[:old] = world.handovers
@@ -293,7 +293,7 @@ def with_more_handovers(world: World) -> World:
 
 
 def with_room_in_history(world: World) -> World:
-    """The same run with room for more snapshots: those that nobody will look back to are dropped."""
+    """Return the same run with room for more snapshots; those that no transaction needs are dropped."""
     run = world.run[0]
     first, end = int(run["history_first"]), int(run["history_end"])
     live = world.txns["txn_id"] >= 0

@@ -1,7 +1,7 @@
-"""Requests at a catalog service: the compiled ``endive.catalog.service`` and ``endive.catalog.server``.
+"""Process requests at a catalog service. The counterpart of ``endive.catalog.service`` and ``endive.catalog.server``.
 
-A request is a record beside its transaction's. Who waits (for a worker, a lock, or a batch) has no event; whoever lets it go on
-makes one, at the same moment. ``request_event`` says what came of an event; the kernel goes on from there.
+A request is a record beside its transaction's. A request that waits (for a worker, a lock, or a batch) has no event; the request
+that lets it continue schedules one, at the same time. ``request_event`` returns the outcome of an event, and the kernel continues.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from endive.simulation.compiled.streams import catalog_uniform, value
 from endive.simulation.compiled.table_state import install
 from endive.table import APPEND, NO_SNAPSHOT
 
-GOES_ON, GAVE_UP, WON, LOST, TOO_LARGE, RECOGNISED = range(6)
-"""What came of an event of a request: nothing yet; refused too often; a commit that won, lost, failed for good, or is known."""
+GOES_ON, REJECTED, WON, LOST, TOO_LARGE, RECOGNISED = range(6)
+"""Outcomes of an event of a request: none yet; rejected too often; a commit won, lost, is too large, or is known by its key."""
 COMMITS = -1
-"""In the place of the event that a load leads to: the request is a commit."""
+"""Value in place of the event that a load leads to: the request is a commit."""
 
 
 @jit
 def send(run: Any, txn: Any, slot: int, then: int) -> None:
-    """Begin a request: a load that leads to the event ``then``, or a commit."""
+    """Send a request: a load that leads to the event ``then``, or a commit."""
     request = request_at(run, slot)
     request.then = then
     request.serving = 0
@@ -39,7 +39,7 @@ def send(run: Any, txn: Any, slot: int, then: int) -> None:
 
 @inlined
 def request_event(run: Any, txn: Any, slot: int, event: int) -> int:
-    """Let an event of a request happen; says what came of it."""
+    """Process an event of a request; return what came of it."""
     outcome = GOES_ON
     if event == run_state.SERVICE_ARRIVAL:
         outcome = _arrive(run, txn, slot)
@@ -73,7 +73,7 @@ def _transmit(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _arrive(run: Any, txn: Any, slot: int) -> int:
-    """A request is at the server: it gets a worker, waits, or is refused and sent again."""
+    """Process the arrival of a request at the server: it gets a worker, waits, or is rejected and sent again."""
     request = request_at(run, slot)
     joins_batch = run.coalesces and request.then == COMMITS
     if HAS_FAILURES and txn.known_by_key:
@@ -84,7 +84,7 @@ def _arrive(run: Any, txn: Any, slot: int) -> int:
         if txn.now_ms >= run.end_ms:
             return GOES_ON
         if txn.round_trips > run.max_resends:
-            return GAVE_UP
+            return REJECTED
         txn.now_ms += run.retry_after_ms
         txn.elapsed_ms += run.retry_after_ms
         if txn.now_ms < run.end_ms:
@@ -122,8 +122,8 @@ def _enter(run: Any, txn: Any, slot: int) -> None:
         return
     request = request_at(run, slot)
     request.queued_ms = txn.now_ms
-    request.next = run_state.NOBODY
-    if run.queue_head == run_state.NOBODY:
+    request.next = run_state.NO_SLOT
+    if run.queue_head == run_state.NO_SLOT:
         run.queue_head = slot
     else:
         request_at(run, run.queue_tail).next = slot
@@ -137,7 +137,7 @@ def _enter(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _get_worker(run: Any, txn: Any, slot: int) -> None:
-    """A worker has come free for a request that waited."""
+    """Give a free worker to a request that waited."""
     request = request_at(run, slot)
     if not request.leads:
         run.waiting -= 1
@@ -148,10 +148,10 @@ def _get_worker(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _leave(run: Any, request: Any, now_ms: float) -> None:
-    """Give the worker to the one who has waited longest, if any."""
+    """Give the worker to the request that has waited longest, if any."""
     run.service_busy_ms += now_ms - request.began_ms
     first = run.queue_head
-    if first == run_state.NOBODY:
+    if first == run_state.NO_SLOT:
         run.busy_workers -= 1
         return
     run.queue_head = request_at(run, first).next
@@ -168,7 +168,7 @@ def _wake(run: Any, slot: int, event: int, now_ms: float) -> None:
 
 @jit
 def _begin(run: Any, txn: Any, slot: int) -> None:
-    """The service of a request begins."""
+    """Start the service of a request."""
     request = request_at(run, slot)
     request.began_ms = txn.now_ms
     if request.then != COMMITS:
@@ -189,7 +189,7 @@ def _begin(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def end_load(run: Any, txn: Any, slot: int) -> None:
-    """The service of a load is over: what is left of it is the way back, longer for more metadata."""
+    """End the service of a load; its response takes longer for more metadata."""
     request = request_at(run, slot)
     request.serving = 0
     _leave(run, request, txn.now_ms)
@@ -215,7 +215,7 @@ def _metadata_bytes(run: Any, table_id: int, more_snapshots: int) -> int:
 
 @jit
 def _moves_ref(run: Any, txn: Any) -> bool:
-    """Every commit moves the main branches of its tables, but for an expiry of snapshots."""
+    """Return whether a commit moves the main branches of its tables: every one does except an expiry of snapshots."""
     return traits_at(run, txn.cls, txn.operation).kind != NO_SNAPSHOT  # type: ignore[no-any-return]
 
 
@@ -227,7 +227,7 @@ def _is_rebasable(run: Any, txn: Any) -> bool:
 
 @jit
 def _has_moved(run: Any, txn: Any, slot: int) -> bool:
-    """Whether what the commit relies on has changed."""
+    """Return whether the state that the commit is based on has changed."""
     if not run.own_pointers:
         return group_at(run, txn.group).seq != txn.seq  # type: ignore[no-any-return]
     if _moves_ref(run, txn):
@@ -240,7 +240,7 @@ def _has_moved(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _rebase(run: Any, txn: Any, slot: int) -> None:
-    """Let a commit rely on the state as it is now; its client, which may send it again, does not know."""
+    """Rebase a commit on the current state; its client, which may send it again, does not know."""
     run.service_retries += 1
     if HAS_FAILURES:
         txn.rebased = 1
@@ -252,7 +252,7 @@ def _rebase(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def is_too_large(run: Any, txn: Any, slot: int) -> bool:
-    """Whether the new metadata of a table is more than the catalog takes; an expiry makes it smaller."""
+    """Return whether the new metadata of a table exceeds the limit of the catalog; an expiry makes it smaller."""
     if HAS_LIMITS and HAS_FILES:
         if run.metadata_limit < 0 or not _moves_ref(run, txn):
             return False
@@ -266,7 +266,7 @@ def is_too_large(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _write_ms(run: Any, txn: Any, table_id: int, more_snapshots: int) -> float:
-    """How long the server takes to write the metadata of a table."""
+    """Return the time in which the server writes the metadata of a table."""
     size = _metadata_bytes(run, table_id, more_snapshots)
     first = first_parameter(run.metadata_sized, run.metadata_write, size)
     return sized_latency(run, run.metadata_write, first, catalog_uniform(txn))
@@ -274,7 +274,7 @@ def _write_ms(run: Any, txn: Any, table_id: int, more_snapshots: int) -> float:
 
 @jit
 def _commit_ms(run: Any, txn: Any, slot: int, u: float) -> float:
-    """The time of service of a commit."""
+    """Return the service time of a commit."""
     written = 0.0
     if run.writes_metadata:
         for t in range(txn.written):
@@ -284,7 +284,7 @@ def _commit_ms(run: Any, txn: Any, slot: int, u: float) -> float:
 
 @jit
 def _check(run: Any, txn: Any, slot: int) -> None:
-    """The service of a commit begins: has it lost?"""
+    """Start the service of a commit: check whether it has lost."""
     request = request_at(run, slot)
     request.retries = run.server_retries if _is_rebasable(run, txn) else 0
     request.outcome = WON
@@ -310,7 +310,7 @@ def _check(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_commit(run: Any, txn: Any, slot: int) -> int:
-    """The service of a commit is over: it takes effect, is applied again, or has lost."""
+    """End the service of a commit: it takes effect, is applied again, or has lost."""
     request = request_at(run, slot)
     if HAS_FAILURES and request.outcome == RECOGNISED:
         _leave(run, request, txn.now_ms)
@@ -333,7 +333,7 @@ def _end_commit(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def _decide(run: Any, txn: Any, slot: int, outcome: int) -> None:
-    """Put a commit in place, or count it as lost."""
+    """Install a commit, or count it as lost."""
     if outcome == WON:
         install(run, txn, slot)
         if _moves_ref(run, txn):
@@ -362,14 +362,14 @@ def _set_locks(run: Any, txn: Any, slot: int, held: int) -> None:
 
 @jit
 def _lock(run: Any, txn: Any, slot: int) -> bool:
-    """Lock the tables of a commit, or wait for those who hold them; says whether it has them."""
+    """Lock the tables of a commit, or wait for them; return whether it has the locks."""
     if _are_free(run, txn, slot):
         _set_locks(run, txn, slot, 1)
         return True
     request = request_at(run, slot)
     request.queued_ms = txn.now_ms
-    request.next = run_state.NOBODY
-    if run.lock_head == run_state.NOBODY:
+    request.next = run_state.NO_SLOT
+    if run.lock_head == run_state.NO_SLOT:
         run.lock_head = slot
     else:
         request_at(run, run.lock_tail).next = slot
@@ -379,26 +379,26 @@ def _lock(run: Any, txn: Any, slot: int) -> bool:
 
 @jit
 def _get_locks(run: Any, txn: Any, slot: int) -> None:
-    """A commit that waited for its tables has them."""
+    """Continue a commit that has got the locks of its tables."""
     txn.elapsed_ms += txn.now_ms - request_at(run, slot).queued_ms
     _check(run, txn, slot)
 
 
 @jit
 def _unlock(run: Any, txn: Any, slot: int) -> None:
-    """Give the locks to those who have waited for them, the longest waiting first."""
+    """Give the locks to the commits that wait for them, the longest waiting first."""
     _set_locks(run, txn, slot, 0)
-    before, waiting = run_state.NOBODY, run.lock_head
-    while waiting != run_state.NOBODY:
+    before, waiting = run_state.NO_SLOT, run.lock_head
+    while waiting != run_state.NO_SLOT:
         after = request_at(run, waiting).next
         other = txn_at(run, waiting)
         if _are_free(run, other, waiting):
             _set_locks(run, other, waiting, 1)
-            if before == run_state.NOBODY:
+            if before == run_state.NO_SLOT:
                 run.lock_head = after
             else:
                 request_at(run, before).next = after
-            if after == run_state.NOBODY:
+            if after == run_state.NO_SLOT:
                 run.lock_tail = before
             _wake(run, waiting, run_state.SERVICE_LOCKED, txn.now_ms)
         else:
@@ -414,10 +414,10 @@ def _join_batch(run: Any, txn: Any, slot: int) -> None:
     """Wait for a batch of the table; where none is open or under way, lead the next one."""
     request = request_at(run, slot)
     request.arrived_ms = txn.now_ms
-    request.next_member = run_state.NOBODY
+    request.next_member = run_state.NO_SLOT
     run.waiting += 1
     table = table_at(run, touched_at(run, slot, 0).table)
-    if not table.batch_open or table.batch_head == run_state.NOBODY:
+    if not table.batch_open or table.batch_head == run_state.NO_SLOT:
         table.batch_head = slot
     else:
         request_at(run, table.batch_tail).next_member = slot
@@ -430,7 +430,7 @@ def _join_batch(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _lead_next_batch(run: Any, txn: Any, slot: int) -> None:
-    """The batch before is done, and the first of those who wait leads the next one."""
+    """Let the first of the waiting commits lead the next batch."""
     txn.elapsed_ms += txn.now_ms - request_at(run, slot).arrived_ms
     _lead(run, txn, slot)
 
@@ -449,13 +449,13 @@ def _lead(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _begin_batch(run: Any, txn: Any, slot: int) -> None:
-    """What waits for the table goes into one swap."""
+    """Put the commits that wait for the table into one swap."""
     request = request_at(run, slot)
     table_id = touched_at(run, slot, 0).table
     table = table_at(run, table_id)
     request.members = 0
     member = table.batch_head
-    while member != run_state.NOBODY and (run.max_batch == 0 or request.members < run.max_batch):
+    while member != run_state.NO_SLOT and (run.max_batch == 0 or request.members < run.max_batch):
         member = request_at(run, member).next_member
         request.members += 1
     table.batch_head = member
@@ -472,7 +472,7 @@ def _begin_batch(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_batch(run: Any, txn: Any, slot: int) -> int:
-    """A batch takes effect: its members are decided in order, and all of them are answered."""
+    """Let a batch take effect: its members are decided in order, and all get a response."""
     request = request_at(run, slot)
     table = table_at(run, touched_at(run, slot, 0).table)
     member = slot
@@ -489,7 +489,7 @@ def _end_batch(run: Any, txn: Any, slot: int) -> int:
         member = following
     run.in_batches -= request.members
     _leave(run, request, txn.now_ms)
-    if table.batch_head == run_state.NOBODY:
+    if table.batch_head == run_state.NO_SLOT:
         table.batch_open = 0
     else:
         _wake(run, table.batch_head, run_state.BATCH_LEAD, txn.now_ms)
@@ -498,7 +498,7 @@ def _end_batch(run: Any, txn: Any, slot: int) -> int:
 
 @jit
 def _answer_member(run: Any, txn: Any, slot: int) -> int:
-    """A member of a batch learns what came of it."""
+    """Return its outcome to a member of a batch."""
     request = request_at(run, slot)
     txn.elapsed_ms += txn.now_ms - request.arrived_ms
     return request.outcome  # type: ignore[no-any-return]

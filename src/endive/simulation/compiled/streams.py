@@ -42,19 +42,19 @@ def cell_from_bits(p: Any) -> Any:
 
 @jit
 def uniform_at(key: int, purpose: int, index: int) -> float:
-    """Draw number ``index`` of a transaction's stream for a purpose."""
+    """Return draw number ``index`` of a transaction's stream for a purpose."""
     return keyed_uniform(derive(key, word(purpose)), word(index))
 
 
 @jit
 def value(run: Any, parameters: Any, u: float) -> float:
-    """A distribution's value at a uniform."""
+    """Return a distribution's value at a uniform."""
     return quantile(int(parameters[0]), parameters[1], parameters[2], parameters[3], u, floats_at(run.quantiles, run.num_quantiles))
 
 
 @jit
 def two_values(run: Any, one: Any, two: Any, u: float) -> tuple[float, float]:
-    """The values of two distributions at the same uniform, whose normal score is looked up once."""
+    """Return the values of two distributions at the same uniform, with one lookup of its normal score."""
     if one[0] < NORMAL or two[0] < NORMAL:
         return value(run, one, u), value(run, two, u)
     table = floats_at(run.quantiles, run.num_quantiles)
@@ -65,7 +65,7 @@ def two_values(run: Any, one: Any, two: Any, u: float) -> tuple[float, float]:
 
 @jit
 def catalog_uniform(txn: Any) -> float:
-    """The transaction's next draw for the catalog."""
+    """Return the transaction's next draw for the catalog."""
     u = keyed_uniform(txn.catalog_key, word(txn.catalog_index))
     txn.catalog_index += 1
     return u
@@ -73,7 +73,7 @@ def catalog_uniform(txn: Any) -> float:
 
 @jit
 def storage_uniform(txn: Any) -> float:
-    """The transaction's next draw for the store."""
+    """Return the transaction's next draw for the object store."""
     u = keyed_uniform(txn.storage_key, word(txn.storage_index))
     txn.storage_index += 1
     return u
@@ -81,7 +81,7 @@ def storage_uniform(txn: Any) -> float:
 
 @jit
 def largest_storage_uniform(txn: Any, count: int) -> float:
-    """The largest of the transaction's next draws for the store."""
+    """Return the largest of the transaction's next draws for the object store."""
     largest = storage_uniform(txn)
     for _ in range(count - 1):
         u = storage_uniform(txn)
@@ -92,7 +92,7 @@ def largest_storage_uniform(txn: Any, count: int) -> float:
 
 @jit
 def conflict_uniform(txn: Any) -> float:
-    """The transaction's next draw for conflicts."""
+    """Return the transaction's next draw for conflicts."""
     u = uniform_at(txn.key, _CONFLICT, txn.conflict_index)
     txn.conflict_index += 1
     return u
@@ -100,7 +100,7 @@ def conflict_uniform(txn: Any) -> float:
 
 @jit
 def backoff_uniform(txn: Any) -> float:
-    """The transaction's next draw for backoff."""
+    """Return the transaction's next draw for backoff."""
     u = uniform_at(txn.key, _BACKOFF, txn.backoff_index)
     txn.backoff_index += 1
     return u
@@ -108,7 +108,7 @@ def backoff_uniform(txn: Any) -> float:
 
 @jit
 def client_ms(run: Any, txn: Any, cls: Any) -> float:
-    """How long the client computes for one access."""
+    """Return the client's computing time for one access."""
     if not cls.computes:
         return 0.0
     u = uniform_at(txn.key, _CLIENT, txn.client_index)
@@ -121,7 +121,7 @@ _FAILURE = int(Purpose.FAILURE)
 
 @jit
 def failure_uniform(txn: Any) -> float:
-    """The transaction's next draw for failures."""
+    """Return the transaction's next draw for failures."""
     u = uniform_at(txn.key, _FAILURE, txn.failure_index)
     txn.failure_index += 1
     return u
@@ -129,13 +129,13 @@ def failure_uniform(txn: Any) -> float:
 
 @jit
 def fails(txn: Any, probability: float) -> bool:
-    """Whether something fails that is as likely as that; what cannot fail draws nothing."""
+    """Return whether an event of this probability happens; one of probability 0 draws nothing."""
     return probability > 0.0 and failure_uniform(txn) < probability
 
 
 @jit
 def resends_ms(txn: Any, request_error: float, requests: int, latency_ms: float) -> float:
-    """What errors of some of the requests add: each one's latency again, and the wait of the SDK before."""
+    """Return the time that errors of some of the requests add: for each, its latency again and the wait of the SDK."""
     added = 0.0
     errors = 0
     probability = any_error_probability(request_error, requests)

@@ -26,7 +26,7 @@ from endive.simulation.compiled.run_state import NUM_OPERATIONS, UNUSED
 
 @jit
 def change_files(run: Any, txn: Any, slot: int, t: int, traits: Any) -> None:
-    """Put a commit on top of a table."""
+    """Apply a commit to the files of a table."""
     table = table_at(run, touched_at(run, slot, t).table)
     if traits.kind == NO_SNAPSHOT:
         table.snapshots = min(table.snapshots, traits.retain)
@@ -47,7 +47,7 @@ def change_files(run: Any, txn: Any, slot: int, t: int, traits: Any) -> None:
 
 @inlined
 def _remember(run: Any, txn: Any, slot: int, t: int, table: Any, traits: Any, data: int) -> None:
-    """Enter a snapshot into the history of a table."""
+    """Add a snapshot to the history of a table."""
     place = run.history_end - run.history_first
     record = history_at(run, place)
     record.parent = table.head
@@ -68,7 +68,7 @@ def _remember(run: Any, txn: Any, slot: int, t: int, table: Any, traits: Any, da
 
 @jit
 def range_has(run: Any, txn: Any, slot: int, t: int, record: Any) -> bool:
-    """Whether one of the transaction's partitions lies within the range of those that a snapshot wrote."""
+    """Return whether one of the transaction's partitions lies within the range of those that a snapshot wrote."""
     if not txn.tracks_partitions or record.partitions < 0:
         return True
     for p in range(touched_at(run, slot, t).partitions):
@@ -79,7 +79,7 @@ def range_has(run: Any, txn: Any, slot: int, t: int, record: Any) -> bool:
 
 @jit
 def overlaps(run: Any, txn: Any, slot: int, t: int, record: Any, place: int) -> bool:
-    """Whether a snapshot may have written to one of the transaction's partitions."""
+    """Return whether a snapshot may have written to one of the transaction's partitions."""
     if not txn.tracks_partitions or record.partitions < 0:
         return True
     for p in range(touched_at(run, slot, t).partitions):
@@ -92,7 +92,7 @@ def overlaps(run: Any, txn: Any, slot: int, t: int, record: Any, place: int) -> 
 
 @jit
 def review(run: Any, txn: Any, slot: int, t: int) -> Any:
-    """Look through the snapshots since the start, newest first; an operation that cares for none of them does not look."""
+    """Review the snapshots since the start, newest first; an operation that depends on none of them reads none."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     traits = traits_at(run, txn.cls, txn.operation)
@@ -114,7 +114,7 @@ def review(run: Any, txn: Any, slot: int, t: int) -> Any:
 
 @jit
 def is_head_listed(run: Any, txn: Any, slot: int, t: int) -> bool:
-    """Say whether the current manifest list is one of those that validation reads."""
+    """Return whether the current manifest list is one of those that validation reads."""
     mine = touched_at(run, slot, t)
     table = table_at(run, mine.table)
     if table.length <= mine.start:
@@ -125,7 +125,7 @@ def is_head_listed(run: Any, txn: Any, slot: int, t: int) -> bool:
 
 @jit
 def take_snapshot(run: Any, txn: Any, slot: int) -> None:
-    """Take a snapshot: remember the versions of all that the transaction touches."""
+    """Record the versions of all tables and partitions that the transaction touches."""
     group = group_at(run, txn.group)
     txn.seq = group.seq
     txn.log_offset = group.log_offset
@@ -139,15 +139,15 @@ def take_snapshot(run: Any, txn: Any, slot: int) -> None:
             mine.ref = table.ref
         if txn.tracks_partitions and t < txn.written:
             for p in range(mine.partitions):
-                seen = partition_at(run, slot, t, p)
-                seen.version = partition_version_at(run, table.first_partition + seen.partition).value + table.whole_commits
+                known = partition_at(run, slot, t, p)
+                known.version = partition_version_at(run, table.first_partition + known.partition).value + table.whole_commits
 
 
 @jit
 def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
-    """How many snapshots of the tables that overlap came between what was seen and what is; 0 if none overlaps.
+    """Return the number of snapshots since the transaction's base of tables that overlap; 0 if none overlaps.
 
-    Marks the tables that overlap: their manifests are to be made anew.
+    Marks the tables that overlap: their manifests are to be made again.
     """
     behind = 0
     txn.redo_tables = 0
@@ -160,8 +160,8 @@ def snapshots_behind(run: Any, txn: Any, slot: int) -> int:
         overlaps = not txn.tracks_partitions
         if not overlaps:
             for p in range(mine.partitions):
-                seen = partition_at(run, slot, t, p)
-                if partition_version_at(run, table.first_partition + seen.partition).value + table.whole_commits != seen.version:
+                known = partition_at(run, slot, t, p)
+                if partition_version_at(run, table.first_partition + known.partition).value + table.whole_commits != known.version:
                     overlaps = True
                     break
         if overlaps:
@@ -181,7 +181,7 @@ def redo_all_tables(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def install(run: Any, txn: Any, slot: int) -> None:
-    """Put the transaction's versions in place."""
+    """Install the transaction's versions."""
     for t in range(txn.written):
         mine = touched_at(run, slot, t)
         table = table_at(run, mine.table)
@@ -203,7 +203,7 @@ def install(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def append_record(run: Any, txn: Any, slot: int) -> bool:
-    """Enter a record into the log of the group and say whether it takes effect."""
+    """Append a record to the log of the group and return whether it takes effect."""
     group = group_at(run, txn.group)
     run.append_physical_success += 1
     group.log_offset += run.log_entry_bytes
@@ -229,7 +229,7 @@ def append_record(run: Any, txn: Any, slot: int) -> bool:
 
 @inlined
 def compact(run: Any, txn: Any) -> bool:
-    """Write a new checkpoint in the place of the one that was there when the request was sent."""
+    """Replace the checkpoint, if it is still the one of the time when the request was sent."""
     group = group_at(run, txn.group)
     if group.checkpoint_offset != txn.checkpoint_offset:
         return False
@@ -242,7 +242,7 @@ def compact(run: Any, txn: Any) -> bool:
 
 @jit
 def read_list_end(run: Any, mine: Any) -> None:
-    """Learn where a manifest list ends and whether it is sealed."""
+    """Read the end of a manifest list and whether it is sealed."""
     table = table_at(run, mine.table)
     mine.list_offset = table.list_offset
     mine.list_sealed = table.list_sealed
@@ -250,7 +250,7 @@ def read_list_end(run: Any, mine: Any) -> None:
 
 @jit
 def append_to_list(run: Any, mine: Any, entry_bytes: int) -> bool:
-    """Append to a manifest list, if it still ends where it was seen to and is not sealed."""
+    """Append to a manifest list, if its end is unchanged and it is not sealed."""
     table = table_at(run, mine.table)
     if table.list_sealed or table.list_offset != mine.list_offset:
         run.manifest_append_physical_failure += 1
@@ -264,7 +264,7 @@ def append_to_list(run: Any, mine: Any, entry_bytes: int) -> bool:
 
 @inlined
 def replace_sealed_list(run: Any, mine: Any) -> None:
-    """Put a new manifest list in the place of a sealed one, unless somebody has done it."""
+    """Replace a sealed manifest list by a new one, unless another transaction has done it."""
     table = table_at(run, mine.table)
     if table.list_sealed:
         table.list_start = table.list_offset
