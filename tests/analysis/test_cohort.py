@@ -166,6 +166,6 @@ def test_what_is_not_submitted_at_the_same_moments_does_not_pair() -> None:
 
 
 def test_pairs_entered_in_the_window_on_both_sides() -> None:
-    found = pair_class(A, A, Window(100.0, 4.0, 6.0, "given"))
+    found = pair_class(A, A, Window(100.0, 4.0, 6.5, "given"))
     assert found is not None
     assert (found.pairs, found.both, found.neither) == (3, 2, 1)

@@ -116,7 +116,7 @@ def test_every_metric_has_a_kind_and_can_be_shown() -> None:
     assert format_metric("success_rate", 0.99998) == "99.998%"
     assert format_metric("commit_latency_p99_ms", 1840.0) == "1.84 s"
     assert format_metric("commit_latency_p50_ms", 464.1) == "464 ms"
-    assert format_metric("throughput_per_s", 5.0834) == "5.083/s"
+    assert format_metric("throughput_per_s", 5.0834) == "5.08/s"
     assert format_metric("retries_per_txn", None) == format_metric("retries_per_txn", float("inf")) == "-"
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from endive.analysis.cohort import Transactions
 from endive.analysis.estimates import share_estimate, shares, success_estimate, successes
-from endive.analysis.run_curves import COUNTED, MEDIAN, OVER_TIME, TIME_BINS, medians, over_time_columns, through_time
+from endive.analysis.run_curves import COUNTED, MEDIAN, OVER_TIME, medians, over_time_columns, through_time
+from endive.analysis.warmup import TIME_BINS
 
 DURATION_MS = 6_000.0
 WIDTH_MS = DURATION_MS / TIME_BINS

@@ -9,10 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endive.analysis.warmup import Truncation, Window, common_window, entry_warmup_ms, find_window, given_window, mser, mser5
+from endive.analysis.warmup import (
+    TIME_BINS,
+    LoadPattern,
+    Truncation,
+    Window,
+    common_window,
+    entry_warmup_ms,
+    find_window,
+    given_window,
+    load_pattern,
+    mser,
+    mser5,
+)
 from endive.randomness import RandomSource
 from endive.storage import ExponentialLatency, FixedLatency, LatencyDistribution, LognormalLatency
-from endive.workload import ClosedArrivals, OpenArrivals, PeriodicArrivals, WorkloadClass
+from endive.workload import ClosedArrivals, OpenArrivals, PeriodicArrivals, WorkloadClass, WriterArrivals
 
 VALUES = st.lists(st.floats(0.0, 1e6), min_size=50, max_size=200)
 
@@ -121,7 +133,7 @@ def test_a_class_that_begins_late_by_plan_makes_the_run_be_measured_whole() -> N
     in_phase = WorkloadClass("p", PeriodicArrivals(1000.0, phase_ms=500.0), FixedLatency(1.0))
     assert entry_warmup_ms([open_class(1.0, DEFAULT), late]) is None
     assert entry_warmup_ms([in_phase]) == pytest.approx(1.0)
-    assert find_window(600_000.0, 0.0, None, STEADY) == Window(600_000.0, 0.0, 600_000.0, "schedule")
+    assert find_window(600_000.0, 0.0, LoadPattern(None), STEADY) == Window(600_000.0, 0.0, 600_000.0, "schedule")
 
 
 def test_clients_count_by_how_often_they_come_around() -> None:
@@ -152,31 +164,79 @@ def test_periodic_classes_count_by_their_interval() -> None:
 
 
 def test_the_runtimes_alone_decide_where_nothing_else_changes() -> None:
-    found = find_window(3_600_000.0, 0.0, 689_000.0, STEADY)
+    found = find_window(3_600_000.0, 0.0, LoadPattern(689_000.0), STEADY)
     assert (found.start_ms, found.chosen_by, found.settled, found.needed_ms) == (689_000.0, "runtimes", True, None)
 
 
 def test_what_is_committing_may_settle_later_than_entries_do() -> None:
     series = STEADY.copy()
     series[60:120] += 200.0
-    found = find_window(300_000.0, 0.0, 50_000.0, series)
+    found = find_window(300_000.0, 0.0, LoadPattern(50_000.0), series)
     assert found == Window(300_000.0, 120_000.0, 300_000.0, "mser5")
 
 
 def test_a_run_that_is_too_short_says_how_long_it_should_be() -> None:
-    found = find_window(600_000.0, 0.0, 689_000.0, STEADY)
+    found = find_window(600_000.0, 0.0, LoadPattern(689_000.0), STEADY)
     assert found == Window(600_000.0, 300_000.0, 600_000.0, "runtimes", settled=False, needed_ms=1_378_000.0)
 
 
-def test_what_never_settles_is_cut_at_half() -> None:
-    found = find_window(600_000.0, 0.0, 10_000.0, np.arange(300.0))
-    assert (found.chosen_by, found.settled, found.end_ms) == ("mser5", False, 600_000.0)
+def test_what_settles_slowly_needs_a_longer_run() -> None:
+    slowly = 1000.0 * (1.0 - np.exp(-np.arange(300.0) / 120.0))
+    found = find_window(600_000.0, 0.0, LoadPattern(10_000.0), slowly)
+    assert (found.chosen_by, found.settled, found.is_drifting, found.end_ms) == ("mser5", False, False, 600_000.0)
     assert found.start_ms == pytest.approx(300_000.0, abs=11_000.0)
     assert found.needed_ms == pytest.approx(2.0 * 0.75 * 600_000.0, rel=0.01)  # all but the last quarter is cut at most
 
 
+def test_what_grows_to_the_end_has_no_steady_state() -> None:
+    found = find_window(600_000.0, 0.0, LoadPattern(10_000.0), np.arange(300.0))
+    assert (found.settled, found.is_drifting, found.needed_ms) == (False, True, None)
+    short = find_window(600_000.0, 0.0, LoadPattern(689_000.0), STEADY)
+    assert common_window([found, short]).is_drifting
+
+
+MINUTE_MS = 60_000.0
+ALIGNED = WorkloadClass("jobs", WriterArrivals(40, 15 * MINUTE_MS, "aligned"), FixedLatency(5_000.0))
+
+
+def test_periodic_submissions_have_periods_and_spread_ones_have_none() -> None:
+    hourly = WorkloadClass("hourly", PeriodicArrivals(60 * MINUTE_MS), FixedLatency(5_000.0))
+    spread = WorkloadClass("spread", WriterArrivals(40, 7 * MINUTE_MS, "random"), FixedLatency(5_000.0))
+    pattern = load_pattern([ALIGNED, hourly, spread, open_class(1.0, FixedLatency(5_000.0))])
+    assert pattern.entry_warmup_ms == pytest.approx(5_000.0)
+    assert pattern.periods_ms == (15 * MINUTE_MS, 60 * MINUTE_MS)
+
+
+def test_the_common_period_is_the_least_common_multiple_that_fits() -> None:
+    pattern = LoadPattern(0.0, (4.0, 6.0, 1000.0))
+    assert pattern.common_period_ms(500.0) == 12.0
+    assert pattern.common_period_ms(50.0) == 6.0
+    assert pattern.common_period_ms(3.0) is None
+
+
+def test_a_window_of_bursts_has_whole_periods() -> None:
+    """160 submissions an hour: a window that began 5 s after the first burst had 156.9."""
+    found = find_window(4 * 60 * MINUTE_MS, 0.0, load_pattern([ALIGNED]), STEADY)
+    assert (found.start_ms, found.end_ms) == (15 * MINUTE_MS, 240 * MINUTE_MS)
+    cut = find_window(4 * 60 * MINUTE_MS, MINUTE_MS, load_pattern([ALIGNED]), STEADY)
+    assert (cut.start_ms, cut.end_ms) == (15 * MINUTE_MS, 225 * MINUTE_MS)
+
+
+def test_a_period_of_more_than_half_of_a_run_changes_nothing() -> None:
+    found = find_window(20 * MINUTE_MS, 0.0, load_pattern([ALIGNED]), STEADY)
+    assert found.start_ms == pytest.approx(5_000.0)
+    assert found.time_bins == TIME_BINS
+
+
+@pytest.mark.parametrize(("periods", "bins"), [(4, 60), (48, 48), (96, 48), (61, 61), (4_380, 60), (7, 63), (10.5, TIME_BINS)])
+def test_time_bins_do_not_alias_with_the_period(periods: float, bins: int) -> None:
+    """Sixty bins of 12 minutes against bursts every 15 minutes showed no commits in every fifth bin."""
+    found = find_window(periods * 15 * MINUTE_MS, 0.0, load_pattern([ALIGNED]), STEADY)
+    assert found.time_bins == bins
+
+
 def test_a_cooldown_is_no_part_of_it() -> None:
-    found = find_window(600_000.0, 100_000.0, 10_000.0, STEADY)
+    found = find_window(600_000.0, 100_000.0, LoadPattern(10_000.0), STEADY)
     assert (found.start_ms, found.end_ms, found.length_ms) == (10_000.0, 500_000.0, 490_000.0)
     assert given_window(100.0, 20.0, 10.0) == Window(100.0, 20.0, 90.0, "given")
     with pytest.raises(ValueError, match="leave nothing"):
@@ -184,7 +244,7 @@ def test_a_cooldown_is_no_part_of_it() -> None:
 
 
 def test_both_sides_of_a_comparison_have_one_window() -> None:
-    a, b = find_window(600_000.0, 0.0, 10_000.0, STEADY), find_window(500_000.0, 0.0, 50_000.0, STEADY)
+    a, b = find_window(600_000.0, 0.0, LoadPattern(10_000.0), STEADY), find_window(500_000.0, 0.0, LoadPattern(50_000.0), STEADY)
     assert common_window([a, b]) == Window(500_000.0, 50_000.0, 500_000.0, "runtimes")
     with pytest.raises(ValueError, match="warm-up ends"):
         common_window([given_window(100.0, 90.0), given_window(50.0, 0.0)])

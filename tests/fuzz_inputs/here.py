@@ -16,7 +16,7 @@ from endive.analysis.warmup import SERIES_BINS, Window, find_window
 from endive.config import Document
 from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.native import kernel_cache
-from endive.studies.measure import Row, RunMetrics, check_window, document_entry_warmup_ms
+from endive.studies.measure import Row, RunMetrics, check_window, document_load_pattern
 from endive.studies.replicate import Replications
 from tests.pipeline.runs import run_tasks_here
 
@@ -60,7 +60,7 @@ class _MadeUp(Replications):
         """The window by what is known before a run."""
         check_window(document, self._options)
         duration, cooldown = document.simulation.duration_ms, self._options.cooldown_ms
-        return find_window(duration, cooldown, document_entry_warmup_ms(document), np.zeros(SERIES_BINS))
+        return find_window(duration, cooldown, document_load_pattern(document), np.zeros(SERIES_BINS))
 
     def measure(self, document: Document, seeds: Sequence[int], window: Window | None = None) -> tuple[RunMetrics, ...]:
         """Metrics of no run."""

@@ -63,8 +63,9 @@ def test_a_run_is_measured_as_in_a_sweep(mixed: Study, mixed_root: Path) -> None
     directory = next(mixed_root.glob("mixed-*"))
     apart = ["experiment", "series", "x", "warmup_by", "warmup_settled", "needed_ms"]
     of_sweep = mixed.runs[(mixed.runs["experiment"] == directory.name) & (mixed.runs["seed"] == 1)]
+    duration, warmup, length = (float(of_sweep[name].iloc[0]) for name in ("duration_ms", "warmup_ms", "window_ms"))
     for path in (directory / "1", directory / "1" / "results.parquet"):
-        study = measured(path, warmup_ms=float(of_sweep["warmup_ms"].iloc[0]))
+        study = measured(path, warmup_ms=warmup, cooldown_ms=duration - warmup - length)
         assert (study.kind, len(study.single_runs)) == ("run", 1)
         mine = study.runs.drop(columns=apart).reset_index(drop=True)
         pd.testing.assert_frame_equal(mine, of_sweep.drop(columns=apart).reset_index(drop=True))

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from endive.analysis.percentiles import quantiles
-from endive.analysis.run_curves import SLOWER, TIME_BINS
+from endive.analysis.run_curves import SLOWER
+from endive.analysis.warmup import TIME_BINS
 from endive.report.study_data import find_place
 from endive.studies.measure import MetricsOptions
 from endive.studies.tables import Metrics, measure_locally

@@ -130,3 +130,46 @@ def test_intervals_of_idle_systems_have_a_width(tmp_path: Path) -> None:
     assert isinstance(found.success, Estimate)
     assert found.success.low < found.success.high == 1.0
     assert np.isfinite(found.success.low)
+
+
+BURSTS: dict[str, Any] = {
+    **IDLE,
+    "simulation": {"duration_ms": 4 * 3_600_000.0, "engine": "reference"},
+    "workload": {
+        "jobs": {
+            "writers": 40,
+            "every": "15min",
+            "phase": "aligned",
+            "operation": "fast_append",
+            "runtime": {"distribution": "fixed", "value": "5s"},
+        }
+    },
+}
+
+
+def test_aligned_writers_offer_their_exact_load(tmp_path: Path) -> None:
+    """The warm-up cut into the first burst, so that 156.9 were offered per hour, and 160 are."""
+    _, runs = measured(BURSTS, tmp_path, 1)
+    row = runs[0].of(ALL, ALL)
+    assert 3600.0 * row["offered_per_s"] == pytest.approx(160.0, rel=1e-12)
+    assert 3600.0 * row["throughput_per_s"] == pytest.approx(160.0, rel=1e-12)
+
+
+def test_growing_metadata_has_no_steady_state(tmp_path: Path) -> None:
+    """A run of 46,463,040 s was recommended, which would not settle either."""
+    tree = {
+        "simulation": {"duration_ms": 90 * 86_400_000.0, "engine": "reference"},
+        "storage": {"provider": "s3"},
+        "catalog": {"table_metadata_inlined": False},
+        "transaction": {"commit_path": "iceberg"},
+        "workload": {
+            "ingest": {
+                "writers": 1,
+                "every": "30min",
+                "operation": "fast_append",
+                "runtime": {"distribution": "fixed", "value": "5s"},
+            }
+        },
+    }
+    _, runs = measured(tree, tmp_path, 1)
+    assert runs[0].window.is_drifting

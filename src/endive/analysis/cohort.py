@@ -44,12 +44,17 @@ class Transactions:
         return np.asarray(self.entry_ms >= 0.0)
 
     def cohort(self, window: Window) -> Flags:
-        """Whether each entered in the window, both ends included."""
-        return np.asarray((self.entry_ms >= window.start_ms) & (self.entry_ms <= window.end_ms) & self.entered)
+        """Return which of them started committing in the window; an end that is not that of the run is not part of it."""
+        return np.asarray(_is_inside(self.entry_ms, window) & self.entered)
 
     def committed_in(self, window: Window) -> Flags:
-        """Whether each committed in the window, both ends included."""
-        return np.asarray(self.committed & (self.end_ms >= window.start_ms) & (self.end_ms <= window.end_ms))
+        """Return which of them committed in the window."""
+        return np.asarray(self.committed & _is_inside(self.end_ms, window))
+
+
+def _is_inside(moments_ms: Floats, window: Window) -> Flags:
+    before_end = moments_ms <= window.end_ms if window.end_ms >= window.duration_ms else moments_ms < window.end_ms
+    return np.asarray((moments_ms >= window.start_ms) & before_end)
 
 
 def success_range(committed: int, unfinished: int, entered: int) -> tuple[float, float, float] | tuple[None, None, None]:

@@ -18,13 +18,12 @@ import pyarrow as pa
 from endive.analysis import Flags, Floats, Ints
 from endive.analysis.cohort import Transactions, committing
 from endive.analysis.estimates import half_widths, successes
+from endive.analysis.warmup import TIME_BINS
 
 SLOWER = (*(k / 20 for k in range(20, 2, -1)), *(k / 10**tail for tail in (2, 3, 4) for k in range(10, 1, -1)), 1e-4)
 """Shares of transactions at which a latency distribution is tabulated: dense in the tail."""
 CURVES = {"commit_latency": "commit_latency_slower_ms", "total_latency": "total_latency_slower_ms"}
 """Columns of a run with latencies that these shares of its transactions exceed."""
-TIME_BINS = 60
-"""Equal parts of a run's duration."""
 COUNTED = ("entered", "committed", "unfinished", "commits", "retries", "committing")
 """Numbers that are added up over classes and operations; ``committing`` is the mean number of transactions that were."""
 MEDIAN = "time_to_commit_p50_ms"
@@ -32,10 +31,6 @@ OVER_TIME = tuple(f"{name}_over_time" for name in (*COUNTED, MEDIAN))
 """Lists that a row of a run carries."""
 _FEWEST = 10
 """A median of fewer transactions is not told."""
-
-
-def _zeros() -> Floats:
-    return np.zeros(TIME_BINS)
 
 
 @dataclass
@@ -48,24 +43,29 @@ class ThroughTime:
     waits: Floats
     finished: Flags
 
+    @property
+    def bins(self) -> int:
+        """Number of time bins."""
+        return len(self.counts["entered"])
+
     def add_retries(self, retries: Ints) -> None:
-        """Count retries, given for all transactions, in the parts in which those entered."""
-        self.counts["retries"] = _sums(self.part, retries[self.entered])
+        """Count retries, given for all transactions, in the bins in which these started committing."""
+        self.counts["retries"] = _sums(self.part, self.bins, retries[self.entered])
 
 
-def through_time(rows: Transactions, duration_ms: float) -> ThroughTime:
-    """Look at some transactions of a run of ``duration_ms`` by part of it."""
-    edges = np.linspace(0.0, duration_ms, TIME_BINS + 1)
+def through_time(rows: Transactions, duration_ms: float, bins: int = TIME_BINS) -> ThroughTime:
+    """Count some transactions of a run of ``duration_ms`` in equal time bins."""
+    edges = np.linspace(0.0, duration_ms, bins + 1)
     entered = rows.entered & (rows.entry_ms <= duration_ms)
     part = _part_of(rows.entry_ms[entered], edges)
     committed, aborted = rows.committed[entered], rows.aborted[entered]
     waits = np.where(aborted, np.inf, (rows.end_ms - rows.entry_ms)[entered])
     counts = {
-        "entered": _sums(part),
-        "committed": _sums(part[committed]),
-        "unfinished": _sums(part[~committed & ~aborted]),
-        "commits": _sums(_part_of(rows.end_ms[rows.committed & (rows.end_ms <= duration_ms)], edges)),
-        "retries": _zeros(),
+        "entered": _sums(part, bins),
+        "committed": _sums(part[committed], bins),
+        "unfinished": _sums(part[~committed & ~aborted], bins),
+        "commits": _sums(_part_of(rows.end_ms[rows.committed & (rows.end_ms <= duration_ms)], edges), bins),
+        "retries": np.zeros(bins),
         "committing": committing(rows, edges),
     }
     return ThroughTime(counts, entered, part, waits, committed | aborted)
@@ -73,23 +73,24 @@ def through_time(rows: Transactions, duration_ms: float) -> ThroughTime:
 
 def over_time_columns(parts: Sequence[ThroughTime]) -> dict[str, Any]:
     """Put the transactions of several classes or operations together: a list for each name of ``OVER_TIME``."""
-    found: dict[str, Any] = {f"{name}_over_time": sum((each.counts[name] for each in parts), _zeros()) for name in COUNTED}
+    bins = parts[0].bins if parts else TIME_BINS
+    found: dict[str, Any] = {f"{name}_over_time": sum((each.counts[name] for each in parts), np.zeros(bins)) for name in COUNTED}
     joined = [np.concatenate([np.zeros(0), *(getattr(each, name) for each in parts)]) for name in ("part", "waits", "finished")]
-    return {**found, f"{MEDIAN}_over_time": medians(joined[0].astype(np.int64), joined[1], joined[2].astype(np.bool_))}
+    return {**found, f"{MEDIAN}_over_time": medians(joined[0].astype(np.int64), joined[1], joined[2].astype(np.bool_), bins)}
 
 
-def medians(part: Ints, waits: Floats, finished: Flags) -> Floats:
+def medians(part: Ints, waits: Floats, finished: Flags, bins: int = TIME_BINS) -> Floats:
     """Return the median wait of each part; NaN where it is never reached, not known yet, or of too few.
 
     The unfinished wait longer than was seen: where that could make a difference, the median is not known.
     """
-    least = _medians(part, waits)
-    most = _medians(part, np.where(finished, waits, np.inf))
+    least = _medians(part, waits, bins)
+    most = _medians(part, np.where(finished, waits, np.inf), bins)
     return np.where((least == most) & np.isfinite(least), least, np.nan)
 
 
-def _medians(part: Ints, waits: Floats) -> Floats:
-    counts = np.bincount(part, minlength=TIME_BINS)
+def _medians(part: Ints, waits: Floats, bins: int) -> Floats:
+    counts = np.bincount(part, minlength=bins)
     ordered = np.concatenate((waits[np.lexsort((waits, part))], [np.nan]))
     middle = np.cumsum(counts) - counts + (counts + 1) // 2 - 1
     return np.where(counts >= _FEWEST, ordered[np.where(counts > 0, middle, -1)], np.nan)
@@ -97,11 +98,11 @@ def _medians(part: Ints, waits: Floats) -> Floats:
 
 def _part_of(moments_ms: Floats, edges_ms: Floats) -> Ints:
     """The part of the run in which each moment lies; its end belongs to the last."""
-    return np.minimum(np.searchsorted(edges_ms, moments_ms, side="right") - 1, TIME_BINS - 1)
+    return np.minimum(np.searchsorted(edges_ms, moments_ms, side="right") - 1, len(edges_ms) - 2)
 
 
-def _sums(part: Ints, weights: npt.NDArray[Any] | None = None) -> Floats:
-    return np.bincount(part, weights=weights, minlength=TIME_BINS).astype(np.float64)
+def _sums(part: Ints, bins: int, weights: npt.NDArray[Any] | None = None) -> Floats:
+    return np.bincount(part, weights=weights, minlength=bins).astype(np.float64)
 
 
 _KEY = ("experiment", "workload_class", "operation_type")
@@ -149,9 +150,10 @@ def over_time_table(rows: pa.Table) -> pa.Table:
     """What happens in equal parts of the whole run, warm-up included. Seeds without a value of a part are left out of it."""
     parts = []
     for key, group in _groups(rows.select([*_KEY, "duration_ms", *OVER_TIME])):
-        edges = np.linspace(0.0, group.column("duration_ms")[0].as_py(), TIME_BINS + 1)
         lists = {name: np.array(group.column(name).to_pylist(), np.float64) for name in OVER_TIME}
         counts = {name: lists[f"{name}_over_time"] for name in COUNTED}
+        bins = counts["entered"].shape[1]
+        edges = np.linspace(0.0, group.column("duration_ms")[0].as_py(), bins + 1)
         seconds, entered = np.diff(edges) / 1000.0, counts["entered"]
         with np.errstate(divide="ignore", invalid="ignore"):
             retries = counts["retries"] / entered
@@ -161,7 +163,7 @@ def over_time_table(rows: pa.Table) -> pa.Table:
             columns[name], columns[f"{name}_hw"] = _over_seeds(of_seeds)
         success = successes(counts["committed"], counts["unfinished"], entered)
         columns |= dict(zip(("success_rate", "success_rate_low", "success_rate_high"), success, strict=True))
-        parts.append(_block(_OVER_TIME, TIME_BINS, {**key, **columns}))
+        parts.append(_block(_OVER_TIME, bins, {**key, **columns}))
     return pa.concat_tables([_OVER_TIME.empty_table(), *parts]).combine_chunks()
 
 

@@ -183,7 +183,7 @@ def _measure_cohort(
     latencies = {name: values[done] for name, values in group.latencies.items()}
     commit, total = (latencies[name] for name in LATENCIES)
     overhead = float(np.divide(commit, total, out=np.zeros_like(commit), where=total > 0.0).sum())
-    over_time = through_time(transactions, window.duration_ms)
+    over_time = through_time(transactions, window.duration_ms, window.time_bins)
     over_time.add_retries(columns["n_retries"])
     own = transactions.take(np.flatnonzero(inside))
     batches = [columns[name] for name in handovers.BATCH_COLUMNS]

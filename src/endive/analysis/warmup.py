@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -72,17 +72,24 @@ STATIONARY_SHARE = 0.95
 """Of the stationary entry rate, before which warm-up does not end."""
 SERIES_BINS = 300
 """Equal parts of a run in which the number of committing transactions is averaged for MSER-5."""
+TIME_BINS = 60
+"""Number of time bins of a run, unless its load is periodic."""
+_MOST_TIME_BINS, _FEWEST_TIME_BINS = 120, 30
 _MEAN_POINTS = 2_000
+_TREND_PARTS = 12
+_TREND_ERROR = 0.01
+_LEAST_TREND = 0.5
+"""Growth in the second half, as a share of that in the first half, from which on a series is not settling."""
 
 ChosenBy = Literal["given", "runtimes", "mser5", "schedule"]
 
 
 @dataclass(frozen=True)
 class Window:
-    """The part ``[start_ms, end_ms]`` of a run of ``duration_ms``; transactions that enter in it are the cohort.
+    """Part from ``start_ms`` to ``end_ms`` of a run of ``duration_ms``; transactions that start committing in it are the cohort.
 
-    ``settled`` is false if the number of committing transactions found no stationary part. ``needed_ms`` is how long the run should
-    be, where warm-up takes more than half of it; otherwise None.
+    ``settled`` is false if no part of the run is stationary. ``needed_ms`` is how long the run should be, where warm-up takes more
+    than half of it; otherwise None.
     """
 
     duration_ms: float
@@ -91,11 +98,54 @@ class Window:
     chosen_by: ChosenBy
     settled: bool = True
     needed_ms: float | None = None
+    time_bins: int = TIME_BINS
+    """Number of equal time bins of the whole run that do not alias with the period of its load."""
 
     @property
     def length_ms(self) -> float:
-        """Its length."""
+        """Length of the window."""
         return self.end_ms - self.start_ms
+
+    @property
+    def is_drifting(self) -> bool:
+        """Whether the system has no steady state, as far as the run shows: a longer run would not settle either."""
+        return not self.settled and self.needed_ms is None
+
+
+@dataclass(frozen=True)
+class LoadPattern:
+    """How the load of a workload changes over a run.
+
+    Attributes:
+        entry_warmup_ms: When transactions start committing at their stationary rate; None if the load changes by plan.
+        periods_ms: Periods at which several transactions are submitted at once, or one at a fixed moment.
+    """
+
+    entry_warmup_ms: float | None
+    periods_ms: tuple[float, ...] = ()
+
+    def common_period_ms(self, longest_ms: float) -> float | None:
+        """Return the least common multiple of the periods up to ``longest_ms``.
+
+        A multiple of more than a fifth of that would cut too much: then it is the longest of these periods.
+        """
+        periods = [round(1000.0 * period) for period in self.periods_ms if 0.001 <= period <= longest_ms]
+        if not periods:
+            return None
+        common = math.lcm(*periods) / 1000.0
+        return common if common <= longest_ms / 5.0 else max(periods) / 1000.0
+
+
+def load_pattern(classes: Sequence[WorkloadClass]) -> LoadPattern:
+    """Return how the load of some classes changes over a run."""
+    periods = {cls.arrivals.period_ms for cls in classes if _is_bunched(cls)}
+    return LoadPattern(entry_warmup_ms(classes), tuple(sorted(period for period in periods if period is not None)))
+
+
+def _is_bunched(cls: WorkloadClass) -> bool:
+    """Return whether all writers of a class submit at the same moments."""
+    arrivals = cls.arrivals
+    return arrivals.numbered_writers <= 1 or arrivals.first_ms(0, 0) == arrivals.first_ms(0, 1)
 
 
 def given_window(duration_ms: float, warmup_ms: float, cooldown_ms: float = 0.0) -> Window:
@@ -105,13 +155,38 @@ def given_window(duration_ms: float, warmup_ms: float, cooldown_ms: float = 0.0)
     return Window(duration_ms, warmup_ms, duration_ms - cooldown_ms, "given")
 
 
-def find_window(duration_ms: float, cooldown_ms: float, entry_warmup_ms: float | None, committing: Floats) -> Window:
-    """The window of the runs of a configuration.
+def find_window(duration_ms: float, cooldown_ms: float, pattern: LoadPattern, committing: Floats) -> Window:
+    """Return the window of the runs of a configuration.
 
-    ``entry_warmup_ms`` is when entries are stationary (see ``entry_warmup_ms``), None if the workload changes by plan and is
-    measured whole. ``committing`` is the number of committing transactions in equal parts of ``[0, duration - cooldown]``, summed
-    over runs.
+    Args:
+        duration_ms: Length of the runs.
+        cooldown_ms: Time to cut at the end.
+        pattern: Pattern of the load; see ``load_pattern``.
+        committing: Number of committing transactions in equal parts of ``[0, duration - cooldown]``, summed over runs.
     """
+    found = _find_window(duration_ms, cooldown_ms, pattern.entry_warmup_ms, committing)
+    longest_ms = found.end_ms / 2.0
+    period_ms = pattern.common_period_ms(longest_ms)
+    if period_ms is None:
+        return found
+    found = replace(found, time_bins=_count_time_bins(duration_ms / period_ms))
+    start_ms = math.ceil(found.start_ms / period_ms - 1e-9) * period_ms
+    if found.chosen_by == "schedule" or start_ms > longest_ms:
+        return found
+    periods = math.floor((found.end_ms - start_ms) / period_ms + 1e-9)
+    return replace(found, start_ms=start_ms, end_ms=start_ms + periods * period_ms)
+
+
+def _count_time_bins(periods: float) -> int:
+    """Return a number of time bins near the usual one such that each bin has whole periods, or each period whole bins."""
+    whole = round(periods)
+    if not whole or not math.isclose(periods, whole, rel_tol=1e-9):
+        return TIME_BINS
+    fitting = [bins for bins in range(_FEWEST_TIME_BINS, _MOST_TIME_BINS + 1) if bins % whole == 0 or whole % bins == 0]
+    return min(fitting, key=lambda bins: (abs(bins - TIME_BINS), bins), default=TIME_BINS)
+
+
+def _find_window(duration_ms: float, cooldown_ms: float, entry_warmup_ms: float | None, committing: Floats) -> Window:
     end = duration_ms - cooldown_ms
     if entry_warmup_ms is None:
         return Window(duration_ms, 0.0, end, "schedule")
@@ -120,12 +195,31 @@ def find_window(duration_ms: float, cooldown_ms: float, entry_warmup_ms: float |
         return Window(duration_ms, half, end, "runtimes", settled=False, needed_ms=2.0 * entry_warmup_ms + cooldown_ms)
     width = end / len(committing)
     first = int(np.ceil(entry_warmup_ms / width - 1e-9))
-    found = mser5(np.round(committing[first:], 6))  # sums of runs in another order are the same number
+    series = np.round(committing[first:], 6)  # sums of runs in another order are the same number
+    found = mser5(series)
     start = (first + found.observations) * width if found.observations else entry_warmup_ms
     if start > half or not found.settled:
         latest = max(start, (first + found.anywhere) * width)
-        return Window(duration_ms, min(start, half), end, "mser5", settled=False, needed_ms=2.0 * latest + cooldown_ms)
+        needed = None if _keeps_growing(series) else 2.0 * latest + cooldown_ms
+        return Window(duration_ms, min(start, half), end, "mser5", settled=False, needed_ms=needed)
     return Window(duration_ms, start, end, "mser5" if found.observations else "runtimes")
+
+
+def _keeps_growing(series: Floats) -> bool:
+    """Return whether a series grows to its end, with no sign of settling.
+
+    It grows if Kendall's tau over parts of its second half is significant (99%), and it does not settle if it grows at least half
+    as much in the second half as in the first.
+    """
+    if len(series) < 2 * _TREND_PARTS:
+        return False
+    quarters = [float(part.mean()) for part in np.array_split(series, 4)]
+    if quarters[3] - quarters[2] < _LEAST_TREND * (quarters[1] - quarters[0]):
+        return False
+    from scipy import stats  # takes long to load, and is hardly ever needed
+
+    parts = [part.mean() for part in np.array_split(series[len(series) // 2 :], _TREND_PARTS)]
+    return bool(stats.kendalltau(np.arange(_TREND_PARTS), parts, alternative="greater").pvalue < _TREND_ERROR)
 
 
 def common_window(windows: Sequence[Window]) -> Window:
@@ -136,8 +230,9 @@ def common_window(windows: Sequence[Window]) -> Window:
     latest = max(windows, key=lambda each: each.start_ms)
     needed = [each.needed_ms for each in windows if each.needed_ms is not None]
     shortest = min(each.duration_ms for each in windows)
-    settled = all(each.settled for each in windows)
-    return Window(shortest, start, end, latest.chosen_by, settled, max(needed, default=None))
+    settled, drifting = all(each.settled for each in windows), any(each.is_drifting for each in windows)
+    needs = None if drifting else max(needed, default=None)
+    return Window(shortest, start, end, latest.chosen_by, settled, needs, latest.time_bins)
 
 
 def entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:

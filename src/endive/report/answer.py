@@ -444,11 +444,15 @@ def _window_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
     short_runs = [(row, text) for row in sustained if (text := describe_short_run(window_of(row))) is not None]
     if short_runs and len(totals) == 1:
         yield short_runs[0][1]
-    elif short_runs:
-        longest = max((row for row, _ in short_runs), key=lambda row: row["needed_ms"])
+        return
+    drifting = sum(window_of(row).is_drifting for row, _ in short_runs)
+    if drifting:
+        yield f"{drifting} of {len(totals)} experiments have no steady state; their results hold for runs of this duration only."
+    if len(short_runs) > drifting:
+        longest = max((row for row, _ in short_runs if row["needed_ms"] is not None), key=lambda row: row["needed_ms"])
         yield (
-            f"{len(short_runs)} of {len(totals)} experiments have not reached a steady state. Set simulation.duration_ms to at "
-            f"least {format_duration(longest['needed_ms'])} (needed with {_point(study, longest)})."
+            f"{len(short_runs) - drifting} of {len(totals)} experiments have not reached a steady state. "
+            f"Set simulation.duration_ms to at least {format_duration(longest['needed_ms'])} (needed with {_point(study, longest)})."
         )
 
 

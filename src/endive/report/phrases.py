@@ -228,7 +228,12 @@ def describe_window(window: Window) -> str:
 
 
 def describe_short_run(window: Window) -> str | None:
-    """Return the warning that a run is too short, and the duration that it needs; None if it is long enough."""
+    """Return the warning that a run has no steady state, or is too short, and the duration it needs; None if it is long enough."""
+    if window.is_drifting:
+        return (
+            "There is no steady state: the number of transactions in flight grows until the end of the run. "
+            f"Results hold for a run of {format_duration(window.duration_ms)} only."
+        )
     if window.needed_ms is None:
         return None
     needed = f"Set simulation.duration_ms to at least {format_duration(window.needed_ms)}."

@@ -42,7 +42,7 @@ from endive.runs.stored import StoredRun, find_experiments
 from endive.runs.study_records import StudyRecord, study_of
 from endive.storage.prices import Prices, list_prices
 from endive.studies.experiment_tables import saturation_table
-from endive.studies.measure import ExperimentRuns, MetricsOptions, RunFile, stored_entry_warmup_ms
+from endive.studies.measure import ExperimentRuns, MetricsOptions, RunFile, stored_load_pattern
 from endive.studies.tables import measure_locally
 
 PlaceKind = Literal["sweep", "experiment", "run"]
@@ -83,7 +83,7 @@ class Place:
         """Return the runs as measuring takes them."""
         duration = float(self.runs[0].record["parameters"]["simulation"]["duration_ms"])
         files = tuple(RunFile(run.seed, run.results) for run in self.runs)
-        return ExperimentRuns(name, duration, stored_entry_warmup_ms(self.runs[0].config), files)
+        return ExperimentRuns(name, duration, stored_load_pattern(self.runs[0].config), files)
 
 
 def find_place(path: Path) -> Place:

@@ -23,7 +23,7 @@ from endive.analysis import Floats, run_metrics
 from endive.analysis.cohort import Submitted, Transactions, committing
 from endive.analysis.run_curves import CURVES, OVER_TIME
 from endive.analysis.run_metrics import SUM_COLUMNS, Group, group_metrics, measure_run, window_of
-from endive.analysis.warmup import SERIES_BINS, Window, common_window, entry_warmup_ms, find_window, given_window
+from endive.analysis.warmup import SERIES_BINS, LoadPattern, Window, common_window, find_window, given_window, load_pattern
 from endive.config import ConfigError, Document, Problem, build_simulation_config
 from endive.config.load import load_document
 from endive.runs.stored import StoredRun
@@ -122,14 +122,13 @@ class ExperimentRuns:
     Attributes:
         name: Name of the experiment.
         duration_ms: Duration of its runs.
-        entry_warmup_ms: When the rate of transactions that start committing becomes stationary; None if the workload changes by a
-            schedule and is measured whole.
+        pattern: Pattern of its load.
         runs: Its runs, by seed.
     """
 
     name: str
     duration_ms: float
-    entry_warmup_ms: float | None
+    pattern: LoadPattern
     runs: tuple[RunFile, ...]
 
 
@@ -141,22 +140,17 @@ class UnusableRunError(Exception):
         self.experiment, self.seed = experiment, seed
 
 
-def document_entry_warmup_ms(document: Document) -> float | None:
-    """Return when 95% of the stationary rate of commit starts is reached; None if the workload changes by a schedule."""
-    return classes_entry_warmup_ms(build_simulation_config(document, seed_override=0).workload.config.workload_classes)
+def document_load_pattern(document: Document) -> LoadPattern:
+    """Return how the load of a configuration changes over a run."""
+    return load_pattern(build_simulation_config(document, seed_override=0).workload.config.workload_classes)
 
 
-def classes_entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:
-    """Return the same for the classes of a model that is built already."""
-    return entry_warmup_ms(classes)
-
-
-def stored_entry_warmup_ms(config: Path) -> float | None:
-    """Return the same for a configuration on disk; 0 if it cannot be read, so that MSER-5 alone decides."""
+def stored_load_pattern(config: Path) -> LoadPattern:
+    """Return the load pattern of a configuration on disk; if it cannot be read, one by which MSER-5 alone decides."""
     try:
-        return document_entry_warmup_ms(load_document(config))
+        return document_load_pattern(load_document(config))
     except (ConfigError, OSError):
-        return 0.0
+        return LoadPattern(0.0)
 
 
 def check_window(document: Document, options: MetricsOptions) -> None:
@@ -197,16 +191,16 @@ def _own_window(experiment: ExperimentRuns, options: MetricsOptions) -> Window:
                 whole += rows.committing_over_time(end_ms)
         return whole
 
-    return _find_window(experiment.duration_ms, experiment.entry_warmup_ms, options, series)
+    return _find_window(experiment.duration_ms, experiment.pattern, options, series)
 
 
-def _find_window(duration_ms: float, entry_ms: float | None, options: MetricsOptions, series: Callable[[float], Floats]) -> Window:
+def _find_window(duration_ms: float, pattern: LoadPattern, options: MetricsOptions, series: Callable[[float], Floats]) -> Window:
     """Return the window of a configuration; ``series`` reads rows, and is called only if the window depends on them."""
     end_ms = duration_ms - options.cooldown_ms
     if options.warmup_ms is not None:
         return given_window(duration_ms, options.warmup_ms, options.cooldown_ms)
-    depends = entry_ms is not None and entry_ms <= end_ms / 2.0
-    return find_window(duration_ms, options.cooldown_ms, entry_ms, series(end_ms) if depends else np.zeros(SERIES_BINS))
+    depends = pattern.entry_warmup_ms is not None and pattern.entry_warmup_ms <= end_ms / 2.0
+    return find_window(duration_ms, options.cooldown_ms, pattern, series(end_ms) if depends else np.zeros(SERIES_BINS))
 
 
 def measure_file(experiment: str, run: RunFile, window: Window) -> list[dict[str, Any]]:
@@ -218,8 +212,7 @@ def measure_file(experiment: str, run: RunFile, window: Window) -> list[dict[str
 def measure_one(run: RunFile, document: Document, classes: Sequence[WorkloadClass], options: MetricsOptions) -> RunMetrics:
     """Return the metrics of one run by itself, from one pass over its file."""
     with open_run("", run) as rows:
-        entry_ms = classes_entry_warmup_ms(classes)
-        window = _find_window(document.simulation.duration_ms, entry_ms, options, rows.committing_over_time)
+        window = _find_window(document.simulation.duration_ms, load_pattern(classes), options, rows.committing_over_time)
         return RunMetrics(run.seed, tuple(_metric_rows("", run.seed, rows, window)))
 
 

@@ -37,7 +37,7 @@ from endive.studies.measure import (
     RunMetrics,
     check_window,
     choose_window,
-    document_entry_warmup_ms,
+    document_load_pattern,
     measure_file,
     metrics_version,
     open_run,
@@ -104,8 +104,9 @@ class Replications:
         check_window(document, self._options)
         experiment, first = compute_experiment_hash(document), list(seeds[:WINDOW_SEEDS])
         duration, cooldown = document.simulation.duration_ms, self._options.cooldown_ms
-        entry = document_entry_warmup_ms(document)
-        runs = ExperimentRuns(experiment, duration, entry, ())
+        pattern = document_load_pattern(document)
+        entry = pattern.entry_warmup_ms
+        runs = ExperimentRuns(experiment, duration, pattern, ())
         if self._options.warmup_ms is not None or entry is None or entry > (duration - cooldown) / 2.0:
             return choose_window([runs], self._options)
         basis = {"version": metrics_version(), "cooldown_ms": cooldown, "seeds": first}
@@ -118,7 +119,7 @@ class Replications:
             pass
         self._simulate(document, experiment, first)
         files = tuple(RunFile(seed, self._results(experiment, seed)) for seed in first)
-        found = choose_window([ExperimentRuns(experiment, duration, entry, files)], self._options)
+        found = choose_window([ExperimentRuns(experiment, duration, pattern, files)], self._options)
         write_text(path, json.dumps({**basis, "window": asdict(found)}) + "\n")
         return found
 

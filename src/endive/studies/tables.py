@@ -33,7 +33,7 @@ from endive.studies.measure import (
     UnusableRunError,
     check_run,
     measure_experiments,
-    stored_entry_warmup_ms,
+    stored_load_pattern,
 )
 
 
@@ -144,7 +144,7 @@ def _runs_of(unit: MeasureUnit, name: str, damaged: Mapping[tuple[str, int], str
     directory = Path(unit.root) / name
     seeds = [seed for seed in unit.experiments[name] if (name, seed) not in damaged]
     files = tuple(RunFile(seed, run_directory(directory, seed) / RESULTS) for seed in seeds)
-    return ExperimentRuns(name, unit.durations_ms[name], stored_entry_warmup_ms(directory / CONFIG), files)
+    return ExperimentRuns(name, unit.durations_ms[name], stored_load_pattern(directory / CONFIG), files)
 
 
 def describe_damage(damaged: Sequence[tuple[str, int, str]]) -> tuple[Damage, ...]:
