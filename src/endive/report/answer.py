@@ -452,7 +452,7 @@ def _window_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
         longest = max((row for row, _ in short_runs if row["needed_ms"] is not None), key=lambda row: row["needed_ms"])
         yield (
             f"{len(short_runs) - drifting} of {len(totals)} experiments have not reached a steady state. "
-            f"Set simulation.duration_ms to at least {format_duration(longest['needed_ms'])} (needed with {_point(study, longest)})."
+            f"Set simulation.duration_ms to at least {format_duration(longest['needed_ms'])}, which {_point(study, longest)} needs."
         )
 
 
