@@ -28,8 +28,8 @@ latencies = st.floats(0.0, 1e6)
 weights = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=12)
 
 
-def cumulative(of: list[float]) -> list[float]:
-    return [0.0, *accumulate(of)]
+def cumulative(masses: list[float]) -> list[float]:
+    return [0.0, *accumulate(masses)]
 
 
 def uniform_grid(n: int) -> list[float]:
@@ -139,10 +139,10 @@ class TestLowerBound:
 
     @settings(derandomize=True, deadline=None, max_examples=300)
     @given(weights, st.floats(-1.0, 1.2))
-    def test_it_agrees_with_bisection(self, of: list[float], share: float) -> None:
-        sums = cumulative(of)
+    def test_it_agrees_with_bisection(self, masses: list[float], share: float) -> None:
+        sums = cumulative(masses)
         x = share * sums[-1]
-        assert lower_bound(sums, len(of), x) == min(bisect_right(sums[1:], x), len(of) - 1)
+        assert lower_bound(sums, len(masses), x) == min(bisect_right(sums[1:], x), len(masses) - 1)
 
     def test_only_the_first_n_items_are_looked_at(self) -> None:
         assert lower_bound([0.0, 1.0, 2.0, 3.0, 4.0], 2, 3.5) == 1
@@ -151,10 +151,10 @@ class TestLowerBound:
 class TestPick:
     @settings(derandomize=True, deadline=None, max_examples=500)
     @given(st.data(), weights, unit)
-    def test_it_never_takes_a_chosen_item_and_stays_in_range(self, data: st.DataObject, of: list[float], u: float) -> None:
-        n = len(of)
+    def test_it_never_takes_a_chosen_item_and_stays_in_range(self, data: st.DataObject, masses: list[float], u: float) -> None:
+        n = len(masses)
         chosen = sorted(data.draw(st.sets(st.integers(0, n - 1), max_size=n - 1)))
-        item = pick(cumulative(of), n, chosen, len(chosen), u)
+        item = pick(cumulative(masses), n, chosen, len(chosen), u)
         assert 0 <= item < n
         assert item not in chosen
 
@@ -173,12 +173,12 @@ class TestPick:
         assert {pick(sums, 3, [1, 2], 1, u) for u in uniform_grid(30)} == {0, 2}
 
     @pytest.mark.parametrize("chosen", [[], [0], [1], [3], [0, 1], [1, 3], [0, 2, 3]])
-    @pytest.mark.parametrize("of", [[4.0, 2.0, 1.0, 1.0], [4.0, 2.0, 0.1, 0.1], [0.1, 0.1, 1.0, 5.0]])
-    def test_each_free_item_covers_its_share_of_the_uniform(self, of: list[float], chosen: list[int]) -> None:
+    @pytest.mark.parametrize("masses", [[4.0, 2.0, 1.0, 1.0], [4.0, 2.0, 0.1, 0.1], [0.1, 0.1, 1.0, 5.0]])
+    def test_each_free_item_covers_its_share_of_the_uniform(self, masses: list[float], chosen: list[int]) -> None:
         grid = uniform_grid(8400)
-        picks = [pick(cumulative(of), 4, chosen, len(chosen), u) for u in grid]
-        left = sum(weight for item, weight in enumerate(of) if item not in chosen)
-        for item, weight in enumerate(of):
+        picks = [pick(cumulative(masses), 4, chosen, len(chosen), u) for u in grid]
+        left = sum(weight for item, weight in enumerate(masses) if item not in chosen)
+        for item, weight in enumerate(masses):
             share = 0.0 if item in chosen else weight / left
             assert picks.count(item) == pytest.approx(len(grid) * share, abs=1.0)
 
@@ -187,13 +187,13 @@ class TestPick:
         assert picks == sorted(picks)
 
     def test_successive_picks_have_the_probabilities_of_sampling_without_replacement(self) -> None:
-        of = [4.0, 2.0, 1.0, 1.0]
-        total = sum(of)
+        masses = [4.0, 2.0, 1.0, 1.0]
+        total = sum(masses)
         expected = {
-            (i, j, k): of[i] / total * of[j] / (total - of[i]) * of[k] / (total - of[i] - of[j])
+            (i, j, k): masses[i] / total * masses[j] / (total - masses[i]) * masses[k] / (total - masses[i] - masses[j])
             for i, j, k in permutations(range(4), 3)
         }
-        n, sums, stream = 24_000, cumulative(of), Stream(run_key(21))
+        n, sums, stream = 24_000, cumulative(masses), Stream(run_key(21))
         observed = dict.fromkeys(expected, 0)
         for _ in range(n):
             chosen: list[int] = []

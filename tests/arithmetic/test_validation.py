@@ -1,4 +1,4 @@
-"""What validation finds in one snapshot, by hand."""
+"""Reviews of one snapshot, computed by hand."""
 
 from __future__ import annotations
 

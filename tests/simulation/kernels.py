@@ -18,7 +18,7 @@ from endive.simulation.compiled.features import Features
 from endive.simulation.compiled.native import kernel_cache as cache
 
 _EXACT = ("endive", "files", "cas", "log", "service", "list_appends")
-"""What a kernel must not have where the configuration has it not; classes of the path ``endive`` alone keep no files."""
+"""Features that a shared kernel has only if the configuration needs them."""
 _PLAIN = ("endive-cas", "iceberg-files-cas", "endive-log", "pyiceberg-files-log", "endive-service", "iceberg-files-service")
 _PATHS = "endive-iceberg-pyiceberg-files"
 _WIDE = (

@@ -40,7 +40,7 @@ def frame_of(engine: Engine, tree: dict[str, Any]) -> pd.DataFrame:
     return frame
 
 
-def watched(config: SimulationConfig) -> tuple[pd.DataFrame, RunCounters, StoredCatalog]:
+def run_with_catalog(config: SimulationConfig) -> tuple[pd.DataFrame, RunCounters, StoredCatalog]:
     """A run of the reference engine with its catalog as it is at the end."""
     batches: list[pa.RecordBatch] = []
     engine = ReferenceEngine(config, batches.append)

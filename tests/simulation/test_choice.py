@@ -1,4 +1,4 @@
-"""Which engine ``auto`` takes, and what happens to a kernel that is not there yet."""
+"""The choice of an engine by ``auto``, and kernels that are not compiled yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A committer commits what writers hand over: outcomes that can be worked out by hand, in both engines, exactly."""
+"""Committers: outcomes that can be computed by hand, in both engines, exactly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulation.runs import ENGINES, Engine, config_of, table_of
 from tests.simulation.test_closed_forms import ATTEMPT_IO, CAS, CATALOG_READ, fixed
 
 COMMIT = CATALOG_READ + ATTEMPT_IO + CAS
-"""How long a commit takes that nobody disturbs."""
+"""Duration of a commit without contention."""
 
 
 def run(engine: Engine, cls: dict[str, Any], duration_ms: float, **extra: Any) -> tuple[pd.DataFrame, RunCounters]:
@@ -28,7 +28,7 @@ def run(engine: Engine, cls: dict[str, Any], duration_ms: float, **extra: Any) -
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("clients", "max_batch", "sizes"), [(1, 0, {1}), (7, 0, {7}), (8, 4, {4}), (9, 5, {5})])
-def test_closed_submitters_have_as_many_submissions_in_a_commit_as_there_are_clients_up_to_a_batch(
+def test_a_commit_has_one_handoff_of_each_client_of_a_closed_loop_up_to_max_batch(
     engine: Engine, clients: int, max_batch: int, sizes: set[int]
 ) -> None:
     """N clients that wait only for their commits: each commit, of a fixed time, has min(N, max_batch)."""
@@ -41,7 +41,7 @@ def test_closed_submitters_have_as_many_submissions_in_a_commit_as_there_are_cli
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_batch_is_what_was_handed_over_since_the_last_commit_began_and_its_waits_are_summed(engine: Engine) -> None:
-    """Hand-overs at 0, 10, 20, ... and commits of 29 ms: at 0 one, at 29 those of 10 and 20, at 58 those of 30, 40 and 50, ..."""
+    """Handoffs at 0, 10, 20, ... and commits of 29 ms: at 0 one, at 29 those of 10 and 20, at 58 those of 30, 40 and 50, ..."""
     rows, _ = run(engine, {"periodic": {"interval_ms": 10.0}, "committer": {}}, 95.0)
     assert list(rows["t_submit"]) == [0.0, 29.0, 58.0, 87.0, 116.0]
     assert list(rows["batch_size"]) == [1, 2, 3, 3, 1]
@@ -80,7 +80,7 @@ def test_a_writer_waits_while_as_many_of_its_hand_overs_are_uncommitted_as_may_b
     assert list(held["batch_size"]) == [1, 1, 1]
     assert list(held["batch_wait_ms"]) == [0.0, 0.0, 0.0]
     two, _ = run(engine, {**eager, "committer": {"max_in_flight": 2}}, 60.0)
-    # the hand-over of 10 ms waits for the commit that ends at 29, and so does the writer's next work; at 39 it waits again
+    # the handoff of 10 ms waits for the commit that ends at 29, and so does the writer's next work; at 39 it waits again
     assert list(two["batch_size"]) == [1, 2, 1]
     assert list(two["batch_wait_ms"]) == [0.0, 19.0 + 0.0, 0.0]
 

@@ -1,4 +1,4 @@
-"""What holds for every run, whatever its configuration: drawn at random, run, and checked on the rows and the catalog."""
+"""Invariants of every run, checked on the rows and the catalog of random configurations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from endive.simulation import SimulationConfig
 from endive.simulation.columns import TIME_COLUMNS
 from endive.transaction import OPERATIONS
 from tests.configurations import documents
-from tests.simulation.runs import config_of, watched
+from tests.simulation.runs import config_of, run_with_catalog
 
 CAN_CONFLICT = {"validated_overwrite", "overwrite", "row_delta", "rewrite_files", "replace_partitions", "delete"}
 
@@ -163,7 +163,7 @@ INVARIANTS: tuple[Callable[[Run], None], ...] = (
 @given(documents())
 def test_all_invariants_hold_in_every_run(tree: dict[str, Any]) -> None:
     config = config_of(tree)
-    rows, counters, catalog = watched(config)
+    rows, counters, catalog = run_with_catalog(config)
     run = Run(tree["simulation"]["drain"], tree["catalog"]["type"], config, rows, counters.counts, catalog)
     for holds in INVARIANTS:
         holds(run)
@@ -192,7 +192,7 @@ def ordered_effects(config: SimulationConfig) -> tuple[list[int], pd.DataFrame]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CatalogState, "install", watching)
-        rows, _, _ = watched(config)
+        rows, _, _ = run_with_catalog(config)
     return order, rows
 
 
@@ -213,7 +213,7 @@ def test_the_first_committer_wins_and_the_others_try_again() -> None:
     tree["simulation"]["duration_ms"] = 10.0
     tree["workload"] = {"every": {"closed": {"clients": 2}, "operation": "validated_overwrite"}}
     config = config_of(tree)
-    rows, _, _ = watched(config)
+    rows, _, _ = run_with_catalog(config)
     assert list(rows["txn_id"]) == [0, 1]
     assert list(rows["n_retries"]) == [0, 1]
     assert rows["t_commit"].iloc[0] < rows["t_commit"].iloc[1]

@@ -1,4 +1,4 @@
-"""Which engine runs what, and that it says why."""
+"""The runner: engines, their choice, and the reasons in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results in memory: Arrow batches, counted as they come; objects only where they are asked for."""
+"""Results in memory: Arrow batches with counts; objects only when they are read."""
 
 from __future__ import annotations
 

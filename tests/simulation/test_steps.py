@@ -1,4 +1,4 @@
-"""What a transaction may yield besides numbers: waits for another party, and answers that are failures."""
+"""Steps besides numbers: waits for another transaction, and failed responses."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Refused(InstantCatalog):
         return (yield from super().commit(*arguments, **keys))
 
 
-def of(catalog: Refused) -> tuple[TransactionResult, list[TraceEvent]]:
+def run_append(catalog: Refused) -> tuple[TransactionResult, list[TraceEvent]]:
     """An append that is submitted at 7 ms, as the reference engine drives it."""
     events: list[TraceEvent] = []
     txn = FastAppendTransaction(1, 7.0, 10.0, frozenset({0}))
@@ -150,7 +150,7 @@ def of(catalog: Refused) -> tuple[TransactionResult, list[TraceEvent]]:
 
 def test_a_catalog_may_cope_with_failed_answers_and_their_time_is_part_of_the_commit() -> None:
     catalog = Refused(2, None)
-    result, _ = of(catalog)
+    result, _ = run_append(catalog)
     assert result.status is TransactionStatus.COMMITTED
     assert catalog.told == ["503", "503"]
     assert result.catalog_commit_ms == 2 * 5.0 + 2.0
@@ -158,7 +158,7 @@ def test_a_catalog_may_cope_with_failed_answers_and_their_time_is_part_of_the_co
 
 
 def test_a_catalog_that_gives_up_ends_the_transaction_when_its_answer_is_there() -> None:
-    result, events = of(Refused(1, "gone"))
+    result, events = run_append(Refused(1, "gone"))
     assert (result.status, result.abort_reason) == (TransactionStatus.ABORTED, "gone")
     assert result.catalog_commit_ms == 5.0 + 3.0 + 4.0
     assert result.abort_time_ms == 7.0 + result.total_latency_ms

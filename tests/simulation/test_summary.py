@@ -1,4 +1,4 @@
-"""What a run amounts to, against the rows themselves."""
+"""The summary of a run, compared with its rows."""
 
 from __future__ import annotations
 
