@@ -1,4 +1,4 @@
-"""The command line: the app that commands register with, and what they all share."""
+"""The app that commands register with, and their error handling and progress bars."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def exit_codes(output: Output) -> Iterator[None]:
 
 
 def _fail_by(output: Output, error: Exception) -> None:
-    """End a command by an error that is meant for its user; return if it is none of these, whose modules are loaded only now."""
+    """End a command by an error that is intended for its user, and return for others. Their modules are imported only now."""
     from endive.config import ConfigError
 
     if isinstance(error, ConfigError):
@@ -104,21 +104,21 @@ def _fail_by(output: Output, error: Exception) -> None:
 
 
 def fail(output: Output, message: str, code: int = EXIT_USAGE) -> NoReturn:
-    """End a command by a sentence, as text or as JSON, and an exit code. Raises ``typer.Exit``."""
+    """End a command by an error message, as text or as JSON, and an exit code. Raises ``typer.Exit``."""
     output.error(message)
     output.result({"errors": [{"message": message}]})
     raise typer.Exit(code) from None
 
 
 def refuse(source: str, message: str, key: str = "") -> NoReturn:
-    """Raise ConfigError: what is wrong with an option, with a file, or with a key of it."""
+    """Raise ConfigError about an option, a file, or a key of it."""
     from endive.config import ConfigError, Problem
 
     raise ConfigError(source, [Problem(key, message)]) from None
 
 
 def leave(code: int) -> NoReturn:
-    """End this process at once, with what was to be done at its end done.
+    """End this process at once, after its exit handlers.
 
     After an interruption a thread may still be waiting inside a library, and the end of the interpreter does not wait for it: it
     would crash there.
@@ -136,26 +136,26 @@ def _terminate(signal_number: int, frame: FrameType | None) -> None:
 
 
 def _explained(error: OSError) -> str:
-    """The file and what is wrong with it."""
+    """Return the file and the error."""
     if isinstance(error, FileExistsError | NotADirectoryError):
         return f"{error.filename}: a file is where a directory should be"
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
 def on_terminal() -> bool:
-    """Whether somebody is watching."""
+    """Return whether stderr is a terminal."""
     return sys.stderr.isatty()
 
 
 @contextmanager
 def progress(output: Output, what: str, total: float | None = None, *, percent: bool = False) -> Iterator[Any]:
-    """Show a bar on a terminal; gives what to call with how much is done, and of how much if that changes. None elsewhere."""
+    """Show a progress bar on a terminal; yield the function that updates it, or None elsewhere."""
     if not on_terminal():
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    amount = TextColumn("{task.percentage:>3.0f} %") if percent else MofNCompleteColumn()
+    amount = TextColumn("{task.percentage:>3.0f}%") if percent else MofNCompleteColumn()
     with Progress(TextColumn(what), BarColumn(), amount, TimeRemainingColumn(), console=output.talk, transient=True) as bar:
         task = bar.add_task("", total=total)
-        yield lambda done, of=total: bar.update(task, completed=done, total=of)
+        yield lambda done, total=total: bar.update(task, completed=done, total=total)

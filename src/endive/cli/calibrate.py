@@ -70,7 +70,7 @@ def calibrate(
 
 
 def show_fits(output: Output, fits: Sequence[Fit], base: StorageProfile | None) -> dict[str, Any]:
-    """Show what was fitted, what is uncertain and what was not measured, and return it as data."""
+    """Print fits, warnings and assumptions, and return them as data."""
     from endive.calibrate.profile import assumptions, describe
     from endive.formatting import format_duration, join_ends
 
@@ -78,9 +78,9 @@ def show_fits(output: Output, fits: Sequence[Fit], base: StorageProfile | None) 
         found = each["interval_95"]["p99_ms"]
         return join_ends(*map(format_duration, found)) if found else "too few values"
 
-    told = [describe(fit) for fit in fits]
+    summaries = [describe(fit) for fit in fits]
     assumed = assumptions([fit.sample.operation for fit in fits], base)
-    header = ("operation", "values", "distribution", "p50", "fitted", "p99", "fitted", "95 % interval of p99", "slowest", "per MiB")
+    header = ("operation", "values", "distribution", "p50", "fitted", "p99", "fitted", "95% interval of p99", "slowest", "per MiB")
     rows = [
         (
             each["operation"],
@@ -95,12 +95,12 @@ def show_fits(output: Output, fits: Sequence[Fit], base: StorageProfile | None) 
             format_duration(each["measured"]["max_ms"]),
             format_duration(each["per_mib_ms"]) if each["per_mib_ms"] else "-",
         )
-        for each in told
+        for each in summaries
     ]
-    output.table("Fitted latencies (of an object of no size, where size counts)", header, rows)
-    output.text(*(f"uncertain: {each['operation']}: {warning}" for each in told for warning in each["warnings"]))
+    output.table("Fitted latencies (of an empty object, where the size matters)", header, rows)
+    output.text(*(f"uncertain: {each['operation']}: {warning}" for each in summaries for warning in each["warnings"]))
     output.text(*(f"assumed: {name}: {why}" for name, why in assumed.items()))
-    return {"fits": told, "assumed": assumed}
+    return {"fits": summaries, "assumed": assumed}
 
 
 def _renamed(texts: list[str]) -> dict[str, str]:

@@ -39,7 +39,7 @@ def consolidate(
 
 
 def tell_damage(output: Output, problems: Sequence[Damage]) -> None:
-    """Name each damaged run and experiment, and end with the exit code that says so, if there are any."""
+    """Print each damaged run and experiment, and exit with 1 if there are any."""
     output.error(*(f"{problem.where}: {problem.message}" for problem in problems))
     if problems:
         raise typer.Exit(EXIT_FAILED)

@@ -1,4 +1,4 @@
-"""``endive examples``: studies to start from, and running one from end to end."""
+"""``endive examples``: list example studies, and run one from end to end."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ app.add_typer(commands, name="examples")
 
 Kind = Literal["sweep", "frontier", "run"]
 _KINDS: dict[str, Kind] = {"sweeps": "sweep", "frontier": "frontier", ".": "run"}
-"""What the files of each folder are for, in the order in which they are listed."""
+"""Kinds of files by folder, in the order of the list."""
 _OUT = Path("gallery")
 
 
 @dataclass(frozen=True)
 class Example:
-    """A file with a question. Its leading comment says what the question is."""
+    """An example file, with its question as leading comment."""
 
     name: str
     kind: Kind
@@ -50,12 +50,12 @@ class Example:
 
     @property
     def has_quick_form(self) -> bool:
-        """Whether the file says what a quick form is."""
+        """Return whether the file has a [quick] form."""
         return "quick" in tomllib.loads(self.path.read_text(encoding="utf-8"))
 
 
 def examples_folder() -> Path:
-    """Where the files are: within the package once it is installed, and at the top of a checkout."""
+    """Return the directory of examples: in the package once it is installed, and at the top of a checkout."""
     import endive
 
     package = Path(endive.__file__).resolve().parent
@@ -63,14 +63,14 @@ def examples_folder() -> Path:
 
 
 def find_examples() -> Iterator[Example]:
-    """All examples, studies first."""
+    """Yield all examples, studies first."""
     for folder, kind in _KINDS.items():
         for path in sorted((examples_folder() / folder).glob("*.toml")):
             yield Example(path.stem, kind, path)
 
 
 def find_example(name: str) -> Example:
-    """The example of a name. Raises ConfigError if there is none."""
+    """Return the example of a name. Raises ConfigError if there is none."""
     known = {example.name: example for example in find_examples()}
     if name not in known:
         from endive.config import ConfigError, Problem
@@ -90,7 +90,7 @@ def list_(context: typer.Context, json: JsonFlag = False) -> None:
         output.result([{"name": each.name, "kind": each.kind, "question": each.question, "path": str(each.path)} for each in found])
         output.table("", ("name", "kind", "question"), [(each.name, each.kind, each.question) for each in found])
         output.text("")
-        output.text(f"the files are in {examples_folder()}; `endive examples run NAME` runs one")
+        output.text(f"Files in {examples_folder()}; `endive examples run NAME` runs one.")
 
 
 @commands.command()
@@ -147,10 +147,8 @@ def _run_sweep(output: Output, example: Example, folder: Path, quick: bool, mast
         starting.stop()
     answer, files = _drawn(study, folder)
     output.result({"example": example.name, "runs": plan.runs, "answer": answer, "files": [str(file) for file in files]})
-    for sentence in answer:
-        output.text(sentence)
-    output.text("")
-    output.text(f"the report is in {files[0]}, and its {len(files) - 1} figures in {files[-1].parent}")
+    output.text(*answer, "")
+    output.text(f"Report: {files[0]}; {len(files) - 1} figures: {files[-1].parent}")
 
 
 def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSession) -> Study:

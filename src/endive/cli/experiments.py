@@ -1,4 +1,4 @@
-"""``endive experiments``: what is on disk, whether it is whole, and what can go."""
+"""``endive experiments``: list, check and remove experiments on disk."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def list_(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
         from endive.runs.stored import find_experiments
 
         found = list(find_experiments(root))
-        told = descriptions(found)
+        descriptions_by_name = descriptions(found)
         rows = [
             {
                 "experiment": each.name,
                 "scenario": scenario_of(each.directory),
-                "what": told.get(each.name, ""),
+                "what": descriptions_by_name.get(each.name, ""),
                 "seeds": [run.seed for run in each.runs],
                 "rows": sum(int(run.provenance.get("rows", 0)) for run in each.runs),
                 "version": each.code_version,
@@ -53,12 +53,18 @@ def list_(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
         ]
         output.result(rows)
         shown = [
-            (each.name, told.get(each.name, ""), str(len(each.runs)), f"{row['rows']:,}", "" if each.of_this_version else "old")
+            (
+                each.name,
+                descriptions_by_name.get(each.name, ""),
+                str(len(each.runs)),
+                f"{row['rows']:,}",
+                "" if each.of_this_version else "old",
+            )
             for each, row in zip(found, rows, strict=True)
         ]
-        output.table("", ("experiment", "what it is", "runs", "rows", ""), shown)
+        output.table("", ("experiment", "description", "runs", "rows", ""), shown)
         old = sum(not each.of_this_version for each in found)
-        output.text(f"{len(found)} experiments in {root}" + (f", {old} of them of another version of the code" if old else ""))
+        output.text(f"{len(found)} experiments in {root}" + (f", {old} of them of another version" if old else ""))
 
 
 @commands.command()
@@ -123,7 +129,7 @@ def verify(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
 
 
 def _history(run: StoredRun) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows and the events of a run. Raises UnsoundError, which names the file, if the model cannot have written them."""
+    """Return the rows and events of a run. Raises UnsoundError, which names the file, if the model cannot produce them."""
     import pyarrow.parquet
 
     from endive.input_files import UnreadableError, check_rows
@@ -178,7 +184,7 @@ def check(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
             output.error(f"{each['experiment']} seed {each['seed']}: {each['problem']}")
         output.text(f"{checked} histories, {len(problems)} problems; {untraced} runs have no trace")
         if wrong:
-            output.text(f"{len(wrong)} outcomes were told wrongly, or brought about twice, because answers were lost or refused:")
+            output.text(f"{len(wrong)} outcomes were reported wrongly, or applied twice, because responses were lost or rejected:")
             for each in wrong[:_SHOWN]:
                 output.text(f"  {each['experiment']} seed {each['seed']}: {each['outcome']}")
             if len(wrong) > _SHOWN:
@@ -202,13 +208,13 @@ def remove(
         from endive.runs.stored import removable
 
         if not (incomplete or old):
-            output.error("say what to remove: --incomplete, --old, or both")
+            output.error("nothing to remove: pass --incomplete, --old, or both")
             raise typer.Exit(EXIT_USAGE)
         found = removable(root, incomplete=incomplete, old=old)
         folders = [path for path in found if path.is_dir()]
         files = [path for path in found if path not in folders]
-        told = {"removed": yes, "directories": [str(path) for path in folders], "files": [str(path) for path in files]}
-        output.result(told)
+        removed = {"removed": yes, "directories": [str(path) for path in folders], "files": [str(path) for path in files]}
+        output.result(removed)
         output.text(*(f"{'removed' if yes else 'would remove'} {path}" for path in found))
         if yes:
             from endive.output_files import discard
@@ -232,41 +238,43 @@ def watch(
     Exit codes: 1 if a sweep was stopped before its end, otherwise 0.
     """
     with command(json) as output:
-        tell = (lambda each: print(dumps(asdict(each)), flush=True)) if json else (lambda each: output.text(in_words(each)))
-        if "stopped" in follow(root, tell, once=once, every=every):
+        report = (
+            (lambda each: print(dumps(asdict(each)), flush=True)) if json else (lambda each: output.text(describe_progress(each)))
+        )
+        if "stopped" in follow(root, report, once=once, every=every):
             raise typer.Exit(EXIT_FAILED)
 
 
-def follow(root: Path, tell: Callable[[StudyProgress], None], *, once: bool, every: float) -> set[str]:
-    """Tell of every study that it is further than before, until none is running; return the states that they ended in."""
+def follow(root: Path, report: Callable[[StudyProgress], None], *, once: bool, every: float) -> set[str]:
+    """Report the progress of every study until none is running; return their final states."""
     from endive.runs.progress import progress_of
     from endive.runs.study_records import read_studies
 
-    told: dict[str, tuple[int, str]] = {}
+    reported: dict[str, tuple[int, str]] = {}
     while True:
         found = [progress_of(root, record, time.time()) for record in read_studies(root)]
         if not found:
-            refuse(str(root), "no sweep was run here; `endive sweep STUDY --out DIR` runs one")
+            refuse(str(root), "contains no sweep; `endive sweep FILE -o DIR` runs one")
         for each in found:
-            if told.get(each.label) != (each.done, each.state):
-                told[each.label] = (each.done, each.state)
-                tell(each)
+            if reported.get(each.label) != (each.done, each.state):
+                reported[each.label] = (each.done, each.state)
+                report(each)
         if once or all(each.state != "running" for each in found):
             return {each.state for each in found}
         wait(every)
 
 
 def wait(seconds: float) -> None:
-    """Wait until the next look."""
+    """Wait until the next update."""
     time.sleep(seconds)
 
 
-def in_words(each: StudyProgress) -> str:
-    """How far a study is, in a line."""
+def describe_progress(each: StudyProgress) -> str:
+    """Return the progress of a study in one line."""
     runs = f"{each.label}: {each.done:,} of {each.total:,} runs"
     if each.state == "finished":
         return f"{runs}, finished"
     if each.state == "stopped":
-        return f"{runs}; the sweep was stopped, and the same command goes on with it"
+        return f"{runs}; stopped, the same command resumes it"
     left = "" if each.seconds_left is None else f", about {format_duration(round(each.seconds_left) * 1000.0)} left"
     return f"{runs} after {format_duration(round(each.elapsed_seconds) * 1000.0)}{left}"

@@ -1,4 +1,4 @@
-"""``endive fidelity``: is a model close to what was seen?"""
+"""``endive fidelity``: how close a model is to observations."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def fidelity(
         rows = simulate(config, {**_table_then(config, sources, changes), **changes}, range(1, _SEEDS + 1))
         comparisons = taken_together([each for source in sources for each in _compare(source, rows)])
         if not comparisons:
-            raise InputError(f"{', '.join(against)}: nothing can be compared: of no operation there are 20 commits on both sides")
+            raise InputError(f"{', '.join(against)}: nothing can be compared: no operation has 20 commits on both sides")
         verdict, reasons = overall(comparisons), explain(comparisons)
         output.table(
             f"{config} against {', '.join(against)}",
             ("measure", "observed", "simulated", "ratio", "verdict"),
             [_row(each) for each in comparisons],
         )
-        told = f"\nthe model is {verdict}" if verdict != "cannot tell" else "\nwhether the model is close cannot be told"
-        output.text(told, *(f"- {reason}" for reason in reasons))
+        summary = f"\nThe model is {verdict}." if verdict != "cannot tell" else "\nThere are too few commits for a verdict."
+        output.text(summary, *(f"- {reason}" for reason in reasons))
         output.result({"verdict": verdict, "comparisons": [_data(each) for each in comparisons], "explanations": reasons})
 
 
 def _read(source: str, catalog: str | None) -> Source:
-    """Reports if the file has them, a history otherwise."""
+    """Return the reports of a file of JSON lines, or the history of a table."""
     from endive.calibrate.reports import read_reports
     from endive.calibrate.sources import open_history
 
@@ -88,7 +88,7 @@ def _compare(source: Source, rows: pd.DataFrame) -> list[Comparison]:
 def _row(each: Comparison) -> tuple[str, ...]:
     from endive.formatting import format_duration, format_number, format_percent, format_percent_range, join_ends
 
-    def told(estimate: Estimate) -> str:
+    def show(estimate: Estimate) -> str:
         if "share" in each.measure:
             return f"{format_percent(estimate.mean)} ({format_percent_range(estimate.low, estimate.high)})"
         word = format_number if "attempts" in each.measure or "variation" in each.measure else format_duration
@@ -96,22 +96,22 @@ def _row(each: Comparison) -> tuple[str, ...]:
 
     return (
         f"{each.operation}: {each.measure}",
-        told(each.observed),
-        told(each.simulated),
+        show(each.observed),
+        show(each.simulated),
         "-" if each.ratio != each.ratio else f"{each.ratio:.2f}",
         each.verdict,
     )
 
 
 def _data(each: Comparison) -> dict[str, Any]:
-    def told(estimate: Estimate) -> dict[str, float]:
+    def values(estimate: Estimate) -> dict[str, float]:
         return {"value": estimate.mean, "low": estimate.low, "high": estimate.high}
 
     return {
         "measure": each.measure,
         "operation": each.operation,
-        "observed": told(each.observed),
-        "simulated": told(each.simulated),
+        "observed": values(each.observed),
+        "simulated": values(each.simulated),
         "ratio": None if each.ratio != each.ratio else each.ratio,
         "verdict": each.verdict,
     }

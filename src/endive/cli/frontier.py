@@ -1,4 +1,4 @@
-"""``endive frontier``: the load at which a condition begins to hold."""
+"""``endive frontier``: the load from which on a condition is met."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _FORMATS = ("svg", "png")
 _VERDICTS = {"holds": "yes", "fails": "no", "open": "open"}
 _COUNTED = ("writers", "clients")
-"""Keys that count somebody, who is named behind the number."""
+"""Keys that are counts, printed with their noun."""
 
 
 @app.command()
@@ -119,7 +119,7 @@ def _seconds(seconds: float) -> str:
 
 
 def answer(output: Output, question: Question, folder: Path, warmup: float | None = None, cooldown: float = 0.0) -> None:
-    """Search, tell and write."""
+    """Search, write the record and the figure, and print the answer."""
     from endive.analysis.load_search import find_frontier
     from endive.cli.run import announce_compilation
     from endive.output_files import check_writable
@@ -134,7 +134,7 @@ def answer(output: Output, question: Question, folder: Path, warmup: float | Non
     replications = Replications(folder / REPLICATIONS_FOLDER, options)
     announce_compilation(output, prepare_run(question.document(question.search.start), seed=0, among_many=True).simulation)
     ends = _load(question, question.search.start), _load(question, question.search.highest)
-    output.note(f"looking for {question.condition.text} over {question.vary}, from {ends[0]} to {ends[1]}")
+    output.note(f"searching for {question.condition.text} over {question.vary}, from {ends[0]} to {ends[1]}")
     found = find_frontier(
         partial(estimate_at, question, replications),
         question.condition,
@@ -154,12 +154,12 @@ def _share(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0.0 < value < 10.0:
-        refuse("--tolerance", f"{text!r} is no share such as 5% or 0.05")
+        refuse("--tolerance", f"{text!r} is not a share such as 5% or 0.05")
     return value
 
 
 def _given(load: str | None) -> float | str | None:
-    """A load as it was typed: a number, or text such as 5min."""
+    """Return a load as it was typed: a number, or text such as 5min."""
     try:
         return None if load is None else float(load)
     except ValueError:
@@ -167,7 +167,7 @@ def _given(load: str | None) -> float | str | None:
 
 
 def _load(question: Question, load: float) -> str:
-    """A load with its unit, where the key tells it; what is counted is a whole number."""
+    """Return a load with the unit of its key; counts are whole numbers."""
     from endive.config.durations import is_time
     from endive.formatting import format_count, format_duration, format_number
 
@@ -185,7 +185,7 @@ def _progress(question: Question, point: Point) -> str:
 
     metric, found = question.condition.metric, point.estimate
     if found is None:
-        measured = "nothing to measure"
+        measured = "not measured"
     else:
         mean, low, high = (format_metric(metric, value) for value in (found.mean, found.low, found.high))
         measured = f"{mean} ({join_ends(low, high)})"
@@ -193,78 +193,78 @@ def _progress(question: Question, point: Point) -> str:
     return f"{_load(question, point.load)}: {measured}, {point.seeds} seeds; {question.condition.text}? {_VERDICTS[point.verdict]}"
 
 
-def in_words(question: Question, found: Frontier) -> list[str]:
-    """The answer in sentences."""
+def describe_answer(question: Question, found: Frontier) -> list[str]:
+    """Return the answer in sentences."""
+    from endive.formatting import join_ends
+
     text = question.condition.text
     nothing = [point.load for point in found.points if point.estimate is None]
     if len(nothing) == len(found.points):
         return [
-            f"Whether {text} holds cannot be told: nothing of {question.condition.subject} could be measured at any load from "
-            f"{_load(question, min(nothing))} to {_load(question, max(nothing))}. Longer runs, or another range, might tell."
+            f"No answer for {text}: {question.condition.subject} could not be measured at any load from "
+            f"{_load(question, min(nothing))} to {_load(question, max(nothing))}. Try longer runs or another range."
         ]
     if found.bound == "above":
-        highest = f"{_load(question, question.search.highest)}, the highest load that was looked at"
-        return [f"{text} begins above {highest}: up to there it is not so."]
+        return [f"{text} is not met up to {_load(question, question.search.highest)}, the highest load of the search."]
     if found.bound == "at_or_below":
-        return [f"{text} holds at {_load(question, question.search.lowest)} already, the lowest load that was looked at."]
-    wider = "More seeds (--max-seeds) or longer runs would narrow it."
+        return [f"{text} is met at {_load(question, question.search.lowest)} already, the lowest load of the search."]
+    wider = "More seeds (--max-seeds) or longer runs narrow the interval."
     if found.low is None and found.high is None:
         lowest, highest = (_load(question, point.load) for point in (found.points[0], found.points[-1]))
-        return [f"Whether {text} holds cannot be told for any load from {lowest} to {highest}. {wider}"]
+        return [f"No answer for {text} at any load from {lowest} to {highest}: the intervals are too wide. {wider}"]
     above = [load for load in nothing if found.high is None and load > (found.low or 0.0)]
     if above:
         return [
-            f"{text} does not hold up to {_load(question, found.low or min(above))}; from {_load(question, min(above))} on nothing "
-            f"of {question.condition.subject} could be measured. Longer runs might tell."
+            f"{text} is not met up to {_load(question, found.low or min(above))}; from {_load(question, min(above))} on "
+            f"{question.condition.subject} could not be measured. Try longer runs."
         ]
     if found.low is None and found.high is not None:
-        return [f"{text} is so from {_load(question, found.high)} on; whether it is below that cannot be told. {wider}"]
+        return [f"{text} is met from {_load(question, found.high)} on; below that the intervals are too wide. {wider}"]
     if found.high is None and found.low is not None:
-        return [f"{text} is not so up to {_load(question, found.low)}; whether it is above that cannot be told. {wider}"]
+        return [f"{text} is not met up to {_load(question, found.low)}; above that the intervals are too wide. {wider}"]
     digits = question.search.digits
     low, load, high = (None if each is None else float(f"{each:.{digits}g}") for each in (found.low, found.load, found.high))
-    low_end, high_end = _load(question, low or 0.0), _load(question, high or 0.0)
-    low_end = low_end.removesuffix(f" {high_end.partition(' ')[2]}")  # 20 to 25 writers
+    interval = join_ends(_load(question, low or 0.0), _load(question, high or 0.0))
     at = "an unknown load" if load is None else _load(question, load)
-    told = [f"{text} begins at {at} (95 % interval: {low_end} to {high_end})."]
+    answer = [f"{text} is met from {at} on (95% interval: {interval})."]
     if not found.narrow:
-        told.append(f"The interval is wider than the {100.0 * question.search.tolerance:g} % that were asked for. {wider}")
-    return told
+        answer.append(f"The interval is wider than the tolerance of {100.0 * question.search.tolerance:g}%. {wider}")
+    return answer
 
 
-def window_words(windows: Sequence[Window]) -> list[str]:
-    """What was cut of the runs at each load, and whether any was too short."""
-    from endive.formatting import format_duration
+def describe_windows(windows: Sequence[Window]) -> list[str]:
+    """Return the measurement windows of all loads in a sentence, and a warning if runs were too short."""
+    from endive.formatting import format_duration, join_ends
     from endive.report.phrases import describe_short_run, describe_window
 
     cuts = sorted({window.start_ms for window in windows})
     if len({format_duration(cut) for cut in cuts}) == 1:
-        told = [describe_window(windows[0])]
+        excluded = describe_window(windows[0])
     else:
-        told = [f"What is cut as warm-up differs between loads: from {format_duration(cuts[0])} to {format_duration(cuts[-1])}."]
+        excluded = f"The first {join_ends(format_duration(cuts[0]), format_duration(cuts[-1]))} are excluded as warm-up, by load."
     warnings = [warning for window in windows if (warning := describe_short_run(window)) is not None]
-    return [*told, f"At {len(warnings)} of {len(windows)} loads: {warnings[0]}"] if warnings else told
+    return [excluded, f"At {len(warnings)} of {len(windows)} loads: {warnings[0]}"] if warnings else [excluded]
 
 
 def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str]) -> None:
     from endive.analysis.conditions import format_metric
     from endive.analysis.load_search import CONFIDENCE
 
-    output.text(*in_words(question, found), *cut, "")
+    output.text(*describe_answer(question, found), *cut, "")
     rows = []
     for point in found.points:
         each = point.estimate
         values = (None, None, None) if each is None else (each.mean, each.low, each.high)
         numbers = (format_metric(question.condition.metric, value) for value in values)
         rows.append((_load(question, point.load), *numbers, str(point.seeds), _VERDICTS[point.verdict]))
-    ends = (f"{100.0 * CONFIDENCE:g} % low", "high")
+    ends = (f"{100.0 * CONFIDENCE:g}% low", "high")
     output.table("", (question.vary, question.condition.subject, *ends, "seeds", f"{question.condition.text}?"), rows)
 
 
 def _record(
     question: Question, found: Frontier, replications: Replications, options: MetricsOptions, seconds: float
 ) -> dict[str, Any]:
-    """All that the answer was made of, so that it can be traced and repeated."""
+    """Return the record of the search, by which the answer can be reproduced."""
     from dataclasses import asdict
 
     from endive.config import compute_experiment_hash
@@ -282,12 +282,12 @@ def _record(
                 "verdict": point.verdict,
                 "estimate": None if point.estimate is None else _plain(asdict(point.estimate)),
                 "experiment": compute_experiment_hash(document),
-                "seeds": {str(run.seed): _of(run.of(group, operation), metric) for run in runs},
+                "seeds": {str(run.seed): _select(run.of(group, operation), metric) for run in runs},
             }
         )
     return {
-        "answer": in_words(question, found),
-        "window": window_words(windows),
+        "answer": describe_answer(question, found),
+        "window": describe_windows(windows),
         "bound": found.bound,
         "load": found.load,
         "low": found.low,
@@ -306,7 +306,7 @@ def _record(
     }
 
 
-def _of(row: Any, metric: str) -> dict[str, Any]:
+def _select(row: Any, metric: str) -> dict[str, Any]:
     return {name: row.get(name) for name in (metric, "transactions", "committed", "aborted", "in_flight")}
 
 
@@ -315,7 +315,7 @@ def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
 
 
 def origin_of(question: Question | TuningQuestion) -> dict[str, Any]:
-    """What an answer was made by and of, so that it can be repeated."""
+    """Return the code, file and overrides that an answer was made with."""
     from endive import __version__
     from endive.runs.identity import code_version
     from endive.version import get_git_sha

@@ -92,7 +92,7 @@ def import_(
         output.table(f"Classes of {table}", ("class", "operation", "commits", "arrivals"), rows)
         output.note(*notes)
         assumed = [f"- {each.about}: {each.assumed}" for each in imported.assumptions]
-        output.text("\nWhat a history cannot tell, and what is assumed:", *assumed)
+        output.text("\nAssumptions (not recorded in a table's history):", *assumed)
         if answer and not not_fitted:
             _answer(output, out, imported, result)
         output.result(result)
@@ -112,18 +112,18 @@ def read_table(
 
 
 def _answer(output: Output, out: Path, imported: Imported, result: dict[str, Any]) -> None:
-    """Show what is predicted, and put it into the result; or say why it is not, where that would take too much."""
+    """Print the prediction and add it to the result, or the reason why it was not simulated."""
     from endive.calibrate import TooMuchWorkError
     from endive.calibrate.answers import answers
 
     try:
         made = answers(out, imported.assumptions)
     except TooMuchWorkError as error:
-        result["notes"].append(f"it was not simulated: {error}")
+        result["notes"].append(f"not simulated: {error}")
         output.note(result["notes"][-1])
         return
     result["answers"] = [answer_data(each) for each in made]
-    show_answers(output, "\nSimulated, with the range that the assumptions leave open", made)
+    show_answers(output, "\nPrediction, with the range over the assumptions", made)
 
 
 def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport]) -> tuple[list[Path], list[str]]:
@@ -148,7 +148,7 @@ def write_imported(imported: Imported, out: Path, reports: Sequence[CommitReport
             written.append(_fit_latencies(imported, out, single_attempts_ms))
         _fit_loops(imported, out)
     except TooMuchWorkError as error:
-        return written, [f"it was not simulated: {error}"]
+        return written, [f"not simulated: {error}"]
     return written, []
 
 
@@ -185,7 +185,7 @@ def _fit_loops(imported: Imported, out: Path) -> None:
 
 
 def answer_data(answer: Answer) -> dict[str, Any]:
-    """An answer as plain values; what is not known is null."""
+    """Return an answer for JSON; what is not known is null."""
     return {
         "class": answer.name,
         "success": finite(answer.base.success),
@@ -201,7 +201,7 @@ def answer_data(answer: Answer) -> dict[str, Any]:
 
 
 def show_answers(output: Output, title: str, made: list[Answer]) -> None:
-    """A table of predictions with their ranges."""
+    """Print predictions with their ranges."""
     from endive.formatting import format_duration, format_number, format_percent, join_ends
 
     def percent(value: float) -> str:
@@ -210,7 +210,7 @@ def show_answers(output: Output, title: str, made: list[Answer]) -> None:
     def ms(value: float) -> str:
         return "-" if math.isnan(value) else format_duration(value)
 
-    header = ("class", "success", "range", "time to commit, p50", "range", "attempts", "commits per s", "most depends on")
+    header = ("class", "success", "range", "time to commit p50", "range", "attempts", "commits/s", "main assumption")
     rows = [
         (
             each.name,

@@ -13,9 +13,9 @@ from endive.cli.app import JsonFlag, app, command, refuse
 from endive.cli.options import ForceFlag, check_new
 
 SIMPLE = "simple"
-"""The system that is no recipe: Endive's own commit path, with most keys as comments."""
+"""Name of the starter configuration: the simplified commit path, with most keys as comments."""
 DEFAULT_SYSTEM = "rest"
-"""What most people run, and what is written where nobody can be asked."""
+"""Default system, also where there is no terminal to ask on."""
 SHORT_NAMES = {"files": "files_s3"}
 
 
@@ -27,14 +27,14 @@ def init(
         typer.Option(
             "--for",
             metavar="SYSTEM",
-            help=f"Which system: rest, glue, jdbc, files, ... or {SIMPLE}. Asked for on a terminal, otherwise {DEFAULT_SYSTEM}.",
+            help=f"System: rest, glue, jdbc, files, ... or {SIMPLE}. Default: asked on a terminal, otherwise {DEFAULT_SYSTEM}.",
             show_default=False,
         ),
     ] = None,
     force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Write a commented configuration of a system that people run, on Iceberg's own commit path and retry settings."""
+    """Write a commented configuration of a common system, with Iceberg's commit path and retry settings."""
     with command(json) as output:
         check_new(path, force)
         from endive.output_files import write_text
@@ -46,13 +46,13 @@ def init(
         output.result({"written": str(path), "system": chosen})
         output.text(f"wrote {path} ({chosen}); now: endive run {path}")
         if chosen == SIMPLE:
-            output.text("it is the simple model, not Iceberg's own commit path; --for rest|glue|jdbc|files|... has that")
+            output.text("This is the simplified commit path; use --for rest, glue, jdbc, files, ... for Iceberg's.")
         elif system is None and not asked:
-            output.text(f"other systems, with --for: {', '.join(name for name in texts if name != chosen)}")
+            output.text(f"Other systems (--for): {', '.join(name for name in texts if name != chosen)}")
 
 
 def system_texts() -> dict[str, str]:
-    """Return the configurations to start from by the name of their system, what most people run first."""
+    """Return the configurations by the name of their system, the default first."""
     from endive.cli.examples import examples_folder
 
     recipes = {file.stem: file.read_text(encoding="utf-8") for file in sorted((examples_folder() / "recipes").glob("*.toml"))}
@@ -68,13 +68,13 @@ def _ask(texts: dict[str, str]) -> str:
 
 
 def _description(text: str) -> str:
-    """What the first line of a configuration says it is, up to where it goes into details."""
+    """Return the first line of a configuration up to its colon."""
     line = text.splitlines()[0].removeprefix("#").strip()
     return line.partition(":")[0].removesuffix(".")
 
 
 def _text_of(system: str, texts: dict[str, str]) -> str:
-    """The configuration of a system. Raises ConfigError with the nearest name."""
+    """Return the configuration of a system. Raises ConfigError with the nearest name."""
     from endive.config.errors import nearest
 
     name = SHORT_NAMES.get(system, system)

@@ -1,4 +1,4 @@
-"""``endive metrics``: what the runs of a dataset come to, and queries over it."""
+"""``endive metrics``: metrics of all runs of a dataset, and queries over them."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _MOST_IN_LABELS = 50
 _SHOWN = 50
 _SUMMARY = {
     "n_seeds": "seeds",
-    "offered_per_s": "offered per s",
-    "throughput_per_s": "commits per s",
+    "offered_per_s": "offered/s",
+    "throughput_per_s": "commits/s",
     "success": "success",
     "time_to_commit_p50_ms": "time to commit p50",
     "time_to_commit_p99_ms": "p99",
-    "retries_per_txn": "retries per txn",
-    "window": "cut",
+    "retries_per_txn": "retries/txn",
+    "window": "warm-up",
     "saturated": "saturated",
 }
 
@@ -108,7 +108,7 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Inventory, 
     priced = any(cost is not None and cost.money is not None for cost in costs.values())
     left = any(cost is not None and cost.orphaned_files > 0.0 for cost in costs.values())
     money = [f"{prices.currency} per 1,000 commits"] if priced else []
-    files = ["files left behind per 1,000 commits"] if left else []
+    files = ["orphaned files per 1,000 commits"] if left else []
     header = ["configuration", *_SUMMARY.values(), "requests per 1,000 commits", *money, *files, "experiment"]
     shown = ordered[:_SHOWN]
     rows = [_summary(row, changing, _cost_cells(costs[row["experiment"]], priced, left)) for row in shown]
@@ -125,25 +125,25 @@ def _report(output: Output, root: Path, measured: Metrics, manifest: Inventory, 
 
 
 def _show_curves(output: Output, curves: Sequence[dict[str, Any]], changing: Sequence[str]) -> None:
-    """Print where each curve saturates; of very many parameters those that tell experiments apart."""
+    """Print the load at which each curve saturates; of many parameters only those that differ."""
     from endive.report.phrases import title_load
 
     names = [name for name in curves[0] if name.startswith("param_")]
     names = names if len(names) <= _MOST_IN_LABELS else [name for name in names if name in changing]
     shown = {
-        "saturation_load": "begins at",
-        "saturation_low": "95 % low",
+        "saturation_load": "saturates at",
+        "saturation_low": "95% low",
         "saturation_high": "high",
         "bound": "bound",
         "reason": "reason",
-        "peak_throughput_per_s": "most commits per s",
+        "peak_throughput_per_s": "peak commits/s",
     }
     rows = [[_label(row, names), *(_cell(row[name]) for name in shown)] for row in _in_order(curves, names)]
     output.table(f"\nSaturation over {title_load(curves[0]['load_key'])}", ["configuration", *shown.values()], rows)
 
 
 def _costs(rows: Sequence[dict[str, Any]], manifest: Inventory, prices: Prices) -> dict[str, Cost | None]:
-    """What a thousand commits of each experiment take, from means over seeds."""
+    """Return the cost of 1,000 commits of each experiment, from means over seeds."""
     from endive.analysis.request_cost import basis_of, cost_of, rows_by_class
 
     by_experiment: dict[str, list[dict[str, Any]]] = {}
@@ -158,7 +158,7 @@ def _costs(rows: Sequence[dict[str, Any]], manifest: Inventory, prices: Prices) 
 
 
 def _cost_cells(cost: Cost | None, priced: bool, left: bool) -> list[str]:
-    """Requests, money if anything is priced, and files left behind if any experiment leaves some."""
+    """Return the cells of requests, money (if anything is priced) and orphaned files (if there are any)."""
     from endive.formatting import format_money, format_number
 
     if cost is None:
@@ -169,7 +169,7 @@ def _cost_cells(cost: Cost | None, priced: bool, left: bool) -> list[str]:
 
 
 def _summary(row: dict[str, Any], changing: Sequence[str], cost: Sequence[str]) -> list[str]:
-    """An experiment in the table on the terminal."""
+    """Return the row of an experiment."""
     from endive.formatting import format_duration, format_percent_range
     from endive.report.phrases import format_percentile
 
@@ -183,14 +183,14 @@ def _summary(row: dict[str, Any], changing: Sequence[str], cost: Sequence[str]) 
 
 
 def _label(row: dict[str, Any], columns: Sequence[str]) -> str:
-    """A configuration by the values of its parameters, in words."""
+    """Return the label of a configuration, by the values of its parameters."""
     from endive.report.phrases import label_configuration
 
     return label_configuration({column: row[column] for column in columns}, row) or "all"
 
 
 def _in_order(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows by the values of their parameters: numbers by size, names as figures have them."""
+    """Return rows sorted by their parameters: numbers by size, names in the order of figures."""
     from endive.report.phrases import rank_value
 
     return sorted(rows, key=lambda row: [rank_value(column, row[column]) for column in columns])
@@ -199,16 +199,16 @@ def _in_order(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[di
 def _warn(output: Output, totals: Sequence[dict[str, Any]]) -> None:
     few = sum(row["few_seeds"] for row in totals)
     if few:
-        output.note(f"{few} experiments have fewer than 3 seeds: their intervals say little")
+        output.note(f"{few} experiments have fewer than 3 seeds: their intervals are not reliable")
     over = sum(row["saturated"] is not None for row in totals)
     if over:
-        output.note(f"{over} experiments have a load that is beyond what they carry (saturated: why)")
+        output.note(f"{over} experiments are overloaded (see the column saturated)")
     short = [row for row in totals if row["needed_ms"] is not None and row["saturated"] is None]
     if short:
         from endive.formatting import format_duration
 
         needed = format_duration(max(row["needed_ms"] for row in short))
-        output.note(f"{len(short)} experiments are too short to settle; up to {needed} are needed")
+        output.note(f"{len(short)} experiments are too short to reach a steady state; set simulation.duration_ms to {needed}")
 
 
 def _query(output: Output, spark: Any, root: Path, manifest: Inventory, sql: str, limit: int) -> None:
@@ -218,11 +218,11 @@ def _query(output: Output, spark: Any, root: Path, manifest: Inventory, sql: str
     output.result([_plain(row) for row in rows.to_pylist()])
     output.table("", rows.column_names, [[_cell(value) for value in row.values()] for row in rows.to_pylist()])
     if more:
-        output.note(f"there are more rows; --limit shows more than {limit}")
+        output.note(f"there are more rows than {limit}; raise --limit")
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Return a value for JSON."""
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list):

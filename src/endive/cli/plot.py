@@ -1,4 +1,4 @@
-"""``endive plot``: the figures of a study as files for papers."""
+"""``endive plot``: figures of a study as files."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _size(width: str | None, height: str | None, *, titled: bool) -> Size:
 
 
 def _with_theory(figures: list[Figure], files: list[Path]) -> list[Figure]:
-    """The figures with curves behind their points."""
+    """Return the figures with reference curves."""
     from endive.report import ReportError
     from endive.report.figure import read_reference
 
@@ -149,7 +149,7 @@ def _list(output: Output, study: Study) -> None:
 
     rows = [(name, None if found is None else found.title, why) for name, found, why in catalogue(study)]
     single = bool(study.single_runs)
-    why = "" if single else "it shows one run: give the results of a run or an experiment"
+    why = "" if single else "shows one run; pass the results of a run or an experiment"
     rows.append((_TIMELINE, "Contention, transaction by transaction (--at, --span, --txn)" if single else None, why))
     output.result([{"figure": name, "title": title, "missing": why or None} for name, title, why in rows])
     output.table("", ("figure", "title"), [(name, title or f"not in this study: {why}") for name, title, why in rows])

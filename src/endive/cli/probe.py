@@ -45,8 +45,8 @@ def probe(
         output.note(f"- ends after {seconds:g} s at the latest")
         if not yes:
             if json or not sys.stdin.isatty():
-                raise InputError(f"{opened.name}: nothing was written; say --yes if this is to be done")
-            typer.confirm("go on?", abort=True)
+                raise InputError(f"{opened.name}: nothing was written; pass --yes to measure without asking")
+            typer.confirm("Continue?", abort=True)
         measured = run_probe(opened, count, seconds)
         if not measured.measurements:
             raise InputError(f"{opened.name}: nothing could be measured in {seconds:g} s")
@@ -56,8 +56,8 @@ def probe(
         source = f"measured by endive probe of {opened.name}"
         write_text(out, profile_text(fits, out.stem, source=source, notes=[measured.stopped] if measured.stopped else []))
         output.note(measured.stopped or None)
-        told = show_fits(output, fits, None)
-        output.result({"profile": str(out), "measurements": str(raw), **told, "stopped": measured.stopped})
+        fitted = show_fits(output, fits, None)
+        output.result({"profile": str(out), "measurements": str(raw), **fitted, "stopped": measured.stopped})
         output.text(f"\nwrote {out} and {raw}; use it with --set storage.provider={out}, or catalog.provider for a catalog")
 
 

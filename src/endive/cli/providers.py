@@ -1,4 +1,4 @@
-"""``endive providers``: the built-in stores and what is drawn for them."""
+"""``endive providers``: latency profiles of the built-in object stores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def providers(
         rows.append((item.name, *map(brief, latencies.values()), "-" if rate is None else format_number(rate), item.description))
     with command(json) as output:
         output.result(result)
-        header = ("provider", "read", "write", "CAS", "failed CAS", "append", "failed append", "CAS/s", "what it is")
-        title = f"Providers of set {profile}: median / p99 in ms of what is drawn, and swaps per second of one writer"
+        header = ("provider", "read", "write", "CAS", "failed CAS", "append", "failed append", "CAS/s", "object store")
+        title = f"Latency profiles {profile}: p50 / p99 in ms; CAS/s is the rate of one writer"
         output.table(title, header, rows)
-        output.table("Where the figures come from", ("provider", "source"), [(each["name"], each["source"]) for each in result])
+        output.table("\nSources", ("provider", "source"), [(each["name"], each["source"]) for each in result])

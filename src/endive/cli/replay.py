@@ -1,4 +1,4 @@
-"""``endive replay``: a history as the workload, with another store, catalog, retry policy or schedule of maintenance."""
+"""``endive replay``: a table's history as workload, with the original and with changed settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def replay(
         load_document(out, changes)
         output.note(*(f"{each.about}: {each.assumed}" for each in made.assumptions))
         was = answers(out, made.assumptions)
-        import_.show_answers(output, f"{table}, as it was", was)
+        import_.show_answers(output, f"{table}, original settings", was)
         result: dict[str, Any] = {
             "configuration": str(out),
             "written": [str(path) for path in (*written, *traces)],

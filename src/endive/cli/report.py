@@ -1,4 +1,4 @@
-"""``endive report``: a study as one HTML file, and its answer in words."""
+"""``endive report``: a study as one HTML file, and its answer."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ def _write(output: Output, study: Study, out: Path | None) -> None:
     )
     output.text(*page.answer, window)
     output.note(*page.warnings)
-    output.text("", f"{len(page.figures)} figures, their numbers and where they come from in {file}")
+    output.text("", f"{len(page.figures)} figures with their data and provenance in {file}")
     tell_damage(output, study.problems)
 
 
 def _busy(output: Output, what: str) -> AbstractContextManager[Any]:
-    """A sign of life on a terminal, nothing elsewhere."""
+    """Return a spinner on a terminal, nothing elsewhere."""
     return output.talk.status(what) if on_terminal() else nullcontext()

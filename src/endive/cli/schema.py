@@ -9,7 +9,7 @@ from endive.cli.app import JsonFlag, app
 
 @app.command()
 def schema(json: JsonFlag = True) -> None:
-    """Print the JSON Schema of configuration files, for editors that check and complete TOML."""
+    """Print the JSON Schema of configuration files, for editors that validate and complete TOML."""
     from endive.config import json_schema
 
     print(json_module.dumps(json_schema(), indent=2))

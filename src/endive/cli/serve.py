@@ -33,12 +33,12 @@ def serve(
         from endive.serve.server import serving
 
         if allow_code and config is None:
-            refuse("--allow-code", "is for the code that FILE names, and there is no FILE")
+            refuse("--allow-code", "needs a FILE that names code")
         presets = Presets(config, Path.cwd(), examples_folder(), code=allow_code)
         with serving(presets, Path.cwd(), port=port, workers=workers) as (server, address):
             output.result({"address": address.whole, "port": address.port})
-            output.text(f"the live page is at {address.whole}")
-            output.note("it is for this machine only; Ctrl-C ends it")
+            output.text(f"Live page: {address.whole}")
+            output.note("reachable from this machine only; Ctrl-C ends it")
             if open_:
                 typer.launch(address.whole)
             server.run()

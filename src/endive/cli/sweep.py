@@ -67,7 +67,7 @@ def sweep(
             check_writable(out)
         runs = reader.combinations * len(reader.seeds)
         if runs > _MANY_RUNS and not yes:
-            fail(output, f"{path}: {runs:,} runs; say --yes if that is what you want")
+            fail(output, f"{path}: {runs:,} runs; pass --yes to run them")
         with starting_session(SparkOptions(master, remote, ship_code)) as starting:
             if not dry_run and is_new:
                 starting.begin()  # nothing can be finished, so Spark comes up while this is planned
@@ -87,16 +87,16 @@ def sweep(
                 output.note(*objected)
                 return
             if objected and not yes:
-                fail(output, f"{path}: {'; '.join(objected)}; say --yes if that is what you want")
+                fail(output, f"{path}: {'; '.join(objected)}; pass --yes to run it")
             keep_study(out, reader, plan)
             cleared = remove_leftovers(out)
             if cleared:
-                output.note(f"{len(cleared)} files removed that killed processes had left")
+                output.note(f"removed {len(cleared)} temporary files of killed processes")
             _run(output, plan, work, out, starting)
 
 
 def check_question(reader: Sweep, plan: SweepPlan) -> None:
-    """Raise ConfigError if the question of a sweep is of no metric, or of a class that none of its points has."""
+    """Raise ConfigError if the question of a sweep names no metric, or a class that none of its points has."""
     from endive.analysis.conditions import parse_question
 
     if reader.question is not None:
@@ -117,36 +117,36 @@ def _run(output: Output, plan: SweepPlan, work: Work, out: Path, starting: Start
 
 @contextmanager
 def watching(output: Output, work: Work, out: Path) -> Iterator[ProgressMonitor]:
-    """Show how far a sweep has come: by a bar on a terminal, elsewhere by a line now and then."""
+    """Show the progress of a sweep: as a bar on a terminal, elsewhere as lines."""
     from endive.pipeline.sweep import ProgressMonitor
 
     with progress(output, "runs", len(work.todo)) as bar:
-        yield ProgressMonitor(work, out, ProgressLines(output.note).tell if bar is None else lambda now: bar(now.done))
+        yield ProgressMonitor(work, out, ProgressLines(output.note).update if bar is None else lambda now: bar(now.done))
 
 
-_TOLD_FROM = 0.05
-"""The share of the effort from which on the time that is left is told: before, most of the time was Spark's start."""
+_ESTIMATE_FROM = 0.05
+"""Share of the work from which on the time left is estimated: before, most of the time was Spark's start."""
 
 
 class ProgressLines:
-    """Tells progress in lines, the first after some time and then one every so often: short sweeps stay quiet."""
+    """Prints progress in lines at an interval; sweeps that are shorter print none."""
 
     def __init__(
-        self, say: Callable[[str], None], every_seconds: float = 30.0, clock: Callable[[], float] = time.monotonic
+        self, write: Callable[[str], None], every_seconds: float = 30.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._say, self._every, self._clock = say, every_seconds, clock
-        self._started = self._told = clock()
+        self._write, self._every, self._clock = write, every_seconds, clock
+        self._started = self._printed = clock()
 
-    def tell(self, progress: sweeps.Progress) -> None:
-        """Say how far it has come, with the time that is left by the share of the effort that is done."""
+    def update(self, progress: sweeps.Progress) -> None:
+        """Print the finished runs and the estimated time left, if the interval has passed."""
         now = self._clock()
-        if now - self._told < self._every or progress.done == progress.total:
+        if now - self._printed < self._every or progress.done == progress.total:
             return
-        self._told = now
-        left = (now - self._started) * (1.0 - progress.share) / progress.share if progress.share >= _TOLD_FROM else None
-        told = "" if left is None else f", about {format_duration(round(left) * 1000.0)} left"
-        self._say(
-            f"{progress.done:,} of {progress.total:,} runs after {format_duration(round(now - self._started) * 1000.0)}{told}"
+        self._printed = now
+        left = (now - self._started) * (1.0 - progress.share) / progress.share if progress.share >= _ESTIMATE_FROM else None
+        rest = "" if left is None else f", about {format_duration(round(left) * 1000.0)} left"
+        self._write(
+            f"{progress.done:,} of {progress.total:,} runs after {format_duration(round(now - self._started) * 1000.0)}{rest}"
         )
 
 

@@ -1,4 +1,4 @@
-"""``endive tune``: the retry settings that serve a goal best."""
+"""``endive tune``: the settings that optimize a metric."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _show_plan(output: Output, question: TuningQuestion, plan: Plan) -> None:
 
 
 def _answer(output: Output, question: TuningQuestion, plan: Plan, options: MetricsOptions, folder: Path) -> None:
-    """Search, tell and write."""
+    """Search, write the record and print the answer."""
     from json import dumps
 
     from endive.analysis.halving import tune as search
@@ -132,7 +132,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     references = [TODAY, ICEBERG]
     most = _most_runs(question, plan)
     announce_compilation(output, prepare_run(question.candidates[TODAY].document, seed=0, among_many=True).simulation)
-    output.note(f"{len(question.candidates)} settings, {most} runs at most; those that are kept from before are not run again")
+    output.note(f"{len(question.candidates)} settings, at most {most} runs; finished runs are reused")
     replications = Replications(folder / REPLICATIONS_FOLDER, options)
     evaluate = CostEvaluator(question, replications)
 
@@ -143,7 +143,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
         return found
 
     def announced(number: int, size: int) -> None:
-        what = f"round {number} of {len(plan.rounds)}" if number else "last comparison, on seeds of its own"
+        what = f"round {number} of {len(plan.rounds)}" if number else "final comparison, with new seeds"
         output.note(f"{what}: {size} settings")
 
     found = search(evaluated, len(question.candidates), references, plan, announced)
@@ -166,7 +166,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
 
 
 def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
-    """All that the answer was made of, so that it can be traced and repeated."""
+    """Return the record of the search, by which the answer can be reproduced."""
     from dataclasses import asdict
 
     from endive.cli.frontier import origin_of
@@ -255,4 +255,4 @@ def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) 
         condition = [] if question.condition is None else [{"holds": "yes", "fails": "no"}.get(each["condition"], "open")]
         rows.append((each["name"], number, *ends, *condition, each["settings"]))
     condition = [] if question.condition is None else [question.condition.text]
-    output.table("", ("", subject_in_words(question), "95 % low", "high", *condition, "settings"), rows)
+    output.table("", ("", subject_in_words(question), "95% low", "high", *condition, "settings"), rows)

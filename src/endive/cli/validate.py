@@ -1,4 +1,4 @@
-"""``endive validate``: is a configuration right, and what would it run?"""
+"""``endive validate``: check a configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def validate(
 
         document = load_document(config, overrides_of(set_))
         experiment, warnings = compute_experiment_hash(document), warnings_of(document)
-        told = {"valid": True, "experiment_hash": experiment, "parameters": parameters(document)}
-        output.result({**told, "warnings": [asdict(each) for each in warnings]})
+        result = {"valid": True, "experiment_hash": experiment, "parameters": parameters(document)}
+        output.result({**result, "warnings": [asdict(each) for each in warnings]})
         output.text(f"{config}: valid, experiment {experiment}")
         output.text(*(f"warning: {warning}" for warning in warnings))
