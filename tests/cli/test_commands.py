@@ -105,7 +105,7 @@ def test_init_writes_a_file_that_runs(here: Path) -> None:
     result = invoke("init")
     assert result.exit_code == 0
     assert result.stdout.startswith("wrote endive.toml (rest); now: endive run endive.toml\n")
-    assert "with --for: ducklake" in result.stdout
+    assert "Other systems (--for): ducklake" in result.stdout
     assert 'commit_path = "iceberg"' in (here / "endive.toml").read_text()
     assert invoke("validate", "endive.toml").exit_code == 0
     assert invoke("run", "endive.toml", "--engine", "reference", "--set", "simulation.duration_ms=1000").exit_code == 0
@@ -114,7 +114,7 @@ def test_init_writes_a_file_that_runs(here: Path) -> None:
 
 def test_what_init_leaves_commented_out_is_right_too(here: Path) -> None:
     """All that the comments of the starter offer, switched on together (but for what excludes each other)."""
-    assert "not Iceberg's own commit path" in invoke("init", "--for", "simple").stdout
+    assert "This is the simplified commit path" in invoke("init", "--for", "simple").stdout
     lines = (here / "endive.toml").read_text().splitlines()
     live = []
     for line in lines:
@@ -174,7 +174,7 @@ def test_providers(profile: str) -> None:
     data = strict(invoke("providers", "--profile", profile, "--json").stdout)
     assert {item["name"] for item in data} == set(builtin_profiles(profile)) == set(PROVIDER_PROFILES)
     lines = shown.splitlines()
-    assert lines[0].startswith(f"Providers of set {profile}: median / p99 in ms of what is drawn")
+    assert lines[0].startswith(f"Latency profiles {profile}: p50 / p99 in ms")
     gcp = next(item for item in data if item["name"] == "gcp")
     assert gcp["drawn"]["append"] is None
     cas = gcp["drawn"]["cas"]

@@ -56,7 +56,7 @@ def test_every_point_can_be_traced_to_its_seeds(asked: tuple[Path, Any, str]) ->
         assert point["estimate"]["mean"] == pytest.approx(good / sum(seed["transactions"] for seed in seeds))
         assert point["estimate"]["n"] == len(seeds) >= 3
         for seed in point["seeds"]:
-            kept = json.loads((folder / "out/runs" / point["experiment"] / f"{seed}.json").read_text())
+            kept = json.loads((folder / "out/runs" / point["experiment"] / f"{seed}/metrics.json").read_text())
             assert kept["rows"][0]["success_rate"] == point["seeds"][seed]["success_rate"]
     assert told["configuration"]["storage"] == {"provider": "s3"}
     assert told["runs"] == sum(len(point["seeds"]) for point in told["points"])
@@ -87,15 +87,15 @@ def test_people_read_a_sentence_and_a_table(asked: tuple[Path, Any, str]) -> Non
     folder, told, _ = asked
     text = invoke("frontier", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out")).stdout
     assert text.startswith(told["answer"][0])
-    assert f"success < 90% begins at {told['load']:.3g}/s (95 % interval: {told['low']:.3g}/s to {told['high']:.3g}/s)" in text
+    assert f"success < 90% is met from {told['load']:.3g}/s on (95% interval: {told['low']:.3g}–{told['high']:.3g}/s)" in text
     assert "workload.ingest.rate  success_rate" in text
 
 
 @pytest.mark.parametrize(
     ("bounds", "bound", "sentence"),
     [
-        (("--from", "0.5", "--to", "1"), "above", "success < 90% begins above 1/s"),
-        (("--from", "40", "--to", "80"), "at_or_below", "success < 90% holds at 40/s already"),
+        (("--from", "0.5", "--to", "1"), "above", "success < 90% is not met up to 1/s"),
+        (("--from", "40", "--to", "80"), "at_or_below", "success < 90% is met at 40/s already"),
     ],
 )
 def test_a_range_without_a_crossing_is_an_answer(
@@ -115,7 +115,7 @@ def test_what_the_runs_cannot_tell_is_said(asked: tuple[Path, Any, str]) -> None
     bounds = ("--from", "0.1", "--to", "0.2", "--max-seeds", "3")
     told = strict(invoke("frontier", str(folder / "load.toml"), *QUESTION, *bounds, "-o", str(folder / "few"), "--json").stdout)
     assert (told["bound"], told["low"], told["high"], told["narrow"]) == ("crossed", None, None, False)
-    assert "cannot be told" in told["answer"][0]
+    assert "No answer for" in told["answer"][0]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_the_runs_cannot_tell_is_said(asked: tuple[Path, Any, str]) -> None
         (("--vary", "workload.ingest.rte", "--from", "1"), "no such key; did you mean 'rate'?"),
         (("--until", "success(ingst) < 90%"), "there is no class 'ingst'; did you mean 'ingest'?"),
         (("--until", "sucess < 90%"), "The metrics are"),
-        (("--tolerance", "much"), "'much' is no share such as 5% or 0.05"),
+        (("--tolerance", "much"), "'much' is not a share such as 5% or 0.05"),
         (("--warmup", "40000"), "leave nothing of the run"),
         (("--set", "storage.provider=s4"), "storage.provider"),
         (("--quick",), "[frontier]"),

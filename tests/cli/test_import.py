@@ -45,7 +45,7 @@ def test_what_would_take_too_much_is_not_simulated(tmp_path: Path, metadata: Pat
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert "answers" not in told
-    assert any("it was not simulated: " in note and "transactions, and at most 20 are" in note for note in told["notes"])
+    assert any("not simulated: " in note and "transactions, and at most 20 are" in note for note in told["notes"])
     assert load_document(out).workload
 
 

@@ -68,13 +68,13 @@ def test_run_and_report_agree_and_say_the_window(ran: Any) -> None:
 
 @pytest.mark.parametrize("ran", [LATE], indirect=True)
 def test_a_class_that_begins_late_makes_the_run_be_measured_whole(ran: Any) -> None:
-    assert ran["window"] == "The run of 60 s is measured whole: its load changes by plan."
+    assert ran["window"] == "The whole run of 1 min is measured: its load follows a schedule."
     assert total(ran)["warmup_ms"] == 0.0
 
 
 @pytest.mark.parametrize("ran", [""], indirect=True)
 def test_every_command_takes_a_window(ran: Any) -> None:
-    window = "The first 20 s and the last 10 s of 60 s are cut (as asked for)."
+    window = "The first 20 s and the last 10 s of 1 min are excluded, as requested."
     asked = ("--warmup", "20000", "--cooldown", "10000", "--json")
     place = str(Path(ran["results"]).parent)
     assert strict(invoke("run", "a.toml", *asked).stdout)["window"] == window
@@ -83,7 +83,7 @@ def test_every_command_takes_a_window(ran: Any) -> None:
     question = ("--vary", "workload.ingest.rate", "--until", "success < 1%", "--to", "8", "--seeds", "2", "--max-seeds", "2")
     told = strict(invoke("frontier", "a.toml", *question, *asked).stdout)
     assert told["window"] == [window]
-    assert told["answer"] == ["success < 1% begins above 8/s, the highest load that was looked at: up to there it is not so."]
+    assert told["answer"] == ["success < 1% is not met up to 8/s, the highest load of the search."]
     refused = invoke("run", "a.toml", "--warmup", "50000", "--cooldown", "10000")
     assert refused.exit_code == 2
     assert "leave nothing of the run" in refused.stderr
@@ -94,4 +94,4 @@ def test_a_search_in_which_nothing_can_be_measured_ends_with_a_sentence(ran: Any
     question = ("--vary", "workload.ingest.rate", "--until", "p99(late) > 1s", "--from", "1", "--to", "4")
     Path("b.toml").write_text(CONFIG + LATE.replace("rate = 8", "rate = 0.0001"))
     told = strict(invoke("frontier", "b.toml", *question, "--seeds", "2", "--max-seeds", "2", "--json").stdout)
-    assert told["answer"][0].startswith("Whether p99(late) > 1s holds cannot be told: nothing of time_to_commit_p99_ms(late)")
+    assert told["answer"][0].startswith("No answer for p99(late) > 1s: time_to_commit_p99_ms(late) could not be measured")

@@ -64,7 +64,7 @@ def test_fidelity_of_an_import_with_reports(tmp_path: Path, table: WrittenTable)
     assert told["verdict"] == "close", told
     shown = narrow_invoke("fidelity", str(out), *against, "--set", "storage.provider=gcp")
     assert_fits(shown.output.splitlines())
-    assert "the model is not close" in shown.output
+    assert "The model is not close" in shown.output
     assert "faster than the profile" in " ".join(shown.output.split())
 
 

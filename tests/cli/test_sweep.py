@@ -157,7 +157,7 @@ def test_progress_is_told_in_lines_where_there_is_no_terminal() -> None:
     clock = iter([0.0, 5.0, 31.0, 40.0, 62.0, 500.0])
     lines = ProgressLines(said.append, 30.0, lambda: next(clock))
     for done, share in ((0, 0.0), (0, 0.0), (1, 0.2), (2, 0.25), (10, 1.0)):
-        lines.tell(Progress(done, 10, share))
+        lines.update(Progress(done, 10, share))
     assert said == ["0 of 10 runs after 31 s", "2 of 10 runs after 62 s, about 3.1 min left"]
 
 

@@ -82,7 +82,7 @@ def test_the_advantage_is_that_of_paired_seeds_which_chose_nothing(asked: tuple[
     experiment = next(each["experiment"] for each in told["candidates"] if each["name"] == told["best"])
     middles = []
     for name, each in ((experiment, best), (told["candidates"][0]["experiment"], today)):
-        kept = [json.loads((folder / "out/runs" / name / f"{seed}.json").read_text())["rows"] for seed in each]
+        kept = [json.loads((folder / "out/runs" / name / f"{seed}/metrics.json").read_text())["rows"] for seed in each]
         ingest = [next(row for row in rows if (row["workload_class"], row["operation_type"]) == ("ingest", "all")) for rows in kept]
         assert [row["success_rate"] for row in ingest] == list(each.values())
         middles.append(sum((row["success_low"] + row["success_high"]) / 2 for row in ingest) / len(ingest))
@@ -92,7 +92,7 @@ def test_the_advantage_is_that_of_paired_seeds_which_chose_nothing(asked: tuple[
 def test_the_runs_are_announced_before_they_begin_and_not_exceeded(asked: tuple[Path, Any, str]) -> None:
     _, told, said = asked
     lines = said.splitlines()
-    assert lines[0].startswith(f"8 settings, {told['most_runs']} runs at most")
+    assert lines[0].startswith(f"8 settings, at most {told['most_runs']} runs")
     assert "round 1 of 2: 8 settings" in lines
     assert 0 < told["runs"] <= told["most_runs"]
 
@@ -121,7 +121,7 @@ def test_people_read_sentences_and_a_table(asked: tuple[Path, Any, str]) -> None
     assert set(words) <= set(narrow.stdout.split()), "no word is broken"
     assert "\ntoday " in text
     assert "\nIceberg's defaults " in text
-    assert " percentage points more (95 % interval: " in text
+    assert " percentage points more (95% interval: " in text
 
 
 def test_another_place_to_begin_makes_other_candidates(asked: tuple[Path, Any, str]) -> None:

@@ -55,12 +55,12 @@ def test_a_sweep_that_was_stopped_is_said_to_be(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("endive.runs.progress.is_living", lambda writer: False)
     result = invoke("experiments", "watch", str(root))
     assert result.exit_code == 1
-    assert result.stdout == "study: 1 of 6 runs; the sweep was stopped, and the same command goes on with it\n"
+    assert result.stdout == "study: 1 of 6 runs; stopped, the same command resumes it\n"
 
 
 def test_where_nothing_was_run_there_is_nothing_to_watch(tmp_path: Path) -> None:
     result = invoke("experiments", "watch", str(tmp_path))
-    assert (result.exit_code, "no sweep was run here" in result.stderr) == (2, True)
+    assert (result.exit_code, "contains no sweep" in result.stderr) == (2, True)
 
 
 def test_the_list_says_what_experiments_are(tmp_path: Path) -> None:

@@ -121,6 +121,15 @@ def _blocks(columns: Sequence[tuple[str, ...]], width: int) -> Iterator[list[tup
     yield block
 
 
+def _widths(columns: Sequence[tuple[str, ...]], width: int) -> list[int]:
+    """Return the widths of columns: the widest are narrowed, down to their longest word, until the table fits."""
+    widths, least = [max(map(len, column)) for column in columns], [_least_width(column) for column in columns]
+    while sum(widths) + _GAP * (len(widths) - 1) > width and widths != least:
+        place = max(range(len(widths)), key=lambda place: (widths[place] > least[place], widths[place]))
+        widths[place] -= 1
+    return widths
+
+
 def _least_width(column: Sequence[str]) -> int:
     """Return the width of a column of numbers, or that of the longest word of other columns."""
     cells = [word for cell in column[1:] for word in ([cell] if _is_number(cell) else cell.split())]
@@ -130,11 +139,9 @@ def _least_width(column: Sequence[str]) -> int:
 def _rich_table(columns: Sequence[tuple[str, ...]], width: int) -> Table:
     """Return a table whose headers and columns of words are wrapped where that is needed."""
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=any(c[0] for c in columns))
-    wraps = sum(max(map(len, column)) for column in columns) + _GAP * (len(columns) - 1) > width
-    for name, *cells in columns:
+    for (name, *cells), size in zip(columns, _widths(columns, width), strict=True):
         numeric = bool(cells) and all(_is_number(cell) for cell in cells)
-        least = _least_width((name, *cells)) if wraps else max(map(len, (name, *cells)))
-        table.add_column(Text(name), justify="right" if numeric else "left", min_width=least, max_width=least if numeric else None)
+        table.add_column(Text(name), justify="right" if numeric else "left", width=size)
     for row in zip(*(column[1:] for column in columns), strict=True):
         table.add_row(*(Text(cell, no_wrap=_is_number(cell)) for cell in row))
     return table
