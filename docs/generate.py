@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from endive.analysis.metric import METRIC_RECORDS
 from endive.config import arrivals, schema
 from endive.config.aliases import ALIASES
-from endive.config.durations import DURATION
+from endive.config.values import DURATION
 from endive.main import app
 from endive.simulation.columns import COLUMNS
 

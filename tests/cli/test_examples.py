@@ -11,7 +11,7 @@ import pytest
 
 from endive.cli.examples import Example, examples_folder, find_examples
 from endive.config import load_document
-from endive.config.frontier import frontier_options
+from endive.config.study import frontier_options
 from endive.config.sweep import Sweep
 from endive.report import ReportError
 from endive.runs.identity import code_version

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endive.config import compute_experiment_hash, json_schema
-from endive.config.durations import UNITS_MS, duration_ms, plain_value
 from endive.config.load import parse_assignment
+from endive.config.values import UNITS_MS, duration_ms, plain_value
 from tests.config import checked, problems
 
 

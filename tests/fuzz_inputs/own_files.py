@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from endive.config.parts import allow_code
+from endive.config.components import allow_code
 from tests.calibrate.tables import START_MS, metadata_document
 from tests.fuzz_inputs.attempts import Ended, Kind, beside, chance, command, files, invoke
 from tests.fuzz_inputs.here import searches_here

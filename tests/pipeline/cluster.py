@@ -28,7 +28,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from endive.cache_directory import CACHE_VARIABLE
-from endive.config.parts import allow_code
+from endive.config.components import allow_code
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.java import java_home
 from endive.pipeline.metrics import measure_study

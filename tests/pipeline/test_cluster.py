@@ -17,7 +17,7 @@ import pytest
 from endive.cache_directory import CACHE_VARIABLE, cache_root
 from endive.pipeline.sweep import run_sweep
 from endive.runs.plan import remaining_work
-from tests.config.test_parts import of_guide
+from tests.config.test_components import of_guide
 from tests.pipeline.cluster import Cluster, driver, measured_tables, report_of, standalone_cluster, tables_of, wait_until
 from tests.pipeline.sweeps import POINTS, digests, plan_of, problems, sweep_file
 

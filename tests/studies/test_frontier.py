@@ -10,7 +10,7 @@ import pytest
 
 from endive.analysis.conditions import Condition
 from endive.config import ConfigError
-from endive.config.frontier import frontier_options
+from endive.config.study import frontier_options
 from endive.studies.frontier import Question, estimate_at, estimate_of, read_question
 from endive.studies.measure import MetricsOptions, RunMetrics
 from endive.studies.replicate import Replications

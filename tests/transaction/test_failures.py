@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from endive.config.errors import ConfigError
-from endive.transaction.failures import Failures
+from endive.transaction.policy import Failures
 from tests.catalog.test_service import FIXED_STORE, fixed, service
 from tests.simulation.runs import ENGINES, Engine, config_of, table_of
 from tests.simulation.test_engines_agree import assert_engines_agree

@@ -13,7 +13,7 @@ from endive.randomness import Stream
 from endive.storage import create_provider
 from endive.table import TableChange, TableModel, pyiceberg_traits_of
 from endive.transaction import CommitPolicy, Transaction, TransactionResult
-from endive.transaction.trace import TraceEvent
+from endive.transaction.types import TraceEvent
 
 PARTITIONS = 10
 

@@ -23,7 +23,7 @@ from endive.calibrate.profile import scaled_profile_text
 from endive.config import build_simulation_config
 from endive.config.load import check_document
 from endive.config.schema import Document
-from endive.config.storage import storage_profile
+from endive.config.store_profiles import storage_profile
 from endive.input_files import read_toml
 from endive.simulation.expected import expected_work
 from endive.studies.measure import MetricsOptions, Row

@@ -17,7 +17,7 @@ import pyarrow.parquet
 
 from endive.analysis import Floats
 from endive.calibrate import InputError
-from endive.config.durations import MOST_MS
+from endive.config.values import MOST_MS
 from endive.input_files import UnreadableError, check_rows, in_short
 from endive.storage import OBJECT_KINDS
 

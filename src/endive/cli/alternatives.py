@@ -110,8 +110,7 @@ def _of_study(asked: Asked) -> _Named:
 
 def _of_file(path: Path, asked: Asked) -> _Named:
     from endive.config.load import read_toml
-    from endive.config.scenarios import SCENARIO
-    from endive.config.sweep import Sweep
+    from endive.config.sweep import SCENARIO, Sweep
     from endive.runs.plan import plan_sweep
 
     if "sweep" not in read_toml(path):

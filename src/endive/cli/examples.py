@@ -189,7 +189,7 @@ def _drawn(study: Study, folder: Path) -> tuple[list[str], list[Path]]:
 
 def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -> None:
     from endive.cli.frontier import answer
-    from endive.config.frontier import frontier_options
+    from endive.config.study import frontier_options
     from endive.studies.frontier import read_question
 
     answer(output, read_question(example.path, frontier_options({}), {}, quick=quick), folder)

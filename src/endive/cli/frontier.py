@@ -74,7 +74,7 @@ def frontier(
     Prints the load with its 95% interval, and writes a figure and a record of the search. A second call reuses finished runs.
     """
     with command(json) as output:
-        from endive.config.frontier import frontier_options
+        from endive.config.study import frontier_options
         from endive.studies.frontier import read_question
 
         asked = {
@@ -168,7 +168,7 @@ def _given(load: str | None) -> float | str | None:
 
 def _load(question: Question, load: float) -> str:
     """Return a load with the unit of its key; counts are whole numbers."""
-    from endive.config.durations import is_time
+    from endive.config.values import is_time
     from endive.formatting import format_count, format_duration, format_number
 
     last = question.vary.rpartition(".")[2]

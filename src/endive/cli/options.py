@@ -25,7 +25,7 @@ def output_option(help: str, metavar: str = "DIR") -> Any:
 
 def _allow(allowed: bool) -> bool:
     if allowed:
-        from endive.config.parts import allow_code
+        from endive.config.components import allow_code
 
         allow_code()
     return allowed

@@ -21,7 +21,7 @@ def providers(
     """
     from endive.formatting import format_number
     from endive.storage import builtin_profiles
-    from endive.storage.drawn import Drawn, cas_rate_per_s, drawn_latencies
+    from endive.storage.profiles import Drawn, cas_rate_per_s, drawn_latencies
 
     def brief(drawn: Drawn | None) -> str:
         return "-" if drawn is None else f"{format_number(drawn.median_ms)} / {format_number(drawn.p99_ms)}"

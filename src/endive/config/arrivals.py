@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from endive.config.durations import NonNegativeMs, PositiveMs, duration_ms
 from endive.config.traces import read_trace
-from endive.config.values import Interval, Rate, Section, Writers
+from endive.config.values import Interval, NonNegativeMs, PositiveMs, Rate, Section, Writers, duration_ms
 from endive.storage import ExponentialLatency
 from endive.workload import arrivals as processes
 from endive.workload.arrivals import ARRIVAL_KINDS, ArrivalKind, Arrivals, kind_of

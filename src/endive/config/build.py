@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 from endive.catalog import Catalog, Coalesce, ServiceCatalog, ServiceSettings, StoredCatalog
 from endive.config.arrivals import build_arrivals
 from endive.config.checks import partitions_per_table, spans_groups
+from endive.config.components import load_class, make_component
 from endive.config.load import load_document
-from endive.config.parts import load_class, make_part
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
 from endive.config.schema import CatalogSection, Document, RetryBackoff, Transactions
-from endive.config.storage import catalog_kind, catalog_profile, storage_profile
+from endive.config.store_profiles import catalog_kind, catalog_profile, storage_profile
 from endive.config.values import Latency, ManifestCounts, Runtime, Selection, ZipfTables
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
 from endive.randomness import Stream
@@ -24,8 +24,8 @@ from endive.simulation.config import BACKOFF_FIELDS
 from endive.storage import FixedLatency, ProfiledProvider, QuantileDistribution, StorageProfile, StorageProvider, distributions
 from endive.table import ALL_MANIFESTS, OperationSettings, TableModel
 from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes, Transaction
-from endive.transaction.failures import Failures
 from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
+from endive.transaction.policy import Failures
 from endive.workload import CommitterSettings, Workload, WorkloadClass, WorkloadConfig, ZipfCount, assign_groups, selectors
 
 _DEFAULT_ALPHA = 1.5
@@ -51,7 +51,7 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
     profile = storage_profile(document.storage)
     own = document.parts.provider
     provider: StorageProvider = (
-        ProfiledProvider(profile, Stream(0)) if own is None else make_part("provider", own, {"rng": Stream(0)})
+        ProfiledProvider(profile, Stream(0)) if own is None else make_component("provider", own, {"rng": Stream(0)})
     )
     catalog, transaction = document.catalog, document.transaction
     partitions = partitions_per_table(document)
@@ -100,7 +100,7 @@ def _own_catalog(
         "linearization": document.catalog.linearization,
         "rng": Stream(0),
     }
-    catalog: Catalog = make_part("catalog", part, offered)
+    catalog: Catalog = make_component("catalog", part, offered)
     return catalog
 
 

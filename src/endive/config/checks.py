@@ -10,7 +10,7 @@ from endive.config.class_checks import check_arrivals, check_committers, check_t
 from endive.config.errors import Problem, nearest
 from endive.config.resolve import ResolvedClass, follows_iceberg, resolve_classes
 from endive.config.schema import CatalogSection, Document, Transactions
-from endive.config.storage import INFERRED_KINDS, catalog_kind, catalog_profile, storage_profile
+from endive.config.store_profiles import INFERRED_KINDS, catalog_kind, catalog_profile, storage_profile
 from endive.config.values import Section
 from endive.input_files import available_bytes
 from endive.storage import StorageProfile, builtin_profiles

@@ -1,11 +1,14 @@
-"""What is wrong with a configuration: all of it at once, each with its file, key, value and what is allowed."""
+"""Problems of a configuration: the key as the file spells it, what is allowed, and the nearest spelling."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
 
 from endive.input_files import in_short
 
@@ -49,3 +52,113 @@ def closest(word: str, known: Iterable[str]) -> str:
     """A hint at the nearest known spelling, if one is near."""
     close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+Tree = dict[str, Any]
+_PLAIN = {"int_type", "float_type", "string_type", "list_type", "bool_type"}
+"""Errors of branches of a union that take no table."""
+_MOST_TOLD = 200
+"""Nobody reads more errors than these, and each is compared with the others and with all that is allowed."""
+
+
+def problems_of(error: ValidationError, tree: Tree, model: type[BaseModel], aliases: Sequence[str] = ()) -> list[Problem]:
+    """Return what is wrong with a tree that was checked against a model, each key once.
+
+    ``aliases`` are dotted keys that are accepted beside those of the model, to be named where a key is misspelled.
+    """
+    found = error.errors()
+    items = found[:_MOST_TOLD]
+    problems = _each_key_once([_problem(item, tree, model, aliases) for item in items if not _of_other_branch(item, items)])
+    more = len(found) - len(items)
+    return [*problems, Problem("", f"and {more:,} more")] if more else problems
+
+
+def _problem(item: Any, tree: Tree, model: type[BaseModel], aliases: Sequence[str]) -> Problem:
+    kind, value = item["type"], item["input"]
+    location = _in_file(item["loc"], tree, kind)
+    key = ".".join(str(part) for part in location)
+    if kind == "extra_forbidden":
+        return Problem(key, f"no such key; {nearest(str(location[-1]), _keys_beside(location, model, aliases))}")
+    if kind == "missing":
+        return Problem(key, "is missing")
+    shown = None if isinstance(value, dict | BaseModel) else value
+    if kind in ("model_type", "dict_type"):
+        return Problem(key, "should be a table", shown)
+    if kind == "string_pattern_mismatch":
+        return Problem(key, f"should match {item['ctx']['pattern']}", shown)
+    message = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if kind == "literal_error" and isinstance(value, str):
+        allowed = [word.strip("'") for word in item["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+        message += closest(value, allowed)
+    return Problem(key, message[:1].lower() + message[1:], shown)
+
+
+def _in_file(location: Sequence[str | int], tree: Tree, kind: str) -> list[str | int]:
+    """Return the parts of a location that are keys of the file; pydantic also names the branches of unions."""
+    found: list[str | int] = []
+    node: Any = tree
+    for part in location:
+        if (isinstance(node, dict) and part in node) or (isinstance(node, list) and isinstance(part, int)):
+            node = node[cast(Any, part)]
+        elif not (kind == "missing" and part == location[-1]):
+            continue
+        found.append(part)
+    return found
+
+
+def _of_other_branch(item: Any, items: Sequence[Any]) -> bool:
+    """Tell whether a branch of a union that takes no table complains of one, while another branch says what is wrong with it."""
+    if item["type"] not in _PLAIN or not isinstance(item["input"], dict):
+        return False
+    before = item["loc"][:-1]
+    return any(other is not item and other["loc"][: len(before)] == before for other in items)
+
+
+def _keys_beside(location: Sequence[str | int], model: type[BaseModel], aliases: Sequence[str]) -> list[str]:
+    """Return the keys that are allowed beside the last part of a location."""
+    annotations: list[Any] = [model]
+    for part in location[:-1]:
+        annotations = [below for annotation in annotations for below in _below(annotation, str(part))]
+    prefix = ".".join(str(part) for part in location[:-1])
+    old = [alias.rpartition(".")[2] for alias in aliases if alias.rpartition(".")[0] == prefix]
+    sections = [each for annotation in annotations for each in _branches(annotation) if _is_section(each)]
+    return [*(key for section in sections for _, key in _fields(section)), *old]
+
+
+def _below(annotation: Any, name: str) -> Iterator[Any]:
+    """Yield what stands under a key: the field of a section, or any member of a table or list."""
+    for branch in _branches(annotation):
+        if _is_section(branch):
+            yield from (branch.model_fields[field].annotation for field, key in _fields(branch) if name in (field, key))
+        elif isinstance(get_origin(branch), type) and issubclass(get_origin(branch), Mapping | Sequence):
+            yield get_args(branch)[-1]
+
+
+def _branches(annotation: Any) -> Iterator[Any]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        for argument in get_args(annotation):
+            yield from _branches(argument)
+    elif get_origin(annotation) is Annotated:
+        yield from _branches(get_args(annotation)[0])
+    else:
+        yield annotation
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _fields(section: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a section with the key that a file has for each."""
+    for name, field in section.model_fields.items():
+        yield name, field.alias or name
+
+
+def _each_key_once(problems: Sequence[Problem]) -> list[Problem]:
+    """Merge problems of one key: branches of a union each complain of the same value."""
+    by_key: dict[str, Problem] = {}
+    for problem in problems:
+        first = by_key.setdefault(problem.key, problem)
+        if problem.message not in first.message:
+            by_key[problem.key] = replace(first, message=f"{first.message}, or {problem.message}")
+    return list(by_key.values())

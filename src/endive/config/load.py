@@ -12,10 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from endive import input_files
 from endive.config.aliases import ALIASES, Tree, UnknownClassError, canonical, classes_of, override
 from endive.config.checks import cross_checks
-from endive.config.errors import ConfigError, Problem, nearest
-from endive.config.parts import with_sources
+from endive.config.components import add_sources
+from endive.config.errors import ConfigError, Problem, nearest, problems_of
 from endive.config.schema import Document
-from endive.config.translate import problems_of
 from endive.input_files import UnreadableError
 from endive.workload.arrivals import TRACE
 
@@ -55,7 +54,7 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
         path = cls.get(TRACE.key) if isinstance(cls, dict) else None
         if isinstance(path, str) and path:
             cls[TRACE.key] = str(directory / path)
-    problems += with_sources(tree, directory)
+    problems += add_sources(tree, directory)
     document, broken = None, set()
     try:
         document = Document.model_validate(tree)

@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field, create_model, model_validator
 
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.config.arrivals import ArrivalKeys
-from endive.config.durations import NonNegativeMs, PositiveMs
 from endive.config.values import (
     MAX_SEED,
     MOST,
@@ -24,7 +23,9 @@ from endive.config.values import (
     Latency,
     ManifestCounts,
     NonNegative,
+    NonNegativeMs,
     PerCommit,
+    PositiveMs,
     Probability,
     Runtime,
     Section,
@@ -37,9 +38,8 @@ from endive.config.values import (
 )
 from endive.table import OPERATION_CODES, OPERATION_FACTS
 from endive.table.traits import Isolation
-from endive.transaction.failures import OnUnknown
 from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH, RETRY_POLICY
-from endive.transaction.policy import OnRealConflict, TableHandle
+from endive.transaction.policy import OnRealConflict, OnUnknown, TableHandle
 
 
 class RetryBackoff(Section):
@@ -413,8 +413,8 @@ class FailuresSection(Section):
         return self
 
 
-class OwnPart(Section):
-    """A part of one's own: a class in a file of Python."""
+class ComponentSection(Section):
+    """Custom component: a class in a Python file."""
 
     code: Annotated[str, Field(pattern=r"^[^:]+:[A-Za-z_][A-Za-z0-9_]*$")] = Field(
         description="FILE.py:CLASS, beside this file. It is run only with --allow-code."
@@ -425,11 +425,13 @@ class OwnPart(Section):
 
 
 class PartsSection(Section):
-    """``[parts]``: parts of one's own in place of built-in ones, on the reference engine."""
+    """``[parts]``: custom components in place of built-in ones, on the reference engine."""
 
-    provider: OwnPart | None = Field(None, description="A store; sizes, parallel accesses and estimates are those of [storage].")
-    catalog: OwnPart | None = Field(None, description="A catalog.")
-    transaction: OwnPart | None = Field(None, description="What transactions do, in place of their operation.")
+    provider: ComponentSection | None = Field(
+        None, description="A store; sizes, parallel accesses and estimates are those of [storage]."
+    )
+    catalog: ComponentSection | None = Field(None, description="A catalog.")
+    transaction: ComponentSection | None = Field(None, description="What transactions do, in place of their operation.")
 
 
 class Document(Section):

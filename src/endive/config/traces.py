@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from endive.config.durations import duration_ms
 from endive.config.errors import closest, nearest
+from endive.config.values import duration_ms
 from endive.input_files import UnreadableError, check_rows, in_short
 from endive.transaction import OPERATIONS, Transaction
 from endive.workload import Submission

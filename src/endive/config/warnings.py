@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from endive.config.arrivals import build_arrivals
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.schema import Document
-from endive.config.storage import catalog_profile, storage_profile
+from endive.config.store_profiles import catalog_profile, storage_profile
 from endive.formatting import format_duration
 from endive.storage.profiles import ProfileError
 from endive.table.operations import VALIDATING

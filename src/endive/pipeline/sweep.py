@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from endive.config.parts import allow_code
+from endive.config.components import allow_code
 from endive.config.schema import Document
 from endive.pipeline.jobs import cores, run_tasks, specs_of
 from endive.runs.execute import Outcome, complete_run

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from endive.catalog import AppendCatalog
 from endive.config import ConfigError, build_simulation_config
-from endive.config.durations import UNITS_MS
 from endive.config.load import load_document
+from endive.config.values import UNITS_MS
 from endive.report import ReportError, phrases
 from endive.report.figure import Axis, Figure
 from endive.report.study_data import RunPlace, Study

@@ -27,7 +27,7 @@ import tomli_w
 
 from endive import __version__
 from endive.config import Document, build_simulation_config
-from endive.config.parts import own_parts
+from endive.config.components import custom_components
 from endive.output_files import check_inside, checksum, errors_naming, whole_file, write_text
 from endive.runs.identity import compute_experiment_hash, parameters
 from endive.runs.layout import RunFiles, named_experiment, run_directory
@@ -193,7 +193,7 @@ def _dependency_versions() -> dict[str, str]:
 
 
 def _repeat_command(prepared: PreparedRun, files: RunFiles) -> str:
-    allow = " --allow-code" if own_parts(prepared.document) else ""
+    allow = " --allow-code" if custom_components(prepared.document) else ""
     return f"endive run {files.config.name} --seed {prepared.seed}{allow}"
 
 
@@ -207,7 +207,7 @@ def _config_text(document: Document, files: RunFiles) -> str:
             copy = files.own_profile(section)
             write_text(copy, Path(provider).read_text(encoding="utf-8"))
             tree[section]["provider"] = copy.name
-    for kind, part in own_parts(document).items():
+    for kind, part in custom_components(document).items():
         copy = files.own_part(kind)
         write_text(copy, part.source or "")
         tree["parts"][kind].pop("source")

@@ -17,10 +17,10 @@ from typing import Any
 
 from endive.catalog import ServiceSettings
 from endive.config.arrivals import Closed
-from endive.config.parts import parts_identity
+from endive.config.components import components_identity
 from endive.config.resolve import resolve_classes
 from endive.config.schema import ClassSection, Document, Transactions
-from endive.config.storage import catalog_kind, catalog_profile, storage_profile
+from endive.config.store_profiles import catalog_kind, catalog_profile, storage_profile
 from endive.config.traces import trace_hash
 from endive.config.values import Distribution, Latency, Section
 from endive.storage import StorageProfile
@@ -51,7 +51,7 @@ def parameters(document: Document) -> dict[str, Any]:
         if cls[TRACE.key] is not None:
             cls[TRACE.key] = trace_hash(Path(cls[TRACE.key]))
     del tree["parts"]
-    components = parts_identity(document)
+    components = components_identity(document)
     if components:
         tree["parts"] = components
     return tree

@@ -10,9 +10,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from endive.config.durations import MOST_MS
+from endive.config.errors import problems_of
 from endive.config.schema import CommitPathName
-from endive.config.translate import problems_of
+from endive.config.values import MOST_MS
 from endive.input_files import UnreadableError, in_short, read_json
 from endive.transaction import OPERATIONS
 

@@ -14,8 +14,7 @@ from typing import Annotated, Any
 import tomli_w
 from pydantic import Field, model_validator
 
-from endive.config.scenarios import SCENARIO
-from endive.config.sweep import Sweep
+from endive.config.sweep import SCENARIO, Sweep
 from endive.input_files import UnreadableError, read_toml
 from endive.output_files import this_writer, write_text
 from endive.runs.layout import CONFIG, label_of, run_directory, study_file, study_plan, study_plans

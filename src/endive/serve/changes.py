@@ -12,11 +12,11 @@ from typing import Any
 
 from endive.config.aliases import ICEBERG_RETRY, value_at
 from endive.config.arrivals import scale_arrivals
-from endive.config.durations import duration_ms
 from endive.config.errors import ConfigError
 from endive.config.load import check_document
 from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.schema import Document
+from endive.config.values import duration_ms
 from endive.report import phrases
 from endive.runs.identity import compute_experiment_hash
 from endive.serve.messages import Change, Tree

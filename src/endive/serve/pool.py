@@ -242,7 +242,7 @@ def _initialize(pids: Any, stop: Any, folder: Path, code: bool) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     pids.send(os.getpid())
-    from endive.config.parts import allow_code
+    from endive.config.components import allow_code
     from endive.serve import worker
 
     allow_code(code)  # the user agreed when the server was started

@@ -15,7 +15,7 @@ from endive.analysis.conditions import format_metric
 from endive.analysis.estimates import FEWEST_SEEDS, Estimate, estimate_metric
 from endive.analysis.metric import TABLES
 from endive.analysis.run_metrics import ALL
-from endive.config.parts import own_parts
+from endive.config.components import custom_components
 from endive.config.resolve import resolve_classes
 from endive.config.schema import Document
 from endive.formatting import format_duration, format_percent, is_known, join_ends
@@ -144,7 +144,7 @@ def list_assumptions(document: Document) -> Iterator[str]:
             yield "Latencies of your own latency profile."
         else:
             yield f"Measured latencies of {phrases.name_value('storage_provider', provider)} (profile {document.storage.profile})."
-    for kind, part in own_parts(document).items():
+    for kind, part in custom_components(document).items():
         file, _, name = part.code.rpartition(":")
         yield f"Custom {_COMPONENTS[kind]}: {name} of {Path(file).name}, on the reference engine."
     classes = resolve_classes(document)

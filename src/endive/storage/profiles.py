@@ -13,16 +13,25 @@ like override a kind of object.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from endive.arithmetic.draws import quantile
 from endive.input_files import UnreadableError, in_short, parse_toml, read_toml
 from endive.randomness import RandomSource
-from endive.storage.distributions import FixedLatency, LognormalLatency, NormalLatency, QuantileDistribution, SizeBasedLatency
-from endive.storage.provider import OBJECT_KINDS, ProfiledProvider, StorageProfile
+from endive.storage.distributions import (
+    FixedLatency,
+    LognormalLatency,
+    NormalLatency,
+    Parameters,
+    QuantileDistribution,
+    SizeBasedLatency,
+)
+from endive.storage.provider import MANIFEST_FILE, OBJECT_KINDS, ProfiledProvider, StorageProfile
 from endive.storage.tables import EmpiricalLatency, GammaLatency, MixtureLatency, ShiftedLognormalLatency
 
 PROFILE_SETS = ("2025-06", "2025-12", "2026-01")
@@ -218,3 +227,43 @@ def _positive(value: Mapping[str, float], key: str, where: str) -> float:
     if value[key] <= 0.0:
         raise ProfileError(f"{where}: {key} is {value[key]!r}, but must be greater than 0")
     return value[key]
+
+
+TYPICAL_BYTES = 8_192
+"""The size of the object for which latencies that depend on it are told."""
+_STEPS = 2_000
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The median and the 99th percentile of a latency as it is drawn, in ms."""
+
+    median_ms: float
+    p99_ms: float
+
+
+def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
+    """For each kind of access, what is drawn for an object of ``TYPICAL_BYTES``; None where the store has no such access."""
+    conditional = {
+        "cas": profile.cas,
+        "failed_cas": profile.failed_cas or profile.cas,
+        "append": profile.append,
+        "failed_append": profile.failed_append or profile.append,
+    }
+    return {
+        "read": _drawn(profile.read_parameters(MANIFEST_FILE, TYPICAL_BYTES)),
+        "write": _drawn(profile.write_parameters(MANIFEST_FILE, TYPICAL_BYTES)),
+        **{name: None if latency is None else _drawn(latency.parameters) for name, latency in conditional.items()},
+    }
+
+
+def cas_rate_per_s(profile: StorageProfile) -> float | None:
+    """How often in a second one writer alone can swap one object: one after the other, and within the limit of the store."""
+    if profile.cas is None:
+        return None
+    rate = 1000.0 / profile.cas.mean_of_quantiles_ms(_STEPS)
+    return rate if profile.object_writes_per_s is None else min(rate, profile.object_writes_per_s)
+
+
+def _drawn(parameters: Parameters) -> Drawn:
+    return Drawn(quantile(*parameters, 0.5), quantile(*parameters, 0.99))

@@ -15,11 +15,11 @@ from endive.analysis.load_search import CONFIDENCE, Search
 from endive.analysis.run_metrics import ALL, RATES
 from endive.config import ConfigError, Document, Problem
 from endive.config.aliases import value_at
-from endive.config.durations import MOST_MS
 from endive.config.errors import closest, nearest
-from endive.config.frontier import FrontierSettings, check_frontier
 from endive.config.load import check_document, read_toml, with_override
 from endive.config.resolve import resolve_classes
+from endive.config.study import FrontierSettings, check_frontier
+from endive.config.values import MOST_MS
 from endive.studies.measure import RunMetrics
 from endive.studies.replicate import Replications
 from endive.transaction import OPERATIONS

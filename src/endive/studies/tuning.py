@@ -17,9 +17,9 @@ from endive.analysis.run_metrics import ALL, RATES
 from endive.analysis.warmup import Window, common_window
 from endive.config import ConfigError, Document, Problem, compute_experiment_hash
 from endive.config.aliases import ICEBERG_RETRY
-from endive.config.durations import plain_value
 from endive.config.load import check_document, parse_assignment, read_toml
 from endive.config.resolve import resolve_classes
+from endive.config.values import plain_value
 from endive.studies.frontier import check_known, estimate_of
 from endive.studies.measure import RunMetrics
 from endive.studies.replicate import WINDOW_SEEDS, Replications

@@ -19,8 +19,8 @@ from endive.transaction.policy import Backoff as Backoff
 from endive.transaction.policy import CommitPolicy as CommitPolicy
 from endive.transaction.policy import ManifestCount as ManifestCount
 from endive.transaction.policy import ObjectSizes as ObjectSizes
-from endive.transaction.trace import TraceEvent as TraceEvent
-from endive.transaction.trace import Tracer as Tracer
 from endive.transaction.types import ConflictCost as ConflictCost
+from endive.transaction.types import TraceEvent as TraceEvent
+from endive.transaction.types import Tracer as Tracer
 from endive.transaction.types import TransactionResult as TransactionResult
 from endive.transaction.types import TransactionStatus as TransactionStatus

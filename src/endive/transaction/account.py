@@ -13,10 +13,8 @@ from endive.catalog.types import CatalogSnapshot
 from endive.randomness import Purpose, TransactionStreams
 from endive.steps import FailedAnswer, RequestFailedError, Step, WaitFor
 from endive.transaction import accesses
-from endive.transaction.failures import CLIENT_CRASH, COMMIT_STATE_UNKNOWN
-from endive.transaction.policy import CommitPolicy
-from endive.transaction.trace import TraceEvent, Tracer
-from endive.transaction.types import TransactionResult, TransactionStatus
+from endive.transaction.policy import CLIENT_CRASH, COMMIT_STATE_UNKNOWN, CommitPolicy
+from endive.transaction.types import TraceEvent, Tracer, TransactionResult, TransactionStatus
 
 if TYPE_CHECKING:
     from endive.storage import StorageProvider

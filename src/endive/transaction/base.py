@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from endive.transaction.lifecycle import Lifecycle
     from endive.transaction.manifest_lists import ManifestLists
     from endive.transaction.policy import CommitPolicy
-    from endive.transaction.trace import Tracer
+    from endive.transaction.types import Tracer
 
 
 _USUAL = OperationSettings()

@@ -23,11 +23,9 @@ from endive.storage import MANIFEST_LIST
 from endive.table import APPEND, NO_SNAPSHOT, TableChange, Traits
 from endive.transaction import accesses, types
 from endive.transaction.account import Account, Steps
-from endive.transaction.failures import CLIENT_CRASH, COMMIT_STATE_UNKNOWN, Failures
 from endive.transaction.manifest_lists import ManifestLists
-from endive.transaction.policy import CommitPolicy
-from endive.transaction.trace import Tracer
-from endive.transaction.types import ConflictCost, TransactionResult, TransactionStatus
+from endive.transaction.policy import CLIENT_CRASH, COMMIT_STATE_UNKNOWN, CommitPolicy, Failures
+from endive.transaction.types import ConflictCost, Tracer, TransactionResult, TransactionStatus
 
 if TYPE_CHECKING:
     from endive.catalog import Catalog, TableChanges

@@ -23,7 +23,7 @@ from endive.simulation.rows import BATCH_ROWS, RESULT_SCHEMA, Progress, Sink
 from endive.simulation.summary import RunCounters
 from endive.transaction import ManifestListCounters
 from endive.transaction.accesses import COUNTERS, TIMES
-from endive.transaction.failures import CLIENT_CRASH, COMMIT_STATE_UNKNOWN
+from endive.transaction.policy import CLIENT_CRASH, COMMIT_STATE_UNKNOWN
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 from endive.workload import HandOverCounters
 

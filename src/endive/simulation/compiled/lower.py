@@ -24,8 +24,8 @@ from endive.storage.distributions import Parameters
 from endive.table import OPERATION_CODES, OperationSettings, TableFiles
 from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
 from endive.transaction.accesses import ACCESSES
-from endive.transaction.failures import Failures
 from endive.transaction.paths import COMMIT_PATHS
+from endive.transaction.policy import Failures
 from endive.workload import ARRIVAL_KINDS, Workload, WorkloadClass, ZipfCount
 from endive.workload.selectors import zipf_cumulative
 

@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from endive.table import OPERATION_CODES, Traits
 from endive.transaction import paths
-from endive.transaction.failures import OnUnknown
-from endive.transaction.policy import BACKOFF_KINDS, OnRealConflict
+from endive.transaction.policy import BACKOFF_KINDS, OnRealConflict, OnUnknown
 
 # Components of time: indices of Txn.times, in the order of accesses.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)

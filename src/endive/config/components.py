@@ -24,7 +24,7 @@ from typing import Any
 
 from endive.catalog import Catalog
 from endive.config.errors import ConfigError, Problem
-from endive.config.schema import Document, OwnPart
+from endive.config.schema import ComponentSection, Document
 from endive.input_files import UnreadableError, read_text
 from endive.storage import StorageProvider
 from endive.transaction import OPERATIONS, Transaction
@@ -59,7 +59,7 @@ def code_path(code: str, directory: Path) -> tuple[Path, str]:
     return directory / (place if place.endswith(".py") else f"{place.replace('.', '/')}.py"), name
 
 
-def with_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
+def add_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
     """Put the text of each part of one's own beside the name of its file; return what is wrong with them. Nothing is run."""
     parts = tree.get("parts")
     problems = []
@@ -80,7 +80,7 @@ def with_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
     return problems
 
 
-def parts_identity(document: Document) -> dict[str, Any]:
+def components_identity(document: Document) -> dict[str, Any]:
     """Return what results depend on: the class of each custom component, its options, and the hash of its source."""
     return {
         kind: {
@@ -89,16 +89,16 @@ def parts_identity(document: Document) -> dict[str, Any]:
             **({"classes": part.classes} if part.classes is not None else {}),
             "source": hashlib.sha256((part.source or "").encode()).hexdigest()[:12],
         }
-        for kind, part in own_parts(document).items()
+        for kind, part in custom_components(document).items()
     }
 
 
-def own_parts(document: Document) -> dict[str, OwnPart]:
+def custom_components(document: Document) -> dict[str, ComponentSection]:
     """Return the parts that a document names, by kind."""
     return {kind: part for kind in KINDS if (part := getattr(document.parts, kind)) is not None}
 
 
-def load_class(kind: str, part: OwnPart) -> type[Any]:
+def load_class(kind: str, part: ComponentSection) -> type[Any]:
     """Run the code of a part, and return its class. Raises ConfigError if that is not allowed, or it is no such class."""
     if not code_is_allowed():
         raise _refused(kind, ASKED, part.code)
@@ -132,7 +132,7 @@ def _refused(kind: str, message: str, code: str) -> ConfigError:
     return ConfigError(_SOURCE, [Problem(f"parts.{kind}.code", message, code)])
 
 
-def make_part(kind: str, part: OwnPart, offered: Mapping[str, Any]) -> Any:
+def make_component(kind: str, part: ComponentSection, offered: Mapping[str, Any]) -> Any:
     """Make a part of one's own: with its options, and with those of what is ``offered`` that its class takes by name.
 
     Raises ConfigError if the class wants something else.
