@@ -52,7 +52,7 @@ def test_it_is_watched_until_it_is_done(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_sweep_that_was_stopped_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = begun(tmp_path, 1)
-    monkeypatch.setattr("endive.runs.progress.is_living", lambda writer: False)
+    monkeypatch.setattr("endive.runs.study_records.is_living", lambda writer: False)
     result = invoke("experiments", "watch", str(root))
     assert result.exit_code == 1
     assert result.stdout == "study: 1 of 6 runs; stopped, the same command resumes it\n"

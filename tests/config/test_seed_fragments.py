@@ -11,6 +11,7 @@ import pytest
 
 from endive.config import build_simulation_config
 from endive.config.load import check_document
+from endive.runs.execute import place_run, prepare_run
 from endive.runs.layout import RunFiles
 from endive.simulation import Simulation, Statistics
 from endive.storage import ExponentialLatency, LognormalLatency, NormalLatency, ProfiledProvider
@@ -271,7 +272,7 @@ def effect(document: Tree) -> tuple[Any, RunFiles]:
     """All that a document amounts to: what runs, and where it goes."""
     checked = check_document(document, "fragment.toml")
     config = build_simulation_config(checked)
-    return plain(config), RunFiles.of(checked, config.run_seed, Path("root"))
+    return plain(config), place_run(prepare_run(checked, seed=config.run_seed), Path("root"))
 
 
 def run(document: Tree, **overrides: Any) -> Statistics:

@@ -19,8 +19,8 @@ from endive.pipeline.consolidate import Consolidation, consolidate
 from endive.pipeline.metrics import last_options
 from endive.runs.contents import results_problem
 from endive.runs.inventory import PipelineError
+from endive.runs.metric_tables import read_state, read_tables, write_tables
 from endive.runs.stored import StoredRun, find_experiments, find_orphans
-from endive.runs.tables import read_state, read_tables, write_tables
 from endive.studies.measure import MetricsOptions
 from tests.cli import invoke
 from tests.pipeline.damages import change_record

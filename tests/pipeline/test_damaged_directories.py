@@ -13,8 +13,8 @@ import pytest
 
 from endive.pipeline.consolidate import consolidate
 from endive.pipeline.metrics import StudyTables, current_tables
+from endive.runs.metric_tables import read_tables
 from endive.runs.stored import find_experiments
-from endive.runs.tables import read_tables
 from tests.cli import invoke
 from tests.pipeline.damages import DAMAGES, Damage, loop
 from tests.pipeline.runs import document, run_all, run_tasks_here

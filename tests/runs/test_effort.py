@@ -8,9 +8,8 @@ import pytest
 
 from endive.cache_directory import CACHE_VARIABLE
 from endive.config import Document
-from endive.runs import speed
-from endive.runs.effort import Effort, estimate_effort, measure_for
-from endive.runs.speed import USUAL, Speed, is_measured, measure_speed, speed_of_this_machine
+from endive.runs import effort as speed
+from endive.runs.effort import USUAL, Effort, Speed, estimate_effort, is_measured, measure_for, measure_speed, speed_of_this_machine
 from endive.simulation.expected import ExpectedWork
 
 

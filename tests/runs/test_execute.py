@@ -12,9 +12,8 @@ import pytest
 
 from endive import __version__
 from endive.config import Document, compute_experiment_hash, load_document
-from endive.runs.execute import FinishedRun, run_experiment
+from endive.runs.execute import FinishedRun, place_run, prepare_run, run_experiment
 from endive.runs.identity import code_version, parameters
-from endive.runs.layout import RunFiles
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, Simulation
 from endive.version import get_git_sha
 from tests.config import BASE, built, checked
@@ -279,7 +278,7 @@ def test_results_appear_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_files_of_a_run_are_where_the_layout_says() -> None:
-    files = RunFiles.of(labelled(), 42, Path("experiments"))
+    files = place_run(prepare_run(labelled(), seed=42), Path("experiments"))
     experiment = Path("experiments") / f"exp-{compute_experiment_hash(labelled())}"
     assert files.results == experiment / "42" / "results.parquet"
     assert files.config == experiment / "cfg.toml"

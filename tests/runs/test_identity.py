@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from endive.config import compute_experiment_hash
+from endive.runs.execute import place_run, prepare_run
 from endive.runs.identity import parameters
-from endive.runs.layout import experiment_directory
 from endive.version import MODEL_VERSION
 from tests.config import BASE, checked
 
@@ -153,7 +153,7 @@ def test_parameters_are_plain_and_free_of_what_does_not_count() -> None:
 
 def test_the_directory_bears_label_and_hash() -> None:
     document = checked(overrides={"experiment.label": "exp_baseline"})
-    name = experiment_directory(document, Path("experiments"))
+    name = place_run(prepare_run(document, seed=0), Path("experiments")).config.parent
     assert name == Path("experiments") / f"exp_baseline-{compute_experiment_hash(document)}"
     assert len(compute_experiment_hash(document)) == 12
 

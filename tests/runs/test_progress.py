@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from endive.output_files import this_writer
-from endive.runs.progress import progress_of
-from endive.runs.study_records import PlannedExperiment, StudyRecord
+from endive.runs.study_records import PlannedExperiment, StudyRecord, progress_of
 
 STARTED = 1_700_000_000.0
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from endive.runs.layout import METRICS_FOLDER, METRICS_STATE, METRICS_TABLES, metrics_table
-from endive.runs.tables import for_spreadsheets, read_state, read_tables, write_tables
+from endive.runs.metric_tables import for_spreadsheets, read_state, read_tables, write_tables
 
 
 def test_no_name_of_a_user_is_a_formula_of_a_spreadsheet() -> None:

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from endive.config import Document, build_simulation_config
 from endive.config.sweep import Sweep
-from endive.runs.effort import Effort
+from endive.runs.effort import Effort, measure_speed
 from endive.runs.execute import run_experiment
 from endive.runs.plan import plan_sweep
-from endive.runs.speed import measure_speed
 from endive.simulation import Simulation
 from verification.theory.rows import TheoryRow
 

@@ -17,8 +17,8 @@ from endive.formatting import format_duration
 from endive.runs.layout import CONFIG, RESULTS, TRACE
 
 if TYPE_CHECKING:
-    from endive.runs.progress import StudyProgress
     from endive.runs.stored import StoredRun
+    from endive.runs.study_records import StudyProgress
 
 commands = typer.Typer(help="List, show, watch, verify and remove experiments.", no_args_is_help=True)
 app.add_typer(commands, name="experiments")
@@ -247,8 +247,7 @@ def watch(
 
 def follow(root: Path, report: Callable[[StudyProgress], None], *, once: bool, every: float) -> set[str]:
     """Report the progress of every study until none is running; return their final states."""
-    from endive.runs.progress import progress_of
-    from endive.runs.study_records import read_studies
+    from endive.runs.study_records import progress_of, read_studies
 
     reported: dict[str, tuple[int, str]] = {}
     while True:

@@ -3,7 +3,7 @@
     ROOT/consolidated/experiment=NAME/operation_type=OPERATION/part-00000.parquet
 
 No command needs the dataset: metrics are measured from the runs' own files. A part holds whole seeds of one experiment, up to about
-a million rows, with the parameters of the experiment as columns. Each file carries the digest of the results and parameters that
+a million rows, with the parameters of the experiment as columns. Each file records the digest of the results and parameters that
 it was made of, so that a part is written again only if they change, and the same runs give the same bytes wherever they are
 consolidated. A lock keeps two consolidations of one directory apart.
 """
@@ -65,7 +65,7 @@ class PartSpec:
 
 @dataclass(frozen=True)
 class PartNote:
-    """Metadata that every file of a part carries.
+    """Metadata of every file of a part.
 
     Attributes:
         digest: Digest of the results and parameters that the part was made of.

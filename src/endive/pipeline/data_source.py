@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 FORMAT = "endive"
 DEFAULT_SEED = 0
-"""Not a fresh one: Spark may compute rows again, and they must be the same."""
+"""Default seed: fixed, because Spark may compute rows again."""
 SCHEMA = RESULT_SCHEMA.append(pa.field("seed", pa.int64()))
 _SET = "set."
 _OPTIONS = ("config", "path", "toml", "seeds", "set", "partitions")
@@ -58,10 +58,10 @@ def register(spark: SparkSession) -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be simulated: a checked document, and the seeds of each task."""
+    """A simulation request: a checked document, and the seeds of each task."""
 
     document: str
-    """As JSON."""
+    """The document as JSON."""
     chunks: tuple[tuple[int, ...], ...]
 
 
@@ -70,21 +70,21 @@ class EndiveDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``spark.read.format`` takes."""
+        """Return the name of the format."""
         return FORMAT
 
     def schema(self) -> str:
-        """The columns of results, and the seed. Options are checked here, where ``load`` is called, and not when rows are read."""
+        """Return the columns of results, and the seed; check the options, which ``load`` passes."""
         _ = self.request
         return ddl(SCHEMA)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads the rows."""
+        """Return the reader of the rows."""
         return EndiveReader(self.request)
 
     @cached_property
     def request(self) -> Request:
-        """What the options ask for. Spark sends it along, so a file that changes after ``load`` changes nothing."""
+        """The request of the options, which Spark sends along, so that a later change of the file has no effect."""
         return parse_options(self.options)
 
 
@@ -95,11 +95,11 @@ class EndiveReader(DataSourceReader):
         self._request = request
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The seeds of each task."""
+        """Return the seeds of each task."""
         return [InputPartition(seeds) for seeds in self._request.chunks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task's runs, run after run."""
+        """Yield the rows of the runs of a task."""
         document = Document.model_validate(json.loads(self._request.document))
         for seed in partition.value:
             for batch in stream_batches(build_simulation_config(document, seed_override=seed)):
@@ -107,7 +107,7 @@ class EndiveReader(DataSourceReader):
 
 
 def parse_options(options: Mapping[str, str]) -> Request:
-    """What the options ask for. Raises ConfigError, which names all that is wrong with them."""
+    """Return the request of some options. Raises ConfigError, which names all problems."""
     unknown = [key for key in options if key not in _OPTIONS and not key.startswith(_SET)]
     if unknown:
         problems = [Problem(key, f"no such option; {nearest(key, (*_OPTIONS, 'set.KEY'))}") for key in unknown]
@@ -166,11 +166,11 @@ def _wrong(option: str, message: str) -> ConfigError:
 
 
 class _ReaderLeftError(Exception):
-    """Nobody wants the rest of the rows."""
+    """The reader needs no more rows."""
 
 
 def stream_batches(config: SimulationConfig) -> Iterator[pa.RecordBatch]:
-    """The rows of a run as they come; no more than a few batches exist at a time.
+    """Yield the rows of a run in batches, of which only a few exist at a time.
 
     An engine hands rows on, and Spark asks for them, so the engine has a thread of its own. If the reader leaves early (a LIMIT),
     the run ends with its next batch.

@@ -21,7 +21,7 @@ from endive.pipeline.ddl import ddl
 from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks, specs_of
 from endive.runs.inventory import Damage, Inventory, PipelineError, take_inventory
 from endive.runs.layout import METRICS_TABLES
-from endive.runs.tables import read_state, read_tables, write_tables
+from endive.runs.metric_tables import read_state, read_tables, write_tables
 from endive.studies.measure import MEASURED_SCHEMA, MetricsOptions, metrics_version
 from endive.studies.tables import (
     MeasureUnit,

@@ -36,7 +36,7 @@ __all__ = ["HASH_LENGTH", "code_version", "compute_experiment_hash", "hash_param
 def parameters(document: Document) -> dict[str, Any]:
     """Return the parameters of a run as plain values, defaults included.
 
-    Store profiles are described by their latencies, traces and custom components by a hash of their content.
+    Store profiles are description by their latencies, traces and custom components by a hash of their content.
     """
     tree = document.model_dump(mode="json")
     del tree["experiment"]
@@ -74,16 +74,16 @@ def hash_parameters(tree: Mapping[str, Any]) -> str:
 
 def _describe_profile(profile: StorageProfile) -> dict[str, Any]:
     """Describe a store profile by its latencies, independent of its name and file."""
-    described: dict[str, Any] = {"min_latency_ms": profile.min_latency_ms}
+    description: dict[str, Any] = {"min_latency_ms": profile.min_latency_ms}
     for field in dataclasses.fields(profile):
         value = getattr(profile, field.name)
         if isinstance(value, dict):
-            described[field.name] = {kind: repr(distribution) for kind, distribution in sorted(value.items())}
+            description[field.name] = {kind: repr(distribution) for kind, distribution in sorted(value.items())}
         elif dataclasses.is_dataclass(value):
-            described[field.name] = repr(value)
+            description[field.name] = repr(value)
     if profile.object_writes_per_s is not None:
-        described["object_writes_per_s"] = profile.object_writes_per_s
-    return described
+        description["object_writes_per_s"] = profile.object_writes_per_s
+    return description
 
 
 def _resolve_catalog(tree: dict[str, Any], document: Document) -> None:

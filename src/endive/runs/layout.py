@@ -1,4 +1,4 @@
-"""Where files lie and what they are named. No other module spells these names.
+"""Names and places of files. No other module spells these names.
 
     ROOT/LABEL-HASH/cfg.toml  version.txt                                   an experiment
     ROOT/LABEL-HASH/SEED/results.parquet  summary.json  provenance.json     a run (with --trace also trace.parquet)
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from endive.config.schema import Document
+    pass
 
 RESULTS, SUMMARY, PROVENANCE, TRACE = "results.parquet", "summary.json", "provenance.json", "trace.parquet"
 CONFIG, VERSION = "cfg.toml", "version.txt"
@@ -42,7 +42,7 @@ _STUDIES_FOLDER = "studies"
 
 @dataclass(frozen=True)
 class RunFiles:
-    """Where a run is written."""
+    """Files of a run."""
 
     results: Path
     summary: Path
@@ -50,13 +50,6 @@ class RunFiles:
     trace: Path
     config: Path
     version: Path
-
-    @classmethod
-    def of(cls, document: Document, seed: int, root: Path) -> RunFiles:
-        """Return the files in the experiment's directory if it has a label, and otherwise those beside ``output_path``."""
-        if document.experiment.label is None:
-            return cls.beside(root / document.simulation.output_path)
-        return cls.in_directory(run_directory(experiment_directory(document, root), seed))
 
     @classmethod
     def in_directory(cls, run: Path) -> RunFiles:
@@ -78,23 +71,11 @@ class RunFiles:
         return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{section}{_OWN_PROFILE}")
 
     def own_part(self, kind: str) -> Path:
-        """Return where the code of a part of the user's own is kept, beside the configuration that names it."""
+        """Return the copy of the code of a custom component, beside the configuration that names it."""
         return self.config.with_name(self.config.name.removesuffix(CONFIG) + f"{kind}_part.py")
 
 
 _OWN_PROFILE = "-provider.toml"
-
-
-def own_profiles(directory: Path) -> Iterator[Path]:
-    """Yield the profiles of the user's own that lie in an experiment's directory."""
-    yield from directory.glob(f"*{_OWN_PROFILE}")
-
-
-def experiment_directory(document: Document, root: Path) -> Path:
-    """Return where the runs of a labelled experiment go."""
-    from endive.runs.identity import compute_experiment_hash
-
-    return named_experiment(root, document.experiment.label, compute_experiment_hash(document))
 
 
 def named_experiment(root: Path, label: str | None, digest: str) -> Path:

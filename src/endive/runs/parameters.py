@@ -27,12 +27,12 @@ ARROW_TYPES: dict[type, pa.DataType] = {bool: pa.bool_(), int: pa.int64(), float
 
 
 def column_name(key: str) -> str:
-    """The column of a dotted key; one that is a column already stays as it is."""
+    """Return the column of a dotted key; a column stays as it is."""
     return key if key.startswith(PREFIX) else PREFIX + key.replace(".", "_").replace("-", "_")
 
 
 def flat_parameters(parameters: Mapping[str, Any], directory: Path) -> dict[str, Value]:
-    """The parameters of an experiment by column. Providers are named as in the configuration that lies in ``directory``."""
+    """Return the parameters of an experiment by column, providers by the names in the configuration in ``directory``."""
     config = _configuration(directory)
     tree = {SCENARIO: scenario_in(config), **parameters, **_with_provider_names(parameters, config, directory)}
     columns: dict[str, Value] = {}
@@ -57,12 +57,12 @@ def _leaves(node: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
 
 
 def scenario_of(directory: Path) -> str | None:
-    """The name of the scenario that the experiment in a directory is; None if it is none."""
+    """Return the scenario of the experiment in a directory, if it has one."""
     return scenario_in(_configuration(directory))
 
 
 def scenario_in(config: Mapping[str, Any]) -> str | None:
-    """The name of the scenario that a configuration, as it is on disk, is; None if it is none."""
+    """Return the scenario that the content of a configuration file names, if any."""
     about = config.get("experiment")
     name = about.get(SCENARIO) if isinstance(about, dict) else None
     return name if isinstance(name, str) else None
@@ -76,33 +76,33 @@ def _configuration(directory: Path) -> dict[str, Any]:
 
 
 def _with_provider_names(parameters: Mapping[str, Any], config: Mapping[str, Any], directory: Path) -> dict[str, Any]:
-    """The sections of storage and catalog, with a name in place of the latencies that the provider was resolved to."""
+    """Return the sections of storage and catalog with the name of the provider in place of its latencies."""
     named: dict[str, Any] = {}
     inherited = "custom"
     for section in ("storage", "catalog"):
-        described, chosen = parameters.get(section), config.get(section)
-        described = described if isinstance(described, Mapping) else {}
+        section_values, chosen = parameters.get(section), config.get(section)
+        section_values = section_values if isinstance(section_values, Mapping) else {}
         given = chosen.get("provider") if isinstance(chosen, dict) else None
         given = given if isinstance(given, str) else None
         if given is not None and given.endswith(".toml"):
-            given = _own_name(directory / given, described.get("provider"))
+            given = _own_name(directory / given, section_values.get("provider"))
         inherited = given or inherited  # a catalog without a store of its own is where the tables are
-        named[section] = {**described, "provider": inherited}
+        named[section] = {**section_values, "provider": inherited}
     return named
 
 
-def _own_name(path: Path, described: Any) -> str:
-    """The name of a user's own profile and a digest of its latencies: two that differ are not to be taken for one."""
+def _own_name(path: Path, section_values: Any) -> str:
+    """Return the name of a custom profile with a digest of its latencies, which tells different profiles apart."""
     try:
         name = str(read_toml(path).get("name", "own"))
     except UnreadableError:
         name = "own"
-    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(section_values, sort_keys=True).encode()).hexdigest()
     return f"{name}-{digest[:6]}"
 
 
 def column_types(experiments: Mapping[str, Mapping[str, Value]]) -> dict[str, type]:
-    """The type of every column over all experiments; where they disagree it is text."""
+    """Return the type of every column over all experiments; text where they disagree."""
     types: dict[str, type] = {}
     for parameters in experiments.values():
         for name, value in parameters.items():
@@ -113,19 +113,19 @@ def column_types(experiments: Mapping[str, Mapping[str, Value]]) -> dict[str, ty
 
 
 def parameter_array(name: str, kind: type, experiments: list[Mapping[str, Value]]) -> pa.Array:
-    """The values of one column for a list of experiments."""
+    """Return the values of one column for a list of experiments."""
     values = [parameters.get(name) for parameters in experiments]
     return pa.array([None if value is None else kind(value) for value in values], ARROW_TYPES[kind])
 
 
 def varying(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:
-    """The columns that do not have one and the same value in all experiments."""
+    """Return the columns that have different values in some experiments."""
     names = list(dict.fromkeys(name for parameters in experiments.values() for name in parameters))
     return [name for name in names if len({parameters.get(name) for parameters in experiments.values()}) > 1]
 
 
 def varying_within_scenarios(experiments: Mapping[str, Mapping[str, Value]]) -> list[str]:
-    """The columns that vary among experiments of one scenario: what scenarios alone differ in is no axis."""
+    """Return the columns that vary among experiments of one scenario; differences between scenarios are not axes."""
     groups: dict[Value | None, dict[str, Mapping[str, Value]]] = {}
     for name, parameters in experiments.items():
         groups.setdefault(parameters.get(SCENARIO_COLUMN), {})[name] = parameters

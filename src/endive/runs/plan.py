@@ -30,7 +30,7 @@ class SweepPoint:
 
     @cached_property
     def effort(self) -> Effort:
-        """What one run of it is likely to take."""
+        """Estimated cost of one run."""
         return estimate_effort(self.document)
 
     def directory(self, root: Path) -> Path:
@@ -48,7 +48,7 @@ class SweepPlan:
 
     @property
     def runs(self) -> int:
-        """How many runs that makes."""
+        """Number of runs."""
         return len(self.points) * len(self.seeds)
 
 
@@ -81,7 +81,7 @@ class PlannedRun:
 
     @property
     def effort(self) -> Effort:
-        """What it is likely to take."""
+        """Estimated cost of the run."""
         return self.point.effort
 
     def directory(self, root: Path) -> Path:
@@ -91,7 +91,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Work:
-    """What a plan still has to do."""
+    """Runs of a plan that are left to do."""
 
     todo: tuple[PlannedRun, ...]
     finished: int = 0
@@ -102,7 +102,7 @@ class Work:
 
     @cached_property
     def effort(self) -> Effort:
-        """What it will take, all runs together."""
+        """Estimated cost of all runs."""
         return sum((run.effort for run in self.todo), Effort())
 
 

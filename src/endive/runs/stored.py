@@ -1,6 +1,6 @@
-"""Experiments on disk: find them, check them, list what is of no use.
+"""Experiments on disk: find them, check them, list what can be removed.
 
-A run is whole if its results have the checksum that its provenance records; everything else is to be run again.
+A run is complete if its results have the checksum that its provenance records; otherwise it is run again.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from endive.runs.records import ExperimentName, RecordError, read_provenance
 
 @dataclass(frozen=True)
 class StoredRun:
-    """The directory of one seed of an experiment. ``experiment_hash`` is that of the experiment, where its name tells one."""
+    """Directory of one seed of an experiment. ``experiment_hash`` is the hash in the experiment's name, if it has one."""
 
     directory: Path
     experiment_hash: str | None = None
 
     @property
     def seed(self) -> int:
-        """The seed."""
+        """Seed of the run."""
         return int(self.directory.name)
 
     @property
     def results(self) -> Path:
-        """The rows."""
+        """File of the rows."""
         return self.directory / RESULTS
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
-        """What the run says of itself; empty if it is missing or damaged."""
+        """Provenance record; empty if it is missing or damaged."""
         found = self._provenance
         return found if isinstance(found, dict) else {}
 
@@ -51,7 +51,7 @@ class StoredRun:
             return error
 
     def problem(self) -> str | None:
-        """Return what is wrong with the run; None if it is whole. Reads the results, to compare their checksum."""
+        """Return what is wrong with the run; None if it is complete. Reads the results, to compare their checksum."""
         problem = self.record_problem()
         if problem is not None:
             return problem
@@ -70,21 +70,21 @@ class StoredRun:
         return self.misplaced()
 
     def misplaced(self) -> str | None:
-        """Why the run is not one of this place; None if it is, or does not tell."""
-        seed, of = self.provenance.get("seed", self.seed), self.provenance.get("experiment_hash")
+        """Return why the record belongs to another seed or experiment; None if it belongs here."""
+        seed, experiment = self.provenance.get("seed", self.seed), self.provenance.get("experiment_hash")
         if seed != self.seed:
             return f"damaged: {PROVENANCE}: seed: is {seed}, but it lies in the directory of seed {self.seed}"
-        if of and self.experiment_hash and of != self.experiment_hash:
-            return f"damaged: {PROVENANCE}: experiment_hash: is {of[:40]!r}, of another experiment than {self.experiment_hash!r}"
+        if experiment and self.experiment_hash and experiment != self.experiment_hash:
+            return f"damaged: {PROVENANCE}: experiment_hash: is {experiment[:40]!r}, not {self.experiment_hash!r}"
         return None
 
 
-NAME_PROBLEM = "its directory has a name that no experiment has"
+NAME_PROBLEM = "its directory does not have the name of an experiment"
 _NAME = TypeAdapter(ExperimentName)
 
 
 def is_name(name: str) -> bool:
-    """Tell whether an experiment may have such a name: it becomes the name of folders and goes into messages."""
+    """Return whether a name is valid for an experiment: it becomes the name of folders."""
     try:
         _NAME.validate_python(name)
     except ValidationError:
@@ -94,13 +94,13 @@ def is_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class StoredExperiment:
-    """The directory of an experiment."""
+    """Directory of an experiment."""
 
     directory: Path
 
     @property
     def name(self) -> str:
-        """Label and hash."""
+        """Label and hash of the experiment."""
         return self.directory.name
 
     @property
@@ -110,7 +110,7 @@ class StoredExperiment:
 
     @cached_property
     def runs(self) -> tuple[StoredRun, ...]:
-        """Its runs by seed, whole or not."""
+        """Runs by seed, complete or not."""
         seeds = [entry for entry in self._entries if is_seed(entry.name)]
         own = hash_of(self.name)
         return tuple(StoredRun(entry, own) for entry in sorted(seeds, key=lambda entry: int(entry.name)))
@@ -120,7 +120,7 @@ class StoredExperiment:
         return [entry for entry in self.directory.iterdir() if entry.is_dir()]
 
     def problems(self) -> list[str]:
-        """What is wrong with the directory itself; its runs tell for themselves."""
+        """Return what is wrong with the directory itself, as opposed to its runs."""
         found = [] if is_name(self.name) else [f"{NAME_PROBLEM}: {self.name!a}"]
         try:
             read_toml(self.directory / CONFIG)
@@ -130,23 +130,23 @@ class StoredExperiment:
         others = [entry.name for entry in self.directory.iterdir() if is_seed(entry.name) and not entry.is_dir()]
         return [
             *found,
-            *(f"{name}: is no seed, as seeds are written" for name in sorted(strange)),
-            *(f"{name}: is no directory of a run" for name in sorted(others)),
+            *(f"{name}: is not a seed" for name in sorted(strange)),
+            *(f"{name}: is not a directory of a run" for name in sorted(others)),
         ]
 
     @cached_property
     def code_version(self) -> str | None:
-        """The version of the code that ran it, if any run tells."""
+        """Model version of its runs, if a record has it."""
         return next((run.provenance["code_version"] for run in self.runs if run.provenance.get("code_version")), None)
 
     @property
     def of_this_version(self) -> bool:
-        """Whether running it again would land in the same directory."""
+        """True if this version of the model made it."""
         return self.code_version in (None, code_version())
 
 
 def find_experiments(root: Path) -> Iterator[StoredExperiment]:
-    """The experiments in a directory, by name."""
+    """Yield the experiments of a directory, by name."""
     if root.is_dir():
         for entry in sorted(root.iterdir()):
             if is_experiment(entry):
@@ -154,7 +154,7 @@ def find_experiments(root: Path) -> Iterator[StoredExperiment]:
 
 
 def find_orphans(root: Path) -> Iterator[StoredExperiment]:
-    """The directories in a directory that hold runs but no configuration: what is left of damaged experiments."""
+    """Yield the directories that have runs but no configuration: remains of damaged experiments."""
     if root.is_dir():
         for entry in sorted(root.iterdir()):
             if entry.is_dir() and not is_experiment(entry):
@@ -164,7 +164,7 @@ def find_orphans(root: Path) -> Iterator[StoredExperiment]:
 
 
 def removable(root: Path, *, incomplete: bool, old: bool) -> list[Path]:
-    """Directories of runs that are not whole, files that killed processes left, and experiments of another version."""
+    """Return directories of incomplete runs, files that killed processes left, and experiments of another version."""
     found: list[Path] = []
     for experiment in find_experiments(root):
         if old and not experiment.of_this_version:

@@ -1,22 +1,23 @@
-"""What a directory of experiments knows of the studies that were run in it: their files, questions, scenarios and plans.
+"""Records of the studies of a directory: their files, questions, scenarios, plans and progress.
 
-A sweep writes both files of its study before it runs anything (``keep_study``); it is the only writer. They tell what a report is
-about, how the study is repeated, and, while it runs, how far it is: a run is done when its results are there.
+A sweep writes the file and the plan of its study before it runs anything. Reports take the question and the scenarios from them,
+and ``endive watch`` takes the progress: a run is done when its results exist.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tomli_w
 from pydantic import Field, model_validator
 
 from endive.config.sweep import SCENARIO, Sweep
 from endive.input_files import UnreadableError, read_toml
-from endive.output_files import this_writer, write_text
+from endive.output_files import is_living, this_writer, write_text
 from endive.runs.layout import CONFIG, label_of, run_directory, study_file, study_plan, study_plans
 from endive.runs.plan import SweepPlan
 from endive.runs.records import Count, ExperimentName, Record, RecordError, read_record
@@ -24,20 +25,20 @@ from endive.runs.stored import StoredRun
 
 
 class PlannedExperiment(Record):
-    """An experiment of a study: what the axes and the scenario say of it, and the CPU seconds that a run was estimated to take."""
+    """An experiment of a study: its values on the axes, and the estimated CPU seconds of a run."""
 
     values: dict[str, Any]
     cpu_seconds: Annotated[float, Field(ge=0, le=1e12)] = 0.0
 
 
 _MOST_RUNS = 10**7
-"""Of a study; whoever watches it looks at each."""
+"""Limit of the runs of a study, each of which is looked up when the progress is shown."""
 Argument = Annotated[str, Field(pattern=r"^[A-Za-z0-9.,_=-]{1,255}$")]
-"""What a shell takes as it is."""
+"""An argument that needs no quoting in a shell."""
 
 
 class StudyRecord(Record):
-    """What a study plans. ``arguments`` are those with which ``endive sweep`` repeats it from the file beside."""
+    """Plan of a study. ``arguments`` repeat it by ``endive sweep`` from the file beside."""
 
     label: ExperimentName
     question: str | None = None
@@ -57,7 +58,7 @@ class StudyRecord(Record):
         return self
 
     def results(self, root: Path) -> dict[Path, float]:
-        """Return the results that there will be, with the CPU seconds that each run was estimated to take."""
+        """Return the planned results with the estimated CPU seconds of each run."""
         return {
             StoredRun(run_directory(root / name, seed)).results: planned.cpu_seconds
             for name, planned in self.experiments.items()
@@ -66,7 +67,7 @@ class StudyRecord(Record):
 
 
 def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
-    """Write what a directory has to know of a study that is about to be run there. Raises OSError if it cannot be written."""
+    """Write the file and the plan of a study to its directory."""
     record = StudyRecord(
         label=plan.name,
         question=sweep.question,
@@ -86,14 +87,14 @@ def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
 
 
 def _seeds_argument(seeds: Sequence[int]) -> list[str]:
-    """The option by which seeds that follow each other are asked for; others are those of the file."""
+    """Return the option for consecutive seeds; others are those of the file."""
     if list(seeds) != list(range(seeds[0], seeds[0] + len(seeds))):
         return []
-    return ["--seeds", str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]}-{seeds[-1]}"]
+    return ["--seeds", f"{seeds[0]}-{seeds[-1]}"]
 
 
 def keep_names(root: Path, plan: SweepPlan) -> None:
-    """Give experiments that are there already the names that a plan has for their scenarios."""
+    """Write the names of the plan's scenarios to experiments that exist already."""
     for point in plan.points:
         file = point.directory(root) / CONFIG
         try:
@@ -108,7 +109,7 @@ def keep_names(root: Path, plan: SweepPlan) -> None:
 
 
 def read_studies(root: Path) -> list[StudyRecord]:
-    """Return what is known of the studies of a directory; records that are damaged are passed over."""
+    """Return the records of the studies of a directory; skip damaged ones."""
     found = []
     for path in study_plans(root):
         try:
@@ -119,6 +120,54 @@ def read_studies(root: Path) -> list[StudyRecord]:
 
 
 def study_of(root: Path, experiments: Iterable[str]) -> StudyRecord | None:
-    """Return the one study that all of these experiments, by name, are of; None if there is none, or they are of several."""
+    """Return the study to which all of these experiments belong, by name; None if there is none, or more than one."""
     labels = {label_of(root / name) for name in experiments}
     return next((each for each in read_studies(root) if {each.label} == labels), None)
+
+
+State = Literal["running", "finished", "stopped"]
+
+
+@dataclass(frozen=True)
+class StudyProgress:
+    """Progress of a study. ``seconds_left`` is None before the first run is done and where no process runs the study."""
+
+    label: str
+    done: int
+    total: int
+    share: float
+    """Share of the estimated effort that is done."""
+    elapsed_seconds: float
+    seconds_left: float | None
+    state: State
+
+
+def progress_of(root: Path, record: StudyRecord, now: float) -> StudyProgress:
+    """Return the progress of a study from the names and times of its files. ``now`` is in seconds since the epoch."""
+    begun = _seconds(record.started)
+    effort = done_effort = fresh = 0.0
+    done = total = 0
+    last = begun
+    for path, cpu_seconds in record.results(root).items():
+        cost = max(cpu_seconds, 1e-6)
+        total += 1
+        effort += cost
+        try:
+            written = path.stat().st_mtime
+        except OSError:
+            continue
+        done += 1
+        done_effort += cost
+        fresh += cost if written >= begun - 1.0 else 0.0
+        last = max(last, written)
+    state: State = "finished" if done == total else "stopped" if is_living(record.writer) is False else "running"
+    elapsed = max(0.0, (now if state == "running" else last) - begun)
+    left = elapsed * (effort - done_effort) / fresh if state == "running" and fresh > 0.0 else None
+    return StudyProgress(record.label, done, total, done_effort / effort if effort else 1.0, elapsed, left, state)
+
+
+def _seconds(moment: str) -> float:
+    try:
+        return datetime.fromisoformat(moment).timestamp()
+    except ValueError:
+        return 0.0
