@@ -21,7 +21,7 @@ class ProbabilisticConflictDetector(ConflictDetector):
         self._rng: RandomSource = np.random.RandomState(0) if rng is None else rng
 
     def bind(self, rng: RandomSource) -> ProbabilisticConflictDetector:
-        """The same detector drawing from ``rng``."""
+        """Return the same detector drawing from ``rng``."""
         return ProbabilisticConflictDetector(self.real_conflict_probability, rng)
 
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:

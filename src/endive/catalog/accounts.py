@@ -28,7 +28,7 @@ class AccountedCatalog(Catalog):
         self._files: dict[tuple[int, int], TableFiles] = {}
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """The same catalog as one transaction sees it."""
+        """Return the same catalog as one transaction sees it."""
         view = copy.copy(self)
         view._catalog = self._catalog.bind(rng, group)
         return view

@@ -54,11 +54,11 @@ class Catalog(ABC):
         """How many commits were installed."""
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Catalog:
-        """The same catalog as one transaction sees it: drawing from its stream (if it has one), reading its table group."""
+        """Return the same catalog as one transaction sees it: drawing from its stream (if it has one), reading its table group."""
         return self
 
     def narrowed(self, tables: Collection[int]) -> Catalog:
-        """The same view for a transaction that reads these tables only, where its costs depend on them."""
+        """Return the same view for a transaction that reads these tables only, where its costs depend on them."""
         return self
 
     @property
@@ -67,7 +67,7 @@ class Catalog(ABC):
         return False
 
     def fresh(self) -> Self:
-        """The same catalog before its first commit, so that a configuration can be run more than once."""
+        """Return the same catalog before its first commit, so that a configuration can be run more than once."""
         return copy.deepcopy(self)
 
     @property
@@ -113,7 +113,7 @@ class CatalogState:
         self.counters = CatalogCounters()
 
     def group_of(self, writes: Mapping[int, int]) -> Group:
-        """The one group that all the written tables belong to."""
+        """Return the one group that all the written tables belong to."""
         ids = {self.table_groups[table_id] for table_id in writes}
         if len(ids) != 1:
             raise ValueError(f"a commit belongs to one table group, but tables {sorted(writes)} are of groups {sorted(ids)}")
@@ -180,13 +180,13 @@ class StoredCatalog(Catalog):
         self._state = CatalogState(partitions_per_table, groups, table_model)
 
     def fresh(self) -> Self:
-        """The same catalog before its first commit."""
+        """Return the same catalog before its first commit."""
         catalog = copy.copy(self)
         catalog._state = CatalogState([table.num_partitions for table in self.tables], self.table_groups, self.table_model)
         return catalog
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """The same catalog as one transaction sees it: drawing from its stream (if it has one), reading its table group."""
+        """Return the same catalog as one transaction sees it: drawing from its stream (if it has one), reading its table group."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         if rng is not None:
@@ -200,7 +200,7 @@ class StoredCatalog(Catalog):
         return sum(group.seq for group in self._state.groups)
 
     def group_seq(self, group: int) -> int:
-        """How many commits were installed in one group."""
+        """Return how many commits were installed in one group."""
         return self._state.groups[group].seq
 
     @property
@@ -241,7 +241,7 @@ class StoredCatalog(Catalog):
         return snapshot
 
     def _timed_read(self, timestamp_ms: float, group: Group) -> Generator[float, None, tuple[CatalogSnapshot, float]]:
-        """A read, and how long it took: a log is replayed entry by entry once it is here."""
+        """Read the catalog, and add the time of a log that is replayed entry by entry."""
         latency = self.storage.read_ms(CATALOG, self.size_bytes)
         per_entry = self.storage.log_entry_read_ms() if self.replays_log else 0.0
         effect = moment_of_effect_ms(latency, self.linearization)
@@ -253,7 +253,7 @@ class StoredCatalog(Catalog):
         return snapshot, latency
 
     def _is_too_large(self, request: CommitRequest, now_ms: float) -> bool:
-        """Whether one more snapshot makes the metadata of a table more than the catalog takes; remembers when it first did."""
+        """Return whether one more snapshot makes metadata.json exceed the limit, and record when it first did."""
         limit, counters = self.metadata_limit_bytes, self.counters
         if limit is None or not request.intention.moves_ref:  # an expiry makes it smaller
             return False

@@ -79,7 +79,7 @@ class Server:
         self._batches: dict[int, deque[Member]] = {}
 
     def refuses(self, *, joins_batch: bool = False) -> bool:
-        """Whether a request that arrives now is sent away, because there are too many before it."""
+        """Return whether a request that arrives now is sent away, because there are too many before it."""
         limit = self._settings.queue_limit
         if limit is None or self._waiting < limit:
             return False

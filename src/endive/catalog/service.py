@@ -51,20 +51,20 @@ class ServiceCatalog(StoredCatalog):
         self._server = Server(self.settings, self._state.counters)
 
     def fresh(self) -> Self:
-        """The same catalog before its first commit, with an idle server."""
+        """Return the same catalog before its first commit, with an idle server."""
         catalog = super().fresh()
         catalog._server = Server(self.settings, catalog._state.counters)
         return catalog
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """The same catalog as one transaction sees it."""
+        """Return the same catalog as one transaction sees it."""
         view = super().bind(rng, group)
         if rng is not None:
             view._rng = rng
         return view
 
     def narrowed(self, tables: Collection[int]) -> Self:
-        """The same view for a transaction that loads these tables only."""
+        """Return the same view for a transaction that loads these tables only."""
         self._tables = tables
         return self
 
@@ -216,7 +216,7 @@ class ServiceCatalog(StoredCatalog):
             self._state.groups[group].seq += 1
 
     def _seen(self, request: CommitRequest) -> tuple[int, ...]:
-        """What the commit relies on: where its main branches were, or the pointer that its tables share."""
+        """Return the requirements of the commit: the refs of its tables, or the pointer that they share."""
         if not self.own_pointers:
             return (request.expected_seq,)
         intention = request.intention
@@ -224,7 +224,7 @@ class ServiceCatalog(StoredCatalog):
         return tuple(intention.refs[table_id] for table_id in request.writes) if intention.moves_ref else ()
 
     def _current(self, request: CommitRequest) -> tuple[int, ...]:
-        """The same as it is now."""
+        """Return the current values of the same requirements."""
         if not self.own_pointers:
             return (self._state.groups[self.table_groups[min(request.writes)]].seq,)
         return tuple(self.tables[table_id].ref for table_id in request.writes) if request.intention.moves_ref else ()
@@ -234,7 +234,7 @@ class ServiceCatalog(StoredCatalog):
         return self.metadata_bytes if files is None else metadata_size(files.model, files.snapshots + more_snapshots)
 
     def _write_ms(self, tables: Collection[int], more_snapshots: int) -> float:
-        """How long the server takes to write the metadata of the tables, one after the other."""
+        """Return how long the server takes to write the metadata of the tables, one after the other."""
         total = 0.0
         if self.settings.writes_metadata:
             for table_id in tables:

@@ -25,11 +25,11 @@ class TableMetadata:
     """How often its main branch was moved: by every commit but an expiry of snapshots."""
 
     def with_version(self, new_version: int) -> TableMetadata:
-        """The table at another version."""
+        """Return the table at another version."""
         return replace(self, version=new_version)
 
     def with_partition_version(self, partition_id: int, new_version: int) -> TableMetadata:
-        """The table with another version of one partition."""
+        """Return the table with another version of one partition."""
         versions = self.partition_versions
         return replace(self, partition_versions=(*versions[:partition_id], new_version, *versions[partition_id + 1 :]))
 
@@ -49,11 +49,11 @@ class CatalogSnapshot:
     """Where the group's log ended (append catalog only)."""
 
     def get_table(self, table_id: int) -> TableMetadata:
-        """The table with this id."""
+        """Return the table with this id."""
         return self.tables[table_id]
 
     def get_partition_version(self, table_id: int, partition_id: int) -> int:
-        """How often that partition was written."""
+        """Return how often that partition was written."""
         return self.tables[table_id].partition_versions[partition_id]
 
 

@@ -59,7 +59,7 @@ _OLD_SECTIONS = {
 
 
 def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
-    """The document in canonical spelling, how the file spells the keys that were translated, and what is wrong with them."""
+    """Return the document in canonical spelling, the spelling of translated keys in the file, and the problems of old sections."""
     document = _copy(document)
     problems = _check_old_sections(document)
     spelling: dict[str, str] = {}
@@ -109,7 +109,7 @@ def _class_names(document: Tree) -> list[str]:
 
 
 def classes_of(document: Tree) -> Tree:
-    """The classes of a document by name; none if there is no table of them."""
+    """Return the classes of a document by name; none if there is no table of them."""
     classes = document.get("workload")
     return classes if isinstance(classes, dict) else {}
 
@@ -128,7 +128,7 @@ def _fill(section: Tree, defaults: Tree) -> None:
 
 
 def override(document: Tree, key: str, value: Any) -> Tree:
-    """The document with a dotted key set, in place of any spelling of it that is there: what ``--set`` and sweeps do.
+    """Return the document with a dotted key set, in place of any spelling of it that is there: what ``--set`` and sweeps do.
 
     A property of Iceberg by itself (``commit.retry.num-retries``) is of the table, and so of all classes, also of those that have
     a setting of their own.
@@ -192,7 +192,7 @@ def _copy(value: Any) -> Any:
 
 
 def value_at(document: Tree, key: str) -> Any:
-    """What stands under a dotted key; None if there is nothing."""
+    """Return the value of a dotted key; None if there is none."""
     node: Any = document
     for part in key.split("."):
         if not isinstance(node, dict) or part not in node:

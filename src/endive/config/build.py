@@ -36,7 +36,7 @@ Value = TypeVar("Value")
 def load_simulation_config(
     config_path: str | Path, *, seed_override: int | None = None, overrides: Mapping[str, Any] | None = None
 ) -> SimulationConfig:
-    """A run from a TOML file. Raises ``ConfigError``, which names all that is wrong with it.
+    """Build a run from a TOML file. Raises ``ConfigError``, which names every problem.
 
     ``overrides`` sets dotted keys before the file is checked, e.g. ``{"transaction.retry": 4}``.
     """
@@ -44,7 +44,7 @@ def load_simulation_config(
 
 
 def build_simulation_config(document: Document, *, seed_override: int | None = None) -> SimulationConfig:
-    """A run from a checked document."""
+    """Build a run from a checked document."""
     seed = document.simulation.seed if seed_override is None else seed_override
     if seed is None:
         seed = secrets.randbits(31)
@@ -86,7 +86,7 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
 def _own_catalog(
     document: Document, provider: StorageProvider, partitions: tuple[int, ...], groups: tuple[int, ...]
 ) -> Catalog | None:
-    """The catalog of the user's own, if there is one."""
+    """Return the custom catalog, if there is one."""
     part = document.parts.catalog
     if part is None:
         return None
@@ -111,7 +111,7 @@ def _catalog(
     groups: tuple[int, ...],
     own: StorageProvider | None = None,
 ) -> StoredCatalog:
-    """The built-in catalog. ``own`` is the store that holds it, if that is one of the user's own."""
+    """Build the built-in catalog. ``own`` is the custom object store that it lies in, if there is one."""
     catalog = document.catalog
     held = catalog_profile(document, storage)
     assert held is not None
@@ -144,7 +144,7 @@ def _catalog(
 
 
 def _service(catalog: CatalogSection) -> ServiceSettings:
-    """The settings of a service: those that the file gives, and the defaults of the others."""
+    """Return the settings of a service: those that the file gives, and the defaults of the others."""
     keys = [each.name for each in fields(ServiceSettings) if getattr(catalog, each.name, None) is not None]
     given: dict[str, Any] = {key: getattr(catalog, key) for key in keys}
     given |= {key: value.to_distribution() for key, value in given.items() if isinstance(value, Latency)}

@@ -36,7 +36,7 @@ def cross_checks(document: Document, broken: Collection[str] = ()) -> list[Probl
 
 
 def partitions_per_table(document: Document) -> tuple[int, ...]:
-    """The number of partitions of each table."""
+    """Return the number of partitions of each table."""
     partitions = document.catalog.partitions
     if partitions.per_table is not None:
         return tuple(partitions.per_table)
@@ -59,7 +59,7 @@ def _simulation(document: Document) -> Iterator[Problem]:
 
 
 def _memory(document: Document) -> Iterator[Problem]:
-    """What a run holds from its beginning has to fit into memory: tables, partitions, and the partitions of a transaction."""
+    """Check that tables and partitions fit into memory."""
     partitions = sum(partitions_per_table(document))
     needed = _BYTES_PER_TABLE * document.catalog.num_tables + _BYTES_PER_PARTITION * partitions
     if needed > available_bytes() / 2:
@@ -81,7 +81,7 @@ def _topology(document: Document) -> Iterator[Problem]:
 
 
 def spans_groups(document: Document) -> bool:
-    """Whether transactions may touch tables with pointers of their own: a service commits to all of them or to none."""
+    """Return whether transactions may touch tables with pointers of their own: a service commits to all of them or to none."""
     catalog = document.catalog
     return catalog.type == "service" and catalog.pointers == catalog.num_tables
 
@@ -189,7 +189,7 @@ _FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "
 
 
 def _iceberg(document: Document) -> Iterator[Problem]:
-    """What belongs to Iceberg's commit paths, and what does not exist there."""
+    """Check keys and operations that a commit path does not have."""
     if not follows_iceberg(document) and document.table.changed_keys:
         yield Problem("table", "has an effect only where a class has another commit_path than endive")
     for cls in resolve_classes(document):
@@ -263,7 +263,7 @@ def _arrival_times(document: Document) -> Iterator[Problem]:
 
 
 def _access(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
-    """The tables and partitions of a class."""
+    """Check the tables and partitions of a class."""
     settings, own = cls.settings, cls.own
     partitions = partitions_per_table(document)
     outside = [table for table in own.tables or () if table >= len(partitions)] if own else []
@@ -292,7 +292,7 @@ def _access(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
 
 
 def _within_groups(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
-    """A transaction never leaves its group, so no group may be too small for what it asks."""
+    """Check that the largest group has enough tables: a transaction never leaves its group."""
     catalog, wanted = document.catalog, cls.settings.tables_per_txn
     if not 1 < catalog.pointers <= catalog.num_tables or spans_groups(document):
         return

@@ -41,7 +41,7 @@ class ConfigError(ValueError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint at the nearest known spelling, or at all of them."""
+    """Return a hint at the nearest known spelling, or at all of them."""
     known = sorted(known)
     if not known:
         return "nothing is allowed here"
@@ -49,7 +49,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """A hint at the nearest known spelling, if one is near."""
+    """Return a hint at the nearest known spelling, if one is near."""
     close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -20,7 +20,7 @@ from endive.workload.arrivals import TRACE
 
 
 def read_toml(path: Path) -> Tree:
-    """The content of a TOML file. Raises ConfigError."""
+    """Return the content of a TOML file. Raises ConfigError."""
     try:
         return input_files.read_toml(path)
     except UnreadableError as error:
@@ -28,13 +28,13 @@ def read_toml(path: Path) -> Tree:
 
 
 def load_document(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Document:
-    """A checked document from a file, with dotted keys overridden."""
+    """Load a checked document from a file, with dotted keys overridden."""
     path = Path(path)
     return check_document(read_toml(path), str(path), path.parent, overrides)
 
 
 def check_document(tree: Tree, source: str, directory: Path = Path(), overrides: Mapping[str, Any] | None = None) -> Document:
-    """A checked document from its content. Paths in it are relative to ``directory``."""
+    """Check the content of a file. Paths in it are relative to ``directory``."""
     studies = [name for name in STUDIES if name in tree]
     if studies and "simulation" not in tree:
         name = studies[0]
@@ -73,7 +73,7 @@ STUDIES = ("sweep", "frontier")
 
 
 def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
-    """The content of a file with a dotted key set. Raises ConfigError if it is of no class of the file, or cannot be set."""
+    """Set a dotted key in the content of a file. Raises ConfigError if the key cannot be set."""
     try:
         return override(tree, key, value)
     except UnknownClassError as unknown:
@@ -85,7 +85,7 @@ def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
 
 
 def _sound_part(tree: Tree, broken: set[str]) -> Document:
-    """The sections that are right for themselves; the others are as if they were left out, and not to be looked at."""
+    """Return a document of the sections that are valid by themselves; the others have their defaults."""
     sections = {
         name: TypeAdapter[Any](cast(Any, field.annotation)).validate_python(tree[name])
         for name, field in Document.model_fields.items()

@@ -52,7 +52,7 @@ class ResolvedClass:
 
 
 def resolve_classes(document: Document) -> tuple[ResolvedClass, ...]:
-    """The classes of a document, in the order of their names."""
+    """Return the classes of a document, in the order of their names."""
     transaction = document.transaction
     if not document.workload:
         return (ResolvedClass(DEFAULT_CLASS, None, transaction, ArrivalKeys(inter_arrival=transaction.inter_arrival)),)
@@ -60,7 +60,7 @@ def resolve_classes(document: Document) -> tuple[ResolvedClass, ...]:
 
 
 def follows_iceberg(document: Document) -> bool:
-    """Whether any class commits on one of Iceberg's own paths, so that the files of tables matter."""
+    """Return whether any class commits on one of Iceberg's own paths, so that the files of tables matter."""
     return any(cls.path.keeps_files for cls in resolve_classes(document))
 
 

@@ -451,5 +451,5 @@ class Document(Section):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema that editors use to check and complete configuration files."""
+    """Return the JSON Schema that editors use to check and complete configuration files."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Document.model_json_schema()}

@@ -39,7 +39,7 @@ INFERRED_KINDS = ("cas", "append")
 
 
 def storage_profile(storage: StorageSection) -> StorageProfile:
-    """The profile of the store: a named one, with the T_* keys in place of what it says, or one made of the T_* keys alone."""
+    """Return the profile of the object store: a named one with the given T_* keys, or one of the T_* keys alone."""
     given = {key: getattr(storage, key) for key in (*_OBJECTS, *_CONDITIONALS) if getattr(storage, key) is not None}
     if storage.provider is None:
         if not given:
@@ -72,14 +72,14 @@ def storage_profile(storage: StorageSection) -> StorageProfile:
 
 
 def catalog_profile(document: Document, storage: StorageProfile | None) -> StorageProfile | None:
-    """The profile of the store that holds the catalog: its own, or that of the tables."""
+    """Return the profile of the store that holds the catalog: its own, or that of the tables."""
     if document.catalog.provider is None:
         return storage
     return _named(document.catalog.provider, document.storage.profile)
 
 
 def catalog_kind(catalog: CatalogSection, profile: StorageProfile) -> CatalogKind:
-    """What was asked for, or what the provider can do: compare-and-swap before append."""
+    """Return the kind of catalog: the given one, or the first that the provider supports."""
     by_compare_and_swap, by_append = INFERRED_KINDS
     return CATALOG_KINDS[catalog.type or (by_append if profile.cas is None else by_compare_and_swap)]
 
@@ -105,7 +105,7 @@ def _normal(latency: Normal, floor: float) -> NormalLatency:
 
 
 def _with_floor(profile: StorageProfile, floor: float) -> StorageProfile:
-    """The profile with another floor under all its latencies."""
+    """Return the profile with another floor under all its latencies."""
 
     def lifted(value: Any) -> Any:
         if isinstance(value, dict):

@@ -42,7 +42,7 @@ def read_trace(path: Path) -> tuple[Submission, ...]:
 
 
 def trace_hash(path: Path) -> str:
-    """A hash of what a trace holds, wherever it lies."""
+    """Return a hash of the content of a trace."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -73,7 +73,7 @@ def _read(path: Path, modified_ns: int, size: int) -> tuple[Submission, ...]:
 
 
 def _columns(path: Path) -> dict[str, list[Any]]:
-    """The columns of a file by what they hold."""
+    """Read the columns of a file by their canonical names."""
     import pyarrow as pa
 
     try:

@@ -47,7 +47,7 @@ def is_time(key: str) -> bool:
 
 
 def plain_value(key: str, value: Any) -> Any:
-    """The value of a dotted key as a plain number of milliseconds, where the key is a time and the value a valid duration."""
+    """Return the value of a dotted key in milliseconds if the key is a time and the value a duration; others as they are."""
     if isinstance(value, str) and is_time(key) and _DURATION.fullmatch(value):
         return duration_ms(value)
     return value
@@ -153,7 +153,7 @@ class Distribution(Section):
         return self
 
     def to_distribution(self) -> distributions.QuantileDistribution:
-        """The distribution that the keys describe."""
+        """Return the distribution that the keys describe."""
         kind, floor = self.distribution or self.usual_kind, self.min or 0.0
         if kind == "lognormal":
             if self.median is not None:

@@ -76,7 +76,7 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
 
 
 def _about(expected: float, of: str) -> str:
-    """How many there are likely to be, as a whole number."""
+    """Return how many there are likely to be, as a whole number."""
     number = round(expected)
     if number == 0:
         return f"hardly a transaction{of} is"
@@ -131,7 +131,7 @@ def _one_pointer(document: Document) -> Iterator[ConfigWarning]:
 
 
 def _failed_cas(document: Document) -> Iterator[ConfigWarning]:
-    """A refusal that would be quicker than a success, of a profile of the user's own, where that cannot show."""
+    """Warn of a failed CAS of a custom profile that is quicker than a success and cannot take effect."""
     name = document.catalog.provider or document.storage.provider or ""
     if not name.endswith(".toml") or document.catalog.linearization < 1.0 or document.catalog.type not in (None, "cas"):
         return

@@ -37,7 +37,7 @@ class QuantileDistribution(LatencyDistribution):
         """What ``quantile`` needs to make a value of a uniform."""
 
     def at(self, u: float) -> float:
-        """The value at the uniform ``u``."""
+        """Return the value at the uniform ``u``."""
         return quantile(*self.parameters, u)
 
     def mean_of_quantiles_ms(self, points: int) -> float:
@@ -112,12 +112,12 @@ class LognormalLatency(QuantileDistribution):
 
     @classmethod
     def from_median(cls, median_ms: float, sigma: float, min_latency_ms: float = 1.0) -> LognormalLatency:
-        """The lognormal with this median."""
+        """Return the lognormal with this median."""
         return cls(math.log(median_ms), sigma, min_latency_ms)
 
     @classmethod
     def from_mean(cls, mean_ms: float, sigma: float, min_latency_ms: float = 1.0) -> LognormalLatency:
-        """The lognormal with this mean (before the floor): mu = ln(mean) - sigma^2 / 2."""
+        """Return the lognormal with this mean (before the floor): mu = ln(mean) - sigma^2 / 2."""
         return cls(math.log(mean_ms) - sigma * sigma / 2.0, sigma, min_latency_ms)
 
     @property
@@ -137,7 +137,7 @@ class SizeBasedLatency(QuantileDistribution):
     size_bytes: int = 0
 
     def with_size(self, size_bytes: int) -> SizeBasedLatency:
-        """The same model for an object of this size."""
+        """Return the same model for an object of this size."""
         return replace(self, size_bytes=size_bytes)
 
     @property

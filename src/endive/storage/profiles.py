@@ -48,7 +48,7 @@ class ProfileError(ValueError):
 
 @cache
 def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, StorageProfile]:
-    """The profiles of a set by name. Providers that a later set leaves out are those of the first set."""
+    """Return the profiles of a set by name. Providers that a later set leaves out are those of the first set."""
     if profile_set not in PROFILE_SETS:
         raise ProfileError(f"there is no profile set {profile_set!r}; there are {', '.join(PROFILE_SETS)}")
     profiles: dict[str, StorageProfile] = {}
@@ -61,7 +61,7 @@ def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, Sto
 
 
 def load_profile(path: Path) -> StorageProfile:
-    """A profile from a file of the user's own."""
+    """Load a profile from a file."""
     try:
         document = read_toml(path)
     except UnreadableError as error:
@@ -70,7 +70,7 @@ def load_profile(path: Path) -> StorageProfile:
 
 
 def create_provider(name: str, rng: RandomSource, profiles: Mapping[str, StorageProfile] | None = None) -> ProfiledProvider:
-    """The provider with this name among ``profiles`` (by default the built-in ones)."""
+    """Return the provider with this name among ``profiles`` (by default the built-in ones)."""
     known = builtin_profiles() if profiles is None else profiles
     if name not in known:
         raise ProfileError(f"there is no provider {name!r}; there are {', '.join(known)}")
@@ -78,7 +78,7 @@ def create_provider(name: str, rng: RandomSource, profiles: Mapping[str, Storage
 
 
 def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
-    """A profile from the content of its file."""
+    """Parse a profile from the content of its file."""
     unknown = sorted(set(document) - _TOP_LEVEL)
     if unknown:
         raise ProfileError(f"{where}: {unknown[0]}: no such key; allowed are {', '.join(sorted(_TOP_LEVEL))}")
@@ -147,7 +147,7 @@ _MOST, _FEWEST_PER_S = 1e15, 1e-9
 
 
 def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribution:
-    """A distribution from its table; which one it is follows from the keys."""
+    """Parse a distribution from its table; its keys decide which one it is."""
     shape = _shape_of(table)
     if shape is None:
         allowed = "; or ".join(", ".join(sorted(keys)) for keys in _SHAPES)
@@ -180,7 +180,7 @@ def _shape_of(table: Any) -> str | None:
 
 
 def _tabled(shape: str, value: dict[str, float], floor: float, where: str) -> QuantileDistribution:
-    """A shifted lognormal, a gamma or a mixture."""
+    """Parse a shifted lognormal, a gamma or a mixture."""
     common: dict[str, Any] = {"latency_per_mib_ms": value.get("per_mib_ms", 0.0), "min_latency_ms": floor}
     if shape == "gamma":
         if not _MIN_GAMMA <= value["shape"] <= _MAX_GAMMA:
@@ -258,7 +258,7 @@ def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
 
 
 def cas_rate_per_s(profile: StorageProfile) -> float | None:
-    """How often in a second one writer alone can swap one object: one after the other, and within the limit of the store."""
+    """Return how often in a second one writer alone can swap one object: one after the other, and within the limit of the store."""
     if profile.cas is None:
         return None
     rate = 1000.0 / profile.cas.mean_of_quantiles_ms(_STEPS)

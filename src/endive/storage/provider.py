@@ -51,7 +51,7 @@ class ConditionalLatency:
 
 
 def total_ms(operation: Generator[float, None, StorageResult]) -> float:
-    """How long an operation takes if nobody else is looked at meanwhile: the sum of what it yields.
+    """Return how long an operation takes if nobody else is looked at meanwhile: the sum of what it yields.
 
     Raises RequestFailedError if the store answers that it did not do it (``StorageResult.success`` is false).
     """
@@ -72,7 +72,7 @@ class StorageProvider(ABC):
         self._rng = rng
 
     def bind(self, rng: RandomSource) -> Self:
-        """The same provider drawing from ``rng``: how each transaction gets its own stream."""
+        """Return the same provider drawing from ``rng``: how each transaction gets its own stream."""
         bound = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)
         bound._rng = rng
@@ -129,41 +129,41 @@ class StorageProvider(ABC):
         return None
 
     def uniform(self) -> float:
-        """The next uniform of the generator that the provider draws from."""
+        """Draw the next uniform of the provider's generator."""
         return self._rng.random_sample()
 
     def read_ms(self, key: str, expected_size_bytes: int) -> float:
-        """The latency of one read."""
+        """Return the latency of one read."""
         return total_ms(self.read(key, expected_size_bytes))
 
     def write_ms(self, key: str, size_bytes: int) -> float:
-        """The latency of one write."""
+        """Return the latency of one write."""
         return total_ms(self.write(key, size_bytes))
 
     def slowest_read_ms(self, key: str, expected_size_bytes: int, count: int) -> float:
-        """The latency of ``count`` reads at once."""
+        """Return the latency of ``count`` reads at once."""
         return max(self.read_ms(key, expected_size_bytes) for _ in range(count))
 
     def slowest_write_ms(self, key: str, size_bytes: int, count: int) -> float:
-        """The latency of ``count`` writes at once."""
+        """Return the latency of ``count`` writes at once."""
         return max(self.write_ms(key, size_bytes) for _ in range(count))
 
     def cas_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
-        """The latencies of one compare-and-swap, should it succeed or fail."""
+        """Return the latencies of one compare-and-swap, should it succeed or fail."""
         latency = total_ms(self.cas(key, expected_version, size_bytes))
         return ConditionalLatency(latency, latency)
 
     def append_ms(self, key: str, offset: int, size_bytes: int) -> ConditionalLatency:
-        """The latencies of one append, should it succeed or fail."""
+        """Return the latencies of one append, should it succeed or fail."""
         latency = total_ms(self.append(key, offset, size_bytes))
         return ConditionalLatency(latency, latency)
 
     def compaction_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
-        """The latencies of the compare-and-swap that compacts a catalog log."""
+        """Return the latencies of the compare-and-swap that compacts a catalog log."""
         return self.cas_ms(key, expected_version, size_bytes)
 
     def log_entry_read_ms(self) -> float:
-        """What each log entry since the checkpoint adds to a read of the catalog."""
+        """Return what each log entry since the checkpoint adds to a read of the catalog."""
         return 0.0
 
 
@@ -191,16 +191,16 @@ class StorageProfile:
     object_writes_per_s: float | None = None
 
     def distribution(self, key: str, *, write: bool) -> QuantileDistribution:
-        """The latency of reads or writes of that object, of whatever size."""
+        """Return the latency of reads or writes of that object, of whatever size."""
         by_kind = self.writes if write else self.reads
         return by_kind.get(key.partition("/")[0]) or by_kind["*"]
 
     def read_parameters(self, key: str, size_bytes: int) -> Parameters:
-        """The distribution of a read of that object."""
+        """Return the distribution of a read of that object."""
         return _sized(self.distribution(key, write=False), size_bytes)
 
     def write_parameters(self, key: str, size_bytes: int) -> Parameters:
-        """The distribution of a write of that object."""
+        """Return the distribution of a write of that object."""
         return _sized(self.distribution(key, write=True), size_bytes)
 
 
@@ -279,19 +279,19 @@ class ProfiledProvider(StorageProvider):
         return self.append(key, -1, size_bytes)
 
     def read_ms(self, key: str, expected_size_bytes: int) -> float:
-        """The latency of one read."""
+        """Return the latency of one read."""
         return self.slowest_read_ms(key, expected_size_bytes, 1)
 
     def write_ms(self, key: str, size_bytes: int) -> float:
-        """The latency of one write."""
+        """Return the latency of one write."""
         return self.slowest_write_ms(key, size_bytes, 1)
 
     def slowest_read_ms(self, key: str, expected_size_bytes: int, count: int) -> float:
-        """The latency of ``count`` reads at once: that of the largest of as many uniforms."""
+        """Return the latency of ``count`` reads at once: that of the largest of as many uniforms."""
         return self._slowest_ms(False, key, expected_size_bytes, count)
 
     def slowest_write_ms(self, key: str, size_bytes: int, count: int) -> float:
-        """The latency of ``count`` writes at once: that of the largest of as many uniforms."""
+        """Return the latency of ``count`` writes at once: that of the largest of as many uniforms."""
         return self._slowest_ms(True, key, size_bytes, count)
 
     def _slowest_ms(self, write: bool, key: str, size_bytes: int, count: int) -> float:
@@ -306,15 +306,15 @@ class ProfiledProvider(StorageProvider):
         return quantile(*parameters, _largest(self._rng, count))
 
     def cas_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
-        """The latencies of one compare-and-swap, both made from one uniform."""
+        """Return the latencies of one compare-and-swap, both made from one uniform."""
         return self._draw(self._cas, "compare-and-swap")
 
     def append_ms(self, key: str, offset: int, size_bytes: int) -> ConditionalLatency:
-        """The latencies of one append, both made from one uniform."""
+        """Return the latencies of one append, both made from one uniform."""
         return self._draw(self._append, "append")
 
     def compaction_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
-        """The latencies of the compare-and-swap that compacts a catalog log."""
+        """Return the latencies of the compare-and-swap that compacts a catalog log."""
         return self._draw(self._compaction, "compare-and-swap")
 
     def _draw(self, answers: _Answers | None, operation: str) -> ConditionalLatency:
@@ -326,7 +326,7 @@ class ProfiledProvider(StorageProvider):
         return ConditionalLatency(success_ms, success_ms if failure == success else quantile(*failure, u))
 
     def log_entry_read_ms(self) -> float:
-        """What each log entry since the checkpoint adds to a read of the catalog (0 where the profile says nothing)."""
+        """Return what each log entry since the checkpoint adds to a read of the catalog (0 where the profile says nothing)."""
         entry = self.profile.log_entry_read
         return 0.0 if entry is None else entry.sample(self._rng)
 
@@ -337,7 +337,7 @@ def _done(latency_ms: float, size_bytes: int) -> Generator[float, None, StorageR
 
 
 def _largest(rng: RandomSource, count: int) -> float:
-    """The largest of ``count`` uniforms."""
+    """Return the largest of ``count`` uniforms."""
     if isinstance(rng, Stream):
         return rng.random_sample() if count == 1 else rng.largest_sample(count)
     return max(rng.random_sample() for _ in range(count))

@@ -57,7 +57,7 @@ class TableLatency(QuantileDistribution):
         return TABLE, math.log(self.median_ms), float(offset), self.min_latency_ms
 
     def _shape(self) -> Self:
-        """What the table depends on: all but size and floor."""
+        """Return what the table depends on: all but size and floor."""
         return replace(self, latency_per_mib_ms=0.0, min_latency_ms=0.0, size_bytes=0)
 
 
@@ -154,7 +154,7 @@ class EmpiricalLatency(TableLatency):
 
 
 def _tail(z: float) -> float:
-    """The probability that a standard normal lies above ``z``."""
+    """Return the probability that a standard normal lies above ``z``."""
     return 0.5 * math.erfc(z / math.sqrt(2.0))
 
 
@@ -163,7 +163,7 @@ def _score(y: float, mu: float, sigma: float) -> float:
 
 
 def _log_gamma_root(k: float, start: float, z: float) -> float:
-    """The logarithm of the gamma quantile at a score, by Newton's method on the logarithm of the tail, which is concave."""
+    """Return the logarithm of the gamma quantile at a score, by Newton's method on the logarithm of the tail, which is concave."""
     target, lower, y = math.log(_tail(abs(z))), z <= 0.0, start
     for _ in range(100):
         tail = _log_lower(k, y) if lower else _log_upper(k, y)

@@ -53,14 +53,14 @@ class SnapshotRecord:
     partitions: frozenset[int] | None
 
     def range_has(self, partitions: frozenset[int] | None) -> bool:
-        """Whether one of these partitions lies within the range of those it wrote: all that a manifest list tells."""
+        """Return whether one of these partitions lies within the range of those it wrote: all that a manifest list tells."""
         if not partitions or not self.partitions:
             return partitions is None or self.partitions is None
         first, last = min(self.partitions), max(self.partitions)
         return any(first <= partition <= last for partition in partitions)
 
     def overlaps(self, partitions: frozenset[int] | None) -> bool:
-        """Whether it may have written to one of these partitions."""
+        """Return whether it may have written to one of these partitions."""
         return partitions is None or self.partitions is None or not partitions.isdisjoint(self.partitions)
 
 
@@ -87,7 +87,7 @@ class TableFiles:
 
     @classmethod
     def initial(cls, model: TableModel) -> TableFiles:
-        """A table before its first commit."""
+        """Return a table before its first commit."""
         return cls(
             model,
             model.manifests,
@@ -113,7 +113,7 @@ class TableFiles:
         return list_size(self.model, self.manifests)
 
     def history(self, start: int) -> Iterator[SnapshotRecord]:
-        """The snapshots made since the table had ``start`` of them, newest first."""
+        """Return the snapshots made since the table had ``start`` of them, newest first."""
         record = self.head
         for _ in range(self.length - start):
             assert record is not None

@@ -33,7 +33,7 @@ def _overwrite(settings: OperationSettings) -> Traits:
 
 
 def _row_delta(settings: OperationSettings) -> Traits:
-    """Deletion vectors alone add no data, and look for vectors in all new delete manifests."""
+    """Return the traits of a row delta; deletion vectors alone add no data and look for vectors in all new delete manifests."""
     traits = _validated(settings.isolation or "serializable")
     if settings.deletes == "vectors":
         vectors = _CHANGED if traits.validates else 0
@@ -45,7 +45,7 @@ def _row_delta(settings: OperationSettings) -> Traits:
 
 
 def _rewrite_files(settings: OperationSettings) -> Traits:
-    """Appends cost it nothing; new deletes are looked at wherever they are. Deletes by equality apply to its new files as well."""
+    """Return the traits of a compaction: appends cost it nothing, new deletes are read wherever they are."""
     traits = _validated("snapshot", changed=_ROWS_DELETED, removed=0)
     traits = _removing(traits, settings, by_filter=False)
     return replace(traits, kind=REPLACE, data=1, prunes=0, conflicts=_CHANGED, exempt_marks=EQUALITY)
@@ -68,7 +68,7 @@ def _expire_snapshots(settings: OperationSettings) -> Traits:
 
 
 def _validated(isolation: Isolation, *, changed: int = _CHANGED, removed: int = _CHANGED) -> Traits:
-    """What validation looks at: changes by others, and for serializable isolation what they added."""
+    """Return the traits of validation: changes by others, and with serializable isolation their additions."""
     if isolation == "none":
         return Traits(NO_SNAPSHOT)
     appended = APPEND if isolation == "serializable" else 0
@@ -84,7 +84,7 @@ def _validated(isolation: Isolation, *, changed: int = _CHANGED, removed: int = 
 
 
 def _removing(traits: Traits, settings: OperationSettings, *, by_filter: bool) -> Traits:
-    """An operation that takes files out of manifests."""
+    """Return the traits with those of an operation that removes files from manifests."""
     return replace(
         traits,
         hits=settings.manifests_hit,

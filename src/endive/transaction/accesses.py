@@ -43,7 +43,7 @@ Accesses = tuple[tuple[FileAccess, int], ...]
 
 
 def in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
-    """The accesses of a cost, reads from the top of the table down, then writes from the bottom up."""
+    """Return the accesses of a cost, reads from the top of the table down, then writes from the bottom up."""
     return (
         (METADATA_READ, cost.metadata_reads),
         (LIST_READ, cost.manifest_list_reads),
@@ -53,5 +53,5 @@ def in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
 
 
 def share(cost: ConflictCost, part: int, whole: int) -> ConflictCost:
-    """What of a cost falls to ``part`` of ``whole`` tables, rounded up."""
+    """Return the share of a cost for ``part`` of ``whole`` tables, rounded up."""
     return ConflictCost(**{field.name: -(-getattr(cost, field.name) * part // whole) for field in fields(cost)})

@@ -80,13 +80,13 @@ class Account:
                 yield from self._access(access, count, component)
 
     def _access(self, access: accesses.FileAccess, count: int, component: str) -> Steps:
-        """A run of like accesses of the usual size, in batches of ``max_parallel``."""
+        """Access like objects of the usual size, in batches of ``max_parallel``."""
         return self._batches(access, count, getattr(self.policy.sizes, access.size), self.policy.max_parallel, component)
 
     def _batches(
         self, access: accesses.FileAccess, count: int, size: int, parallel: int = 1, component: str = accesses.PER_ATTEMPT_IO
     ) -> Steps:
-        """A run of like accesses, in batches of ``parallel``; a batch takes as long as its slowest."""
+        """Access like objects in batches of ``parallel``; a batch takes as long as its slowest access."""
         slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
         times, counts, failures = self.times, self.counts, self.policy.failures
         computes = self.policy.client_time is not None
@@ -111,7 +111,7 @@ class Account:
                 self._emit("io", access.counter, batch, slowest)
 
     def _client_ms(self) -> float:
-        """How long the client computes for one access."""
+        """Return how long the client computes for one access."""
         time = self.policy.client_time
         return 0.0 if time is None else time.sample(self.streams.stream(Purpose.CLIENT))
 
@@ -125,11 +125,11 @@ class Account:
         return duration_ms
 
     def _fails(self, probability: float) -> bool:
-        """Whether something fails that is as likely as that; what cannot fail draws nothing."""
+        """Return whether something fails that is as likely as that; what cannot fail draws nothing."""
         return probability > 0.0 and self.streams.stream(Purpose.FAILURE).random_sample() < probability
 
     def _request_errors(self, component: str) -> Steps:
-        """The waits of the SDK for requests to the catalog that fail before they get there."""
+        """Wait for the SDK to resend requests to the catalog that fail on the way."""
         failures = self.policy.failures
         if failures is None or failures.request_error == 0.0:
             return
@@ -140,7 +140,7 @@ class Account:
             self.times[component] += waited
 
     def _resends_ms(self, request_error: float, requests: int, latency_ms: float) -> float:
-        """What errors of some of the requests add: each one's latency again, and the wait of the SDK before."""
+        """Return the time that failed requests add: the latency of each again, and the wait of the SDK before it."""
         added, errors = 0.0, 0
         probability = any_error_probability(request_error, requests)
         while self._fails(probability):
@@ -193,7 +193,7 @@ class Account:
         return orphaned_files(unclean, counts["installs"], written, counts[accesses.FILE_DELETE.counter])
 
     def result(self, now_ms: float, reason: str | None = None) -> TransactionResult:
-        """The account as it stands at ``now_ms``: of a finished transaction, or of one that is still on its way."""
+        """Return the account at ``now_ms``, of a finished transaction or of one in flight."""
         txn, status = self.txn, self.status
         commit_latency = self.commit_latency_ms
         if status is TransactionStatus.COMMITTING:

@@ -29,10 +29,10 @@ class ConflictDetector(ABC):
 
     @abstractmethod
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Whether what changed between the snapshots conflicts with the transaction's data."""
+        """Return whether what changed between the snapshots conflicts with the transaction's data."""
 
     def bind(self, rng: RandomSource) -> ConflictDetector:
-        """The same detector drawing from ``rng``: how each transaction gets its own stream."""
+        """Return the same detector with draws from ``rng``, so that each transaction has its own stream."""
         return self
 
 
@@ -113,14 +113,14 @@ class Transaction(ABC):
 
     @abstractmethod
     def can_have_real_conflict(self) -> bool:
-        """Whether concurrent changes of data can make this operation invalid."""
+        """Return whether concurrent changes of data can make this operation invalid."""
 
     @abstractmethod
     def should_abort_on_real_conflict(self) -> bool:
-        """Whether a real conflict ends the operation (as the policy says: abort, merge or restart)."""
+        """Return whether a real conflict ends the operation (as the policy says: abort, merge or restart)."""
 
     def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
-        """What an attempt costs that makes its manifests: the first one, and each after an overlap.
+        """Return the cost of an attempt that makes its manifests: the first one, and each after an overlap.
 
         For each written table: the manifest list is read, a manifest is written, the list is written (with ML+ it is appended
         to, which is not part of this cost). After an overlap of some of the tables, their share of it is paid.
@@ -134,18 +134,19 @@ class Transaction(ABC):
 
     @abstractmethod
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """What an overlap costs on top, when so many snapshots of the overlapping tables came between."""
+        """Return the additional cost of an overlap with so many snapshots of the overlapping tables between."""
 
     def get_traits(self) -> Traits:
-        """What the operation is on Iceberg's own commit paths. Unless it is one of Iceberg's, it is taken for a merge append,
-        or for an overwrite if it can conflict.
+        """Return the traits of the operation on Iceberg's own commit paths.
+
+        An operation that is not Iceberg's counts as a merge append, or as an overwrite if it can conflict.
         """
         if self.operation_type in ICEBERG_OPERATIONS:
             return traits_of(self.operation_type, self.settings)
         return traits_of("overwrite" if self.can_have_real_conflict() else "merge_append", self.settings)
 
     def has_write_overlap(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
-        """Whether what came between wrote to the same table and the same partitions (any, if partitions are not tracked)."""
+        """Return whether what came between wrote to the same table and the same partitions (any, if partitions are not tracked)."""
         return bool(self.overlapping_tables(old_snapshot, new_snapshot))
 
     def overlapping_tables(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> list[int]:

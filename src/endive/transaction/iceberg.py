@@ -86,7 +86,7 @@ class IcebergLifecycle(Lifecycle):
             yield from self._batches(accesses.FILE_DELETE, validation.files_made(handle, self.txn.get_traits()), 0)
 
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
-        """Attempts until one succeeds; otherwise it raises what ended them."""
+        """Attempt the commit until it succeeds. Raises the reason why it does not."""
         self.attempt = 0
         while True:
             current = yield from self._read_catalog()
@@ -192,7 +192,7 @@ class IcebergLifecycle(Lifecycle):
         return bins, newest > 0
 
     def _after_commit(self, committed: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
-        """What the library reads when it is done, and what it cleans up."""
+        """Refresh after the commit, and delete useless files."""
         yield from self._read_catalog()
         for table_id in self._written:
             files, traits = files_of(committed, table_id), self.txn.get_traits()
@@ -206,7 +206,7 @@ class IcebergLifecycle(Lifecycle):
             yield from self._batches(accesses.FILE_DELETE, validation.files_of_lost_attempts(handle), 0)
 
     def _clean_up(self, files: TableFiles, traits: Traits) -> Steps:
-        """What an expiry looks through to find files that nobody needs any more: a list and a manifest for each snapshot."""
+        """Clean up after an expiry: read a list and a manifest for each snapshot, and delete files that are not needed."""
         pool = self.policy.max_parallel
         yield from self._batches(accesses.LIST_READ, files.snapshots, files.list_size, pool)
         yield from self._batches(accesses.FILE_READ, files.snapshots, files.model.manifest_bytes, pool)
@@ -218,7 +218,7 @@ class IcebergLifecycle(Lifecycle):
 
 
 def files_of(snapshot: CatalogSnapshot, table_id: int) -> TableFiles:
-    """The files of a table, of which its catalog has to keep account."""
+    """Return the files of a table. Raises ValueError if the catalog does not keep account of them."""
     files = snapshot.get_table(table_id).files
     if files is None:
         raise ValueError("Iceberg's commit paths need a catalog that keeps account of files: give it a table_model")

@@ -74,11 +74,11 @@ class Lifecycle(Account):
         self.backoff_state_ms = self.policy.backoff.base_ms if txn.backoff_state_ms is None else txn.backoff_state_ms
 
     def _snapshots(self) -> tuple[Traits, ...]:
-        """What the snapshots of the transaction are to Iceberg, in the order in which it makes them."""
+        """Return the traits of the snapshots that the transaction makes, in order."""
         return (self.txn.get_traits(),)
 
     def _table_changes(self, catalog: Catalog) -> dict[str, Mapping[int, TableChanges]]:
-        """What the transaction does to the files of its tables, for a catalog that keeps account of them."""
+        """Return the changes to the files of the tables, for a catalog that keeps account of them."""
         if not self._written or getattr(catalog, "table_model", None) is None:
             return {}
         snapshots = self._snapshots()
@@ -90,7 +90,7 @@ class Lifecycle(Account):
         }
 
     def _partitions(self, table_id: int) -> frozenset[int] | None:
-        """The partitions of a table that the transaction writes; None may be any."""
+        """Return the partitions of a table that the transaction writes; None if they are not tracked."""
         written = self.txn.partitions_written
         return None if written is None else written.get(table_id, frozenset())
 
@@ -131,7 +131,7 @@ class Lifecycle(Account):
         return snapshot
 
     def _tables_to_load(self, snapshot: CatalogSnapshot) -> int:
-        """How many tables' metadata the writer has to read: all, or those that have moved since it last saw them."""
+        """Return how many tables' metadata the writer has to read: all, or those that have moved since it last saw them."""
         if self.known is None:
             return len(self.txn.tables_read)
         versions = {table_id: snapshot.get_table(table_id).version for table_id in self.txn.tables_read}
@@ -140,7 +140,7 @@ class Lifecycle(Account):
         return moved
 
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
-        """Attempts until one succeeds; otherwise it raises what ended them."""
+        """Attempt the commit until it succeeds. Raises the reason why it does not."""
         self.attempt = 0
         tables, append = self._written, True
         while True:

@@ -32,7 +32,7 @@ class ManifestLists:
         self.counters = ManifestListCounters()
 
     def end_of(self, table_id: int) -> tuple[int, bool]:
-        """What a reader of the list learns: where it ends, and whether it is sealed."""
+        """Return the end of a table's list, and whether the list is sealed."""
         return self._offsets[table_id], self._sealed[table_id]
 
     def append(self, table_id: int, expected_offset: int, entry_bytes: int) -> bool:

@@ -17,7 +17,7 @@ class FastAppendTransaction(Transaction):
     operation_type: ClassVar[str] = "fast_append"
 
     def can_have_real_conflict(self) -> bool:
-        """Appended files conflict with nothing."""
+        """Return False: appended files conflict with nothing."""
         return False
 
     def should_abort_on_real_conflict(self) -> bool:
@@ -39,7 +39,7 @@ class MergeAppendTransaction(FastAppendTransaction):
         self.manifests_per_concurrent_commit = manifests_per_concurrent_commit
 
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """The manifests of the commits that came between are read and written again."""
+        """Read and write again the manifests of the commits between."""
         manifests = manifests_to_merge(n_snapshots_behind, self.manifests_per_concurrent_commit)
         return ConflictCost(manifest_file_reads=manifests, manifest_file_writes=manifests)
 
@@ -60,7 +60,7 @@ class OverwriteTransaction(Transaction):
     operation_type: ClassVar[str] = "overwrite"
 
     def can_have_real_conflict(self) -> bool:
-        """Whether it looks for conflicts at all."""
+        """Return whether it looks for conflicts at all."""
         return self.get_traits().conflicts != 0
 
     def should_abort_on_real_conflict(self) -> bool:

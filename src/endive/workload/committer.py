@@ -58,7 +58,7 @@ class Committer:
         self._queue.append((now_ms, writer))
 
     def delay_ms(self, now_ms: float) -> float | None:
-        """How long from now until a commit may begin with what waits; None while one is under way or nothing waits."""
+        """Return how long from now until a commit may begin with what waits; None while one is under way or nothing waits."""
         waiting = len(self._queue)
         if self.under_way or not waiting:
             return None

@@ -12,7 +12,7 @@ _LONG_TAIL_ALPHA = 1.0
 
 
 def assign_groups(num_tables: int, num_groups: int, sizes: GroupSizes, seed: int) -> tuple[int, ...]:
-    """The group of each table: sizes by the rule, members by the seed.
+    """Return the group of each table: sizes by the rule, members by the seed.
 
     ``uniform`` groups differ by at most one table; ``longtail`` groups have sizes in proportion to 1/rank, at least one table.
     """
@@ -32,7 +32,7 @@ def assign_groups(num_tables: int, num_groups: int, sizes: GroupSizes, seed: int
 
 
 def group_sizes(num_tables: int, num_groups: int, sizes: GroupSizes) -> list[int]:
-    """How many tables each group has, the largest first."""
+    """Return how many tables each group has, the largest first."""
     weights = [1.0 if sizes == "uniform" else 1.0 / rank**_LONG_TAIL_ALPHA for rank in range(1, num_groups + 1)]
     spare = num_tables - num_groups
     total = sum(weights)

@@ -16,7 +16,7 @@ Selection = tuple[frozenset[int], frozenset[int]]
 
 @cache
 def zipf_cumulative(total: int, alpha: float) -> tuple[float, ...]:
-    """Sums of the first i weights 1/k^alpha, for i from 0 to ``total``; alpha 0 is uniform."""
+    """Return the sums of the first i weights 1/k^alpha, for i from 0 to ``total``; alpha 0 is uniform."""
     sums = [0.0]
     for k in range(1, total + 1):
         sums.append(sums[-1] + 1.0 / float(k) ** alpha)
@@ -73,7 +73,7 @@ class WeightedSelector:
 
 
 def written_count(n: int, write_fraction: float) -> int:
-    """How many of ``n`` picked items are written: the nearest whole number to the fraction, but at least one."""
+    """Return how many of ``n`` picked items are written: the nearest whole number to the fraction, but at least one."""
     return max(1, int(n * write_fraction + 0.5))
 
 

@@ -131,7 +131,7 @@ class Source:
         return self.workload_class.arrivals.waits
 
     def next_delay_ms(self, now_ms: float = 0.0) -> float:
-        """How long after ``now_ms`` the next transaction is submitted; infinite, if there is none.
+        """Return how long after ``now_ms`` the next transaction is submitted; infinite, if there is none.
 
         ``now_ms`` is when the last one was submitted (of a client: when it was completed), 0 before the first.
         """
@@ -150,7 +150,7 @@ class Source:
         return cls.start_ms + cls.arrivals.first_ms(self._key, self._client)
 
     def next_work_ms(self) -> float:
-        """How long the writer works for its next hand-over; afterwards the source stands at the one after it."""
+        """Return how long the writer works for its next hand-over; afterwards the source stands at the one after it."""
         given, streams = self._given(), self._streams
         self._go_on()
         return self.workload_class.runtime.sample(streams.stream(Purpose.RUNTIME)) if given.runtime_ms is None else given.runtime_ms
@@ -160,7 +160,7 @@ class Source:
         self._streams = transaction_streams(self._key, self._client, self.ordinal)
 
     def make(self, txn_id: int, submit_ms: float) -> tuple[Transaction, TransactionStreams]:
-        """The next transaction and its streams; afterwards the source stands at the one after it."""
+        """Make the next transaction and its streams, and advance the source."""
         cls, streams, given = self.workload_class, self._streams, self._given()
         operation = given.operation or self._operation(streams.stream(Purpose.OPERATION))
         read, written = self._tables(streams.stream(Purpose.TABLES)) if given.table is None else (frozenset({given.table}),) * 2
@@ -210,7 +210,7 @@ class Source:
             self._backoff_state_ms = state_after_commit_ms(state_ms, policy.backoff.base_ms) if committed else state_ms
 
     def _given(self) -> arrivals.Submission:
-        """What a trace says of the next transaction."""
+        """Return the values that a trace gives for the next transaction."""
         traced = self.workload_class.arrivals.traced
         return traced[self.ordinal] if traced else _DRAWN
 
@@ -223,7 +223,7 @@ class Source:
         return next(operation for operation, weight in reversed(self._operations) if weight > 0.0)
 
     def _tables(self, rng: RandomSource) -> tuple[frozenset[int], frozenset[int]]:
-        """The first table is any of the class's; the others are of the same group."""
+        """Choose tables: the first is any of the class's, the others are of the same group."""
         cls, candidates = self.workload_class, self._candidates
         count = self._table_count(rng)
         if self._chooses_freely:
@@ -278,7 +278,7 @@ class Workload:
         self.seed = secrets.randbits(32) if seed is None else seed & MASK
 
     def reseeded(self, seed: int) -> Workload:
-        """The same workload under another seed."""
+        """Return the same workload under another seed."""
         return Workload(self.config, seed)
 
     def sources(self) -> tuple[Source, ...]:
