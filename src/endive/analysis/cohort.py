@@ -27,15 +27,15 @@ class Transactions:
     def of_rows(
         cls, t_commit_start: Floats, t_submit: Floats, total_latency: Floats, t_commit: Floats, committed: Flags, aborted: Flags
     ) -> Transactions:
-        """From columns of results. The unfinished were last seen ``total_latency`` after their submission, as the aborted were.
+        """Create them from columns of results; what is in flight was last seen ``total_latency`` after its submission.
 
-        A reader has nothing to commit and no ``t_commit_start``: it enters in the moment in which it is done.
+        A reader commits nothing and has no ``t_commit_start``: it counts at the moment at which it ends.
         """
         entry = np.where(committed & (t_commit_start < 0.0), t_commit, t_commit_start)
         return cls(entry, np.where(committed, t_commit, t_submit + total_latency), committed, aborted)
 
     def take(self, places: Ints) -> Transactions:
-        """Those at these places."""
+        """Return the transactions at these indices."""
         return Transactions(self.entry_ms[places], self.end_ms[places], self.committed[places], self.aborted[places])
 
     @property
@@ -58,7 +58,7 @@ def _is_inside(moments_ms: Floats, window: Window) -> Flags:
 
 
 def success_range(committed: int, unfinished: int, entered: int) -> tuple[float, float, float] | tuple[None, None, None]:
-    """The share that commits if all of the unfinished fail, the middle, and if all of them commit; None of nothing."""
+    """Return the success rate if all transactions in flight abort, the middle, and if all commit; None if there are none."""
     if not entered:
         return None, None, None
     return committed / entered, (committed + unfinished / 2.0) / entered, (committed + unfinished) / entered
@@ -79,7 +79,7 @@ def expected_retries(retries: Ints, finished: Flags) -> float:
 
 
 def committing(transactions: Transactions, edges_ms: Floats) -> Floats:
-    """The mean number of committing transactions between each two edges.
+    """Return the mean number of committing transactions between consecutive edges.
 
     A transaction counts from its entry to its end. The integral up to t is the sum of ``t - entry`` over entries before t, less the
     same of ends: sums of sorted values give it at all edges.
@@ -90,7 +90,7 @@ def committing(transactions: Transactions, edges_ms: Floats) -> Floats:
 
 
 def _integral(moments_ms: Floats, edges_ms: Floats) -> Floats:
-    """For each edge t the sum of t - m over the moments m before it."""
+    """Return for each edge t the sum of t - m over the moments m before it."""
     ordered = np.sort(moments_ms)
     before = np.searchsorted(ordered, edges_ms)
     sums = np.concatenate(([0.0], np.cumsum(ordered)))
@@ -98,7 +98,7 @@ def _integral(moments_ms: Floats, edges_ms: Floats) -> Floats:
 
 
 def entries(transactions: Transactions, edges_ms: Floats) -> Ints:
-    """The number of entries between each two edges."""
+    """Return how many transactions started committing between consecutive edges."""
     counts, _ = np.histogram(transactions.entry_ms[transactions.entered], bins=edges_ms)
     return np.asarray(counts, np.int64)
 
@@ -112,7 +112,7 @@ class Submitted:
 
     @classmethod
     def in_order(cls, txn_id: Ints, submit_ms: Floats, transactions: Transactions) -> Submitted:
-        """From rows in any order."""
+        """Sort rows by transaction."""
         order = np.argsort(txn_id, kind="stable")
         return cls(submit_ms[order], transactions.take(order))
 
@@ -135,17 +135,17 @@ class Pairs:
     unfinished: int = 0
 
     def __add__(self, other: Pairs) -> Pairs:
-        """Both together."""
+        """Add the counts of both."""
         return Pairs(*(mine + theirs for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
 def pair_run(a: Mapping[str, Submitted], b: Mapping[str, Submitted], window: Window) -> dict[str, Pairs | None]:
-    """Pairs by class of a run of A and one of B under the same seed; None of a class that cannot be paired."""
+    """Return the pairs of a run of A and one of B with the same seed, by class; None for a class that cannot be paired."""
     return {name: pair_class(a[name], b[name], window) for name in sorted(set(a) & set(b))}
 
 
 def pair_class(a: Submitted, b: Submitted, window: Window) -> Pairs | None:
-    """Pairs of one class; None if its n-th transactions are not the same on both sides: submitted at the same moment.
+    """Return the pairs of one class; None if its n-th transactions are not submitted at the same time on both sides.
 
     Clients of a closed class submit when their last transaction ends, so theirs are not.
     """

@@ -77,17 +77,17 @@ class Condition:
         return f"{self.metric}({', '.join(group)})" if group else self.metric
 
     def holds(self, value: float) -> bool:
-        """Whether it holds for a value."""
+        """Return whether the condition holds for a value."""
         return _HOLDS[self.sign](value, self.value)
 
     def verdict(self, low: float, high: float) -> Verdict:
-        """What it says of an interval."""
+        """Return whether the condition holds for all, none or a part of an interval."""
         ends = (self.holds(low), self.holds(high))
         return "holds" if all(ends) else "open" if any(ends) else "fails"
 
 
 def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative: bool = False) -> Condition:
-    """A condition from text. Raises ConfigError naming ``source``. ``relative`` allows ``of A``."""
+    """Parse a condition. Raises ConfigError naming ``source``. ``relative`` allows ``of A``."""
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise ConfigError(source, [Problem("", f"{text!r} cannot be read; {FORM}")])
@@ -120,7 +120,7 @@ class Subject:
 
 
 def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
-    """A metric, optionally of a class or of a class and an operation, from text. Raises ConfigError naming ``source``."""
+    """Parse a metric, optionally of a class or of a class and an operation. Raises ConfigError naming ``source``."""
     found = re.fullmatch(_SUBJECT, text, re.VERBOSE)
     if found is None:
         form = "METRIC[(CLASS[, OPERATION])], such as 'time_to_commit_p99(ingest)' or 'success'"
@@ -141,7 +141,7 @@ def parse_question(text: str, classes: Collection[str], source: str) -> Subject:
 
 
 def find_metric(name: str, metrics: Sequence[str], source: str) -> str:
-    """The full name of a metric. Raises ConfigError that lists the metrics if there is none of this name."""
+    """Return the full name of a metric. Raises ConfigError that lists the metrics if there is none of this name."""
     for full in (ALIASES.get(name, name), *(name + ending for ending in _ENDINGS)):
         if full in metrics:
             return full

@@ -50,7 +50,7 @@ class Difference:
 
 
 def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
-    """The difference of values of the same seeds, in the same order. Raises ValueError if there are none.
+    """Compare values of the same seeds, in the same order. Raises ValueError if there are none.
 
     The ratio is that of the means; its interval is that of b - ratio x a, which is 0 on average, over the mean of a.
     """
@@ -67,7 +67,7 @@ def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float 
 
 
 def unpaired_difference(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
-    """The difference of values of seeds that have nothing to do with each other: Welch's interval."""
+    """Compare values of unrelated seeds by Welch's interval."""
     first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if not len(first) or not len(second):
         raise ValueError("a difference needs values of A and of B")
@@ -83,7 +83,7 @@ def unpaired_difference(a: Sequence[float], b: Sequence[float], confidence: floa
 
 
 def _difference(first: Floats, second: Floats, half_width: Callable[[float], float], *, same: bool, paired: bool) -> Difference:
-    """Differences and ratios of means. ``half_width`` is that of b - ratio x a; ``same``: seeds do not differ."""
+    """Compute difference and ratio of means. ``half_width`` is that of b - ratio x a; ``same``: seeds do not differ."""
     mean_a, mean_b = float(first.mean()), float(second.mean())
     ratio = mean_b / mean_a if mean_a > 0.0 else None
     enough = min(len(first), len(second)) >= 2
@@ -95,7 +95,7 @@ def _difference(first: Floats, second: Floats, half_width: Callable[[float], flo
 
 
 def with_least_width(found: Difference, least: float, unfinished: float = 0.0) -> Difference:
-    """A difference of counted things, whose half width is at least ``least``, however much the seeds agree.
+    """Return a difference of counts or shares whose half width is at least ``least``, however much the seeds agree.
 
     ``unfinished`` is the part of it that is open because transactions did not end. Differences of a single seed stay without an
     interval.
@@ -108,18 +108,18 @@ def with_least_width(found: Difference, least: float, unfinished: float = 0.0) -
 
 
 def least_share_width(transactions: float, confidence: float = CONFIDENCE) -> float:
-    """By how much shares of so many transactions may differ though none was seen to: Wilson's upper end of none in so many."""
+    """Return by how much shares of so many transactions may differ unseen: Wilson's upper end for 0 of them."""
     z2 = z_quantile(confidence) ** 2
     return z2 / (transactions + z2)
 
 
 def least_rate_width(seconds: float, confidence: float = CONFIDENCE) -> float:
-    """The same of rates, over so many seconds."""
+    """Return the least half width of a difference of rates that were counted for so many seconds."""
     return z_quantile(confidence) ** 2 / seconds
 
 
 def seeds_to_tell(found: Difference) -> int | None:
-    """About how many seeds would tell a difference as large as the one that was seen, if these did not; None if none would."""
+    """Estimate how many seeds would make a difference of this size significant; None if no number would."""
     n, size = min(found.n_a, found.n_b), abs(found.difference) - found.unfinished
     if found.half_width is None or size <= 0.0:
         return None
@@ -132,7 +132,7 @@ def seeds_to_tell(found: Difference) -> int | None:
 
 
 def better(metric: str, found: Difference) -> bool | None:
-    """Whether B is better than A; None if that cannot be told, or is no matter of better or worse."""
+    """Return whether B is better than A; None if the difference is not significant, or neither direction is better."""
     more = more_is_better(metric)
     return None if more is None or not found.told else (found.difference > 0.0) == more
 
@@ -172,7 +172,7 @@ class Best:
 
 
 def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, *, least_width: float = 0.0) -> Best:
-    """Find the best of alternatives by their means over the same seeds, and tell whether it is so beyond doubt.
+    """Find the best of alternatives by their means over the same seeds, and whether it is significantly better than all others.
 
     The intervals of its leads hold together with 95 % confidence (multiple comparisons with the best). Of equal means the first
     leads. ``metric`` says whether more or less is better. Raises ValueError if neither is, if a value is not finite, or if there

@@ -43,7 +43,7 @@ class Crossing:
 
 
 def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, falling: bool) -> Crossing | None:
-    """The crossing of a curve, given by load; None of no points.
+    """Find where a curve over the load crosses a threshold; None if it has no points.
 
     ``falling`` looks for where the curve gets below the threshold, otherwise above it. The interval reaches from where the ends of
     the points' intervals that cross first do so to where the others do, and from load to load where the line between them would
@@ -71,18 +71,18 @@ def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, fall
 
 
 def _is_narrow(low: float, high: float, before: float, after: float) -> bool:
-    """Whether an interval is but a small part of the way between two loads."""
+    """Return whether an interval is a small part of the distance between two loads."""
     return before <= 0.0 or high / low < (after / before) ** _LEAST_PART
 
 
 def _beyond(values: Sequence[float], threshold: float, falling: bool) -> list[float]:
-    """How far values lie beyond the threshold, below it if the curve is ``falling``."""
+    """Return how far values lie beyond the threshold: below it if the curve is ``falling``."""
     sign = -1.0 if falling else 1.0
     return [min(max(sign * (value - threshold), -_NEVER), _NEVER) for value in values]
 
 
 def _weights(estimates: Sequence[Estimate]) -> list[float]:
-    """How much each point counts where points are put together: by the inverse square of the width of its interval."""
+    """Weight each point by the inverse square of the width of its interval."""
     widths = [each.high - each.low if each.high > each.low else 0.0 for each in estimates]
     widest = max((width for width in widths if 0.0 < width < math.inf), default=1.0)
     return [max(min(width, _WIDEST * widest) / widest, 1.0 / _WIDEST) ** -2 for width in widths]
@@ -95,7 +95,7 @@ def _monotone(beyond: Sequence[float], weights: Sequence[float]) -> list[float]:
 
 
 def _first(loads: Sequence[float], beyond: Sequence[float]) -> tuple[float, Bound, int]:
-    """Where a rising curve first lies beyond the threshold: the load, and the place of the first load that does."""
+    """Find where a rising curve first exceeds the threshold, and the index of the first load that does."""
     for place, value in enumerate(beyond):
         if value <= 0.0:
             continue
@@ -108,5 +108,5 @@ def _first(loads: Sequence[float], beyond: Sequence[float]) -> tuple[float, Boun
 
 
 def _between(below: float, above: float, part: float) -> float:
-    """A load so far on the way from one to the other, over their logarithms; from 0 along the load itself."""
+    """Interpolate between two loads over their logarithms; linearly if the lower one is 0."""
     return below * (above / below) ** part if below > 0.0 else below + (above - below) * part

@@ -45,20 +45,20 @@ class Estimate:
 
 @cache
 def z_quantile(confidence: float = CONFIDENCE) -> float:
-    """By how many standard deviations a normal value is off at most, with so much confidence."""
+    """Return the two-sided quantile of the standard normal distribution."""
     return NormalDist().inv_cdf(0.5 + confidence / 2.0)
 
 
 @cache
 def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """The same of Student's t."""
+    """Return the two-sided quantile of Student's t distribution."""
     from scipy import special  # takes long to load, and a single run has no need of it
 
     return float(special.stdtrit(freedom, 0.5 + confidence / 2.0))
 
 
 def half_widths(deviations: Floats, counts: Ints) -> Floats:
-    """Half widths by Student's t from sample standard deviations; NaN where there are fewer than two seeds."""
+    """Return half widths by Student's t from sample standard deviations; NaN where there are fewer than two seeds."""
     from scipy import special
 
     enough = counts >= 2
@@ -68,7 +68,7 @@ def half_widths(deviations: Floats, counts: Ints) -> Floats:
 
 
 def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """A mean over seeds with its interval by Student's t. Raises ValueError if there are no values."""
+    """Estimate a mean over seeds, with its interval by Student's t. Raises ValueError if there are no values."""
     if not values:
         raise ValueError("the mean of no values")
     n, mean = len(values), float(np.mean(values))
@@ -79,7 +79,7 @@ def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
 
 
 def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence: float = CONFIDENCE) -> Estimate:
-    """The share of successes in trials, given by seed: Wilson's interval of the pooled counts, widened by the design effect.
+    """Estimate the share of successes in trials, given by seed: Wilson's interval, widened by the design effect.
 
     Seeds without trials are not counted. Commits of a window may be more than its entries; that is a share of 1. Raises ValueError
     if there are no trials at all.
@@ -93,7 +93,7 @@ def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence
 
 
 def shares(successes: Floats, trials: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats, Floats]:
-    """Shares of many things at once, each a column, seeds being rows: the share and both ends of its interval; NaN of nothing."""
+    """Estimate many shares at once, a column each, with seeds as rows: share and both ends; NaN without trials."""
     whole = trials.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.minimum(1.0, successes.sum(axis=0) / whole)
@@ -103,21 +103,21 @@ def shares(successes: Floats, trials: Floats, confidence: float = CONFIDENCE) ->
 def success_estimate(
     committed: Sequence[int], unfinished: Sequence[int], entered: Sequence[int], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Success over seeds: from the lower end of its interval if the unfinished all fail to the upper end if they all commit."""
+    """Estimate success over seeds: from the lower end if all in flight abort to the upper end if all of them commit."""
     all_commit = [each + more for each, more in zip(committed, unfinished, strict=True)]
     least, most = share_estimate(committed, entered, confidence), share_estimate(all_commit, entered, confidence)
     return Estimate((least.mean + most.mean) / 2.0, least.low, most.high, least.n, unfinished=(most.mean - least.mean) / 2.0)
 
 
 def successes(committed: Floats, unfinished: Floats, entered: Floats) -> tuple[Floats, Floats, Floats]:
-    """Success of many things at once, each a column, seeds being rows: as ``success_estimate`` has it, and both of its ends."""
+    """Estimate success of many groups at once, a column each, with seeds as rows, as ``success_estimate`` does."""
     least, low, _ = shares(committed, entered)
     most, _, high = shares(committed + unfinished, entered)
     return (least + most) / 2.0, low, high
 
 
 def _wilson(share: Floats, trials: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Wilson's intervals of shares of so many trials, which need not be whole numbers."""
+    """Return Return Wilson's intervals of shares of so many trials, which need not be whole numbers."""
     z2 = z_quantile(confidence) ** 2
     middle = (share + z2 / (2.0 * trials)) / (1.0 + z2 / trials)
     width = np.sqrt(z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials**2))) / (1.0 + z2 / trials)
@@ -126,7 +126,7 @@ def _wilson(share: Floats, trials: Floats, confidence: float) -> tuple[Floats, F
 
 
 def _effective_trials(successes: Floats, trials: Floats, confidence: float) -> Floats:
-    """How many independent trials tell as much as these, which are correlated within seeds.
+    """Return the number of independent trials with the same information as these, which are correlated within seeds.
 
     Seeds are rows. The design effect is the variance of the share between seeds over the binomial one; it is estimated from few
     seeds, for which (z / t)^2 makes up (Korn and Graubard, 1998). Where each seed has some successes and some failures, trials may
@@ -155,17 +155,17 @@ Row = Mapping[str, Any]
 
 
 def at_least(percentile: str) -> str:
-    """The metric that bounds a percentile from below: ``x_p99_ms`` has ``x_p99_at_least_ms``."""
+    """Return the name of the lower bound of a percentile: ``x_p99_at_least_ms`` for ``x_p99_ms``."""
     return f"{percentile.removesuffix('_ms')}_at_least_ms"
 
 
 def at_most(percentile: str) -> str:
-    """The metric that bounds a percentile from above."""
+    """Return the name of the upper bound of a percentile."""
     return f"{percentile.removesuffix('_ms')}_at_most_ms"
 
 
 def estimate_metric(rows: Sequence[Row], metric: str, confidence: float = CONFIDENCE) -> Estimate | None:
-    """A metric over the runs of a configuration; None if it exists in none of them."""
+    """Estimate a metric over the runs of a configuration; None if none of them has it."""
     present = [row for row in rows if row.get("transactions")]
     if metric in _ESTIMATES:
         return _ESTIMATES[metric](present, confidence) if present else None
@@ -181,7 +181,7 @@ def _success(rows: Sequence[Row], confidence: float) -> Estimate:
 
 
 def _share(*counted: str) -> Callable[[Sequence[Row], float], Estimate]:
-    """The share of all transactions that these counts come to."""
+    """Return an estimator of the share of these counts in all transactions."""
 
     def estimate(rows: Sequence[Row], confidence: float) -> Estimate:
         counts = [sum(row[name] for name in counted) for row in rows]
@@ -201,7 +201,7 @@ SHARES = tuple(_ESTIMATES)
 
 
 def _percentile(rows: Sequence[Row], metric: str, confidence: float) -> Estimate | None:
-    """Student's t where every run has a number; otherwise what the runs' bounds leave."""
+    """Estimate a percentile: by Student's t if every run has a number, otherwise from the bounds of the runs."""
     known = [row for row in rows if row.get(metric) is not None or row.get(at_least(metric)) is not None]
     if not known:
         return None

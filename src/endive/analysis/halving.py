@@ -138,7 +138,7 @@ def advantage_of(best: Measured, other: Measured) -> Advantage:
 
 
 def _sign_test(wins: int, losses: int) -> float:
-    """The two-sided probability of a split as uneven as this, if neither is better."""
+    """Return the two-sided probability of a split at least as uneven as this, if neither is better."""
     n = wins + losses
     tail = sum(math.comb(n, k) for k in range(max(wins, losses), n + 1)) / 2.0**n
     return min(1.0, 2.0 * tail)
@@ -188,11 +188,11 @@ class Tuned:
     """Of the best over each other one in the last comparison."""
 
     def clear_over(self, other: int) -> bool:
-        """Whether the best is better than another beyond doubt: it costs less, or keeps a condition that the other breaks."""
+        """Return whether the best is significantly better: it costs less, or keeps a condition that the other breaks."""
         return other in self.advantages and (self.advantages[other].clear or self.alone_keeps(other))
 
     def alone_keeps(self, other: int) -> bool:
-        """Whether the best surely keeps the condition, and the other surely breaks it."""
+        """Return whether the best keeps the condition and the other breaks it, both significantly."""
         return self.best is not None and (self.finals[self.best].allowed, self.finals[other].allowed) == ("holds", "fails")
 
 
@@ -223,7 +223,7 @@ def tune(
 
 
 def _survivors(left: Sequence[int], measured: Mapping[int, Measured], keep: int) -> list[int]:
-    """The best of those that are left, in their order, without what is surely worse than the leader."""
+    """Return the best of the remaining candidates, in order, without those significantly worse than the leader."""
     ranked = sorted(left, key=lambda candidate: (*measured[candidate].order, candidate))
     leader = measured[ranked[0]]
     return [ranked[0], *(each for each in ranked[1:keep] if not advantage_of(leader, measured[each]).clear)]

@@ -48,7 +48,7 @@ def count_handovers(columns: Sequence[npt.NDArray[np.generic]], in_window: Flags
 
 
 def waiting_handovers(columns: Sequence[npt.NDArray[np.generic]], entry_ms: Floats, edges_ms: Floats) -> Floats:
-    """The mean number of hand-overs that wait for their commit to begin, between each two edges.
+    """Return the mean number of file batches that wait for their commit to start, between consecutive edges.
 
     By Little's law, from the rate of hand-overs and the time for which the first of each commit waited: rows of commits say nothing
     of what was handed over and never committed, and so less and less of those who wait towards the end of a run. ``columns`` are

@@ -41,7 +41,7 @@ _USUAL = Rules()
 
 
 def rules_of(document: Document) -> Rules:
-    """What a run of this configuration promises."""
+    """Return the rules that a run of this configuration has to keep."""
     catalog, classes = document.catalog, resolve_classes(document)
     merges = any(cls.settings.on_real_conflict == "merge" or cls.settings.conflicting_manifests for cls in classes)
     strict = all(
@@ -88,7 +88,7 @@ class _Story:
         return [*self.commits, *self.hidden]
 
     def forget_lost(self) -> None:
-        """Nothing more will be learned of a commit without an answer."""
+        """Count a commit whose response was lost as hidden."""
         if self.lost is not None:
             self.hidden.append(self.lost)
             self.lost = None
@@ -154,7 +154,7 @@ def _parsed(text: str) -> dict[int, int]:
 
 
 def _rows_against_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
-    """Each committed row has one commit, and no other row has any (but for one whose answer the end of the run cut off)."""
+    """Check that each committed row has one commit, and no other row has any (except where the run ended before the response)."""
     problems, silent = [], _Story()
     for txn_id, row in rows.items():
         story = stories.get(txn_id, silent)
@@ -172,7 +172,7 @@ def _rows_against_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) 
 
 
 def _too_new(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
-    """Nobody has read a version for which there are not enough commits; those that the end of the run cut off may be there, too."""
+    """Check that no transaction read a version for which there are not enough commits; those in flight at the end may count."""
     most = Counter(table for story in stories.values() for _, based in story.installs for table in based)
     for txn_id, row in rows.items():
         if row["status"] == "in_flight" and txn_id in stories and not stories[txn_id].installs:
@@ -190,7 +190,7 @@ def _too_new(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str
 
 
 def _versions(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
-    """The commits of a table are based on one version each, but for those that may be applied to any."""
+    """Check that no two commits of a table are based on the same version, except those that may be applied to any."""
     bases: dict[tuple[int, int], list[int]] = defaultdict(list)
     for txn_id, story in stories.items():
         if txn_id in rows and rows[txn_id]["operation_type"] in rules.any_base:
@@ -206,7 +206,7 @@ def _versions(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rul
 
 
 def _reads(stories: Mapping[int, _Story]) -> list[str]:
-    """A read that was sent after a commit was answered sees that commit; nobody reads a version before it can be there."""
+    """Check that a read sent after the response to a commit sees that commit."""
     answered: dict[int, list[tuple[float, int, int]]] = defaultdict(list)
     for txn_id, story in stories.items():
         for time_ms, based in story.installs:
@@ -232,7 +232,7 @@ def _reads(stories: Mapping[int, _Story]) -> list[str]:
 
 
 def _strict(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
-    """Operations that validate have committed nothing that they should have refused."""
+    """Check that operations that validate committed nothing that they should have rejected."""
     problems = []
     for txn_id, story in stories.items():
         operation = rows[txn_id]["operation_type"] if txn_id in rows else ""

@@ -126,7 +126,7 @@ class _Searcher:
         return "above" if up else "at_or_below"
 
     def _toward(self, end: float, load: float, up: bool) -> float:
-        """The next load on the way to an end: that end itself, however many digits it has, once the load is there."""
+        """Return the next load on the way to a bound, or the bound itself once the load reaches it."""
         tidy = self._tidy(load)
         return end if (tidy >= end if up else tidy <= end) else tidy
 
@@ -162,7 +162,7 @@ class _Searcher:
         return at is not None
 
     def _between(self, found: Crossing | None) -> float | None:
-        """A load between those on both sides of the crossing, if two that follow each other there are too far apart."""
+        """Return a load between two neighbouring ones at the crossing that are too far apart; None if there are none."""
         if found is None or found.before is None:
             return None
         beyond = (load for load in self._points if load > found.before)
@@ -175,7 +175,7 @@ class _Searcher:
         return None
 
     def _beyond(self, found: Crossing | None) -> float | None:
-        """A load beyond the open end of the interval, if the search may go there."""
+        """Return a load beyond the open end of the interval, if the search may go there."""
         least, greatest = self._points[min(self._points)], self._points[max(self._points)]
         search = self._search
         if (found is None or found.low is None) and least.load > search.lowest and least.verdict != "fails":
@@ -195,7 +195,7 @@ class _Searcher:
         return min(able, key=lambda point: (point.seeds, abs(math.log(point.load / found.load))), default=None)
 
     def _tidy(self, load: float) -> float:
-        """A load with few digits, as people would choose it, between the bounds."""
+        """Round a load to few digits, within the bounds."""
         rounded = float(round(load)) if self._search.whole else float(f"{load:.{self._search.digits}g}")
         return min(max(rounded, self._search.lowest), self._search.highest)
 
@@ -211,5 +211,5 @@ class _Searcher:
         return Frontier(bound, self._whole(load, math.ceil), found.low, found.high, self._is_narrow(found), points)
 
     def _whole(self, load: float | None, rounded: Callable[[float], int]) -> float | None:
-        """A load, rounded to whole numbers if there are no others."""
+        """Round a load to a whole number if only those exist."""
         return load if load is None or not self._search.whole else float(rounded(round(load, 9)))

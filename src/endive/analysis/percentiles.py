@@ -31,12 +31,12 @@ NOTHING = Percentile(None, None, None)
 
 
 def fewest(share: float) -> int:
-    """How many values a percentile needs to be told: 5 / (1 - q)."""
+    """Return how many values a percentile needs: 5 / (1 - q)."""
     return math.ceil(_PER_TAIL / (1.0 - share) - 1e-9)
 
 
 def times_to_commit(waited_ms: Floats, committed: Flags, aborted: Flags, shares: Sequence[float]) -> list[Percentile]:
-    """Percentiles over a cohort. ``waited_ms`` is from entry to commit, or to when an unfinished transaction was last seen."""
+    """Return percentiles over a cohort. ``waited_ms`` is from the start of the commit to its end, or to the end of the run."""
     n = len(waited_ms)
     if n == 0:
         return [NOTHING for _ in shares]
@@ -57,7 +57,7 @@ def times_to_commit(waited_ms: Floats, committed: Flags, aborted: Flags, shares:
 
 
 def plain_percentiles(values: Floats, shares: Sequence[float]) -> list[Percentile]:
-    """Percentiles of values that are all known, linear between order statistics, as ``numpy.quantile`` has them."""
+    """Return percentiles of values that are all known, linear between order statistics, as ``numpy.quantile`` does."""
     ordered = np.sort(values)
     found = []
     for share in shares:
@@ -70,7 +70,7 @@ def plain_percentiles(values: Floats, shares: Sequence[float]) -> list[Percentil
 
 
 def quantiles(in_order: Floats, shares: Sequence[float]) -> Floats:
-    """What ``numpy.quantile`` says of sorted values: it would sort them once more, and for each call."""
+    """Return quantiles of sorted values as ``numpy.quantile`` does, without sorting again."""
     place = np.asarray(shares) * (len(in_order) - 1)
     below = np.floor(place).astype(np.int64)
     above = np.minimum(below + 1, len(in_order) - 1)
@@ -78,12 +78,12 @@ def quantiles(in_order: Floats, shares: Sequence[float]) -> Floats:
 
 
 def order_place(n: int, share: float) -> int:
-    """The place, from 0, of the order statistic that is the quantile: the first value that so large a share does not exceed."""
+    """Return the index of the order statistic that is the quantile: the first value that this share does not exceed."""
     return min(max(math.ceil(share * n - 1e-9), 1), n) - 1
 
 
 def _bound(in_order: Floats, share: float) -> Percentile:
-    """What few values say of a quantile: the greatest that it reaches with 95 % confidence."""
+    """Bound a quantile from few values: the greatest value that it reaches with 95% confidence."""
     n = len(in_order)
     term, tail = share**n, 0.0  # P(Binomial(n, share) = k) and P(>= k), for k = n, n - 1, ...
     for k in range(n, 0, -1):
@@ -95,7 +95,7 @@ def _bound(in_order: Floats, share: float) -> Percentile:
 
 
 def _kaplan_meier(waited_ms: Floats, committed: Flags, aborted: Flags) -> tuple[Floats, Floats]:
-    """Times of commits in order and the share that is not committed after each; the aborted stay at risk for ever."""
+    """Return the times of commits in order, and the share not committed after each; aborted transactions stay at risk."""
     ends = np.where(aborted, np.inf, waited_ms)
     # a commit at the moment at which another was last seen comes first, as is usual
     order = np.lexsort((~committed, ends))
@@ -106,7 +106,7 @@ def _kaplan_meier(waited_ms: Floats, committed: Flags, aborted: Flags) -> tuple[
 
 
 def _quantile(curve: tuple[Floats, Floats], share: float) -> float | None:
-    """The first time by which so large a share has committed; None if there is none."""
+    """Return the first time by which this share has committed; None if there is none."""
     times, survival = curve
     place = int(np.searchsorted(-survival, share - 1.0 - 1e-12))
     return float(times[place]) if place < len(times) else None

@@ -62,11 +62,11 @@ class _Windows:
         self.shortest_s = float(self._sorted[0])
 
     def share(self, t_s: Floats) -> Floats:
-        """F(t)."""
+        """Return F(t)."""
         return np.asarray(np.searchsorted(self._sorted, t_s, side="right") / len(self._sorted))
 
     def integral(self, t_s: Floats) -> Floats:
-        """The integral of F from 0 to t, which is the mean of max(t - window, 0)."""
+        """Return the integral of F from 0 to t, which is the mean of max(t - window, 0)."""
         below = np.searchsorted(self._sorted, t_s, side="right")
         return np.asarray((below * t_s - self._sums[below]) / len(self._sorted))
 
@@ -81,7 +81,7 @@ class _Renewal:
     success: tuple[float, ...]
 
     def unmoved(self, work_s: Floats) -> float:
-        """The share of pieces of work during which nobody commits: the equilibrium distribution of the time to the next commit."""
+        """Return the share of jobs without a commit meanwhile, by the equilibrium distribution of the time to a commit."""
         steps = np.diff(self.times_s) * (self.survival[1:] + self.survival[:-1]) / 2.0
         beyond = np.concatenate((np.cumsum(steps[::-1])[::-1], [0.0])) / self.mean_s
         return float(np.interp(work_s, self.times_s, np.minimum(beyond, 1.0)).mean())
@@ -116,7 +116,7 @@ def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> 
     work_s = None if attempts.work_ms is None else np.asarray(attempts.work_ms, np.float64) / 1000.0
 
     def at(retries_per_s: float) -> tuple[_Renewal, float]:
-        """The renewal process with so many retries a second, and the share of first attempts that are lost."""
+        """Return the renewal process with so many retries per second, and the share of first attempts that fail."""
         share = 0.0
         found = _renewal(kinds, (0.0, rate_per_s, retries_per_s))
         for _ in range(_ROUNDS if work_s is not None else 0):
@@ -141,5 +141,5 @@ def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> 
 
 
 def _mean_attempts(success: float, limit: int) -> float:
-    """The mean number of attempts of which each succeeds with this probability, when the ``limit``-th is the last."""
+    """Return the mean number of attempts that each succeed with this probability, at most ``limit``."""
     return float(limit) if success < 1e-12 else (1.0 - (1.0 - success) ** limit) / success

@@ -115,7 +115,7 @@ def cost_of(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices) -> 
 
 
 def _unit_prices(basis: Basis, prices: Prices) -> dict[Kind, float] | None:
-    """The price of 1,000 requests of each kind; None where one has no price."""
+    """Return the price of 1,000 requests of each kind; None if one has no price."""
     store = prices.of(basis.store)
     catalog = None if basis.catalog is None else prices.of(basis.catalog)
     reads = commits = prices.service_request if basis.service else None

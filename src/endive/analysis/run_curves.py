@@ -72,7 +72,7 @@ def through_time(rows: Transactions, duration_ms: float, bins: int = TIME_BINS) 
 
 
 def over_time_columns(parts: Sequence[ThroughTime]) -> dict[str, Any]:
-    """Put the transactions of several classes or operations together: a list for each name of ``OVER_TIME``."""
+    """Combine several classes or operations: a list for each name of ``OVER_TIME``."""
     bins = parts[0].bins if parts else TIME_BINS
     found: dict[str, Any] = {f"{name}_over_time": sum((each.counts[name] for each in parts), np.zeros(bins)) for name in COUNTED}
     joined = [np.concatenate([np.zeros(0), *(getattr(each, name) for each in parts)]) for name in ("part", "waits", "finished")]
@@ -97,7 +97,7 @@ def _medians(part: Ints, waits: Floats, bins: int) -> Floats:
 
 
 def _part_of(moments_ms: Floats, edges_ms: Floats) -> Ints:
-    """The part of the run in which each moment lies; its end belongs to the last."""
+    """Return the time bin of each moment; the end of the run belongs to the last bin."""
     return np.minimum(np.searchsorted(edges_ms, moments_ms, side="right") - 1, len(edges_ms) - 2)
 
 
@@ -131,7 +131,7 @@ _OVER_TIME = pa.schema(
 
 
 def distributions_table(rows: pa.Table) -> pa.Table:
-    """For each share of transactions the latency that they exceed. Seeds in which nothing was committed are left out of it."""
+    """Tabulate the latency that each share of transactions exceeds. Seeds without commits are left out."""
     parts = []
     for key, group in _groups(rows.select([*_KEY, "committed", *CURVES.values()])):
         lists = {latency: [each for each in group.column(column).to_pylist() if each] for latency, column in CURVES.items()}
@@ -147,7 +147,7 @@ def distributions_table(rows: pa.Table) -> pa.Table:
 
 
 def over_time_table(rows: pa.Table) -> pa.Table:
-    """What happens in equal parts of the whole run, warm-up included. Seeds without a value of a part are left out of it."""
+    """Tabulate counts in time bins of the whole run, warm-up included. Seeds without a value of a bin are left out of it."""
     parts = []
     for key, group in _groups(rows.select([*_KEY, "duration_ms", *OVER_TIME])):
         lists = {name: np.array(group.column(name).to_pylist(), np.float64) for name in OVER_TIME}
@@ -168,7 +168,7 @@ def over_time_table(rows: pa.Table) -> pa.Table:
 
 
 def _groups(rows: pa.Table) -> Iterator[tuple[dict[str, str], pa.Table]]:
-    """The rows of each class and operation of an experiment, seeds in order."""
+    """Yield the rows of each class and operation of an experiment, seeds in order."""
     keys = list(zip(*(rows.column(name).to_pylist() for name in _KEY), strict=True))
     places: dict[tuple[str, ...], list[int]] = {}
     for place, key in enumerate(keys):

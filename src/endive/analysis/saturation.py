@@ -52,7 +52,7 @@ class Backlog:
 
 
 def backlog_grows(runs: Sequence[Backlog]) -> bool:
-    """Whether the number of committing transactions grows over the window, beyond doubt and by an amount that matters."""
+    """Return whether the number of committing transactions grows over the window, significantly and by a relevant amount."""
     runs = [run for run in runs if len(run.committing) >= 3]
     if not runs:
         return False
@@ -111,7 +111,7 @@ class Saturation:
 
 
 def saturation(curve: Sequence[LoadPoint]) -> Saturation:
-    """The saturation of a curve: the first crossing of the three measures. Raises ValueError if there are no points.
+    """Find the saturation of a curve: the first crossing of the three criteria. Raises ValueError if there are no points.
 
     A measure counts only if some load is saturated by it beyond doubt. The interval is that of its crossing, as in the answers of
     ``frontier``, and ends at the first load that is saturated beyond doubt.
@@ -142,7 +142,7 @@ def _by_share(points: Sequence[LoadPoint], reason: Literal["success", "throughpu
 
 
 def _by_backlog(points: Sequence[LoadPoint]) -> Saturation | None:
-    """Between the last load that carries and the first at which the backlog grows."""
+    """Find saturation between the last sustained load and the first at which the backlog grows."""
     place = next((place for place, point in enumerate(points) if point.grows), None)
     if place is None:
         return None

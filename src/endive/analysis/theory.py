@@ -43,7 +43,7 @@ class Curve:
         self._drawn: dict[str, Attempts] = {}
 
     def point(self, document: Document) -> tuple[float, float]:
-        """The load of a configuration and its throughput, in transactions per second. Raises NotPredictableError."""
+        """Predict the throughput of a configuration; return load and throughput per second. Raises NotPredictableError."""
         config = build_simulation_config(document, seed_override=0)
         key = document.model_dump_json(exclude={"experiment": True, "workload": {"__all__": {"rate"}}})
         cls = _only_class(config)

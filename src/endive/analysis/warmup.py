@@ -41,7 +41,7 @@ class Truncation:
 
 
 def mser(batch_means: Floats) -> Floats:
-    """For each truncation d the squared standard error of the mean of what is left, sum((x - mean)^2) / (n - d)^2."""
+    """Return for each truncation d the squared standard error of the remaining mean, sum((x - mean)^2) / (n - d)^2."""
     centred = batch_means - batch_means.mean()
     left = np.arange(len(centred), 0, -1, dtype=np.float64)
     sums = np.cumsum(centred[::-1])[::-1]
@@ -50,7 +50,7 @@ def mser(batch_means: Floats) -> Floats:
 
 
 def mser5(values: Floats) -> Truncation:
-    """The truncation of a series by MSER-5: that of the first half of batches of five which makes the error least.
+    """Truncate a series by MSER-5: of the first half of its batches of five, those before the least error.
 
     Nothing is cut where that makes the error hardly smaller: a stationary series would be cut at random.
     """
@@ -149,7 +149,7 @@ def _is_bunched(cls: WorkloadClass) -> bool:
 
 
 def given_window(duration_ms: float, warmup_ms: float, cooldown_ms: float = 0.0) -> Window:
-    """The window that was asked for. Raises ValueError if it is empty."""
+    """Return the window with a given warm-up. Raises ValueError if it is empty."""
     if warmup_ms + cooldown_ms >= duration_ms:
         raise ValueError(f"warm-up {warmup_ms:g} ms and cool-down {cooldown_ms:g} ms leave nothing of {duration_ms:g} ms")
     return Window(duration_ms, warmup_ms, duration_ms - cooldown_ms, "given")
@@ -223,7 +223,7 @@ def _keeps_growing(series: Floats) -> bool:
 
 
 def common_window(windows: Sequence[Window]) -> Window:
-    """The window for runs that are compared: the longest warm-up, the shortest run. Raises ValueError if nothing is left."""
+    """Return the window of runs that are compared: the longest warm-up, the shortest run. Raises ValueError if it is empty."""
     start, end = max(each.start_ms for each in windows), min(each.end_ms for each in windows)
     if start >= end:
         raise ValueError(f"warm-up ends at {start:g} ms, but the shortest run ends at {end:g} ms")
@@ -236,7 +236,7 @@ def common_window(windows: Sequence[Window]) -> Window:
 
 
 def entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:
-    """When ``sum rate x P(runtime <= t)`` reaches 95 % of the sum of rates, in ms; None if the workload changes by plan.
+    """Return when ``sum rate x P(runtime <= t)`` reaches 95% of the sum of rates, in ms; None if the load changes by plan.
 
     A class whose runtimes are of a distribution of the user's own, without quantiles, is left out of it.
     """
@@ -250,33 +250,33 @@ def entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:
 
 
 def _is_scheduled(cls: WorkloadClass) -> bool:
-    """Whether the load of a class changes by plan: a schedule, a trace, a start, an end, or a phase beyond the first interval."""
+    """Return whether the load of a class changes by plan: a schedule, trace, start, end, or a phase beyond the first interval."""
     period_ms = cls.arrivals.period_ms
     late = period_ms is not None and cls.arrivals.first_ms(0, 0) > period_ms
     return late or not cls.is_steady
 
 
 def _rate_per_ms(cls: WorkloadClass) -> float:
-    """The stationary rate of submissions; of a closed class that of clients whose commits take no time."""
+    """Return the stationary rate of submissions; for a closed loop that of clients whose commits take no time."""
     return cls.arrivals.submissions_per_ms(_mean_ms, _mean_ms(cls.runtime))
 
 
 def _mean_ms(distribution: LatencyDistribution) -> float:
-    """The mean of a distribution with quantiles, from equally likely values; 0 of others."""
+    """Return the mean of a distribution with quantiles, from equally likely values; 0 for others."""
     if not isinstance(distribution, QuantileDistribution):
         return 0.0
     return distribution.mean_of_quantiles_ms(_MEAN_POINTS)
 
 
 def _below(distribution: QuantileDistribution, value_ms: float) -> float:
-    """P(X <= value), by bisection of the quantiles."""
+    """Return P(X <= value), by bisection of the quantiles."""
     if distribution.at(1e-12) > value_ms:
         return 0.0
     return _first(lambda u: distribution.at(u) > value_ms, 0.0, 1.0 - 1e-12)
 
 
 def _first(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Where a condition begins to hold between two values, if it holds at all from some value on; the upper one if it does not."""
+    """Find where a condition begins to hold between two values; the upper one if it does not."""
     for _ in range(60):
         middle = (low + high) / 2.0
         low, high = (low, middle) if holds(middle) else (middle, high)

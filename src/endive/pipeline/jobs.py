@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.25
 
 
 def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[list[Spec]]:
-    """Specifications dealt to so many tasks of about equal weight, the heaviest task first."""
+    """Deal specifications to tasks of about equal weight, the heaviest task first."""
     loads = [0.0] * max(1, min(tasks, len(specs)))
     hands: list[list[Spec]] = [[] for _ in loads]
     for weight, index in sorted(((weight, index) for index, weight in enumerate(weights)), key=lambda pair: (-pair[0], pair[1])):
@@ -42,33 +42,33 @@ def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[li
 
 
 def number_of_tasks(spark: SparkSession, weight: float, weight_per_task: float) -> int:
-    """Enough tasks to keep all cores busy, and no more than make the cost of a task small."""
+    """Return the number of tasks that keeps all cores busy at little overhead per task."""
     return max(cores(spark), int(-(-weight // weight_per_task)))
 
 
 def cores(spark: SparkSession) -> int:
-    """The cores that Spark has."""
+    """Return the number of cores that Spark has."""
     try:
         return int(spark.sparkContext.defaultParallelism)
-    except Exception:  # Spark Connect does not tell
+    except Exception:  # Spark Connect does not report it
         return os.cpu_count() or 1
 
 
 def run_tasks(
     spark: SparkSession, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Report | None
 ) -> pa.Table:
-    """The rows that ``work`` makes of the tasks. Raises PipelineError if a task fails for good."""
+    """Return the rows that ``work`` makes of the tasks. Raises PipelineError if a task fails for good."""
     frame = repartition_by_task(spark, task_table(tasks), len(tasks)).mapInArrow(work, ddl)
     return run_with_progress(spark, lambda: arrow_of(frame), len(tasks), report)
 
 
 def task_table(tasks: Sequence[Sequence[Spec]]) -> pa.Table:
-    """A row for each task, from which ``specs_of`` takes its specifications."""
+    """Return a table with a row for each task, from which ``specs_of`` takes its specifications."""
     return pa.Table.from_pylist([{"task": number, "specs": json.dumps(task)} for number, task in enumerate(tasks)], _TASKS)
 
 
 def repartition_by_task(spark: SparkSession, specs: pa.Table, tasks: int) -> DataFrame:
-    """Specifications as a frame with a partition for each ``task``, in order, so that the first tasks start first.
+    """Create a frame with a partition for each ``task``, in order, so that the first tasks start first.
 
     Spark takes an Arrow table as it is; rows of Python would cost a second and a half in the first job of a session. Where there
     is a row for each task and a core for each row, Spark deals them so by itself.
@@ -80,7 +80,7 @@ def repartition_by_task(spark: SparkSession, specs: pa.Table, tasks: int) -> Dat
 
 
 def arrow_of(frame: DataFrame) -> pa.Table:
-    """The rows of a small frame."""
+    """Return the rows of a small frame."""
     try:
         return frame.toArrow()
     except Exception as error:
@@ -88,7 +88,7 @@ def arrow_of(frame: DataFrame) -> pa.Table:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, in one line: of a task that failed, the last line of its traceback."""
+    """Return the cause of an error in one line: for a failed task, the last line of its traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     for index, line in enumerate(lines):
         if line.startswith("Traceback"):
@@ -100,7 +100,7 @@ def reason(error: Exception) -> str:
 
 
 def specs_of(batches: Iterator[pa.RecordBatch]) -> Iterator[Spec]:
-    """The specifications that reach a task."""
+    """Yield the specifications that a task gets."""
     for batch in batches:
         for text in batch.column("specs").to_pylist():
             yield from json.loads(text)
@@ -115,9 +115,9 @@ def run_with_progress(
     finished: Callable[[], int] | None = None,
     poll_seconds: float = _POLL_SECONDS,
 ) -> T:
-    """The value of a call that waits for Spark, reporting meanwhile; Ctrl-C cancels what Spark is doing.
+    """Call a function that waits for Spark, and report progress meanwhile; Ctrl-C cancels Spark's jobs.
 
-    ``finished`` tells how much is done; by default that is the number of Spark's tasks.
+    ``finished`` returns how much is done; by default that is the number of Spark's tasks.
     """
     done: list[T] = []
     errors: list[BaseException] = []
@@ -145,7 +145,7 @@ def run_with_progress(
 
 
 def _finished(spark: SparkSession, total: int) -> int:
-    """How many tasks of the stage that is waited for are done; Spark Connect does not tell."""
+    """Return how many tasks of the active stage are done; 0 on Spark Connect, which does not report them."""
     try:
         tracker = spark.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
