@@ -146,7 +146,7 @@ class TestImport:
         section = made.tree["workload"]["replace"]
         whole = section["runtime"]["value"] + section["closed"]["think_time"]["mean"]
         assert whole == pytest.approx(1_000.0, rel=0.05)
-        ends = next(each for each in made.assumptions if each.about.startswith("runtimes"))
+        ends = next(each for each in made.assumptions if each.about.startswith("job durations"))
         assert ends.high["workload.replace.runtime.value"] == pytest.approx(1_000.0, rel=0.05)
         assert ends.low["workload.replace.closed"]["think_time"]["mean"] == pytest.approx(1_000.0, rel=0.05)
 

@@ -52,7 +52,7 @@ def test_what_would_take_too_much_is_not_simulated(tmp_path: Path, metadata: Pat
 def test_people_are_told_what_is_assumed(tmp_path: Path, metadata: Path) -> None:
     done = RUN.invoke(app, ["import", str(metadata), "-o", str(tmp_path / "mine.toml"), "--no-answer"])
     assert done.exit_code == 0, done.output
-    assert "latencies: not in a history" in done.output
+    assert "latencies: not in the history" in done.output
 
 
 def test_a_table_of_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

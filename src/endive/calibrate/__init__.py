@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class InputError(ValueError):
-    """A file, table or store that cannot be used; the message names it and says why in one sentence."""
+    """A file, table or object store that cannot be used; the message names it and gives the reason."""
 
 
 class TooMuchWorkError(InputError):
-    """A configuration that is right, and would take more to simulate than was asked for; the message has the estimate."""
+    """A valid configuration that would exceed the simulation budget; the message has the estimate."""

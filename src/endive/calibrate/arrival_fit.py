@@ -24,34 +24,34 @@ _HOUR_MS = 3_600_000.0
 _DAY_MS = 24 * _HOUR_MS
 _LEAST_PERIODIC = 6
 _MOST_MISSED = 30.0
-"""So many slots of a period may pass for each commit."""
+"""Largest number of slots of a period per commit."""
 _STEPS = 400
 _DRIFT = 1e-4
 _ENOUGH = 1_000
-"""So many commits tell an interval."""
+"""Number of commits that determine an interval."""
 _MOST_TIMES = 1_000
-"""Nobody chooses more than so many times a round interval; and a gap of decades has no end of them."""
+"""Largest multiple of a round interval that is considered."""
 _TWICE = 0.02
-"""How likely a slot has a second commit: one that began in the slot before and was held up."""
+"""Probability of a second commit in a slot: a delayed one of the slot before."""
 _TOGETHER, _STEADY = 0.8, 0.15
-"""How close commits lie in their slots, and how little gaps vary, where there is nothing to tell an interval from alike gaps."""
+"""Limits of concentration and of the variation of gaps above which an interval cannot be distinguished from even gaps."""
 _CLEARLY, _MUCH = 7.0, 20.0
-"""The logarithms of how many times likelier an interval has to make what was seen: than chance, and than a round interval."""
+"""Log-likelihood ratios that an interval needs: against chance, and against a round interval."""
 _IN_WINDOW = 0.75
-"""The part of a job's commits that are taken not to be held up."""
+"""Share of a job's commits that are assumed not to be delayed."""
 _SILENT = 5
-"""So many empty slots at the end of a history are worth a word."""
+"""Number of empty slots at the end of a history that is reported."""
 _LEAST_PER_S = 1e-8  # once in three years
 _OF_SIXTY = (1, 2, 3, 5, 10, 15, 20, 30)
 _ROUND_MS = sorted(
     count * unit for unit, counts in ((1e3, _OF_SIXTY), (6e4, _OF_SIXTY), (36e5, (1, 2, 3, 4, 6, 8, 12, 24))) for count in counts
 )
-"""Intervals that people choose."""
+"""Intervals that schedules commonly use."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """How commits of a class come. ``keys`` go into its section; ``missed`` is the share of a period's slots without a commit."""
+    """The arrivals of a class. ``keys`` go into its section; ``missed`` is the share of a period's slots without a commit."""
 
     words: str
     keys: dict[str, Any]
@@ -88,13 +88,13 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
     notes = (f"no commit in its last {silent} slots: it has ended, or fails since then",) if silent >= _SILENT else ()
     words = f"every {interval / 1000.0:g} s, first at {earliest / 1000.0:.3f} s"
     if missed > 0.005:
-        words += f", {100 * missed:.1f} % of the slots without a commit"
+        words += f", {100 * missed:.1f}% of the slots without a commit"
     keys = {PERIODIC_JOB.key: {"interval_ms": float(f"{interval:.9g}"), "phase_ms": round(earliest, 3)}}
     return Process(words, keys, 1e3 / interval, missed, notes)
 
 
 def _interval(times_ms: Floats) -> float | None:
-    """The interval that explains times best, if it does so better than commits at random: one that people choose, or any other.
+    """Find the interval that explains the times better than random commits do: a round one, or any other.
 
     Of many that are tried one fits by chance, so that each has to fit the better the more there are; a multiple of a round interval
     has to fit better than a round one, and any other interval much better than those.
@@ -130,9 +130,9 @@ def _multiples(shortest: float, longest: float) -> dict[float, int]:
 
 
 def _likelihood(times_ms: Floats, interval: float) -> float:
-    """The logarithm of how likely times are if slots of an interval are filled or empty by chance.
+    """Return the log-likelihood of the times if slots of an interval are filled or empty by chance.
 
-    Three of four commits lie in the narrowest window of their slot that holds so many, the others anywhere in it; a second commit
+    Three of four commits lie in the narrowest window of their slot with that share, the others anywhere in it; a second commit
     in a slot is rare.
     """
     count = len(times_ms)
@@ -151,7 +151,7 @@ def _likelihood(times_ms: Floats, interval: float) -> float:
 
 
 def _likelihood_otherwise(gaps_ms: Floats, steady: bool) -> float:
-    """The same for commits that come at random, or in gaps as alike as these: what follows its last commit after some time.
+    """Return the log-likelihood of the times for random commits, or for gaps as even as these.
 
     Gaps that hardly vary, of commits that keep to their slots, are those of an interval.
     """
@@ -163,12 +163,12 @@ def _likelihood_otherwise(gaps_ms: Floats, steady: bool) -> float:
 
 
 def _concentration(times_ms: Floats, interval: float) -> float:
-    """How close times lie when folded by an interval: 1 all at one point, near 0 at random."""
+    """Return the concentration of the times folded by an interval: 1 for a single point, near 0 for random times."""
     return float(abs(np.exp(2j * np.pi * ((times_ms - times_ms[0]) % interval) / interval).mean()))
 
 
 def _searched(times_ms: Floats, near: float) -> float:
-    """The interval near a first guess at which times lie closest; the window narrows as more of the history is taken."""
+    """Refine a first guess to the interval with the highest concentration; the search narrows as more of the history is used."""
     width = 0.05
     found = near
     for count in (12, 48, 192, 768, len(times_ms)):
@@ -182,7 +182,7 @@ def _searched(times_ms: Floats, near: float) -> float:
 
 
 def _leading_edge(phases: Floats, interval: float) -> float:
-    """Where on the circle the densest cluster begins: commits that were not held up."""
+    """Return the start of the densest cluster on the circle: commits without a delay."""
     window = 0.1 * interval
     twice = np.concatenate([phases, phases + interval])
     counts = np.searchsorted(twice, phases + window, side="right") - np.arange(len(phases))
@@ -190,7 +190,7 @@ def _leading_edge(phases: Floats, interval: float) -> float:
 
 
 def _daily(times_ms: Floats, start_ms: float, end_ms: float, per_s: float) -> Process | None:
-    """A rate for each hour of the day, where there are two days and hours differ more than chance."""
+    """Return a rate for each hour of the day, if there are two days and hours differ by more than chance."""
     if end_ms - start_ms < 2 * _DAY_MS or len(times_ms) < 200:
         return None
     hours = ((times_ms - start_ms) % _DAY_MS // _HOUR_MS).astype(int)
@@ -206,10 +206,10 @@ def _daily(times_ms: Floats, start_ms: float, end_ms: float, per_s: float) -> Pr
 
 
 def _exposure(start_ms: float, end_ms: float) -> Floats:
-    """How long each hour after the start was seen."""
+    """Return the observed length of each hour after the start."""
     whole, rest = divmod(end_ms - start_ms, _DAY_MS)
-    seen = whole * _HOUR_MS + np.clip(rest - np.arange(24) * _HOUR_MS, 0.0, _HOUR_MS)
-    return np.asarray(np.maximum(seen, 1.0))
+    observed = whole * _HOUR_MS + np.clip(rest - np.arange(24) * _HOUR_MS, 0.0, _HOUR_MS)
+    return np.asarray(np.maximum(observed, 1.0))
 
 
 def _renewal(times_ms: Floats, per_s: float) -> Process:
@@ -244,12 +244,12 @@ _DECIDED = math.log(1e-4)
 _POSSIBLE = math.log(0.05)
 _MOST_CLIENTS = 64
 _BUSY = 0.5
-"""From so many commits under way on average on, a table evens out commits by itself."""
+"""Mean number of commits in flight above which a table evens out commits by itself."""
 _WINDOW = 10
 """Commits in a stretch over which numbers are compared, on average."""
 _EVEN = 0.5
 AS_AT_RANDOM = 200
-"""So many clients that think at random arrive as good as at random."""
+"""Number of clients with random think times whose arrivals are practically random."""
 
 
 @dataclass(frozen=True)
@@ -267,22 +267,22 @@ class Loop:
     per_s: float
     """Operations per second, those that failed included."""
     commit_ms: float
-    """How long a commit takes on average, as far as reports tell."""
+    """Mean duration of a commit, from reports."""
     variation: float
     """Standard deviation of a writer's think time, as a part of its mean."""
 
     def think_ms(self, clients: int, per_s_factor: float = 1.0) -> float:
-        """What is left of a writer's cycle beside its commit, if there are so many writers, at so many times the rate."""
+        """Return the part of a writer's cycle beside its commit, for a number of writers and a factor on the rate."""
         return max(1e3 * clients / (self.per_s * per_s_factor) - self.commit_ms, 0.0)
 
     def keys(self, clients: int | None = None, *, per_s_factor: float = 1.0, runtime_ms: float = 0.0) -> dict[str, Any]:
-        """The key ``closed`` for so many writers, at so many times the rate, of whose time ``runtime_ms`` is work."""
+        """Return the key ``closed`` for a number of writers and a factor on the rate; ``runtime_ms`` of their time is the job."""
         count = clients or self.clients
         think = max(self.think_ms(count, per_s_factor) - runtime_ms, 0.0)
         return {"clients": count, "think_time": _distribution(think, 1.0 if count >= AS_AT_RANDOM else self.variation)}
 
     def words(self) -> str:
-        """The loop in a few words."""
+        """Return the loop as text."""
         writers = "one writer that waits for its commits" if self.clients == 1 else f"{self.clients} writers that wait for theirs"
         return f"{self.per_s:.4g} per second, by {writers} and {self.think_ms(self.clients) / 1e3:.3g} s more"
 
@@ -311,31 +311,31 @@ def _distribution(mean_ms: float, variation: float) -> dict[str, Any]:
 
 
 def by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, most_attempts: int = 5) -> Loop | None:
-    """Find closed writers from when commits ended and how long they took; None where there are too few commits to tell.
+    """Find closed writers from the ends and durations of commits; None if there are too few commits.
 
-    ``failing`` is the share of operations that failed, which were under way too and have no report. An operation has at most
-    ``most_attempts``, and of those that succeed one wins each time: no more than about so many are under way at once whatever
-    their arrivals are, so that only a smaller number tells of writers.
+    ``failing`` is the share of operations that failed, which were in flight too and have no report. An operation has at most
+    ``most_attempts``, and of those that succeed one wins each time: no more than about that number are in flight at once,
+    whatever their arrivals are, so only a smaller number indicates closed writers.
     """
     span = float(times_ms[-1] - times_ms[0]) if len(times_ms) else 0.0
     if len(times_ms) < _LEAST or span <= 0.0:
         return None
     busy = _PART * float(durations_ms.sum()) / span
-    seen = most_at_once(times_ms - _PART * durations_ms, times_ms)
+    observed = most_at_once(times_ms - _PART * durations_ms, times_ms)
     looks = len(times_ms) / max(busy, 1.0)
-    at_random = looks * math.log(max(float(stats.poisson.cdf(seen - 1, busy)), 1e-300))
-    certain = at_random < _LIKELY and seen < max(most_attempts, 2)
+    at_random = looks * math.log(max(float(stats.poisson.cdf(observed - 1, busy)), 1e-300))
+    certain = at_random < _LIKELY and observed < max(most_attempts, 2)
     even = busy < _BUSY and _evenness(times_ms) is not None
     per_s = 1e3 * len(times_ms) / span / (1.0 - failing)
-    clients = seen
-    most = _most_clients(seen, busy, looks) if certain and at_random < _DECIDED else None
+    clients = observed
+    most = _most_clients(observed, busy, looks) if certain and at_random < _DECIDED else None
     if even and not certain:
         clients = max(clients, _by_short_windows(times_ms))
     commit_ms = float(durations_ms.mean())
     if failing > 0.02:  # those that failed took all attempts
         commit_ms += failing * (float(np.quantile(durations_ms, 0.95)) - commit_ms)
     spread = _think_variation(times_ms, durations_ms, clients, 1e3 * clients / per_s, commit_ms)
-    return Loop(clients, seen, most, certain or even, per_s, commit_ms, spread)
+    return Loop(clients, observed, most, certain or even, per_s, commit_ms, spread)
 
 
 def by_evenness(times_ms: Floats) -> Loop | None:
@@ -349,26 +349,26 @@ def by_evenness(times_ms: Floats) -> Loop | None:
 
 
 def most_at_once(starts_ms: Floats, ends_ms: Floats) -> int:
-    """How many of these intervals overlap at most; those that touch do not."""
+    """Return the largest number of intervals that overlap; touching ones do not."""
     moments = np.concatenate([ends_ms, starts_ms])
     steps = np.concatenate([np.full(len(ends_ms), -1), np.full(len(starts_ms), 1)])
     order = np.lexsort((steps, moments))
     return int(np.cumsum(steps[order]).max(initial=0))
 
 
-def _most_clients(seen: int, busy: float, looks: float) -> int:
-    """The most clients of which no more than ``seen`` would be under way at once, in so many looks, once in twenty times."""
-    found = seen
-    for clients in range(seen + 1, _MOST_CLIENTS + 1):
+def _most_clients(observed: int, busy: float, looks: float) -> int:
+    """Return the largest number of clients of which at most ``observed`` are in flight at once, with a probability of 5%."""
+    found = observed
+    for clients in range(observed + 1, _MOST_CLIENTS + 1):
         share = min(busy / clients, 1.0)
-        if looks * math.log(max(float(stats.binom.cdf(seen - 1, clients - 1, share)), 1e-300)) < _POSSIBLE:
+        if looks * math.log(max(float(stats.binom.cdf(observed - 1, clients - 1, share)), 1e-300)) < _POSSIBLE:
             break
         found = clients
     return found
 
 
 def _dispersion(times_ms: Floats, commits: float) -> float | None:
-    """Variance over mean of the number of commits in stretches with so many on average; None with fewer than 5 stretches."""
+    """Return variance over mean of the number of commits in stretches; None with fewer than 5 stretches."""
     width = commits * float(times_ms[-1] - times_ms[0]) / len(times_ms)
     edges = np.arange(times_ms[0], times_ms[-1] + 1e-6, width) if width > 0.0 else np.zeros(0)
     if len(edges) < 6:
@@ -378,7 +378,7 @@ def _dispersion(times_ms: Floats, commits: float) -> float | None:
 
 
 def _evenness(times_ms: Floats) -> float | None:
-    """The dispersion over long stretches, where it is far below that of random arrivals."""
+    """Return the dispersion over long stretches, if it is far below that of random arrivals."""
     found = _dispersion(times_ms, _WINDOW)
     stretches = len(times_ms) / _WINDOW - 1.0
     if found is None or found > _EVEN or stats.chi2.cdf(stretches * found, stretches) > 1e-4:
@@ -387,13 +387,13 @@ def _evenness(times_ms: Floats) -> float | None:
 
 
 def _by_short_windows(times_ms: Floats) -> int:
-    """How many writers there are, if none commits twice within a mean interval: dispersion there is 1 - 1 / writers."""
+    """Estimate the number of writers if none commits twice within a mean interval: dispersion is then 1 - 1 / writers."""
     found = _dispersion(times_ms, 1.0)
     return 1 if found is None else min(max(round(1.0 / max(1.0 - found, 1.0 / _MOST_CLIENTS)), 1), _MOST_CLIENTS)
 
 
 def _think_variation(times_ms: Floats, durations_ms: Floats, clients: int, cycle_ms: float, commit_ms: float) -> float:
-    """How much think times vary: of one writer they are seen; of several, numbers over long stretches tell it of their cycles."""
+    """Estimate the variation of think times: directly for one writer, from counts over long stretches for several."""
     think = max(cycle_ms - commit_ms, 0.0)
     if think <= 0.0:
         return 0.0

@@ -1,4 +1,4 @@
-"""What a history cannot tell: what is assumed for it, and the keys of the configuration at both ends of what may be."""
+"""Assumptions for what a table's history does not contain, each with the keys at both ends of its range."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from endive.workload.arrivals import CLOSED_LOOP, INTER_ARRIVAL, PERIODIC_JOB
 
 Tree = dict[str, Any]
 STORE_SCALE = "store_scale"
-"""In an assumption's range: not a key of the file, but a factor on all latencies of the store."""
+"""Factor on all latencies of the object store; used in ranges, not a key of the file."""
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """Something that a history cannot tell. ``low`` and ``high`` are keys of the configuration at the ends of what may be."""
+    """An assumption. ``low`` and ``high`` are keys of the configuration at the ends of its range."""
 
     about: str
     assumed: str
@@ -32,7 +32,7 @@ class Assumption:
 def assume(
     tree: Tree, history: History, classes: Sequence[ObservedClass], reports: Sequence[CommitReport], provider: str | None
 ) -> list[Assumption]:
-    """Put what is assumed for what a history cannot tell into the tree of a configuration, and return it with its ranges."""
+    """Add assumptions to a configuration, and return them with their ranges."""
     return [
         *_appends(classes),
         _store(provider, bool(reports)),
@@ -44,38 +44,38 @@ def assume(
 
 
 def _appends(classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
-    """Whether an append merges manifests shows only where it did."""
+    """Assume merge appends where no summary shows whether manifests were merged."""
     guessed = [cls for cls in classes if cls.operation == "merge_append" and cls.guessed]
     if guessed:
         low = {f"workload.{cls.name}.operation": "fast_append" for cls in guessed}
-        yield Assumption("appends", "taken to merge manifests, as batch jobs and Flink's sink do", low)
+        yield Assumption("appends", "assumed to be merge appends, as of batch jobs and Flink's sink", low)
 
 
 def _store(provider: str | None, reported: bool) -> Assumption:
-    """Latencies are in reports alone."""
+    """Assume latencies, which only reports contain."""
     if reported:
-        text = "scaled so that a commit lasts as long as reports say; a table that grew was faster then"
+        text = "scaled so that a commit takes as long as in the reports; a table that has grown was faster then"
         return Assumption("latencies", text, {STORE_SCALE: 0.75}, {STORE_SCALE: 1.35})
-    named = f"those of {provider}" if provider else "those of S3; say --provider for another store"
-    return Assumption("latencies", f"not in a history: {named}", {STORE_SCALE: 0.5}, {STORE_SCALE: 2.0})
+    named = f"those of {provider}" if provider else "those of S3; set --provider for another object store"
+    return Assumption("latencies", f"not in the history: {named}", {STORE_SCALE: 0.5}, {STORE_SCALE: 2.0})
 
 
 def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[CommitReport]) -> Assumption:
-    """What failed left no snapshot: slots of a period that are empty, and attempts that were needed, tell of it."""
+    """Assume a share of failed operations, from empty slots of periodic jobs and from attempts in reports."""
     most_attempts = int(tree["transaction"].get("commit.retry.num-retries", 4)) + 1
     by_class = _reports_by_class(classes, reports)
     low, high = Tree(), Tree()
-    told = []
+    texts = []
     for cls in classes:
         section = tree["workload"][cls.name]
         if PERIODIC_JOB.key in section:
-            told.append(f"{100 * cls.process.missed:.1f} % of the slots of {cls.name} are empty")
+            texts.append(f"{100 * cls.process.missed:.1f}% of the slots of {cls.name} are empty")
             continue
         own = by_class.get(cls.name, ())
         failed = failing_share([report.attempts for report in own], most_attempts)
         most = min(max(2.0 * failed, 0.05), MOST_FAILED) if own else 0.2
         if own:
-            told.append(f"{100 * failed:.2g} % of {cls.name} fail, by the attempts in reports")
+            texts.append(f"{100 * failed:.2g}% of {cls.name} fail, from the attempts in reports")
         if CLOSED_LOOP.key in section and cls.loop is not None:  # its rate has them in it already
             high[f"workload.{cls.name}.{CLOSED_LOOP.key}"] = cls.loop.keys(per_s_factor=(1.0 - failed) / (1.0 - most))
             continue
@@ -84,12 +84,12 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
             into[key] = value
         key, value = _rate(cls.name, section, 1.0 / (1.0 - failed))
         _put(tree, key, value)
-    text = "; ".join(["operations that failed are not in a history", *(told or ["none are taken to have failed"])])
+    text = "; ".join(["failed operations are not in the history", *(texts or ["none is assumed"])])
     return Assumption("failed operations", text, low, high)
 
 
 def _reports_by_class(classes: Sequence[ObservedClass], reports: Sequence[CommitReport]) -> dict[str, list[CommitReport]]:
-    """The reports of each class, by the snapshots they are about; reports without one go by their operation."""
+    """Group reports by class, by their snapshots or, without one, by their operation."""
     by_snapshot = {commit.snapshot_id: cls.name for cls in classes for commit in cls.commits}
     by_operation = {commit.operation: cls.name for cls in classes for commit in cls.commits[:1]}
     found: dict[str, list[CommitReport]] = {}
@@ -101,30 +101,30 @@ def _reports_by_class(classes: Sequence[ObservedClass], reports: Sequence[Commit
 
 
 def _arrivals(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
-    """Whether writers wait for themselves shows in what is never under way at once; where it does not show, both may be."""
+    """Assume open or closed arrivals where the history does not distinguish them."""
     low, high = Tree(), Tree()
-    told = []
+    texts = []
     for cls in classes:
         key, loop = f"workload.{cls.name}.{CLOSED_LOOP.key}", cls.loop
         if loop is None:
             if cls.process.even:
                 low[f"workload.{cls.name}.{INTER_ARRIVAL.key}"] = cls.process.even
-                told.append(f"commits of {cls.name} come a little more evenly than at random, as a busy table makes them")
+                texts.append(f"commits of {cls.name} are slightly more even than random arrivals, as on a busy table")
         elif CLOSED_LOOP.key in tree["workload"][cls.name]:
-            told.append(f"{cls.name}: {loop.reason()}")
+            texts.append(f"{cls.name}: {loop.reason()}")
             if loop.fewest < loop.clients:
                 low[key] = loop.keys(loop.fewest)
             if loop.most is None or loop.most > loop.clients:
                 high[key] = loop.keys(loop.most or AS_AT_RANDOM)
         else:
             low[key] = loop.keys(loop.clients)
-            told.append(f"{cls.name}: {loop.reason()}; the former are assumed")
-    if told:
-        yield Assumption("arrivals", "; ".join(told), low, high)
+            texts.append(f"{cls.name}: {loop.reason()}; random arrivals are assumed")
+    if texts:
+        yield Assumption("arrivals", "; ".join(texts), low, high)
 
 
 def _rate(name: str, section: Tree, factor: float) -> tuple[str, Any]:
-    """The key that says how often a class comes, and its value at so many times the rate."""
+    """Return the key that sets the rate of a class, and its value at a multiple of the rate."""
     (key, value) = next(iter(scale_arrivals(section, factor).items()))
     if isinstance(value, list):
         return f"workload.{name}.{key}", [{**step, "rate": float(f"{step['rate']:.6g}")} for step in value]
@@ -139,7 +139,7 @@ def _put(tree: Tree, key: str, value: Any) -> None:
 
 
 def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumption]:
-    """The time from reading a table to committing matters to operations that validate, and is nowhere kept."""
+    """Assume the job duration of operations that validate, which no source records."""
     low, high = Tree(), Tree()
     for cls in classes:
         if not cls.validates:
@@ -151,18 +151,18 @@ def _runtimes(tree: Tree, classes: Sequence[ObservedClass]) -> Iterator[Assumpti
         interval_ms = 1e3 / max(cls.process.per_s, 1e-9)
         base = min(60_000.0, 0.2 * interval_ms)
         section["runtime"] = {"distribution": "fixed", "value": float(f"{base:.4g}")}
-        if PERIODIC_JOB.key in section:  # commits are seen, and submissions are meant: those lie a runtime earlier
+        if PERIODIC_JOB.key in section:  # the history has commits; submissions are a job duration earlier
             periodic = section[PERIODIC_JOB.key]
             periodic["phase_ms"] = round((periodic["phase_ms"] - base) % periodic["interval_ms"], 3)
         low[f"workload.{cls.name}.runtime.value"] = 0.0
         high[f"workload.{cls.name}.runtime.value"] = float(f"{0.9 * interval_ms:.4g}")
     if low:
-        text = "a fifth of the interval between its commits, at most a minute; from nothing to all of the interval"
-        yield Assumption("runtimes of operations that validate", f"not in a history: {text}", low, high)
+        text = "a fifth of the interval between commits, at most 1 min; the range is 0 to the whole interval"
+        yield Assumption("job durations of operations that validate", f"not in the history: {text}", low, high)
 
 
 def _split_think(section: Tree, cls: ObservedClass, low: Tree, high: Tree) -> None:
-    """A writer's time between commits is work in part: a fifth, from nothing to all of it."""
+    """Take a fifth of a writer's time between commits as its job; the range is none to all of it."""
     assert cls.loop is not None
     free_ms = cls.loop.think_ms(cls.loop.clients)
     for share, into in ((0.0, low), (1.0, high)):
@@ -174,7 +174,7 @@ def _split_think(section: Tree, cls: ObservedClass, low: Tree, high: Tree) -> No
 
 
 def _conflicts(tree: Tree, classes: Sequence[ObservedClass], history: History) -> Iterator[Assumption]:
-    """Whether operations touch each other's rows is not in a history."""
+    """Assume how often operations change the same rows."""
     low, high = Tree(), Tree()
     for cls in classes:
         if cls.validates:
@@ -183,17 +183,17 @@ def _conflicts(tree: Tree, classes: Sequence[ObservedClass], history: History) -
             low[f"workload.{cls.name}.real_conflict_probability"] = 0.0
     if history.partitioned:
         known = [cls for cls in classes if cls.partitions is not None]
-        seen = {key for commit in history.commits for key in commit.summary if key.startswith("partitions.")}
+        named = {key for commit in history.commits for key in commit.summary if key.startswith("partitions.")}
         most = max((math.ceil(cls.partitions or 1.0) for cls in known), default=1)
         listed = history.state.partitions or 0
-        number = max(len(seen), listed, most, 2)
+        number = max(len(named), listed, most, 2)
         tree["catalog"]["partitions"] = {"num_partitions": number}
         for cls in known:
             tree["workload"][cls.name]["partitions_per_txn"] = float(f"{max(cls.partitions or 1.0, 1.0):.4g}")
-        told = f"{number}, the most that one commit changed (two at least)"
-        if number in (len(seen), listed):
-            told = f"{number} that {'summaries name' if number == len(seen) else 'have a manifest of their own'}"
-        yield Assumption("partitions", f"not in metadata: {told}", {"catalog.partitions.num_partitions": max(number * 10, 100)})
+        text = f"{number}, the most that one commit changed (at least 2)"
+        if number in (len(named), listed):
+            text = f"{number}, as {'named in summaries' if number == len(named) else 'counted in the manifest list'}"
+        yield Assumption("partitions", f"not in the metadata: {text}", {"catalog.partitions.num_partitions": max(number * 10, 100)})
     if high:
-        text = "refused commits leave no trace: no overlap is a real conflict; up to every second one"
+        text = "rejected commits are not in the history: overlaps are never real conflicts; the range is up to 50%"
         yield Assumption("real conflicts", text, low, high)

@@ -25,7 +25,7 @@ class Family(ABC):
 
     name: str
     parameters: int
-    """How many numbers were fitted."""
+    """Number of fitted parameters."""
 
     @abstractmethod
     def log_likelihood(self, x: Floats) -> float:
@@ -41,7 +41,7 @@ class Family(ABC):
 
 
 def _log_normal_density(y: Floats, mu: float, sigma: float) -> Floats:
-    """The density of ln x where ln x is normal, without the factor 1/x."""
+    """Return the log-density of ln x for a normal ln x, without the factor 1/x."""
     z = (y - mu) / sigma
     return -0.5 * (z * z + _LOG_2PI) - math.log(sigma)
 
@@ -67,11 +67,11 @@ class Lognormal(Family):
         return float((_log_normal_density(y, self.mu, self.sigma) - y).sum())
 
     def quantile(self, p: Floats) -> Floats:
-        """exp(mu + sigma z)."""
+        """Return exp(mu + sigma z)."""
         return np.asarray(np.exp(self.mu + self.sigma * special.ndtri(p)))
 
     def keys(self) -> dict[str, float]:
-        """median_ms and sigma."""
+        """Return median_ms and sigma."""
         return {"median_ms": math.exp(self.mu), "sigma": self.sigma}
 
 
@@ -111,11 +111,11 @@ class ShiftedLognormal(Family):
         return Lognormal(self.mu, self.sigma).log_likelihood(above)
 
     def quantile(self, p: Floats) -> Floats:
-        """Shift + exp(mu + sigma z)."""
+        """Return shift + exp(mu + sigma z)."""
         return np.asarray(self.shift + np.exp(self.mu + self.sigma * special.ndtri(p)))
 
     def keys(self) -> dict[str, float]:
-        """shift_ms, median_ms and sigma."""
+        """Return shift_ms, median_ms and sigma."""
         return {"shift_ms": self.shift, "median_ms": self.shift + math.exp(self.mu), "sigma": self.sigma}
 
 
@@ -151,11 +151,11 @@ class Gamma(Family):
         return float(((k - 1.0) * np.log(x) - x / scale).sum() - len(x) * (k * math.log(scale) + math.lgamma(k)))
 
     def quantile(self, p: Floats) -> Floats:
-        """The inverse of the incomplete gamma function."""
+        """Return the inverse of the incomplete gamma function."""
         return np.asarray(special.gammaincinv(self.shape, p) * (self.mean / self.shape))
 
     def keys(self) -> dict[str, float]:
-        """mean_ms and shape."""
+        """Return mean_ms and shape."""
         return {"mean_ms": self.mean, "shape": self.shape}
 
 
@@ -203,7 +203,7 @@ class Mixture(Family):
         return np.asarray(np.exp((low + high) / 2.0))
 
     def keys(self) -> dict[str, float]:
-        """median_ms, sigma and those of the second."""
+        """Return median_ms, sigma and those of the second lognormal."""
         return {
             "median_ms": math.exp(self.mu),
             "sigma": self.sigma,

@@ -39,7 +39,7 @@ SNAPSHOT_OPERATIONS = {
     "rewrite_files": "replace",
     "delete": "delete",
 }
-"""What Iceberg calls the snapshots of the simulator's operations."""
+"""Iceberg's names for the snapshots of the simulator's operations."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ _DURATIONS = (_FIRST, _P50, _P95)
 
 
 def table_then(history: History, table: Mapping[str, object]) -> dict[str, int]:
-    """Keys that make a model's table what it was when a history begins, for a model of the table as it is at its end.
+    """Return the keys that set a model's table to its state at the start of a history.
 
     A table that was given otherwise, by hand, is left as it is.
     """
@@ -98,11 +98,11 @@ def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list
             (_P50, durations, _median, "commit_latency", per_seed, _LEAST),
             (_P95, durations, lambda x: float(np.quantile(x, 0.95)), "commit_latency", per_seed, 100),
         )
-        for measure, seen, value, column, groups, least in measures:
-            if len(seen) < least or not all(len(group) for group in groups):
+        for measure, observed, value, column, groups, least in measures:
+            if len(observed) < least or not all(len(group) for group in groups):
                 continue
             model = mean_estimate([value(group[column].to_numpy(np.float64)) for group in groups])
-            made.append(_comparison(measure, operation, _bootstrap(seen, value), model))
+            made.append(_comparison(measure, operation, _bootstrap(observed, value), model))
     return made
 
 
@@ -192,7 +192,7 @@ def taken_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 def overall(comparisons: Sequence[Comparison]) -> Verdict:
-    """The verdict on a model: close if all that can be told is close."""
+    """Return the verdict on a model: close if every verdict that can be reached is close."""
     verdicts = {each.verdict for each in comparisons}
     if "not close" in verdicts:
         return "not close"
@@ -218,7 +218,7 @@ def _variation(x: Floats) -> float:
 
 
 def _bootstrap(x: Floats, value: Callable[[Floats], float]) -> Estimate:
-    """A value with its interval, by drawing the sample again in blocks, since neighbours are alike."""
+    """Return a value with its interval from a block bootstrap, because neighbouring values are correlated."""
     rng = np.random.default_rng(5)
     block = max(1, round(len(x) ** (1.0 / 3.0)))
     starts = rng.integers(0, len(x), (_RESAMPLES, math.ceil(len(x) / block)))

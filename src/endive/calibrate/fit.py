@@ -49,7 +49,7 @@ class Empirical(Family):
         return cls(tuple(probabilities), tuple(float(value) for value in np.maximum.accumulate(values)))
 
     def log_likelihood(self, x: Floats) -> float:
-        """Not defined: quantiles have no density."""
+        """Raise an error: quantiles have no density."""
         return -math.inf
 
     def quantile(self, p: Floats) -> Floats:
@@ -61,7 +61,7 @@ class Empirical(Family):
         return np.asarray(np.exp(np.where(z > scores[-1], above, np.where(z < scores[0], below, inner))))
 
     def keys(self) -> dict[str, Any]:
-        """Probabilities and quantiles_ms."""
+        """Return probabilities and quantiles_ms."""
         return {
             "probabilities": [float(f"{p:.8g}") for p in self.probabilities],
             "quantiles_ms": [float(f"{value:.6g}") for value in self.quantiles_ms],
@@ -70,7 +70,7 @@ class Empirical(Family):
 
 @dataclass(frozen=True)
 class Fit:
-    """What an operation's latencies are taken to be.
+    """The fitted distribution of an operation's latencies.
 
     ``family`` is the distribution for an object of no size. ``growth_per_mib`` is how much of the median each MiB adds, 0 without
     a size term. ``scores`` has the held-out AIC of each candidate, the smaller the better. ``warnings`` says what is uncertain.
@@ -89,11 +89,11 @@ class Fit:
 
     @property
     def per_mib_ms(self) -> float:
-        """What each MiB adds to the median."""
+        """Increase of the median per MiB."""
         return self.growth_per_mib * float(self.family.quantile(np.array([0.5]))[0])
 
     def keys(self) -> dict[str, Any]:
-        """The keys of a profile that mean this distribution."""
+        """Return the keys of a profile for this distribution."""
         keys = self.family.keys()
         if self.growth_per_mib <= 0.0:
             return keys
@@ -133,7 +133,7 @@ def fit_sample(sample: Sample) -> Fit:
 
 
 def quantile_interval(x: Floats, p: float) -> tuple[float, float] | None:
-    """A 95 % interval of a quantile from the order of the sample alone; None where it has too few values beyond."""
+    """Return a 95% interval of a quantile from order statistics; None if too few values are beyond it."""
     n = len(x)
     if n * min(p, 1.0 - p) < 5.0:
         return None
@@ -143,7 +143,7 @@ def quantile_interval(x: Floats, p: float) -> tuple[float, float] | None:
 
 
 def _held_out(n: int) -> Flags:
-    """A quarter of the places, the same each time, spread over the whole sample."""
+    """Return the indices of the held-out quarter, spread over the sample and the same each time."""
     held = np.zeros(n, np.bool_)
     held[np.random.default_rng(13).permutation(n)[: max(n // 4, 1)]] = True
     return held
@@ -156,7 +156,7 @@ def _unsized(sample: Sample, growth: float) -> Floats:
 
 
 def _growth(sample: Sample) -> tuple[float, bool]:
-    """How much of the median each MiB adds, by least squares of logarithms; and whether sizes differ enough to tell."""
+    """Fit the share of the median that each MiB adds, and return whether sizes differ enough for it."""
     sizes = sample.sizes_bytes
     if sizes is None or float(sizes.max()) <= 1.5 * float(sizes.min()) + 1024.0:
         return 0.0, False
@@ -172,7 +172,7 @@ def _growth(sample: Sample) -> tuple[float, bool]:
 
 
 def _missed(family: Family, x: Floats) -> str:
-    """The quantiles at which the family is off by more than chance and more than matters; empty if there are none."""
+    """Return the quantiles at which the family deviates by more than chance and more than matters."""
     missed = []
     for p, value in zip(_CHECKED, family.quantile(_CHECKED), strict=True):
         interval = quantile_interval(x, float(p))

@@ -110,13 +110,13 @@ def find_columns(names: Sequence[str], where: str, given: Mapping[str, str | Non
 
 
 def unit_of(name: str) -> str | None:
-    """The unit that the name of a column ends with, or None."""
+    """Return the unit that the name of a column ends with, or None."""
     words = _words(name)
     return _UNIT_NAMES.get(words[-1]) if words else None
 
 
 def _latency_column(names: Sequence[str]) -> str | None:
-    """The column named like a latency, those that say their unit first."""
+    """Return the column named like a latency; those with a unit come first."""
     like = [name for stem in _LATENCY for name in names if stem in "_".join(_words(name)) and "stamp" not in name.lower()]
     with_unit = [name for name in like if unit_of(name)]
     bare_unit = [name for name in names if name.lower() in ("ms", "us", "ns", "millis", "micros")]
@@ -129,13 +129,13 @@ def _first(names: Sequence[str], candidates: Sequence[str], taken: set[str]) -> 
 
 
 def _words(name: str) -> list[str]:
-    """``responseTimeMs`` and ``response-time_ms`` are the same words."""
+    """Split a name into words: ``responseTimeMs`` and ``response-time_ms`` are equal."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return [word for word in re.split(r"[^a-z0-9µ]+", spaced.lower()) if word]
 
 
 def numbers(table: pa.Table, column: str, where: str) -> list[float | None]:
-    """A column as numbers; text that is none raises InputError with its row."""
+    """Return a column as numbers. Raises InputError with the row of other text."""
     values: list[Any] = table.column(column).to_pylist()
     made: list[float | None] = []
     for row, value in enumerate(values, 1):
@@ -148,7 +148,7 @@ def numbers(table: pa.Table, column: str, where: str) -> list[float | None]:
 
 BASIC_OPERATIONS = ("read", "write", "cas", "failed_cas", "append", "failed_append")
 OPERATIONS = (*BASIC_OPERATIONS, *(f"{access}.{kind}" for access in ("read", "write") for kind in OBJECT_KINDS))
-"""What a profile has latencies for."""
+"""Operations that a profile has latencies for."""
 _ALIASES = {
     "read": ("get", "get_object", "getobject", "head", "head_object", "load", "download", "select"),
     "write": ("put", "put_object", "putobject", "upload", "post", "create", "insert"),
@@ -174,7 +174,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Measurements:
-    """What files of measurements hold. ``notes`` says what was guessed and what was left out."""
+    """The content of measurement files. ``notes`` lists guesses and omissions."""
 
     samples: tuple[Sample, ...]
     notes: tuple[str, ...]
@@ -227,20 +227,20 @@ def _collect(
     sizes = numbers(table, columns.size, where) if columns.size else [None] * table.num_rows
     names, statuses = _texts(table, columns.operation), _texts(table, columns.status)
     if columns.operation is None and operation is None:
-        raise InputError(f"{where}: no column says the operation; name it with --operation-column, or say --operation for all rows")
+        raise InputError(f"{where}: no column has the operation. Name one with --operation-column, or set --operation for all rows")
     known: dict[str, str] = {}
     dropped = 0
     for row, latency in enumerate(latencies):
         name = names[row] if operation is None else operation
         if name not in known:
             known[name] = operation_of(name, where, renamed)
-        of = _with_status(known[name], statuses[row])
+        kind = _with_status(known[name], statuses[row])
         size = sizes[row]
-        sized = size is None or 0.0 <= size <= _MOST_BYTES  # false also of what is no number, as is the next
-        if of is None or not sized or latency is None or not 0.0 < latency * UNITS[columns.unit] <= MOST_MS:
+        sized = size is None or 0.0 <= size <= _MOST_BYTES  # false for NaN, as is the next condition
+        if kind is None or not sized or latency is None or not 0.0 < latency * UNITS[columns.unit] <= MOST_MS:
             dropped += 1
             continue
-        into.setdefault(of, []).append((latency * UNITS[columns.unit], size))
+        into.setdefault(kind, []).append((latency * UNITS[columns.unit], size))
     return dropped
 
 
@@ -249,7 +249,7 @@ def _texts(table: pa.Table, column: str | None) -> list[str]:
 
 
 def _with_status(operation: str, status: str) -> str | None:
-    """The operation by its outcome: a refused condition is an operation of its own, an error of the store is none."""
+    """Return the operation for an outcome: a failed condition has an operation of its own, an error has none."""
     word = status.strip().lower()
     if any(mark in word for mark in _REFUSED):
         return _FAILED.get(operation, operation if operation in _FAILED.values() else None)
@@ -261,7 +261,7 @@ def _with_status(operation: str, status: str) -> str | None:
 
 
 def operation_of(name: str, where: str, renamed: Mapping[str, str]) -> str:
-    """The operation that a name means. Raises InputError for one that means none."""
+    """Return the operation with a name. Raises InputError for an unknown name."""
     if name in renamed:
         if renamed[name] not in OPERATIONS:
             raise InputError(f"--rename {name}={renamed[name]}: operations are {', '.join(OPERATIONS)}")

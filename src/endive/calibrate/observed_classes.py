@@ -19,7 +19,7 @@ from endive.transaction.paths import COMMIT_PATHS, ICEBERG, PYICEBERG
 from endive.workload.arrivals import CLOSED_LOOP, PERIODIC_JOB
 
 _LEAST = 8
-"""A group is split only into parts with so many commits."""
+"""Smallest number of commits of a part of a split group."""
 _GAP = 8.0
 """Numbers of added files that differ by this factor, with none between, are two kinds of jobs."""
 _JAVA_ENGINES = ("spark", "flink", "trino", "hive", "presto", "dremio", "impala", "kafka")
@@ -36,7 +36,7 @@ class ObservedClass:
     partitions: float | None
     """Partitions that a commit changes, on average; None where no summary tells."""
     delete_files: str | None = None
-    """What a row delta deletes with."""
+    """Kind of delete files of a row delta."""
     guessed: str = ""
     """Why the operation is this one, where the history does not say it."""
     loop: Loop | None = None
@@ -53,7 +53,7 @@ class ObservedClass:
 
 
 def client_of(history: History) -> tuple[str, str]:
-    """The commit path of the clients that wrote a history, and why it is that one."""
+    """Return the commit path of the clients that wrote a history, and the reason."""
     java = [commit for commit in history.commits if _names_java(commit)]
     python = [commit for commit in history.commits if _names_pyiceberg(commit)]
     if python and len(python) * 2 >= len(history.commits):
@@ -70,14 +70,14 @@ def client_of(history: History) -> tuple[str, str]:
 
 
 def _nameless(history: History) -> set[int]:
-    """Snapshots that name no library though others before them did: old releases of the Java library do not name themselves."""
+    """Return the snapshots that name no library after others did: old releases of the Java library name none."""
     named = [commit.timestamp_ms for commit in history.commits if _names_java(commit)]
     since = min(named, default=math.inf)
     return {commit.snapshot_id for commit in history.commits if commit.timestamp_ms > since and not _names_java(commit)}
 
 
 def _names_java(commit: Commit) -> bool:
-    """Whether a summary says that Iceberg's Java library made the commit."""
+    """Return whether a summary names Iceberg's Java library."""
     known = bool(commit.engine) or "iceberg-version" in commit.summary or "manifests-created" in commit.summary
     return known and not _names_pyiceberg(commit)
 
@@ -87,16 +87,16 @@ def _names_pyiceberg(commit: Commit) -> bool:
 
 
 def observe_classes(
-    history: History, start_ms: float, client: str, reports: Sequence[CommitReport] = (), *, apart: bool = True
+    history: History, start_ms: float, client: str, reports: Sequence[CommitReport] = (), *, split_clients: bool = True
 ) -> list[ObservedClass]:
-    """Make classes of the commits of a history, with what their reports add; times count from ``start_ms``.
+    """Group the commits of a history, with their reports, into classes; times count from ``start_ms``.
 
-    ``apart``: commits that name no library, where others do, are classes of their own, on PyIceberg's path.
+    ``split_clients``: commits that name no library, where others do, form classes of their own, on PyIceberg's path.
     """
     known = {report.snapshot_id: report for report in reports}
     retries = history.properties.get("commit.retry.num-retries", "")
     most_attempts = 1 + (int(retries) if retries.isascii() and retries.isdigit() and len(retries) < 7 else 4)
-    nameless = _nameless(history) if apart else set()
+    nameless = _nameless(history) if split_clients else set()
     groups: dict[tuple[str, str], list[Commit]] = {}
     for commit in history.commits:
         maker = commit.engine or (PYICEBERG.name if commit.snapshot_id in nameless else "")
@@ -115,7 +115,7 @@ def observe_classes(
 
 
 def _durations_ms(commits: Sequence[Commit], reports: Sequence[CommitReport]) -> Floats | None:
-    """How long each commit took, the median for those without a report; None if half of them have none."""
+    """Return the duration of each commit, the median for those without a report; None if half of them have none."""
     if not commits or 2 * len(reports) < len(commits):
         return None
     known = {report.snapshot_id: report.duration_ms for report in reports}
@@ -186,7 +186,7 @@ def _is_streaming_upsert(commits: Sequence[Commit], deletes: str | None) -> bool
 
 
 def _operation(commits: Sequence[Commit], client: str) -> tuple[str, str | None, str]:
-    """The simulator's operation, what it deletes with, and why it was guessed."""
+    """Return the simulator's operation, its kind of delete files, and the reason for a guess."""
     first = commits[0].operation or ""
     deletes = _deletes_with(commits)
     if first == "replace":

@@ -34,9 +34,9 @@ _MEANINGS = {
     ),
     "no permission to write there": "permissiondenied|accessdenied|forbidden|permission denied",
     "no credentials were found in the environment": r"metadata service|credential provider|missing credentials|169\.254",
-    "nobody answers there": "connection refused|connecterror|failed to resolve|name or service not known",
+    "nothing responds there": "connection refused|connecterror|failed to resolve|name or service not known",
 }
-"""What errors of libraries mean, by what stands in them; the first that fits is told."""
+"""Meanings of library errors by pattern; the first match is printed."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Measurement:
 
 @dataclass
 class Probe:
-    """What was measured so far; ``stopped`` says why it ended before all requests were made. ``clock`` tells seconds."""
+    """The measurements so far; ``stopped`` is the reason for an early end, ``clock`` returns seconds."""
 
     measurements: list[Measurement] = field(default_factory=list)
     stopped: str = ""
@@ -74,7 +74,7 @@ class Probe:
         self.timed("failed_cas", size_bytes, refused)
 
     def samples(self) -> list[Sample]:
-        """The measurements by operation."""
+        """Return the measurements by operation."""
         found = []
         for name in sorted({each.operation for each in self.measurements}):
             own = [each for each in self.measurements if each.operation == name]
@@ -106,9 +106,9 @@ class Target(ABC):
 
 
 def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Probe:
-    """Probe a target for so many rounds, or so long, whichever ends first. Raises InputError; cleans up in any case.
+    """Probe a target for a number of rounds or seconds, whichever ends first. Raises InputError; always cleans up.
 
-    ``clock`` tells the seconds that requests are timed by.
+    ``clock`` returns seconds, for the time of requests.
     """
     probe = Probe(clock=clock)
     deadline = clock() + seconds
@@ -139,7 +139,7 @@ def _cleaned(target: Target) -> Iterator[None]:
 
 
 def explained(error: BaseException) -> str:
-    """What a library's error means, in a sentence and without credentials."""
+    """Return a library's error as a sentence without credentials."""
     kind = type(error).__name__
     text = without_secrets(str(error).strip().splitlines()[0] if str(error).strip() else kind)[:300]
     lowered = f"{kind} {error}".lower()
@@ -218,7 +218,7 @@ class StoreTarget(Target):
         probe.refused(256, partial(put, b"2" * 256), AlreadyExistsError, otherwise)
 
     def _key(self, name: str) -> str:
-        """A key under this probe's own folder, remembered before anything is written to it."""
+        """Return a key in this probe's folder, recorded before it is written."""
         key = f"{self._folder}/{name}"
         self._made.append(key)
         return key
@@ -371,5 +371,5 @@ def without_secrets(text: str) -> str:
 
 
 def _is_plain_address(name: str, value: str) -> bool:
-    """An address of a service is no secret, unless somebody's name and password stand in it."""
+    """Return whether a value is the address of a service without a user name and password."""
     return bool(re.search(r"_UR[IL]$|ENDPOINT", name)) and "@" not in value

@@ -19,7 +19,7 @@ from endive.storage import QuantileDistribution, StorageProfile
 from endive.storage.profiles import parse_profile
 
 _STAND_INS = {"read": ("write", "cas", "append"), "write": ("read", "cas", "append"), "cas": ("write", "read")}
-"""What a profile must have, and what stands in for it if it was not measured."""
+"""Operations that a profile needs, and their substitutes if not measured."""
 _ATTRIBUTES: dict[type[QuantileDistribution], dict[str, str]] = {
     storage.SizeBasedLatency: {"base_ms": "base_latency_ms", "per_mib_ms": "latency_per_mib_ms", "sigma": "sigma"},
     storage.NormalLatency: {"mean_ms": "mean_ms", "stddev_ms": "stddev_ms"},
@@ -32,7 +32,7 @@ _ATTRIBUTES: dict[type[QuantileDistribution], dict[str, str]] = {
 
 
 def describe(fit: Fit) -> dict[str, Any]:
-    """What is known of an operation, as plain values: counts, quantiles measured and fitted, intervals, candidates."""
+    """Return an operation as plain values: counts, measured and fitted quantiles, intervals, candidates."""
     x = fit.at_no_size
     measured, fitted = np.quantile(x, [0.5, 0.99]), fit.family.quantile(np.array([0.5, 0.99]))
     return {
@@ -50,7 +50,7 @@ def describe(fit: Fit) -> dict[str, Any]:
 
 
 def assumptions(measured: Sequence[str], base: StorageProfile | None) -> dict[str, str]:
-    """What was not measured, and what is assumed for it."""
+    """Return the operations that were not measured, and what is assumed for them."""
     found: dict[str, str] = {}
     own = {name.partition(".")[0] for name in measured}
     for name in ("read", "write", "cas"):
@@ -115,7 +115,7 @@ def _checked(text: str, name: str) -> str:
 
 
 def _times(keys: Mapping[str, Any], factor: float) -> dict[str, Any]:
-    """The keys of a distribution with its times longer by a factor; shapes and shares stay."""
+    """Return the keys of a distribution with its times multiplied by a factor."""
     made: dict[str, Any] = {}
     for key, value in keys.items():
         if not key.endswith("_ms"):
@@ -126,19 +126,20 @@ def _times(keys: Mapping[str, Any], factor: float) -> dict[str, Any]:
 
 
 def _section(key: str, fit: Fit) -> list[str]:
-    told = describe(fit)
-    interval = told["interval_95"]["p99_ms"]
+    values = describe(fit)
+    interval = values["interval_95"]["p99_ms"]
     certain = (
-        f", 95 % interval {format_duration(interval[0])} to {format_duration(interval[1])}"
+        f", 95% interval {format_duration(interval[0])} to {format_duration(interval[1])}"
         if interval
         else ", too few values for its interval"
     )
-    lines = ["", f"# {key}: {told['family']} of {told['values']:,} values"]
-    lines += [
-        f"# measured p50 {format_duration(told['measured']['p50_ms'])}, p99 {format_duration(told['measured']['p99_ms'])}{certain};"
-        f" fitted p50 {format_duration(told['fitted']['p50_ms'])}, p99 {format_duration(told['fitted']['p99_ms'])}"
-    ]
-    lines += [f"# uncertain: {warning}" for warning in told["warnings"]]
+    lines = ["", f"# {key}: {values['family']} of {values['values']:,} values"]
+    measured, fitted = (
+        f"{name} p50 {format_duration(values[name]['p50_ms'])}, p99 {format_duration(values[name]['p99_ms'])}"
+        for name in ("measured", "fitted")
+    )
+    lines.append(f"# {measured}{certain}; {fitted}")
+    lines += [f"# uncertain: {warning}" for warning in values["warnings"]]
     nested: dict[str, Any] = _rounded(fit.keys())
     for part in reversed(key.split(".")):
         nested = {part: nested}
@@ -161,7 +162,7 @@ def _assumed_keys(key: str, why: str, by_name: Mapping[str, Fit], base: StorageP
 
 
 def _keys_of(distribution: QuantileDistribution) -> dict[str, Any]:
-    """The keys of a profile that mean a distribution."""
+    """Return the keys of a profile for a distribution."""
     keys: dict[str, Any]
     if isinstance(distribution, storage.LognormalLatency):
         keys = {"median_ms": math.exp(distribution.mu), "sigma": distribution.sigma}

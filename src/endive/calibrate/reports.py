@@ -22,7 +22,7 @@ _UNITS_MS = {"nanoseconds": 1e-6, "microseconds": 1e-3, "milliseconds": 1.0, "se
 
 @dataclass(frozen=True)
 class CommitReport:
-    """What a client says of a commit that succeeded: how many attempts it took and how long."""
+    """A client's report of a successful commit: its attempts and its duration."""
 
     snapshot_id: int | None
     operation: str

@@ -1,4 +1,4 @@
-"""Where a history comes from: a metadata file, the ``snapshots`` metadata table, or a catalog that PyIceberg knows."""
+"""Open the history of a table: a metadata file, the ``snapshots`` metadata table, or a catalog that PyIceberg knows."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _filesystem(location: str) -> tuple[Any, str]:
 
 
 def _spelled(location: str) -> str:
-    """A location as pyarrow spells it: Hadoop has other names for S3 and for files of this machine."""
+    """Return a location with pyarrow's schemes: Hadoop has other names for S3 and for local files."""
     scheme, separator, rest = location.partition("://")
     if separator and scheme in ("s3a", "s3n"):
         return f"s3://{rest}"
@@ -73,7 +73,7 @@ def _spelled(location: str) -> str:
 
 
 def _store(location: str) -> str:
-    """The store that a location is in: its scheme and bucket or host, with what else a URL says of how to get there."""
+    """Return the object store of a location: its scheme, bucket or host, and the options of its URL."""
     scheme, separator, rest = _spelled(location).partition("://")
     if not separator:
         return ""
@@ -88,7 +88,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _with_manifests(history: History, metadata: str) -> History:
-    """The history with what the current manifest list tells of the table, where it can be read; otherwise as it was.
+    """Return the history with the sizes from the current manifest list, if that can be read.
 
     A list in another store than its ``metadata`` is not read: a file may come from anywhere, and does not say whom to call.
     """
@@ -116,7 +116,7 @@ def _with_manifests(history: History, metadata: str) -> History:
 
 
 def _manifests(location: str) -> list[ManifestFile]:
-    """The manifests of a list."""
+    """Return the manifests of a list."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
     from pyiceberg.manifest import read_manifest_list
 
@@ -124,7 +124,7 @@ def _manifests(location: str) -> list[ManifestFile]:
 
 
 def _only_partition(manifest: ManifestFile) -> tuple[bytes | None, ...]:
-    """The values of the only partition that a manifest has files of; empty if there is none, or more than one."""
+    """Return the values of the only partition of a manifest; empty if it has none or several."""
     fields = manifest.partitions or []
     one = all(field.lower_bound == field.upper_bound for field in fields)
     return tuple(field.lower_bound for field in fields) if one else ()
@@ -137,7 +137,7 @@ def _from_catalog(table: str, catalog: str | None) -> History:
     except ImportError:
         raise InputError(f"{table}: reading a table from a catalog needs PyIceberg; install endive[probe]") from None
     if "." not in table:
-        raise InputError(f"{table}: is no file, and no table of a catalog: that is NAMESPACE.TABLE, such as db.events")
+        raise InputError(f"{table}: is neither a file nor a table of a catalog (NAMESPACE.TABLE, such as db.events)")
     try:
         loaded = load_catalog(catalog, **catalog_properties(catalog)).load_table(table)
         content = loaded.metadata.model_dump_json(by_alias=True).encode()
@@ -148,7 +148,7 @@ def _from_catalog(table: str, catalog: str | None) -> History:
 
 
 def catalog_properties(name: str | None) -> dict[str, Any]:
-    """What PyIceberg's configuration says of a catalog now; the library itself looks only once, when it is imported."""
+    """Return PyIceberg's properties of a catalog, read now; the library reads them once, when it is imported."""
     from pyiceberg.utils.config import Config
 
     config = Config()
@@ -156,7 +156,7 @@ def catalog_properties(name: str | None) -> dict[str, Any]:
 
 
 def _from_snapshots_table(path: Path) -> History:
-    """The ``snapshots`` metadata table of an engine: committed_at, snapshot_id, operation, summary."""
+    """Read the ``snapshots`` metadata table of an engine: committed_at, snapshot_id, operation, summary."""
     rows = read_rows(path)
     missing = [name for name in ("committed_at", "snapshot_id") if name not in rows.column_names]
     if missing:

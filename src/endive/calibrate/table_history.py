@@ -14,7 +14,7 @@ from endive.input_files import UnreadableError, unpacked
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: when its snapshot was made, what it did, and what the summary says of it."""
+    """One commit: the time of its snapshot, its operation and its summary."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -23,7 +23,7 @@ class Commit:
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, *keys: str) -> int | None:
-        """The first of these keys whose text in the summary is a number, as a number; None if there is none."""
+        """Return the first of these keys of the summary that is a number; None if none is."""
         for key in keys:
             text = self.summary.get(key)
             if text is not None and text.strip().isascii() and text.strip().isdigit() and len(text) < 16:
@@ -32,7 +32,7 @@ class Commit:
 
     @property
     def engine(self) -> str:
-        """The engine that made it, if it says so."""
+        """Engine of the commit, if the summary names it."""
         for key, name in (("engine-name", ""), ("spark.app.id", "spark"), ("flink.job-id", "flink"), ("trino_query_id", "trino")):
             if key in self.summary:
                 return name or self.summary[key].lower()
@@ -40,7 +40,7 @@ class Commit:
 
     @property
     def application(self) -> str:
-        """The job that made it, if it says so."""
+        """Job of the commit, if the summary names it."""
         for key in ("flink.job-id", "spark.app.id", "app-id", "application", "kafka.connect.group-id", "writer"):
             if key in self.summary:
                 return self.summary[key]
@@ -49,7 +49,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class TableState:
-    """How large a table and its metadata are at the end of its history; None where nothing tells."""
+    """The sizes of a table and its metadata at the end of its history; None where unknown."""
 
     snapshots: int | None = None
     manifests: int | None = None
@@ -60,7 +60,7 @@ class TableState:
     metadata_bytes_per_snapshot: int | None = None
     data_files: int | None = None
     partitions: int | None = None
-    """Partitions that have a manifest of their own, by the bounds in the manifest list: there are at least so many."""
+    """Partitions with a manifest of their own, by the bounds in the manifest list: a lower limit."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,13 @@ class History:
     expired: bool = False
     """Whether snapshots are missing that the table once had."""
     log_begins_ms: int | None = None
-    """How far back the log of metadata files goes, which holds a hundred of them by default."""
+    """Time of the oldest entry of the metadata log, which has 100 entries by default."""
     manifest_list: str | None = None
-    """Where the manifest list of the current snapshot lies."""
+    """Location of the manifest list of the current snapshot."""
     notes: tuple[str, ...] = ()
 
     def manifests_at_start(self) -> dict[str, int]:
-        """How many data and delete manifests the table had when the history begins, as keys of ``[table]``, where it is known.
+        """Return the known numbers of data and delete manifests at the start of the history, as keys of ``[table]``.
 
         Summaries count files; a manifest is taken to hold as many of them then as at the end.
         """
@@ -105,7 +105,7 @@ class History:
 
 
 def moment(timestamp_ms: float) -> str:
-    """A time for people, in UTC; a number outside of the calendar as it is."""
+    """Format a time in UTC; a number outside the calendar is returned in milliseconds."""
     try:
         return datetime.fromtimestamp(timestamp_ms / 1000.0, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, OSError, ValueError):
@@ -118,7 +118,7 @@ _NEAR_MS = 2_000
 
 
 def parse_metadata(content: bytes, where: str) -> History:
-    """Read the bytes of a metadata file, gzip or not. Raises InputError for what is no table metadata."""
+    """Parse the bytes of a metadata file, gzip or not. Raises InputError for other content."""
     plain = _decompressed(content, where)
     try:
         document = json.loads(plain)
@@ -135,10 +135,10 @@ def parse_metadata(content: bytes, where: str) -> History:
     commits, joined = _join_parts(commits, updates)
     notes = []
     if joined:
-        notes.append(f"{joined} commits made two snapshots at once, as PyIceberg's overwrite does: taken as one overwrite each")
+        notes.append(f"{joined} commits made two snapshots at once, as PyIceberg's overwrite does; each is taken as one overwrite")
     branches = _branches(document)
     if branches:
-        notes.append(f"commits to all branches are counted, also those to {', '.join(branches)}: they swap the same pointer")
+        notes.append(f"commits to all branches count, also those to {', '.join(branches)}: they swap the same commit pointer")
     changed = _changes_without_snapshot(commits, updates)
     expired = _lacks_snapshots(document, snapshots)
     if changed and not expired:
@@ -197,7 +197,7 @@ def _commit(item: Mapping[str, Any], where: str) -> Commit:
 
 
 def _update_times(document: Mapping[str, Any], where: str) -> list[int]:
-    """When metadata files were written, as far back as the log goes, oldest first."""
+    """Return the times of metadata files in the log, oldest first."""
     times = [_whole(item, "timestamp-ms", f"{where}: metadata-log", _MOST_MS) for item in _items(document, "metadata-log", where)]
     if "last-updated-ms" in document:
         times.append(_whole(document, "last-updated-ms", where, _MOST_MS))
@@ -227,7 +227,7 @@ def _join_parts(commits: list[Commit], updates: list[int]) -> tuple[list[Commit]
 
 
 def _changes_without_snapshot(commits: list[Commit], updates: list[int]) -> tuple[int, ...]:
-    """Metadata files after the first commit that stand at no snapshot's time."""
+    """Return the times of metadata files after the first commit that are not those of a snapshot."""
     if not commits:
         return ()
     taken = {commit.timestamp_ms for commit in commits}
@@ -268,7 +268,7 @@ def _properties(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_partitioned(document: Mapping[str, Any]) -> bool:
-    """Whether the default specification has fields (version 1 may have it as ``partition-spec``)."""
+    """Return whether the default partition specification has fields (``partition-spec`` in version 1)."""
     specs = document.get("partition-specs")
     if isinstance(specs, list):
         chosen = document.get("default-spec-id", 0)

@@ -57,12 +57,12 @@ def import_history(
     """Make a configuration of a history. Raises InputError where there are too few commits to tell a rate."""
     if len(history.commits) < 2:
         number = "no snapshot" if not history.commits else "one snapshot"
-        raise InputError(f"{history.source}: has {number}; two are needed to tell how often it is written")
+        raise InputError(f"{history.source}: has {number}; a rate needs at least two")
     if history.span_ms <= 0:
-        raise InputError(f"{history.source}: all {len(history.commits)} snapshots have the same time, which tells no rate")
+        raise InputError(f"{history.source}: all {len(history.commits)} snapshots have the same time, so there is no rate")
     start = history.commits[0].timestamp_ms // _MINUTE_MS * _MINUTE_MS
-    path, why = (client, "as was said") if client else client_of(history)
-    classes = observe_classes(history, start, path, reports, apart=client is None)
+    path, why = (client, "given by --client") if client else client_of(history)
+    classes = observe_classes(history, start, path, reports, split_clients=client is None)
     assumptions = [Assumption("the client", f"commit_path is {path!r}: {why}")] if client is None else []
     tree: Tree = {
         "simulation": {"duration_ms": float(_duration(history, start)), "seed": 1},
@@ -104,7 +104,7 @@ def _section(cls: ObservedClass, path: str, duration_ms: float) -> Tree:
 
 
 def _every_day(hourly: Sequence[float], duration_ms: float) -> list[Tree]:
-    """The steps of a schedule that goes through the hours of a day again and again."""
+    """Return the steps of a schedule that repeats the hours of a day."""
     hours = math.ceil(duration_ms / 3_600_000.0)
     return [{"from": hour * 3_600_000.0, "rate": hourly[hour % 24]} for hour in range(hours)]
 
@@ -147,7 +147,7 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
 
 
 def _add_properties(tree: Tree, history: History, classes: Sequence[ObservedClass]) -> None:
-    """Take over the table's properties under Iceberg's names; values that are none are passed over."""
+    """Copy the table's properties under Iceberg's names; invalid values are skipped."""
     for name, (section, kind, least, most) in _PROPERTIES.items():
         value = _value(history.properties.get(name, ""), kind)
         if value is not None and least <= value <= most:
@@ -169,21 +169,21 @@ def _value(text: str, kind: type) -> Any:
 
 
 _COMMENTS = {
-    "storage": "the store",
-    "catalog": "one table, whose pointer is swapped in the store",
-    "table": "the table as it is at the end of the history",
-    "transaction": "retries as the table's properties say, Iceberg's defaults otherwise",
+    "storage": "the object store",
+    "catalog": "one table, committed by compare-and-swap in the object store",
+    "table": "the table at the end of the history",
+    "transaction": "retries of the table's properties, otherwise Iceberg's defaults",
 }
 
 
 def configuration_text(imported: Imported) -> str:
     """Return the text of the configuration file."""
-    lines = [_comment(f"Made by endive import from {imported.source}.")]
+    lines = [_comment(f"Written by endive import from {imported.source}.")]
     lines += [_comment(note) for note in imported.notes]
-    lines += ["#", "# What a history cannot tell, and what is assumed:"]
+    lines += ["#", "# Not in the history, and assumed:"]
     lines += [_comment(f"- {each.about}: {each.assumed}") for each in imported.assumptions]
-    seen = {f"workload.{cls.name}": f"{len(cls.commits):,} commits, {cls.process.words}" for cls in imported.classes}
-    comments = {**_COMMENTS, **seen}
+    commits = {f"workload.{cls.name}": f"{len(cls.commits):,} commits, {cls.process.words}" for cls in imported.classes}
+    comments = {**_COMMENTS, **commits}
     sections = {section: content for section, content in imported.tree.items() if section != "workload"}
     sections |= {f"workload.{name}": content for name, content in imported.tree["workload"].items()}
     for section, content in sections.items():
@@ -197,7 +197,7 @@ def _comment(text: str) -> str:
 
 
 def _dumped(section: str, content: dict[str, Any]) -> str:
-    """A section; keys with dots in them are Iceberg's names and are written as such."""
+    """Return a section as TOML; keys with dots are Iceberg's property names."""
     plain = {key: value for key, value in content.items() if "." not in key}
     dotted = [f"{key} = {json.dumps(value)}" for key, value in content.items() if "." in key]
     flat = [f"{key} = {_inline(value)}" for key, value in plain.items()]
@@ -205,7 +205,7 @@ def _dumped(section: str, content: dict[str, Any]) -> str:
 
 
 def _inline(value: Any) -> str:
-    """A TOML value on one line."""
+    """Return a TOML value on one line."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {_inline(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
@@ -214,7 +214,7 @@ def _inline(value: Any) -> str:
 
 
 def assumptions_path(configuration: Path) -> Path:
-    """Where the ranges of a configuration's assumptions lie."""
+    """Return the path of the file with the ranges of a configuration's assumptions."""
     return configuration.with_suffix(".assumptions.json")
 
 
@@ -250,14 +250,14 @@ def as_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()
         section[TRACE.key] = path.name
         files[path] = "".join(("time_ms\n", *(f"{time:.3f}\n" for time in times)))
     tree["simulation"]["duration_ms"] = max(tree["simulation"]["duration_ms"], float(int(last) + 1))
-    note = "operations that failed are not in a history, and are not replayed"
+    note = "failed operations are not in the history, and are not replayed"
     kept = tuple(_without_arrivals(each) for each in imported.assumptions if each.about not in ("arrivals", "failed operations"))
     made = replace(imported, tree=tree, assumptions=(*kept, Assumption("failed operations", note)))
     return made, files
 
 
 def _without_arrivals(assumption: Assumption) -> Assumption:
-    """The assumption without ranges of rates: a trace says when operations come."""
+    """Return the assumption without ranges of rates, which a trace replaces."""
 
     def kept(end: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in end.items() if not any(part in ARRIVAL_KINDS for part in key.split("."))}

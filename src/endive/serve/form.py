@@ -44,10 +44,10 @@ def form() -> dict[str, Any]:
         for name, title in _TITLES.items()
     ]
     of_class = {key: schema["$defs"]["ClassSection"]["properties"][key] for key in CLASS_KEYS}
-    described = schema["$defs"]["Transactions"]["properties"]
+    inherited = schema["$defs"]["Transactions"]["properties"]
     for key, property_ in of_class.items():
-        if "description" not in property_ and "description" in described.get(key, {}):
-            of_class[key] = {**property_, "description": described[key]["description"]}
+        if "description" not in property_ and "description" in inherited.get(key, {}):
+            of_class[key] = {**property_, "description": inherited[key]["description"]}
     return {
         "sections": sections,
         "class": list(_fields(schema, {"properties": of_class}, "workload", "", {})),
@@ -92,13 +92,13 @@ def _fields(schema: dict[str, Any], section: dict[str, Any], name: str, prefix: 
             continue
         default = defaults.get(key) if isinstance(defaults, dict) else None
         branches = [_resolved(schema, branch) for branch in node.get("anyOf", [node]) if branch.get("type") != "null"]
-        described = {"path": path, "label": _label(name, path), "description": _plain(node.get("description", ""))}
+        field = {"path": path, "label": _label(name, path), "description": _plain(node.get("description", ""))}
         tables = [branch for branch in branches if branch.get("type") == "object" and "properties" in branch]
         if tables and len(branches) == 1:
             inside = list(_fields(schema, tables[0], name, f"{path}.", default or {}))
-            yield {**described, "kind": "table", "fields": inside}
+            yield {**field, "kind": "table", "fields": inside}
             continue
-        yield {**described, **_control(f"{name}.{path}", branches), "default": _shown(default)}
+        yield {**field, **_control(f"{name}.{path}", branches), "default": _shown(default)}
 
 
 def _control(key: str, branches: list[dict[str, Any]]) -> Field:

@@ -1,8 +1,8 @@
-"""Who may ask: the page itself, and nobody else.
+"""Reject requests that are not from the page itself.
 
-The server listens on the loopback interface, but any page that a browser shows can send requests there. So a request needs the
-token that was printed when the server started (in the address at first, in a cookie from then on), a ``Host`` that is this machine
-(a foreign name that resolves to 127.0.0.1 is refused), and, where there is an ``Origin``, that of the page. Bodies are limited.
+The server listens on the loopback interface, but any page in a browser can send requests there. So a request needs the token that
+was printed when the server started (first in the address, then in a cookie), a ``Host`` that is this machine (a foreign name that
+resolves to 127.0.0.1 is rejected) and, if it has an ``Origin``, that of the page. Bodies are limited in size and time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 MOST_BYTES = 256 * 1024
 _BODY_S = 10.0
 """Time limit for the body of a request."""
-TOO_LARGE = f"The request is larger than {MOST_BYTES // 1024} KiB, which no configuration of this page is."
+TOO_LARGE = f"The request is larger than the limit of {MOST_BYTES // 1024} KiB."
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What the page may load: files of this server. Nothing is evaluated, and no other page may frame it."""
+"""Content security policy: only files of this server, no evaluated code, no frames."""
 _HEADERS = {
     "content-security-policy": POLICY,
     "cache-control": "no-store",
@@ -40,7 +40,7 @@ _NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 def new_token() -> str:
-    """Make a token that cannot be guessed."""
+    """Return a random token."""
     return secrets.token_urlsafe(32)
 
 
@@ -50,7 +50,7 @@ def reject(status: int, sentence: str) -> JSONResponse:
 
 
 class Guard:
-    """Lets requests through to ``app`` that carry the token; ``port`` is the one that is listened on."""
+    """Passes requests with the token on to ``app``; ``port`` is that of the server."""
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self._app = app
@@ -59,7 +59,7 @@ class Guard:
         self._cookie = f"endive_{port}"  # cookies do not tell ports apart
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
+        """Respond to a request, or reject it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -73,19 +73,19 @@ class Guard:
         await self._app(scope, _limited(receive), _with_headers(send))
 
     def _refuse(self, headers: Headers) -> Response | None:
-        """Refuse what does not come from a page of this server."""
+        """Reject a request that is not from a page of this server."""
         host = headers.get("host", "")
         if host not in self._hosts:
-            return reject(403, f"The host {host[:100]!r} is not this machine: open the address that endive serve printed.")
+            return reject(403, f"The host {host[:100]!r} is not this machine. Open the address that endive serve printed.")
         origin = headers.get("origin")
         if origin is not None and origin.removeprefix("http://") not in self._hosts:
-            return reject(403, "Requests from other pages are refused: open the address that endive serve printed.")
+            return reject(403, "Requests from other pages are rejected. Open the address that endive serve printed.")
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return reject(403, "Requests from other sites are refused: open the address that endive serve printed.")
+            return reject(403, "Requests from other sites are rejected. Open the address that endive serve printed.")
         return None
 
     def _enter(self, scope: Scope) -> Response | None:
-        """Exchange a token in the address for a cookie, so that it does not stay in the address."""
+        """Exchange a token in the address for a cookie, which removes it from the address."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
         if scope["path"] != "/" or scope["method"] != "GET" or not given or not self._is_token(given[0]):
             return None
@@ -97,7 +97,7 @@ class Guard:
         given = headers.get("x-endive-token") or _cookie(headers, self._cookie)
         if given is not None and self._is_token(given):
             return None
-        return reject(401, "The token is missing or of another server: open the address that endive serve printed when it started.")
+        return reject(401, "The token is missing or belongs to another server. Open the address that endive serve printed.")
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._token.encode())

@@ -141,7 +141,7 @@ class LoadPoint:
 
 @dataclass(frozen=True)
 class MetricValues:
-    """One metric by seed, for a ranking; a seed in which it is no number is missing."""
+    """One metric by seed, for a ranking; a seed without a value is missing."""
 
     values: Mapping[int, float]
     estimate: Value | None

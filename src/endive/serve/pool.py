@@ -30,7 +30,7 @@ from endive.serve.messages import Call, StoppedError, T, WorkError
 log = logging.getLogger(__name__)
 _MOST_WORKERS = 4
 _STOP_S = 0.3
-"""How long a process may take to stop a cancelled job before it is killed."""
+"""Time after which a process that does not stop a cancelled job is killed."""
 _POLL_S = 0.05
 LONGEST_S = 120.0
 """Time limit of a job, whatever was estimated."""
@@ -215,7 +215,7 @@ class _Process:
         await asyncio.wrap_future(self._ready)
         self._stop.clear()
         result = asyncio.wrap_future(self._executor.submit(_perform, job.call))
-        result.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody retrieves that of an overdue job
+        result.add_done_callback(lambda done: done.cancelled() or done.exception())  # that of an overdue job is not retrieved
         cancelled = asyncio.create_task(job.token.cancelled.wait())
         try:
             await asyncio.wait([result, cancelled], timeout=LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
