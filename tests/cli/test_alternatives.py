@@ -125,13 +125,13 @@ def test_conditions_are_judged_for_every_alternative(study: Path) -> None:
     ("arguments", "message"),
     [
         (("a.toml",), "is one configuration; name a second one, or a study with [scenario.NAME]"),
-        (("study.toml", "--set-b", "transaction.retry=3"), "--set-b: is for two"),
+        (("study.toml", "--set-b", "transaction.retry=3"), "--set-b: needs exactly two"),
         (("study.toml", "--question", "sucess"), "there is no metric 'sucess'; did you mean 'success'?"),
         (("study.toml", "--seeds", "2", "--question", "success(ingst)"), "there is no class 'ingst'; did you mean 'ingest'?"),
-        (("plain.toml",), "[scenario.NAME] describes an alternative"),
-        (("axes.toml",), "--set transaction.retry=... compares scenarios at one point"),
-        (("stored",), "holds no study of scenarios alone"),
-        (("a.toml", "a.toml", "--quick"), "--quick: is for a study with scenarios"),
+        (("plain.toml",), "describe each alternative by [scenario.NAME]"),
+        (("axes.toml",), "compare the scenarios at one point with --set transaction.retry=..."),
+        (("stored",), "does not contain one study of scenarios only"),
+        (("a.toml", "a.toml", "--quick"), "--quick: needs a study with scenarios"),
     ],
 )
 def test_wrong_calls_end_with_2(study: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -206,7 +206,7 @@ def test_people_read_a_table_for_each_class(config: Path) -> None:
         (("a.toml", "a.toml", "--fail-if", "sucess < 99%"), "there is no metric 'sucess'; did you mean 'success'?"),
         (("a.toml", "a.toml", "--metric", "speed"), "The metrics are"),
         (("a.toml", "a.toml", "--seeds", "2", "--fail-if", "success(ingst) < 99%"), "B has no ingst; did you mean 'ingest'?"),
-        (("a.toml", "stored", "--set-b", "storage.provider=s3x"), "stored is no configuration"),
+        (("a.toml", "stored", "--set-b", "storage.provider=s3x"), "stored is not a configuration"),
     ],
 )
 def test_wrong_calls_end_with_2(config: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -222,3 +222,13 @@ def test_several_experiments_must_be_told_apart(config: Path) -> None:
     assert result.exit_code == 2
     assert "there are 2 experiments; name one as stored#NAME: mix-" in result.stderr
     assert "there is no experiment 'other'" in invoke("compare", "stored#other", "a.toml").stderr
+
+
+def test_two_can_be_named_and_new_runs_are_counted(config: Path) -> None:
+    config.with_name("b.toml").write_text(CONFIG.replace('"s3"', '"s3x"'))
+    command = ("compare", "now=a.toml", "faster=b.toml", "--seeds", "3", "-o", "new")
+    first = invoke(*command)
+    assert first.exit_code == 0, first.output
+    assert first.stderr.count("3 seeds, 3 new runs") == 2
+    assert first.stdout.splitlines()[:2] == ["A: now=a.toml (3 seeds)", "B: faster=b.toml (3 seeds)"]
+    assert invoke(*command).stderr.count("3 seeds, 0 new runs") == 2

@@ -260,9 +260,9 @@ def test_an_output_path_of_the_file_is_not_replaced_silently(here: Path) -> None
 @pytest.mark.parametrize(
     ("condition", "code", "verdict"),
     [
-        ("success < 1%", 0, "PASS success < 1%: "),
-        ("success(default) <= 100%", 3, "FAIL success(default) <= 100%: "),
-        ("p99 > 1ms", 3, "FAIL p99 > 1ms: "),
+        ("success < 1%", 0, "PASS: success < 1%; measured "),
+        ("success(default) <= 100%", 3, "FAIL: success(default) <= 100%; measured "),
+        ("p99 > 1ms", 3, "FAIL: p99 > 1ms; measured "),
     ],
 )
 def test_a_condition_decides_the_exit_code(condition: str, code: int, verdict: str) -> None:

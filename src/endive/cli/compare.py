@@ -1,9 +1,8 @@
-"""``endive compare``: which of two configurations is better, and by how much."""
+"""``endive compare``: differences between configurations, experiments or scenarios, with intervals."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,20 +11,16 @@ import typer
 from endive.cli.app import EXIT_CONDITION, JsonFlag, app, command, refuse
 from endive.cli.options import AllowCodeOption, CooldownOption, SeedsOption, WarmupOption, output_option, overrides_of
 from endive.cli.output import Output, finite
-from endive.runs.layout import REPLICATIONS_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from endive.analysis.conditions import Condition
-    from endive.config import Document
-    from endive.report.comparison import Comparison, Judgement, Pairing, Side
-    from endive.studies.measure import MetricsOptions
+    from endive.report.comparison import Alternatives, Comparison, Judgement, Pairing, Ranking, Side, Standing
 
-_SEEDS = 10
 _SIDES = (
-    "Configurations (TOML), experiments (a directory, or ROOT#NAME) or runs, also as NAME=...; or one study with scenarios (TOML, "
-    "or the directory of its experiments)."
+    "Two or more configurations (TOML), experiments (a directory, or ROOT#NAME) or runs; or one study with scenarios (TOML, or the "
+    "directory of its experiments)."
 )
 
 
@@ -35,118 +30,80 @@ def compare(
     metric: Annotated[list[str], typer.Option("--metric", metavar="NAME", help="Metric to compare; may be repeated.")] = [],  # noqa: B006
     fail_if: Annotated[
         list[str],
-        typer.Option("--fail-if", metavar="CONDITION", help='Exit with 3 if it holds for B: "success < 99%", "p99 > 110% of A".'),
+        typer.Option("--fail-if", metavar="CONDITION", help='Exit with 3 if B meets it: "success < 99%", "p99 > 110% of A".'),
     ] = [],  # noqa: B006
     seeds: SeedsOption = None,
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key in the configurations.")] = [],  # noqa: B006
-    set_b: Annotated[list[str], typer.Option("--set-b", metavar="KEY=VALUE", help="Override a key in that of B.")] = [],  # noqa: B006
+    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of all configurations.")] = [],  # noqa: B006
+    set_b: Annotated[list[str], typer.Option("--set-b", metavar="KEY=VALUE", help="Override a key of the second of two.")] = [],  # noqa: B006
     question: Annotated[
         str | None,
-        typer.Option(metavar="METRIC", help="What several are compared by, such as success(compaction). Default: the study's."),
+        typer.Option(metavar="METRIC", help="Metric to rank by, such as success(compaction). Default: that of the study."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="The short form that the [quick] of a study describes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the study's [quick].")] = False,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     out: Annotated[Path, output_option("Directory of runs.")] = Path("compare"),
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Compare two configurations, or the runs of two experiments, metric by metric, with 95 % intervals over paired seeds.
+    """Compare configurations, experiments or scenarios with the first, with 95% intervals over paired seeds.
 
-    Three or more, or the scenarios of one study, are each compared with the first, or with the study's baseline; their intervals
-    hold together, however many there are.
+    Two are compared metric by metric; more, or the scenarios of a study, are ranked, with intervals that hold simultaneously.
 
-    Exit codes: 3 if a condition of --fail-if holds for B, or for any of several, otherwise 0.
+    Exit codes: 3 if a condition of --fail-if is met by any alternative, otherwise 0.
     """
     with command(json) as output:
         from endive.analysis.conditions import find_metric, parse_condition
         from endive.analysis.run_metrics import RATES
-        from endive.cli.alternatives import Asked, compare_alternatives
+        from endive.cli.sides import make_sides, select_scenarios, select_sources
         from endive.config.study import parse_seeds
         from endive.report.comparison import METRICS
         from endive.studies.measure import MetricsOptions
 
         conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]
         metrics = [find_metric(name, RATES, "--metric") for name in metric]
-        options, wanted = MetricsOptions(warmup, cooldown), None if seeds is None else parse_seeds(seeds)
-        if len(sources) != 2 or question is not None:
-            if set_b:
-                refuse("--set-b", "is for two: several have files of their own, or are scenarios of a study")
-            asked = Asked(sources, question, metrics, conditions, wanted, overrides_of(set_), quick)
-            compare_alternatives(output, asked, options, out)
-            return
-        if quick:
-            refuse("--quick", "is for a study with scenarios")
-        a, b = sources
-        both = overrides_of(set_)
-        documents = (document_of(a, both), document_of(b, {**both, **overrides_of(set_b)}))
-        names = (" ".join([a, *set_]), " ".join([b, *set_, *set_b]))
-        first, second = make_sides(output, (a, b), names, documents, wanted, options, out)
-        _tell(output, first, second, metrics or METRICS, conditions)
-
-
-def document_of(source: str, overrides: dict[str, Any]) -> Document | None:
-    """The configuration, if the source is one."""
-    from endive.config.load import load_document
-
-    if source.endswith(".toml"):
-        return load_document(source, overrides)
-    if overrides:
-        refuse("--set", f"{source} is no configuration: its runs are what they are")
-    return None
-
-
-def make_sides(
-    output: Output,
-    sources: Sequence[str],
-    names: Sequence[str],
-    documents: Sequence[Document | None],
-    seeds: Sequence[int] | None,
-    options: MetricsOptions,
-    out: Path,
-) -> list[Side]:
-    """All sides in one window; what is a configuration is run, with the seeds of a stored one if there is any."""
-    from endive.analysis.warmup import common_window
-    from endive.cli.run import announce_compilation
-    from endive.output_files import check_writable
-    from endive.report.comparison import Side, stored_side
-    from endive.runs.execute import prepare_run
-    from endive.runs.identity import code_version
-    from endive.studies.replicate import Replications
-
-    if any(document is not None for document in documents):
-        check_writable(out)
-    stored = {place: stored_side(sources[place], options) for place, each in enumerate(documents) if each is None}
-    wanted: Sequence[int] = range(_SEEDS)
-    if seeds is not None:
-        wanted = seeds
-    elif stored:
-        wanted = next(iter(stored.values())).seeds
-    replications = Replications(out / REPLICATIONS_FOLDER, options, keep_rows=True)
-    windows = []
-    for place, document in enumerate(documents):
-        if document is None:
-            windows.append(stored[place].window)
-            continue
-        announce_compilation(output, prepare_run(document, seed=0, among_many=True).simulation)
-        windows.append(replications.window(document, wanted))
-    try:
-        window = common_window(windows)
-    except ValueError as error:
-        refuse("--warmup", f"there is no window that all have: {error}")
-    found = []
-    for place, (name, document) in enumerate(zip(names, documents, strict=True)):
-        if document is None:
-            found.append(stored[place] if window == windows[place] else stored_side(sources[place], options, window))
+        if set_b and len(sources) != 2:
+            refuse("--set-b", "needs exactly two sources")
+        if quick and len(sources) != 1:
+            refuse("--quick", "needs a study with scenarios")
+        overrides = overrides_of(set_)
+        if len(sources) == 1:
+            chosen = select_scenarios(sources[0], overrides, quick=quick)
         else:
-            before = replications.runs
-            runs = replications.measure(document, wanted, window)
-            output.note(f"{name}: {len(runs)} seeds, {replications.runs - before} run now")
-            found.append(Side(name, Path(sources[place]).stem, runs, code_version(), partial(replications.submitted, document)))
-    return found
+            chosen = select_sources(sources, overrides, overrides_of(set_b))
+        wanted = None if seeds is None else parse_seeds(seeds)
+        sides = make_sides(output, chosen, wanted, MetricsOptions(warmup, cooldown), out)
+        if len(sources) == 2 and question is None:
+            typed = (" ".join([sources[0], *set_]), " ".join([sources[1], *set_, *set_b]))
+            first, second = (replace(side, source=source) for side, source in zip(sides, typed, strict=True))
+            _show_pair(output, first, second, metrics or METRICS, conditions)
+        else:
+            _rank(output, sides, metrics, conditions, question, chosen.question)
 
 
-def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: Sequence[Condition]) -> None:
+def _rank(
+    output: Output,
+    sides: Sequence[Side],
+    metrics: Sequence[str],
+    conditions: Sequence[Condition],
+    asked: str | None,
+    of_study: str | None,
+) -> None:
+    """Rank sides by the question, or by the metrics, against the first. Exits with 3 if any meets a condition."""
+    from endive.analysis.conditions import parse_question
+    from endive.report.comparison import choose_subjects, compare_sides, judge
+
+    question, text = None, asked or of_study
+    if text is not None:
+        classes = {name for side in sides for name, _ in side.groups}
+        question = parse_question(text, classes, "--question" if asked else "sweep.question")
+    found = compare_sides(sides, choose_subjects(sides, question, metrics))
+    baseline, *others = sides
+    judgements = {side.name: [judge(each, baseline, side, found.pairings[side.name]) for each in conditions] for side in others}
+    _show_ranking(output, found, sides, judgements, text)
+
+
+def _show_pair(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: Sequence[Condition]) -> None:
     from endive.report.comparison import all_subjects, compare_sides, judge, pair_transactions
     from endive.report.phrases import describe_short_run, describe_window, explain_ranges
     from endive.report.verdicts import describe_judgement, describe_pairs, explain_aborts, summarize_comparison
@@ -174,6 +131,66 @@ def _tell(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: 
     if judgements:
         output.text("", *map(describe_judgement, judgements))
     if any(judgement.holds for judgement in judgements):
+        raise typer.Exit(EXIT_CONDITION)
+
+
+def _show_ranking(
+    output: Output, found: Alternatives, sides: Sequence[Side], judgements: Mapping[str, Sequence[Judgement]], question: str | None
+) -> None:
+    from endive.report.phrases import describe_short_run, describe_window, explain_ranges
+    from endive.report.verdicts import (
+        describe_judgement,
+        describe_standing,
+        explain_aborts,
+        format_value,
+        name_subject,
+        summarize_comparison,
+    )
+
+    answer, window = [*summarize_comparison(found), *explain_aborts(sides)], describe_window(sides[0].window)
+    conditions = [
+        {
+            "alternative": name,
+            "condition": each.condition.text,
+            "holds": each.holds,
+            "clear": each.clear,
+            "verdict": describe_judgement(each, name),
+        }
+        for name, judged in judgements.items()
+        for each in judged
+    ]
+    output.result(
+        {
+            "baseline": found.baseline,
+            "alternatives": [
+                {"name": side.name, "source": side.source, "seeds": list(side.seeds), "code_version": side.code_version}
+                for side in sides
+            ],
+            "question": question,
+            "answer": answer,
+            "window": window,
+            "warnings": list(found.warnings),
+            "comparisons": found.corrected,
+            "rankings": [_ranking_data(each) for each in found.rankings],
+            "conditions": conditions,
+        }
+    )
+    output.note(*found.warnings, describe_short_run(sides[0].window))
+    output.text(*answer, window)
+    for ranking in found.rankings:
+        title, metric = name_subject(ranking.subject), ranking.subject.metric
+        rows = [(each.name, format_value(metric, each.estimate), describe_standing(each)) for each in ranking.standings]
+        output.table(f"\n{title[:1].upper()}{title[1:]}", ("", "", "verdict"), rows)
+    several = f"the intervals of all {found.corrected} comparisons hold together"
+    together = "the interval holds" if found.corrected == 1 else several
+    output.text(f"\nAgainst {found.baseline}; with 95% confidence {together}.")
+    output.text(
+        explain_ranges(
+            format_value(ranking.subject.metric, each.estimate) for ranking in found.rankings for each in ranking.standings
+        )
+    )
+    output.text(*(f"{each['alternative']}: {each['verdict']}" for each in conditions))
+    if any(each["holds"] for each in conditions):
         raise typer.Exit(EXIT_CONDITION)
 
 
@@ -234,3 +251,32 @@ def _difference_data(each: Comparison) -> dict[str, Any]:
     if each.difference is None:
         return {"difference": None, "half_width": None, "ratio": None, "ratio_half_width": None, "n_a": each.a.n, "n_b": each.b.n}
     return {name: value for name, value in asdict(each.difference).items() if name not in ("a", "b")}
+
+
+def _ranking_data(ranking: Ranking) -> dict[str, Any]:
+    subject, best = ranking.subject, ranking.best
+    return {
+        "metric": subject.metric,
+        "workload_class": subject.workload_class,
+        "operation_type": subject.operation,
+        "order": [_standing_data(subject.metric, each) for each in ranking.standings],
+        "missing": list(ranking.missing),
+        "best": None if best is None else {"name": best.name, "clear": best.clear, "rivals": list(best.rivals)},
+    }
+
+
+def _standing_data(metric: str, each: Standing) -> dict[str, Any]:
+    from endive.report.verdicts import describe_standing, format_value
+
+    compared = each.comparison
+    data: dict[str, Any] = {"name": each.name, "shown": format_value(metric, each.estimate), "verdict": describe_standing(each)}
+    if compared is None:
+        return data
+    return {
+        **data,
+        "value": finite(compared.b.mean),
+        "kind": compared.b.kind,
+        "told": compared.is_significant,
+        "better": compared.better,
+        "difference": None if compared.difference is None else asdict(compared.difference),
+    }

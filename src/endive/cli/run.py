@@ -224,8 +224,10 @@ def _judge(condition: Condition, measured: RunMetrics) -> ConditionOutcome:
     rows = [row for row in measured.rows if (row["workload_class"], row["operation_type"]) == group]
     value = rows[0].get(condition.metric) if rows else None
     holds = value is None or condition.holds(value)
-    number = "not measured" if value is None else format_metric(condition.metric, value)
-    return ConditionOutcome(condition.text, holds, finite(value), f"{'FAIL' if holds else 'PASS'} {condition.text}: {number}")
+    number = "nothing" if value is None else format_metric(condition.metric, value)
+    return ConditionOutcome(
+        condition.text, holds, finite(value), f"{'FAIL' if holds else 'PASS'}: {condition.text}; measured {number}"
+    )
 
 
 def _describe_window(measured: RunMetrics) -> tuple[str, list[str]]:

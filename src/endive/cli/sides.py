@@ -1,0 +1,174 @@
+"""Sides of a comparison: configurations, stored experiments or runs, or the scenarios of a study."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from endive.cli.app import refuse
+from endive.cli.output import Output
+from endive.runs.layout import REPLICATIONS_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from endive.config import Document
+    from endive.report.comparison import Side
+    from endive.studies.measure import MetricsOptions
+
+_SEEDS = 10
+"""Seeds of configurations, unless a stored side has others."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Sides before they are run: sources, their names, and the configurations among them; the baseline comes first."""
+
+    sources: tuple[str, ...]
+    names: tuple[str, ...]
+    documents: tuple[Document | None, ...]
+    question: str | None = None
+    seeds: tuple[int, ...] | None = None
+
+
+def select_sources(sources: Sequence[str], overrides: Mapping[str, Any], last_overrides: Mapping[str, Any]) -> Selection:
+    """Return configurations, experiments and runs by their names; ``last_overrides`` also apply to the last one."""
+    given = [_split(source) for source in sources]
+    changes = [overrides] * (len(given) - 1) + [{**overrides, **last_overrides}]
+    documents = tuple(_load(source, dict(each)) for (_, source), each in zip(given, changes, strict=True))
+    names = [name or _own_name(source, document) for (name, source), document in zip(given, documents, strict=True)]
+    clear = [name if names.count(name) == 1 else source for name, (_, source) in zip(names, given, strict=True)]
+    return Selection(tuple(source for _, source in given), _once(clear), documents)
+
+
+def select_scenarios(source: str, overrides: Mapping[str, Any], *, quick: bool) -> Selection:
+    """Return the scenarios of a study: of its file, or of the directory of its experiments."""
+    path = Path(source)
+    if not path.is_dir():
+        return _of_file(path, overrides, quick)
+    if overrides or quick:
+        refuse("--set", f"{source} is not a configuration: its runs are finished")
+    return _of_directory(path)
+
+
+def _split(source: str) -> tuple[str | None, str]:
+    """Return the name, if there is one, and the source of ``NAME=SOURCE``."""
+    name, equals, rest = source.partition("=")
+    return (name, rest) if equals and name and rest and not Path(source).exists() else (None, source)
+
+
+def _load(source: str, overrides: dict[str, Any]) -> Document | None:
+    """Return the configuration, if the source is one."""
+    from endive.config.load import load_document
+
+    if source.endswith(".toml"):
+        return load_document(source, overrides)
+    if overrides:
+        refuse("--set", f"{source} is not a configuration: its runs are finished")
+    return None
+
+
+def _own_name(source: str, document: Document | None) -> str:
+    from endive.runs.parameters import scenario_of
+
+    if document is not None:
+        return document.experiment.scenario or Path(source).stem
+    root, _, name = source.partition("#")
+    return scenario_of(Path(root) / name if name else Path(root)) or name or Path(root).name
+
+
+def _once(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names with a number where they are given twice."""
+    numbers = {name: count(1) for name in names}
+    return tuple(name if names.count(name) == 1 else f"{name} ({next(numbers[name])})" for name in names)
+
+
+def _of_file(path: Path, overrides: Mapping[str, Any], quick: bool) -> Selection:
+    from endive.config.load import read_toml
+    from endive.config.sweep import SCENARIO, Sweep
+    from endive.runs.plan import plan_sweep
+
+    if "sweep" not in read_toml(path):
+        refuse(str(path), "is one configuration; name a second one, or a study with [scenario.NAME]")
+    sweep = Sweep(path, quick=quick, overrides=overrides)
+    if not sweep.scenarios:
+        refuse(str(path), "is missing; describe each alternative by [scenario.NAME]", "scenario")
+    points = plan_sweep(sweep).points
+    axes = [key for point in points for key in point.values if key != SCENARIO]
+    names = [str(point.values[SCENARIO]) for point in points]
+    if len(set(names)) < len(names):
+        fixed = " ".join(f"--set {key}=..." for key in dict.fromkeys(axes))
+        message = f"vary too; compare the scenarios at one point with {fixed}, or run `endive sweep` and `endive report`"
+        refuse(str(path), message, "axes")
+    documents = tuple(point.document for point in points)
+    return Selection((str(path),) * len(points), tuple(names), documents, sweep.question, sweep.seeds)
+
+
+def _of_directory(root: Path) -> Selection:
+    """Return the experiments of a study, the baseline first."""
+    from endive.runs.layout import label_of
+    from endive.runs.parameters import scenario_of
+    from endive.runs.stored import find_experiments
+    from endive.runs.study_records import read_studies
+
+    stored = [each for each in find_experiments(root) if each.of_this_version]
+    labels = {label_of(each.directory) for each in stored}
+    record = next((each for each in read_studies(root) if {each.label} == labels), None)
+    names = {scenario_of(each.directory): each for each in stored}
+    if record is None or not record.scenarios or None in names or len(names) < len(stored):
+        refuse(
+            str(root),
+            "does not contain one study of scenarios only; name two or more experiments as ROOT#NAME, or run `endive report`",
+        )
+    ordered = [(name, names[name]) for name in record.scenarios if name in names]
+    sources = tuple(f"{root}#{each.name}" for _, each in ordered)
+    return Selection(sources, tuple(name for name, _ in ordered), (None,) * len(ordered), record.question)
+
+
+def make_sides(output: Output, chosen: Selection, seeds: Sequence[int] | None, options: MetricsOptions, out: Path) -> list[Side]:
+    """Return all sides in one window; configurations are run, with the seeds of a stored side if there is one."""
+    from endive.analysis.warmup import common_window
+    from endive.cli.run import announce_compilation
+    from endive.output_files import check_writable
+    from endive.report.comparison import Side, stored_side
+    from endive.runs.execute import prepare_run
+    from endive.runs.identity import code_version
+    from endive.studies.replicate import Replications
+
+    sources, documents = chosen.sources, chosen.documents
+    if any(document is not None for document in documents):
+        check_writable(out)
+    stored = {place: stored_side(sources[place], options) for place, each in enumerate(documents) if each is None}
+    wanted: Sequence[int] = range(_SEEDS)
+    if seeds is not None or chosen.seeds is not None:
+        wanted = seeds or chosen.seeds or ()
+    elif stored:
+        wanted = next(iter(stored.values())).seeds
+    replications = Replications(out / REPLICATIONS_FOLDER, options, keep_rows=True)
+    windows, new_runs = [], dict.fromkeys(range(len(documents)), 0)
+    for place, document in enumerate(documents):
+        if document is None:
+            windows.append(stored[place].window)
+            continue
+        announce_compilation(output, prepare_run(document, seed=0, among_many=True).simulation)
+        before = replications.runs
+        windows.append(replications.window(document, wanted))
+        new_runs[place] = replications.runs - before
+    try:
+        window = common_window(windows)
+    except ValueError as error:
+        refuse("--warmup", f"the sides have no common window: {error}")
+    found = []
+    for place, (name, document) in enumerate(zip(chosen.names, documents, strict=True)):
+        if document is None:
+            side = stored[place] if window == windows[place] else stored_side(sources[place], options, window)
+            found.append(replace(side, name=name))
+        else:
+            before = replications.runs
+            runs = replications.measure(document, wanted, window)
+            output.note(f"{name}: {len(runs)} seeds, {new_runs[place] + replications.runs - before} new runs")
+            found.append(Side(sources[place], name, runs, code_version(), partial(replications.submitted, document)))
+    return found
