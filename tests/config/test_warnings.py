@@ -35,8 +35,8 @@ def test_an_hour_of_work_every_quarter_of_an_hour(arrivals: dict[str, Any]) -> N
     job = {**arrivals, "operation": "fast_append", "runtime": {"distribution": "fixed", "value": 3_600_000.0}}
     found = told(workload={"job": job}, simulation__duration_ms=36_000_000.0)
     assert found["overlaps_itself"] == (
-        "workload.job.runtime: a transaction of job takes 1 h on average and one begins every 15 min: 4 of them run at a time and "
-        "compete with each other"
+        "workload.job.runtime: a transaction of job takes 1 h on average and one starts every 15 min, so 4 of them run at a time "
+        "and compete. Use a longer interval or a shorter runtime."
     )
     job["runtime"] = {"distribution": "fixed", "value": 600_000.0}
     assert told(workload={"job": job}, simulation__duration_ms=36_000_000.0) == {}
@@ -52,7 +52,9 @@ def test_too_few_of_a_class_to_judge_it() -> None:
 
 def test_conflicts_that_nobody_said_anything_of() -> None:
     found = told(workload__ingest__operation="row_delta")
-    assert found["never_conflicts"].startswith("workload.ingest.real_conflict_probability: is not given, so no row delta of ingest")
+    assert found["never_conflicts"].startswith(
+        "workload.ingest.real_conflict_probability: is not set, so overlapping changes never count as real conflicts"
+    )
     for meant in ({"transaction__real_conflict_probability": 0.0}, {"transaction__conflict_detector": "partition_overlap"}):
         assert told(workload__ingest__operation="row_delta", **meant) == {}
 
@@ -65,7 +67,7 @@ def test_the_plain_commit_path_if_nobody_chose_it() -> None:
 
 
 def test_one_pointer_for_many_tables() -> None:
-    assert "num_groups = 8" in told(catalog__num_tables=8)["one_pointer"]
+    assert "Set it to 8 for one pointer per table" in told(catalog__num_tables=8)["one_pointer"]
     assert told(catalog__num_tables=8, catalog__num_groups=1) == {}
 
 

@@ -1,6 +1,6 @@
-"""What a careful colleague would say of a configuration that is valid, and rarely meant so.
+"""Warnings about configurations that are valid but rarely intended.
 
-Each warning has a code, by which it is said once however many configurations have it, the key that it is about, and a sentence.
+Each warning has a code, the key that it is about, and a message. A warning of several configurations is reported once by its code.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from endive.transaction.paths import DEFAULT_PATH, ICEBERG
 from endive.workload.arrivals import INTER_ARRIVAL, mean_ms
 
 FEWEST = 20
-"""Of fewer transactions than this nobody can say how many commit: one more or less is 5 %."""
+"""Smallest number of transactions for a success rate: one more or less is 5%."""
 
 
 @dataclass(frozen=True)
 class ConfigWarning:
-    """Something that is allowed and rarely meant. ``key`` is dotted."""
+    """A valid setting that is rarely intended. ``key`` is dotted."""
 
     code: str
     key: str
@@ -35,7 +35,7 @@ class ConfigWarning:
 
 
 def warnings_of(document: Document) -> list[ConfigWarning]:
-    """Return what is allowed and rarely meant in a checked document, each once."""
+    """Return the warnings of a checked document."""
     found: list[ConfigWarning] = []
     for check in (_overlaps, _too_few, _never_conflicts, _commit_path, _one_pointer, _failed_cas):
         found += check(document)
@@ -43,7 +43,7 @@ def warnings_of(document: Document) -> list[ConfigWarning]:
 
 
 def each_once(warnings: Iterable[ConfigWarning]) -> list[ConfigWarning]:
-    """Return warnings of several configurations, of those of one code and key the first."""
+    """Return the warnings of several configurations without repetition: the first of each code and key."""
     return list({(each.code, each.key): each for each in reversed(list(warnings))}.values())[::-1]
 
 
@@ -55,8 +55,8 @@ def _overlaps(document: Document) -> Iterator[ConfigWarning]:
             yield ConfigWarning(
                 "overlaps_itself",
                 cls.key("runtime"),
-                f"a transaction{_of(cls)} takes {format_duration(takes)} on average and one begins every "
-                f"{format_duration(every)}: {takes / every:.3g} of them run at a time and compete with each other",
+                f"a transaction{_of(cls)} takes {format_duration(takes)} on average and one starts every {format_duration(every)}, "
+                f"so {takes / every:.3g} of them run at a time and compete. Use a longer interval or a shorter runtime.",
             )
 
 
@@ -69,22 +69,22 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
         expected = arrivals.expected_submissions(length)
         if expected < FEWEST:
             longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
-            hint = "" if longer is None else f"; a run of {format_duration(longer)}, or more seeds, would have {FEWEST}"
-            message = f"{_about(expected, _of(cls))} submitted in a run, too few to judge it by{hint}"
+            hint = "" if longer is None else f" For {FEWEST}, use a run of {format_duration(longer)} or more seeds."
+            message = f"{_about(expected, _of(cls))} submitted in a run, too few for a success rate.{hint}"
             key = f"transaction.{INTER_ARRIVAL.key}" if cls.own is None else f"workload.{cls.name}"
             yield ConfigWarning("too_few", key, message)
 
 
 def _about(expected: float, of: str) -> str:
-    """Return how many there are likely to be, as a whole number."""
+    """Describe the expected number of transactions."""
     number = round(expected)
     if number == 0:
-        return f"hardly a transaction{of} is"
+        return f"less than one transaction{of} is"
     return f"about {number} transaction{of} is" if number == 1 else f"about {number} transactions{of} are"
 
 
 def _of(cls: ResolvedClass) -> str:
-    """Whose it is, where there are classes."""
+    """Name the class of a transaction, where there are classes."""
     return "" if cls.own is None else f" of {cls.name}"
 
 
@@ -98,8 +98,7 @@ def _never_conflicts(document: Document) -> Iterator[ConfigWarning]:
             yield ConfigWarning(
                 "never_conflicts",
                 cls.key("real_conflict_probability"),
-                f"is not given, so no {conflicting[0].replace('_', ' ')}{_of(cls)} ever changes the same data as another "
-                "commit, whatever overlaps; 0 says that this is meant",
+                "is not set, so overlapping changes never count as real conflicts. Set it to 0 if that is intended.",
             )
 
 
@@ -112,8 +111,8 @@ def _commit_path(document: Document) -> Iterator[ConfigWarning]:
         yield ConfigWarning(
             "not_icebergs_path",
             "transaction.commit_path",
-            "is not given, so commits go by the plain path of the model; Iceberg's Java clients refresh first, and read and write "
-            f'other files: commit_path = "{ICEBERG.name}" follows them, and "{DEFAULT_PATH.name}" says that this is meant',
+            f"is not set, so clients commit on the simplified commit path. Set it to {ICEBERG.name!r} for {ICEBERG.client}, or to "
+            f"{DEFAULT_PATH.name!r} if that is intended.",
         )
 
 
@@ -125,8 +124,8 @@ def _one_pointer(document: Document) -> Iterator[ConfigWarning]:
         yield ConfigWarning(
             "one_pointer",
             "catalog.num_groups",
-            f"is not given, so all {catalog.num_tables} tables share one pointer and any commit makes others start anew; a pointer "
-            f"for each table is num_groups = {catalog.num_tables}",
+            f"is not set, so all {catalog.num_tables} tables share one commit pointer and every commit invalidates the others. "
+            f"Set it to {catalog.num_tables} for one pointer per table, or to 1 if that is intended.",
         )
 
 
@@ -146,6 +145,6 @@ def _failed_cas(document: Document) -> Iterator[ConfigWarning]:
         yield ConfigWarning(
             "failed_cas_unused",
             "catalog.linearization",
-            f"is 1, so a commit takes effect at the end of its {format_duration(success)} "
-            f"and is not rejected before: failed_cas of {name}, {format_duration(refusal)}, has no effect",
+            f"is 1, so a commit takes effect at the end of its {format_duration(success)} and is not rejected before: "
+            f"failed_cas of {name}, {format_duration(refusal)}, has no effect. Set linearization below 1 to use it.",
         )
