@@ -24,7 +24,17 @@ from tests.pipeline.runs import document, run_all
 from tests.report.made_up import Point, made_up
 from tests.report.studies import measured, one_experiment
 
-UNITLESS = {"configuration", "operation", "workload class", "object store", "transaction", "catalog", "manifest lists", "tables"}
+UNITLESS = {
+    "configuration",
+    "operation",
+    "workload class",
+    "object store",
+    "transaction",
+    "catalog",
+    "manifest lists",
+    "tables",
+    "retries/txn",
+}
 """Titles of axes that show names or counts."""
 
 
@@ -53,6 +63,7 @@ def row_of(study: Study, drawn: pd.Series[Any]) -> Any:
 METRIC = {
     "throughput_load": "throughput_per_s",
     "success_load": "success_rate",
+    "success_latency": "success_rate",
     "frontier": "success_rate",
     "overhead": "overhead",
     "retries": "retries_per_txn",
@@ -171,7 +182,7 @@ def test_the_schedule_is_marked_and_comes_first(tmp_path: Path) -> None:
     ]
     assert set(figure.data["panel"]) == {"all classes", "ingest", "upkeep"}
     assert [figure.name for figure in report_figures(study)][:3] == ["success_time", "committing_time", "commit_rate_time"]
-    with pytest.raises(ReportError, match="latency_time cannot be drawn: too few transactions enter in a part of the run"):
+    with pytest.raises(ReportError, match="latency_time cannot be drawn: too few transactions start committing in each interval"):
         figure_of(study, "latency_time")
     rate = figure_of(study, "commit_rate_time").data
     ingest = rate[rate["panel"] == "ingest"]
@@ -243,7 +254,7 @@ def test_one_seed_has_an_interval_of_its_shares_only_and_a_note(single: Study) -
     figure = figure_of(single, "success_by_class")
     assert (figure.data["low"] < figure.data["high"]).all()
     assert figure_of(single, "time_parts").data["low"].isna().all()
-    assert any("one seed only" in note for note in figure.notes)
+    assert any("one seed have no interval" in note for note in figure.notes)
 
 
 def test_a_configuration_has_one_colour_everywhere(study: Study) -> None:
@@ -261,7 +272,13 @@ def test_a_configuration_has_one_colour_everywhere(study: Study) -> None:
 
 def test_all_figures_of_a_mixed_sweep_are_there_but_designs(mixed: Study) -> None:
     """No p95 of a class: fewer than a hundred of each entered."""
-    absent = {name for name in FIGURES if name.startswith("catalogs")} | {"latency_by_class", "latency_time", "question"}
+    absent = {name for name in FIGURES if name.startswith("catalogs")}
+    absent |= {
+        "latency_by_class",
+        "latency_time",
+        "question",
+        "success_latency",
+    }
     assert [figure.name for figure in figures_of(mixed)] == [name for name in FIGURES if name not in absent]
 
 
@@ -299,13 +316,13 @@ def test_without_a_load_there_are_bars_and_no_curves(single: Study) -> None:
     assert set(figures["latency_distribution"].data["panel"]) == {"all classes", "ingest", "upkeep"}
     assert "success_load" not in figures
     missing = {name: why for name, figure, why in catalogue(single) if figure is None}
-    assert "no load" in missing["success_load"]
+    assert "no numeric parameter" in missing["success_load"]
 
 
 def test_a_figure_that_cannot_be_drawn_says_why(single: Study, mixed: Study) -> None:
-    with pytest.raises(ReportError, match="success_load cannot be drawn: no load and no other number varies"):
+    with pytest.raises(ReportError, match="success_load cannot be drawn: no numeric parameter varies"):
         figure_of(single, "success_load")
-    with pytest.raises(ReportError, match="neither the type of the catalog"):
+    with pytest.raises(ReportError, match="neither catalog type"):
         figure_of(mixed, "catalogs_latency")
     with pytest.raises(ReportError, match="there is no figure 'succes'; there are question, frontier, throughput_load"):
         figure_of(mixed, "succes")
@@ -361,7 +378,7 @@ def test_bars_of_parts_are_shares_where_one_would_hide_the_others() -> None:
     figure = figure_of(made_up(points), "time_parts")
     assert figure.y.percent
     assert figure.data.groupby("x")["y"].sum().tolist() == pytest.approx([1.0, 1.0, 1.0])
-    assert [text for text in figure.data["text"] if text] == ["60 ms", "72 ms", "5,400 ms"]
+    assert [text for text in figure.data["text"] if text] == ["60 ms", "72 ms", "5.4 s"]
     alike = figure_of(made_up(points[:2]), "time_parts")
     assert alike.y.title == "mean time per transaction (ms)"
 
@@ -397,15 +414,15 @@ def test_the_frontier_has_its_interval() -> None:
     figure = figure_of(made_up(points), "frontier")
     where = next(line for line in figure.thresholds if line.along == "x")
     assert (where.low, where.value, where.high) == pytest.approx((2.0, 6.0**0.5, 3.0))
-    assert "below 95% from ingest rate = 2.449/s (95% interval 2 to 3)" in figure.notes[-1]
+    assert "falls below 95% at ingest rate = 2.449/s (95% interval 2 to 3)" in figure.notes[-1]
 
 
 def test_files_that_are_left_behind_are_said_beside_what_requests_cost(mixed: Study) -> None:
-    assert not any("left behind" in note for note in figure_of(mixed, "cost").notes)
+    assert not any("Orphaned files" in note for note in figure_of(mixed, "cost").notes)
     runs = mixed.runs.assign(orphaned_files=0)
     left = (runs["series"] == "S3") & (runs["x"] == 6.0) & (runs["workload_class"] == "ingest") & (runs["operation_type"] == ALL)
     runs.loc[left, "orphaned_files"] = 7
-    note = next(note for note in figure_of(replace(mixed, runs=runs), "cost").notes if "left behind" in note)
+    note = next(note for note in figure_of(replace(mixed, runs=runs), "cost").notes if "Orphaned files" in note)
     assert re.search(r"at most: [\d,.]+ with S3 at ingest rate = 6/s and 0 with S3 Express at ", note), note
 
 
@@ -425,7 +442,7 @@ def test_each_of_several_curves_has_its_frontier_marked_with_its_interval() -> N
     (mark,) = figure.crossings
     assert (mark.series, mark.y) == ("S3", 0.95)
     assert (mark.low, mark.x, mark.high) == pytest.approx((2.0, 6.0**0.5, 3.0))
-    assert "a tick on the line marks where" in figure.definition
+    assert "ticks mark the crossing" in figure.definition
     assert "tick" not in figure_of(made_up(falling("S3", 1.0, 0.97, 0.93, 0.8)), "frontier").definition
 
 
@@ -439,8 +456,8 @@ def test_what_has_no_percentile_is_said_with_the_reason() -> None:
     ]
     figure = figure_of(made_up(points), "latency_by_class")
     assert figure.notes[-2:] == (
-        "Left out where it is never reached, as too many fail: ingest with S3.",
-        "Left out where it takes more transactions to tell: upkeep.",
+        "Left out where it falls on aborted transactions: ingest with S3.",
+        "Left out where it needs more transactions: upkeep.",
     )
 
 
@@ -474,3 +491,13 @@ def test_a_curve_of_theory_is_read_from_a_file(tmp_path: Path) -> None:
             read_reference(file)
     with pytest.raises(ReportError, match=r"none\.csv"):
         read_reference(tmp_path / "none.csv")
+
+
+def test_success_against_p99_has_a_point_for_each_configuration(mixed: Study) -> None:
+    study = made_up([{"series": name, "time_to_commit_p99_ms": ms} for name, ms in (("a", 400.0), ("b", 900.0))], by_load=False)
+    rows = study.experiments.assign(time_to_commit_p99_ms_hw=5.0, success_rate_low=0.99, success_rate_high=1.0)
+    figure = figure_of(replace(study, experiments=rows), "success_latency")
+    assert figure.data[["series", "latency", "y"]].to_numpy().tolist() == [["a", 400.0, 1.0], ["b", 900.0, 1.0]]
+    assert (figure.x.title, figure.y.title) == ("time to commit, p99 (ms)", "success (%)")
+    with pytest.raises(ReportError, match="it compares configurations that differ in no number"):
+        figure_of(mixed, "success_latency")

@@ -30,7 +30,7 @@ def test_the_curve_of_theory_is_drawn_and_named(appends: Path) -> None:
     assert list(theory.data["x"]) == list(RATES)
     assert (theory.data["y"] <= theory.data["x"]).all()
     assert (theory.data["y"] > 0.8 * theory.data["x"]).all()
-    assert "theory predicts" in figure.definition
+    assert "Lines labelled theory" in figure.definition
 
 
 def test_where_theory_has_nothing_to_say_nothing_is_drawn(tmp_path: Path) -> None:

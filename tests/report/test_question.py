@@ -13,7 +13,7 @@ import tomli_w
 from endive.config.sweep import Sweep
 from endive.report.answer import answer_question, answer_study
 from endive.report.figures import figure_of, report_figures
-from endive.report.sections import dimensions
+from endive.report.sections import dimensions, title_study
 from endive.report.study_data import Study
 from endive.runs.execute import complete_run
 from endive.runs.plan import plan_sweep, remaining_work
@@ -22,14 +22,14 @@ from tests.pipeline.runs import document
 from tests.report.studies import measured
 
 
-def run_study(folder: Path, question: str, more: str, baseline: str = "today") -> Path:
+def run_study(folder: Path, question: str, more: str, baseline: str = "today", comment: str = "") -> Path:
     """A small study, run to its end; returns the directory of its experiments."""
     base = document("study").model_dump(mode="json", exclude_unset=True, exclude_none=True)
     text = f'[sweep]\nseeds = "0-2"\nquestion = "{question}"\n'
     text += f'baseline = "{baseline}"\n' if "[scenario" in more else ""
     tree = {**tomllib.loads(text + more), "base": {name: base[name] for name in base if name != "experiment"}}
     path, root = folder / "study.toml", folder / "out"
-    path.write_text(tomli_w.dumps(tree))
+    path.write_text(f"{comment}{tomli_w.dumps(tree)}")
     sweep = Sweep(path)
     plan = plan_sweep(sweep)
     keep_study(root, sweep, plan)
@@ -56,6 +56,14 @@ def test_the_answer_begins_with_the_question_and_names_every_scenario(scenarios:
     assert first.startswith("Success of upkeep, compared with today (")
     assert all(f"{name} (" in first for name in ("today", "less work", "fewer_writers"))
     assert ": better with " in first
+
+
+def test_the_title_of_a_report_is_the_question_of_its_study(scenarios: Study, tmp_path: Path) -> None:
+    """It was the name of the directory."""
+    assert title_study(scenarios) == "Success of upkeep by configuration"
+    more = '[axes]\n"storage.provider" = ["s3", "s3x"]\n'
+    asked = run_study(tmp_path, "success(upkeep)", more, comment="# Which store commits\n# the most? More of it.\n")
+    assert title_study(measured(asked)) == "Which store commits the most?"
 
 
 def test_scenarios_are_a_dimension_with_the_baseline_first(scenarios: Study) -> None:

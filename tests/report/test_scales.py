@@ -84,3 +84,15 @@ def test_ticks_are_at_what_was_measured_or_at_round_numbers() -> None:
     assert ticks(axis, (0.9, 5e5)) == [1.0, 10.0, 100.0, 1e3, 1e4, 1e5]
     assert ticks(Axis("x", "load (1/s)"), (0.0, 5.0)) is None
     assert ticks(Axis("x", "retries", "symlog"), (0.0, 150.0)) == [0.0, 0.1, 1.0, 10.0, 100.0]
+
+
+@pytest.mark.parametrize(
+    ("scale", "span", "expected"),
+    [
+        ("log", (12_000.0, 250_000.0), [15_000.0, 30_000.0, 60_000.0, 120_000.0, 240_000.0]),
+        ("linear", (0.0, 250_000.0), [0.0, 60_000.0, 120_000.0, 180_000.0, 240_000.0]),
+        ("log", (80.0, 900.0), [100.0, 200.0, 500.0]),
+    ],
+)
+def test_durations_have_ticks_at_round_durations(scale: Scale, span: tuple[float, float], expected: list[float]) -> None:
+    assert ticks(Axis("y", "time to commit, p99 (ms)", scale), span) == expected

@@ -11,7 +11,7 @@ import altair as alt
 import pandas as pd
 
 from endive.report.figure import Axis, Figure
-from endive.report.scales import Span, domain, shares_y, ticks
+from endive.report.scales import Span, domain, is_duration, shares_y, ticks
 from endive.report.style import QUIET, Look, broken, names_of, series_column, shape_of, text_width
 
 ROWS = "rows"
@@ -111,7 +111,7 @@ def continuous(panel: Panel, which: str, channel: type[Any]) -> Any:
         type="quantitative",
         title=_title(panel, which, axis, channel),
         scale=alt.Scale(**scale),
-        axis=alt.Axis(**drawn, titlePadding=0.6 * look.size),
+        axis=alt.Axis(**drawn, **duration_label(axis), titlePadding=0.6 * look.size),
     )
 
 
@@ -119,10 +119,10 @@ def _title(panel: Panel, which: str, axis: Axis, channel: type[Any]) -> Any:
     """The title of an axis, in as many lines as it takes; None if another panel has it."""
     if which not in panel.titled:
         return None
-    room = panel.inner_height if channel is alt.Y else panel.look.width
-    if room is None or text_width(axis.title, panel.look.size) <= room:
-        return axis.title
-    return broken(axis.title, int(len(axis.title) * room / text_width(axis.title, panel.look.size)))
+    room, title = panel.inner_height if channel is alt.Y else panel.look.width, axis_title(axis)
+    if room is None or text_width(title, panel.look.size) <= room:
+        return title
+    return broken(title, int(len(title) * room / text_width(title, panel.look.size)))
 
 
 def discrete(panel: Panel, which: str, channel: type[Any], *, down: bool = False) -> Any:
@@ -228,6 +228,24 @@ def _points(data: pd.DataFrame) -> list[dict[str, float]]:
         {"place": place, "x": rounded(float(x)), "y": rounded(float(y))}
         for place, (x, y) in enumerate(zip(data["x"], data["y"], strict=True))
     ]
+
+
+_DURATION_LABEL = (
+    "datum.value >= 3600000 ? format(datum.value / 3600000, '.3~r') + ' h' : "
+    "datum.value >= 60000 ? format(datum.value / 60000, '.3~r') + ' min' : "
+    "datum.value >= 1000 ? format(datum.value / 1000, '.3~r') + ' s' : format(datum.value, '.3~r') + ' ms'"
+)
+"""Label of a tick in milliseconds, as a Vega expression: ``15 s``, ``4 min``."""
+
+
+def duration_label(axis: Axis) -> dict[str, Any]:
+    """Return the option that labels the ticks of an axis in milliseconds as durations; nothing for other axes."""
+    return {"labelExpr": _DURATION_LABEL} if is_duration(axis) else {}
+
+
+def axis_title(axis: Axis) -> str:
+    """Return the title of an axis; durations carry their unit in the ticks."""
+    return axis.title.removesuffix(" (ms)")
 
 
 def number_format(axis: Axis) -> str:

@@ -21,6 +21,13 @@ _REACH = 10.0
 """An arm of an interval that goes further down than the least value divided by this is cut on a logarithmic axis."""
 _ROUND = 1000.0
 """Up to this ratio a logarithmic axis has ticks at 1, 2 and 5; beyond, at powers of ten."""
+_ROUND_MS = (
+    *(step * 10.0**power for power in (-1, 0, 1, 2) for step in (1.0, 2.0, 5.0)),
+    *(1_000.0 * seconds for seconds in (1, 2, 5, 10, 15, 30)),
+    *(60_000.0 * minutes for minutes in (1, 2, 4, 10, 15, 30)),
+    *(3_600_000.0 * hours for hours in (1, 2, 4, 12, 24, 48, 120, 240)),
+)
+"""Durations in ms that ticks stand at."""
 _NEAR_THE_TOP = 0.9
 _MOST_EXACT = 8
 """So many measured values have a tick each."""
@@ -95,6 +102,8 @@ def ticks(axis: Axis, span: Span, exact: Iterable[float] = ()) -> list[float] | 
     wanted = sorted(set(exact))
     if 0 < len(wanted) <= _MOST_EXACT:
         return wanted
+    if is_duration(axis) and span[1] > 1.5 * span[0]:
+        return _duration_ticks(axis, span)
     if axis.scale == "symlog":
         return [0.0, *_decades(span[1] / 1e4, span[1], (1.0,))]
     if axis.scale != "log" or span[1] <= 1.5 * span[0]:
@@ -102,6 +111,21 @@ def ticks(axis: Axis, span: Span, exact: Iterable[float] = ()) -> list[float] | 
     ratio = span[1] / span[0]
     steps = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if ratio <= 10.0 else (1.0, 2.0, 5.0) if ratio <= _ROUND else (1.0,)
     return _decades(*span, steps)
+
+
+def is_duration(axis: Axis) -> bool:
+    """Return whether an axis shows durations in ms."""
+    return axis.title.endswith("(ms)")
+
+
+def _duration_ticks(axis: Axis, span: Span) -> list[float]:
+    """Return ticks at round durations: even steps on a linear axis, otherwise a few of the round durations in the span."""
+    if axis.scale == "linear":
+        step = next((each for each in _ROUND_MS if each >= (span[1] - span[0]) / _MOST_EXACT), span[1])
+        return [step * k for k in range(math.ceil(span[0] / step), math.floor(span[1] / step) + 1)]
+    inside = [each for each in _ROUND_MS if span[0] <= each <= span[1]]
+    zero = [0.0] if axis.scale == "symlog" else []
+    return [*zero, *inside[:: math.ceil(len(inside) / _MOST_EXACT) or 1]] if inside else [*zero, span[1]]
 
 
 def _decades(low: float, high: float, steps: Sequence[float]) -> list[float]:

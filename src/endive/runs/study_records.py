@@ -16,7 +16,7 @@ import tomli_w
 from pydantic import Field, model_validator
 
 from endive.config.sweep import SCENARIO, Sweep
-from endive.input_files import UnreadableError, read_toml
+from endive.input_files import UnreadableError, leading_comment, read_toml
 from endive.output_files import is_living, this_writer, write_text
 from endive.runs.layout import CONFIG, label_of, run_directory, study_file, study_plan, study_plans
 from endive.runs.plan import SweepPlan
@@ -81,7 +81,9 @@ def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         writer=this_writer(),
     )
-    write_text(study_file(root, plan.name), tomli_w.dumps(sweep.standalone()))
+    comment = leading_comment(sweep.path)
+    heading = f"# {comment}\n\n" if comment else ""
+    write_text(study_file(root, plan.name), heading + tomli_w.dumps(sweep.standalone()))
     write_text(study_plan(root, plan.name), record.model_dump_json(indent=1) + "\n")
     keep_names(root, plan)
 

@@ -20,6 +20,7 @@ FIGURES: dict[str, Builder] = {
     "throughput_load": load_curves.throughput_load,
     "success_load": partial(load_curves.measure_load, measure=SUCCESS, name="success_load"),
     "latency_throughput": load_curves.latency_throughput,
+    "success_latency": breakdowns.success_latency,
     "success_by_class": partial(_by_class, measure=SUCCESS, name="success_by_class"),
     "commit_parts": bar_charts.commit_parts,
     "latency_by_class": partial(_by_class, measure=LATENCY, name="latency_by_class"),

@@ -11,7 +11,7 @@ import pandas as pd
 
 from endive.analysis.estimates import mean_estimate
 from endive.analysis.request_cost import KINDS, Cost, basis_of, cost_of, rows_by_class
-from endive.formatting import format_money, format_number, join_names
+from endive.formatting import format_duration, format_money, format_number, join_names
 from endive.report import phrases
 from endive.report.figure import Axis, Figure
 from endive.report.figures import common
@@ -31,11 +31,11 @@ _MOST_GROUPS = 4
 def sustainable_throughput(study: Study) -> Figure:
     """The load at which each configuration saturates."""
     if study.axis is None or study.axis.load is None:
-        raise common.NotInStudyError("no rate of arrivals varies, so no saturation was measured")
+        raise common.NotInStudyError("no arrival rate varies, so saturation is not measured")
     labels = [each.label for each in study.drawn]
     rows = common.in_order(study.saturation[study.saturation["series"].isin(labels)], "series", labels)
     if rows.empty or rows["n_loads"].max() < 2:
-        raise common.NotInStudyError("every configuration was measured at one load only")
+        raise common.NotInStudyError("every configuration has one load only")
     signs = rows["bound"].map(_BOUNDS)
     rows = rows.assign(y=rows["saturation_load"], low=rows["saturation_low"], high=rows["saturation_high"], bound_sign=signs)
     columns = ["y", "low", "high", "bound", "bound_sign", "reason", "lowest_load", "highest_load", "peak_throughput_per_s"]
@@ -46,13 +46,13 @@ def sustainable_throughput(study: Study) -> Figure:
         rows,
         data,
         name="sustainable_throughput",
-        title=f"Sustainable {load} by configuration",
-        definition=f"The first {load} at which success falls below 99%, throughput below 95% of the offered load, or "
-        "the number that is committing grows, interpolated between the loads that were measured. Lines are 95% intervals, left "
-        "out where the loads do not bound them. \u2265: not reached at the highest load; \u2264: already at the lowest.",
+        title=f"Maximum sustainable {load} by configuration",
+        definition=f"Maximum sustainable {load}: beyond it success falls below 99%, throughput below 95% of the offered load, "
+        "or transactions in flight accumulate. Interpolated between loads; lines are 95% intervals where the loads bound them. "
+        "\u2265: the highest load is sustained; \u2264: the lowest is not.",
         kind="bars",
         x=Axis("series", "configuration", "category"),
-        y=common.fitting(Axis("y", f"sustainable {load}" + (f" ({unit})" if unit else "")), data),
+        y=common.fitting(Axis("y", f"maximum sustainable {load}" + (f" ({unit})" if unit else "")), data),
         text="bound_sign",
     )
 
@@ -63,8 +63,8 @@ def time_parts(study: Study) -> Figure:
         study,
         tuple(phrases.TIME_PARTS),
         "time_parts",
-        "Where the time of a transaction goes",
-        "Mean total latency of committed transactions by what it was spent on; the parts add up to it.",
+        "Transaction time breakdown",
+        "Mean total latency of committed transactions, by part.",
         "mean time per transaction",
     )
 
@@ -75,10 +75,9 @@ def commit_parts(study: Study) -> Figure:
         study,
         tuple(name for name in phrases.TIME_PARTS if name != "t_runtime"),
         "commit_parts",
-        "What committing costs",
-        "Mean time of committed transactions by what it was spent on, without the runtime: all that metadata and concurrency "
-        "control add.",
-        "mean time beside the runtime",
+        "Commit time breakdown",
+        "Mean time of committed transactions without the runtime, by part: the cost of metadata and concurrency control.",
+        "mean commit time",
     )
 
 
@@ -88,14 +87,14 @@ def _stacked(study: Study, parts: tuple[str, ...], name: str, title: str, defini
         raise common.NotInStudyError("nothing was committed")
     rows = common.with_place(study, rows).assign(total=sum(rows[f"mean_{part}"].astype(float) for part in parts))
     shares = rows["total"].max() > HIDING * rows["total"].median() and (rows["total"] > 0.0).all()
-    more = " Bars are shares, so that none hides the others; the time itself stands at their ends." if shares else ""
+    more = " Bars show shares; the total time is at the end of each bar." if shares else ""
     return common.of_parts(
         study,
         rows,
         _parts(rows, parts, rows["total"] if shares else 1.0),
         name=name,
         title=title,
-        definition=f"{definition} The lines on the boxes are 95% intervals of the part over seeds.{more}",
+        definition=f"{definition} Lines: 95% intervals of each part over seeds.{more}",
         y=Axis("y", "share of the time (%)", percent=True) if shares else Axis("y", f"{y} (ms)"),
         colours=PART_COLOURS,
     )
@@ -107,7 +106,7 @@ def _parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[float] | 
     found = []
     for part in shown:
         mean, width = rows[f"mean_{part}"].astype(float), rows[f"mean_{part}_hw"].astype(float)
-        text = [f"{total:,.0f} ms" if total >= 10.0 else f"{total:.2g} ms" for total in rows["total"]] if part == shown[-1] else ""
+        text = [format_duration(total) for total in rows["total"]] if part == shown[-1] else ""
         ends = {"y": mean / unit, "low": (mean - width).clip(lower=0.0) / unit, "high": (mean + width) / unit}
         found.append(rows.assign(part=phrases.TIME_PARTS[part], text=text, **ends))
     return common.in_order(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))
@@ -117,7 +116,7 @@ def catalog_designs(study: Study, measure: common.Measure, name: str) -> Figure:
     """A measure of catalog designs side by side."""
     design = [column for column in DESIGN if column in study.varying]
     if not design:
-        raise common.NotInStudyError("neither the type of the catalog nor the mode of manifest lists nor inlining varies")
+        raise common.NotInStudyError("neither catalog type, manifest list mode nor metadata inlining varies")
     rows = study.totals()
     others = {each.label: {k: v for k, v in each.parameters.items() if k not in design} for each in study.drawn}
     panel = rows["series"].map({label: phrases.label_configuration(rest) for label, rest in others.items()})
@@ -143,7 +142,7 @@ def catalog_designs(study: Study, measure: common.Measure, name: str) -> Figure:
 def cost(study: Study) -> Figure:
     """Requests of a thousand commits by kind, priced if all of them can be."""
     if study.runs.empty:
-        raise common.NotInStudyError("there are no runs to count requests of")
+        raise common.NotInStudyError("there are no runs")
     by_experiment = _costs(study)
     rows = study.totals()
     rows = rows[rows["experiment"].isin(list(by_experiment))]
@@ -160,10 +159,10 @@ def cost(study: Study) -> Figure:
         _cost_parts(common.with_place(study, rows), by_experiment, priced),
         further=_left_behind(study, rows, by_experiment),
         name="cost",
-        title="What requests cost" if priced else "Requests of commits",
-        definition=f"Requests to the store and the catalog for a thousand commits{at if priced else ''}; what did "
-        "not commit is paid too. The lines on the boxes are 95% intervals of the part over seeds."
-        + ("" if priced else " Something here has no price; --prices FILE gives it one."),
+        title="Request cost per 1,000 commits" if priced else "Requests per 1,000 commits",
+        definition=f"Requests to object store and catalog per 1,000 commits{at if priced else ''}, including those of "
+        "aborted transactions. Lines: 95% intervals of each part over seeds."
+        + ("" if priced else " Some requests have no price; set it with --prices FILE."),
         y=Axis("y", what),
         colours={word: PALETTE[place] for place, word in enumerate(KINDS.values())},
     )
@@ -182,7 +181,7 @@ def _left_behind(study: Study, rows: pd.DataFrame, by_experiment: dict[str, list
         for series, (_, x) in most.items()
     }
     told = [f"{format_number(left)} with {series}{at[series]}" for series, (left, _) in most.items()]
-    yield f"Files that are left behind for a thousand commits, at most: {join_names(told)}."
+    yield f"Orphaned files per 1,000 commits, at most: {join_names(told)}."
 
 
 def _costs(study: Study) -> dict[str, list[Cost]]:

@@ -16,7 +16,7 @@ from endive.report import phrases
 from endive.report.figure import Axis, CurveCrossing, Figure, Threshold
 from endive.report.figures import common
 from endive.report.phrases import format_percentile
-from endive.report.study_data import Study
+from endive.report.study_data import ALL, Study
 from endive.runs.parameters import column_name
 
 COMMITTABLE = 0.95
@@ -28,7 +28,7 @@ def measure_by(study: Study, what: Literal["operation", "workload class"], measu
     of_operations = what == "operation"
     members = study.operations if of_operations else study.classes
     if len(members) < 2:
-        raise common.NotInStudyError(f"there is one {what} only ({', '.join(members) or 'none'})")
+        raise common.NotInStudyError(f"there is only one {what} ({', '.join(members) or 'none'})")
     every = pd.concat(
         study.totals(operation=member).assign(member=phrases.name_operation(member))
         if of_operations
@@ -56,7 +56,7 @@ def measure_by(study: Study, what: Literal["operation", "workload class"], measu
 
 _MOST_NAMED = 3
 """So many configurations are named in a note; of more, it counts the points."""
-_REASONS = {"aborted": "is never reached, as too many fail", "-": "takes more transactions to tell", ">": "is longer than was seen"}
+_REASONS = {"aborted": "falls on aborted transactions", "-": "needs more transactions", ">": "exceeds the run"}
 """Why there is no number for a percentile, by the beginning of what is said instead."""
 
 
@@ -82,6 +82,32 @@ def _who(rows: pd.DataFrame, member: str, why: str) -> str:
     return f"{member} with {join_names(parts)}" if parts else ""
 
 
+def success_latency(study: Study) -> Figure:
+    """Return success against the p99 of the time to commit, a point for each configuration: the best are at the upper left."""
+    if len(study.drawn) < 2 or common.has_axis(study):
+        raise common.NotInStudyError("it compares configurations that differ in no number")
+    asked = study.question
+    of = ALL if asked is None or asked.workload_class not in study.classes else asked.workload_class
+    latency = ("latency", "latency_low", "latency_high")
+    rows = common.with_interval(study.totals(workload_class=of), "time_to_commit_p99_ms", latency)
+    data = common.measured(rows.dropna(subset=["latency"]), common.SUCCESS, latency)
+    return common.of_configurations(
+        study,
+        rows,
+        data,
+        further=_left_out(rows.assign(member="p99"), "time_to_commit_p99_ms"),
+        name="success_latency",
+        title=f"Success against p99 of {'all transactions' if of == ALL else of}",
+        definition="Committed share against the p99 of the time to commit over all transactions that started committing. Better "
+        f"configurations are at the upper left. {common.INTERVAL}",
+        kind="line",
+        x=common.fitting(Axis("latency", "time to commit, p99 (ms)"), data),
+        y=common.SUCCESS.y,
+        x_low="latency_low",
+        x_high="latency_high",
+    )
+
+
 def frontier(study: Study) -> Figure:
     """Success of the other classes against the rate of one: where they can no longer commit."""
     x = common.study_axis(study)
@@ -89,7 +115,7 @@ def frontier(study: Study) -> Figure:
     driving = phrases.find_load_class(study.axis.column) if study.axis.load is not None else None
     others = [name for name in study.classes if column_name(name) != column_name(driving or "")]
     if driving is None or len(others) == len(study.classes) or not others:
-        raise common.NotInStudyError("it takes two workload classes, and a rate of one of them that varies")
+        raise common.NotInStudyError("it needs two workload classes and a varying rate of one of them")
     every = pd.concat(study.totals(workload_class=name).assign(member=name) for name in others)
     data = common.measured(every, common.SUCCESS, ["member"])
     curves = data.sort_values("x").groupby(["member", "series"], sort=False)
@@ -100,16 +126,16 @@ def frontier(study: Study) -> Figure:
             lines.append(Threshold(at.load, common.place_label(study, at.load, named=False), "x", at.low, at.high))
         elif at.bound == "crossed" and len(others) == 1:
             marks.append(CurveCrossing(series, at.load, COMMITTABLE, at.low, at.high))
-    marked = "; a tick on the line marks where, its shade is the 95% interval" if marks else ""
+    marked = "; ticks mark the crossing, shades its 95% interval" if marks else ""
     return common.of_configurations(
         study,
         every,
         data,
         further=_crossings(study, found),
         name="frontier",
-        title=f"Who can still commit: {', '.join(others)}, by {common.axis_word(study)}",
-        definition=f"Success of {', '.join(others)} (committed share of those that entered) against the {common.axis_word(study)}. "
-        f"Below 95% a class counts as un-committable{marked}. {common.INTERVAL}",
+        title=f"Success of {join_names(others)} by {common.axis_word(study)}",
+        definition=f"Committed share of {join_names(others)} transactions against the {common.axis_word(study)}. Dashed: 95%"
+        f"{marked}. {common.INTERVAL}",
         kind="line",
         x=x,
         y=common.SUCCESS.y,
@@ -133,10 +159,10 @@ def _crossings(study: Study, curves: Mapping[tuple[str, str], Crossing]) -> Iter
     for (member, series), where in curves.items():
         at = common.place_label(study, where.load, named=True)
         if where.bound == "above":
-            yield f"{member}, {series}: above 95% up to {at}."
+            yield f"{member}, {series}: success is above 95% up to {at}."
         elif where.bound == "at_or_below":
-            yield f"{member}, {series}: below 95% already at {at}."
+            yield f"{member}, {series}: success is below 95% at the lowest load, {at}."
         else:
             low, high = (None if end is None else common.place_label(study, end, named=False) for end in (where.low, where.high))
             within = f" (95% interval {low or 'below all loads'} to {high or 'above all loads'})" if low or high else ""
-            yield f"{member}, {series}: below 95% from {at}{within}."
+            yield f"{member}, {series}: success falls below 95% at {at}{within}."

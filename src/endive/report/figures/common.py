@@ -14,7 +14,7 @@ from endive.report.scales import fitting_scale
 from endive.report.study_data import ALL, Study
 from endive.report.style import ramp
 
-INTERVAL = "Bars are 95% intervals over seeds."
+INTERVAL = "Bars: 95% intervals over seeds."
 MOST_FACETS = 9
 """More small multiples than this are turned round, or said to be left out."""
 
@@ -38,28 +38,28 @@ SUCCESS = Measure(
     "success_rate",
     "Success",
     Axis("y", "success (%)", percent=True),
-    "Committed transactions as a share of those that entered; bars also reach over what the unfinished leave open.",
+    "Committed share of the transactions that started committing; intervals include transactions in flight at the end of the run.",
     most=1.0,
 )
 LATENCY = Measure(
     "time_to_commit_p95_ms",
     "Time to commit",
-    Axis("y", "p95 of the time to commit (ms)", "log"),
-    "95th percentile of the time to commit over all transactions that entered.",
+    Axis("y", "time to commit, p95 (ms)", "log"),
+    "p95 of the time to commit over all transactions that started committing; aborted transactions count as infinitely long.",
 )
 THROUGHPUT = Measure("throughput_per_s", "Throughput", Axis("y", "throughput (commits/s)"), "Commits per second.")
 OVERHEAD = Measure(
     "overhead",
-    "Overhead of committing",
+    "Commit overhead",
     Axis("y", "commit latency / total latency (%)", percent=True),
-    "Mean over committed transactions of the share of their total latency that went into committing.",
+    "Commit latency as a share of total latency, mean over committed transactions.",
     most=1.0,
 )
 RETRIES = Measure(
     "retries_per_txn",
     "Retries",
-    Axis("y", "retries (per transaction)"),
-    "Commit attempts after the first, per transaction, whatever became of it.",
+    Axis("y", "retries/txn"),
+    "Commit attempts after the first, per transaction, committed or not.",
 )
 
 
@@ -116,7 +116,7 @@ def has_axis(study: Study) -> bool:
 def study_axis(study: Study) -> Axis:
     """The axis from left to right. Raises NotInStudyError if no number varies."""
     if study.axis is None or not has_axis(study):
-        raise NotInStudyError("no load and no other number varies in this study")
+        raise NotInStudyError("no numeric parameter varies in this study")
     return Axis("x", study.axis.title, study.axis.scale)
 
 
@@ -195,13 +195,13 @@ def notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, ...]:
     if "n_seeds" in rows.columns and len(rows):
         fewest = int(rows["n_seeds"].min())
         if fewest < 2:
-            found.append("Some points have one seed only, and so no interval.")
+            found.append("Points with one seed have no interval.")
         elif fewest < 3:
-            found.append("Some points have fewer than 3 seeds: their intervals say little.")
+            found.append("Points with fewer than 3 seeds have unreliable intervals.")
     if "warmup_settled" in rows.columns:
         unsettled = int((~rows["warmup_settled"].astype(bool)).sum())
         if unsettled:
-            found.append(f"{unsettled} of {len(rows)} points have runs that did not settle, or are too short to tell.")
+            found.append(f"{unsettled} of {len(rows)} points have runs without a steady state, or too short to find one.")
     return (*found, *(text for text in further if text))
 
 

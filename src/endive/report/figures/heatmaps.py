@@ -15,7 +15,7 @@ from endive.runs.parameters import Value
 
 _FEW, _VERY_FEW = 0.95, 0.80
 _HATCHING = "Hatched where success is below 95%, cross-hatched below 80%."
-_NO_NUMBER = " Never: so many fail that this percentile is not reached; -: it takes more transactions to tell."
+_NO_NUMBER = " aborted: the percentile falls on aborted transactions; -: it needs more transactions."
 
 
 def heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
@@ -74,7 +74,7 @@ def _vertical(series: tuple[Series, ...]) -> str:
     """The parameter beside the axis that has most values."""
     names = list(series[0].parameters)
     if not names or len(series) < 2:
-        raise common.NotInStudyError("it takes two parameters that vary, one of them a number")
+        raise common.NotInStudyError("it needs two varying parameters, one of them numeric")
     return max(names, key=lambda name: len({each.parameters[name] for each in series}))
 
 

@@ -30,7 +30,7 @@ _MOST_PREDICTED = 48
 def throughput_load(study: Study) -> Figure:
     """Throughput against the load that was offered: where it bends, a configuration is saturated."""
     if study.axis is None or study.axis.load is None or len(study.axis.values) < 2:
-        raise common.NotInStudyError("no rate of arrivals varies")
+        raise common.NotInStudyError("no arrival rate varies")
     offered = ("offered", "offered_low", "offered_high")
     rows = common.with_interval(study.totals(), "offered_per_s", offered)
     data = common.measured(rows, common.THROUGHPUT, offered)
@@ -38,7 +38,7 @@ def throughput_load(study: Study) -> Figure:
     y = common.fitting(common.THROUGHPUT.y, data)
     scale: Scale = "log" if "log" in (x.scale, y.scale) and (data[["offered", "y"]] > 0.0).all(axis=None) else "linear"
     predictions = _predicted_throughput(study)
-    drawn = "; what theory predicts (renewal of optimistic retries) is drawn behind the points" if predictions else ""
+    drawn = " Lines labelled theory: renewal approximation of optimistic retries." if predictions else ""
     ends = [float(data["offered"].min()) if scale == "log" else 0.0, float(data["offered"].max())]
     return common.of_configurations(
         study,
@@ -46,8 +46,8 @@ def throughput_load(study: Study) -> Figure:
         data,
         name="throughput_load",
         title="Throughput against offered load",
-        definition=f"Commits per second against the transactions per second that begin to commit, by {common.axis_word(study)}. "
-        f"On the dashed line everything commits{drawn}. {common.INTERVAL}",
+        definition=f"Commits per second against transactions per second that start committing, by {common.axis_word(study)}. "
+        f"Dashed: every transaction commits.{drawn} {common.INTERVAL}",
         kind="line",
         x=replace(x, scale=scale),
         y=replace(y, scale=scale),
@@ -90,16 +90,16 @@ def latency_throughput(study: Study) -> Figure:
     panels = [common.with_interval(rows, f"time_to_commit_p{percent}_ms").assign(percentile=f"p{percent}") for percent in PERCENTS]
     data = common.tidy(pd.concat(panels), ["percentile", *throughput, "y", "low", "high"]).dropna(subset=["y"])
     if data.empty:
-        raise common.NotInStudyError("no percentile of the time to commit is a number")
+        raise common.NotInStudyError("no percentile of the time to commit has a value")
     return common.of_configurations(
         study,
         rows,
         data,
         name="latency_throughput",
         title="Time to commit against throughput",
-        definition="Percentiles of the time to commit over all transactions that entered, an abort counting as never, against "
-        f"commits per second; points of a curve follow each other by {common.axis_word(study)}. Percentiles that are never "
-        f"reached, or of which only a bound is known, are left out. {common.INTERVAL}",
+        definition="Percentiles of the time to commit over all transactions that started committing, against commits per second; "
+        f"points are connected in the order of the {common.axis_word(study)}. Percentiles that fall on aborted transactions, or of "
+        f"which only a bound is known, are left out. {common.INTERVAL}",
         kind="line",
         x=common.fitting(Axis("throughput", "throughput (commits/s)"), data),
         y=Axis("y", "time to commit (ms)", "log"),
@@ -136,7 +136,7 @@ def latency_distribution(study: Study) -> Figure:
     supported = rows["slower_share"] * rows["committed"] >= 1.0
     rows = rows[supported | (rows["slower_share"] == 1.0)]
     if rows.empty:
-        raise common.NotInStudyError("nothing was committed")
+        raise common.NotInStudyError("no transaction committed")
     latency = ("latency", "latency_low", "latency_high")
     data = common.with_interval(rows, "commit_latency_ms", latency)
     data = data[data["latency"] > 0.0]
@@ -147,12 +147,12 @@ def latency_distribution(study: Study) -> Figure:
         rows,
         common.tidy(data, ["panel", "load", "slower_share", *latency]),
         name="latency_distribution",
-        title="Distribution of the commit latency",
-        definition="The share of committed transactions whose commit took longer (one minus the cumulative distribution). "
-        "Each quantile is a mean over seeds; bands are 95% intervals. Shares of less than one transaction of a run are not drawn.",
+        title="Commit latency distribution",
+        definition="Share of committed transactions with a longer commit latency (1 − CDF). Quantiles are means over seeds, bands "
+        "are 95% intervals. Shares below one transaction per run are not drawn.",
         kind="line",
         x=Axis("latency", "commit latency (ms)", "log"),
-        y=Axis("slower_share", "transactions that take longer (share)", "log"),
+        y=Axis("slower_share", "slower transactions (share)", "log"),
         low=None,
         high=None,
         x_low="latency_low",
@@ -173,7 +173,7 @@ def question(study: Study) -> Figure:
     """Return the metric that the study is about, of each configuration."""
     asked = study.question
     if asked is None:
-        raise common.NotInStudyError("its file has no question ([sweep] question)")
+        raise common.NotInStudyError("the study has no question (set [sweep] question)")
     rows = study.totals(asked.workload_class, asked.operation)
     measure = _KNOWN.get(asked.metric) or _measure(asked.metric)
     data = common.measured(rows, measure)
@@ -186,7 +186,7 @@ def question(study: Study) -> Figure:
         data,
         name="question",
         title=capitalize(name_subject(asked)),
-        definition=f"What this study is about. {measure.definition} {common.INTERVAL}",
+        definition=f"The question of this study. {measure.definition} {common.INTERVAL}",
         kind="line" if lines else "bars",
         x=common.study_axis(study) if lines else Axis("series", "configuration", "category"),
         y=measure.y if lines else common.fitting(replace(measure.y, scale="linear"), data),
@@ -220,8 +220,8 @@ def frontier_figure(frontier: Frontier, vary: str, condition: Condition, name: s
     return Figure(
         name=name,
         title=f"{subject.capitalize()}{of} over {title.partition(' (')[0]}",
-        definition=f"{subject.capitalize()}{of} at every load that was looked at, as a mean over seeds with its "
-        f"{100.0 * CONFIDENCE:g}% interval, by which the search for {condition.text} went.",
+        definition=f"{subject.capitalize()}{of} at every load of the search for {condition.text}: mean over seeds with its "
+        f"{100.0 * CONFIDENCE:g}% interval.",
         kind="line",
         data=data,
         x=Axis("load", title, "log"),

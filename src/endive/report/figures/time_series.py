@@ -20,15 +20,15 @@ _TIMES = re.compile(r"_(schedule|trace|start_ms|end_ms)$")
 COMMIT_RATE = common.Measure("commits_per_s", "Commit rate", Axis("y", "commit rate (commits/s)"), "Commits per second.")
 COMMITTING = common.Measure(
     "committing",
-    "Transactions that are committing",
-    Axis("y", "committing (transactions)"),
-    "Mean number of transactions that have begun to commit and are not done.",
+    "Transactions in flight",
+    Axis("y", "in flight (transactions)"),
+    "Mean number of transactions that started committing and have not finished.",
 )
 TIME_TO_COMMIT = common.Measure(
     "time_to_commit_p50_ms",
     "Time to commit",
-    Axis("y", "median of the time to commit (ms)"),
-    "Median over the transactions that entered in a part of the run, an abort counting as never; left out where it is not known.",
+    Axis("y", "time to commit, p50 (ms)"),
+    "p50 over the transactions that started committing in each interval; left out where it is unknown.",
 )
 
 
@@ -43,7 +43,7 @@ def measure_time(study: Study, measure: common.Measure, name: str) -> Figure:
     data = data.assign(**{time: (data["from_ms"] + data["to_ms"]) / 2.0 / length})
     data = common.tidy(data, ["panel", "load", time, "y", "low", "high"]).dropna(subset=["y"])
     if len(data) < _FEWEST_PARTS * len(rows):
-        raise common.NotInStudyError("too few transactions enter in a part of the run")
+        raise common.NotInStudyError("too few transactions start committing in each interval")
     marks = tuple(replace(mark, value=mark.value / length) for mark in schedule_of(study))
     return common.of_configurations(
         study,
@@ -51,8 +51,8 @@ def measure_time(study: Study, measure: common.Measure, name: str) -> Figure:
         data,
         name=name,
         title=f"{measure.title} over time",
-        definition=f"{measure.definition} In sixty equal parts of the run, warm-up included: over seeds, with 95% intervals."
-        + (" Dashed lines are where the load changes by plan." if marks else ""),
+        definition=f"{measure.definition} 60 equal intervals of the run, including warm-up; mean over seeds with 95% intervals."
+        + (" Dashed: scheduled changes of the load." if marks else ""),
         kind="line",
         x=Axis(time, f"time ({unit})"),
         y=common.fitting(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak is what there is to see
