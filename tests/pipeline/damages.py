@@ -177,18 +177,22 @@ DAMAGES: dict[str, Damage] = {
         "columns are not those",
     ),
     "fewer rows than recorded": Damage(of_run(lambda run: rewrite(run, pq.read_table(run / RESULTS).slice(3))), "rows"),
-    "a null where a number must be": Damage(of_run(lambda run: set_column(run, "t_submit", first_is(None))), "t_submit"),
+    "a null where a number must be": Damage(of_run(lambda run: set_column(run, "t_submit", first_is(None))), "t_submit", lost=0),
     "a class that is null": Damage(of_run(lambda run: set_column(run, "workload_class", first_is(None))), "workload_class"),
     "a time that is no number": Damage(
-        of_run(lambda run: set_column(run, "t_commit_start", first_is(float("nan")))), "t_commit_start"
+        of_run(lambda run: set_column(run, "t_commit_start", first_is(float("nan")))), "t_commit_start", lost=0
     ),
-    "a time without end": Damage(of_run(lambda run: set_column(run, "total_latency", first_is(float("inf")))), "total_latency"),
-    "a time beyond the model's": Damage(of_run(lambda run: set_column(run, "commit_latency", first_is(1e300))), "commit_latency"),
-    "a count below zero": Damage(of_run(lambda run: set_column(run, "n_retries", first_is(-5))), "n_retries"),
+    "a time without end": Damage(
+        of_run(lambda run: set_column(run, "total_latency", first_is(float("inf")))), "total_latency", lost=0
+    ),
+    "a time beyond the model's": Damage(
+        of_run(lambda run: set_column(run, "commit_latency", first_is(1e300))), "commit_latency", lost=0
+    ),
+    "a count below zero": Damage(of_run(lambda run: set_column(run, "n_retries", first_is(-5))), "n_retries", lost=0),
     "a count beyond the model's": Damage(
-        of_run(lambda run: set_column(run, "manifest_file_reads", first_is(2**62))), "manifest_file"
+        of_run(lambda run: set_column(run, "manifest_file_reads", first_is(2**62))), "manifest_file", lost=0
     ),
-    "an unknown status": Damage(of_run(lambda run: set_column(run, "status", first_is("won"))), "status"),
+    "an unknown status": Damage(of_run(lambda run: set_column(run, "status", first_is("won"))), "status", lost=0),
     "an operation that leads out": Damage(
         of_run(lambda run: set_column(run, "operation_type", all_are("../../../../OUTSIDE"))), "operation_type is"
     ),
@@ -204,17 +208,10 @@ DAMAGES: dict[str, Damage] = {
     "provenance with an endless duration": Damage(
         of_run(lambda run: change_parameters(run, "simulation", duration_ms=1e300)), "provenance.json: parameters.simulation"
     ),
-    "provenance with a number beyond 64 bits": Damage(
-        of_run(lambda run: change_parameters(run, "catalog", num_tables=2**70)), "provenance.json: parameters.catalog.num_tables"
-    ),
     "provenance with an unpaired surrogate": Damage(
         of_run(lambda run: change_parameters(run, "catalog", type="\ud800")), "provenance.json: contains an unpaired surrogate"
     ),
     "provenance with another parameter": Damage(of_run(change_without_sealing), "record_sha256: is"),
-    "provenance with a commit path of its own": Damage(
-        of_run(lambda run: change_parameters(run, "transaction", commit_path=True)),
-        "provenance.json: parameters.transaction.commit_path",
-    ),
     "provenance of another seed": Damage(of_run(lambda run: change_record(run, seed=1)), "provenance.json: seed"),
     "provenance of another experiment": Damage(
         of_run(lambda run: change_record(run, experiment_hash="0" * 8)), "provenance.json: experiment_hash"

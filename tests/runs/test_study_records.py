@@ -64,8 +64,8 @@ def test_the_short_form_is_repeated_as_such(tmp_path: Path) -> None:
     sweep = study(tmp_path, quick=True)
     keep_study(tmp_path / "out", sweep, plan_sweep(sweep))
     (record,) = read_studies(tmp_path / "out")
-    assert record.arguments == ["--quick", "--seeds", "7"]
-    assert plan_sweep(Sweep(study_file(tmp_path / "out", "study"), quick=True, seeds="7")) == plan_sweep(sweep)
+    assert record.arguments == ["--quick", "--seeds", "7-7"]
+    assert plan_sweep(Sweep(study_file(tmp_path / "out", "study"), quick=True, seeds="7-7")) == plan_sweep(sweep)
 
 
 def test_results_are_found_by_the_plan(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from pydantic import TypeAdapter
 from endive.output_files import check_inside, discard, locked, remove_leftovers, whole_file
 from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks, specs_of
 from endive.pipeline.metrics import Sessions
+from endive.runs.contents import structure_problem
 from endive.runs.inventory import Damage, Inventory, PipelineError, take_inventory
 from endive.runs.layout import LOCK, dataset_folder, part_file, part_files, run_directory
 from endive.runs.parameters import Value
@@ -217,7 +218,7 @@ def write_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def write_part(spec: PartSpec) -> PartNote:
     """Write the files of a part, one for each operation; leave out runs that turn out to be damaged."""
     runs = {seed: StoredRun(run_directory(Path(spec.root) / spec.experiment, seed)) for seed in spec.seeds}
-    damaged = {seed: problem for seed, run in runs.items() if (problem := run.problem()) is not None}
+    damaged = {seed: problem for seed, run in runs.items() if (problem := structure_problem(run)) is not None}
     while True:
         try:
             return _write_files(spec, {seed: run for seed, run in runs.items() if seed not in damaged}, damaged)

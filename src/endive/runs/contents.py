@@ -28,9 +28,21 @@ class UnsoundError(ValueError):
     """A file of a run that the model cannot have written; the message has the reason."""
 
 
+def structure_problem(run: StoredRun) -> str | None:
+    """Return what is wrong with the records, the checksum, the columns or the number of rows of a run; None if nothing is."""
+    problem = run.problem()
+    if problem is not None:
+        return problem
+    try:
+        _open_results(run.results, run.provenance["rows"]).close()
+    except UnsoundError as error:
+        return str(error)
+    return None
+
+
 def results_problem(run: StoredRun) -> str | None:
     """Return why the results of a run cannot be trusted; None if they can. Reads all rows."""
-    problem = run.problem()
+    problem = structure_problem(run)
     if problem is not None:
         return problem
     invariants = RowInvariants(_classes(run))
@@ -51,14 +63,26 @@ def read_batches(path: Path, rows: int) -> Iterator[pa.RecordBatch]:
     Raises:
         UnsoundError: The file cannot be read, or has other columns or another number of rows.
     """
-    try:
-        with pq.ParquetFile(path) as file:
-            _check_schema(file.schema_arrow, RESULT_SCHEMA)
-            if file.metadata.num_rows != rows:
-                raise UnsoundError(f"it has {file.metadata.num_rows} rows, but {rows} were recorded")
+    with _open_results(path, rows) as file:
+        try:
             yield from file.iter_batches(batch_size=ROW_GROUP_ROWS)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(error) from None
+
+
+def _open_results(path: Path, rows: int) -> pq.ParquetFile:
+    try:
+        file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise UnsoundError(f"results cannot be read: {str(error).splitlines()[0][:200]}") from None
+        raise _unreadable(error) from None
+    _check_schema(file.schema_arrow, RESULT_SCHEMA)
+    if file.metadata.num_rows != rows:
+        raise UnsoundError(f"it has {file.metadata.num_rows} rows, but {rows} were recorded")
+    return file
+
+
+def _unreadable(error: Exception) -> UnsoundError:
+    return UnsoundError(f"results cannot be read: {str(error).splitlines()[0][:200]}")
 
 
 def read_events(path: Path) -> pa.Table:

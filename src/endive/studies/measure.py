@@ -26,8 +26,8 @@ from endive.analysis.run_metrics import SUM_COLUMNS, Group, group_metrics, measu
 from endive.analysis.warmup import SERIES_BINS, LoadPattern, Window, common_window, find_window, given_window, load_pattern
 from endive.config import ConfigError, Document, Problem, build_simulation_config
 from endive.config.load import load_document
-from endive.runs.stored import StoredRun
 from endive.simulation.rows import RESULT_SCHEMA
+from endive.transaction import OPERATIONS
 from endive.version import METRICS_VERSION
 from endive.workload import WorkloadClass
 
@@ -289,6 +289,8 @@ class RunRows:
         operations, operation_names = self._codes("operation_type")
         if np.any(classes < 0) or np.any(operations < 0):
             raise ValueError("workload_class or operation_type is null in some rows")
+        if not set(operation_names) <= set(OPERATIONS):
+            raise ValueError("operation_type has a value that is not an operation")
         pairs = operations * max(len(class_names), 1) + classes
         found = {divmod(int(pair), len(class_names)): np.flatnonzero(pairs == pair) for pair in np.unique(pairs)}
         for (operation, cls), index in sorted(
@@ -314,14 +316,3 @@ class RunRows:
         if not arrays or not len(arrays[0]):
             return np.zeros(0, np.int64), []
         return np.asarray(pc.fill_null(arrays[0].indices, -1)).astype(np.int64), arrays[0].dictionary.to_pylist()
-
-
-def check_run(experiment: str, run: StoredRun) -> None:
-    """Check the checksum of a run.
-
-    Raises:
-        UnusableRunError: The run is incomplete, damaged or misplaced.
-    """
-    problem = run.problem()
-    if problem is not None:
-        raise UnusableRunError(experiment, run.seed, problem)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from endive.analysis.run_curves import distributions_table, over_time_table
 from endive.analysis.run_metrics import group_metrics, window_columns, window_of
 from endive.analysis.warmup import Window
+from endive.runs.contents import structure_problem
 from endive.runs.inventory import Damage, Experiment, Inventory, PipelineError
 from endive.runs.layout import CONFIG, RESULTS, run_directory
 from endive.runs.parameters import SCENARIO_COLUMN, varying_within_scenarios
@@ -31,7 +32,6 @@ from endive.studies.measure import (
     MetricsOptions,
     RunFile,
     UnusableRunError,
-    check_run,
     measure_experiments,
     stored_load_pattern,
 )
@@ -125,10 +125,9 @@ def measure_unit(unit: MeasureUnit) -> MeasuredUnit:
     damaged: dict[tuple[str, int], str] = {}
     for name, seeds in unit.experiments.items():
         for seed in seeds:
-            try:
-                check_run(name, StoredRun(run_directory(Path(unit.root) / name, seed)))
-            except UnusableRunError as error:
-                damaged[name, seed] = str(error)
+            problem = structure_problem(StoredRun(run_directory(Path(unit.root) / name, seed)))
+            if problem is not None:
+                damaged[name, seed] = problem
     while True:
         runs = [each for each in (_runs_of(unit, name, damaged) for name in unit.experiments) if each.runs]
         try:
