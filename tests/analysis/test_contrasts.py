@@ -14,10 +14,10 @@ from endive.analysis.contrasts import (
     best_of,
     better,
     confidence_of_each,
+    estimate_seeds_needed,
     least_rate_width,
     least_share_width,
     paired_difference,
-    seeds_to_tell,
     unpaired_difference,
     with_least_width,
 )
@@ -31,7 +31,7 @@ def test_paired_differences_have_the_interval_of_student() -> None:
     expected = stats.ttest_rel(B, A).confidence_interval(0.95)
     assert found.difference == pytest.approx(3.04)
     assert found.half_width == pytest.approx((expected.high - expected.low) / 2.0)
-    assert (found.n_a, found.n_b, found.paired, found.told) == (5, 5, True, True)
+    assert (found.n_a, found.n_b, found.paired, found.is_significant) == (5, 5, True, True)
 
 
 def test_unpaired_differences_have_the_interval_of_welch() -> None:
@@ -61,7 +61,7 @@ def test_the_interval_of_the_ratio_holds_it_as_often_as_it_says() -> None:
 def test_one_seed_has_no_interval() -> None:
     for found in (paired_difference([1.0], [2.0]), unpaired_difference([1.0], [2.0, 3.0])):
         assert found.half_width is found.ratio_half_width is None
-        assert not found.told
+        assert not found.is_significant
 
 
 def test_nothing_has_no_ratio_to_it() -> None:
@@ -81,8 +81,8 @@ def test_the_seeds_that_it_takes_tell_the_difference() -> None:
     a = [0.0, 0.0, 0.0, 0.0]
     b = [1.2, -0.8, 1.0, -0.6]
     found = paired_difference(a, b)
-    assert not found.told
-    seeds = seeds_to_tell(found)
+    assert not found.is_significant
+    seeds = estimate_seeds_needed(found)
     assert seeds is not None
 
     def told(n: int) -> bool:
@@ -98,7 +98,7 @@ def test_the_seeds_that_it_takes_tell_the_difference() -> None:
 def test_the_seeds_that_it_takes_are_more_than_those_that_did_not_tell(seeds: int, size: float) -> None:
     """The quantile of Student falls with the seeds: fixed-point iteration went to and fro, and said 2 where 3 had not told."""
     found = Difference(1.0, 1.0 + size, size, 1.0, None, None, seeds, seeds, paired=True)
-    needed = seeds_to_tell(found)
+    needed = estimate_seeds_needed(found)
     assert needed is not None
     spread = np.sqrt(seeds) / stats.t.ppf(0.975, seeds - 1)
     assert stats.t.ppf(0.975, needed - 1) * spread / np.sqrt(needed) < size
@@ -108,13 +108,13 @@ def test_the_seeds_that_it_takes_are_more_than_those_that_did_not_tell(seeds: in
 
 def test_no_number_of_seeds_tells_what_the_unfinished_leave_open() -> None:
     found = Difference(0.6, 0.5, -0.1, 0.5, None, None, 3, 3, paired=True)
-    assert seeds_to_tell(found) is not None
-    assert seeds_to_tell(with_least_width(found, 0.9, unfinished=0.4)) is None
+    assert estimate_seeds_needed(found) is not None
+    assert estimate_seeds_needed(with_least_width(found, 0.9, unfinished=0.4)) is None
 
 
 def test_no_number_of_seeds_tells_what_is_equal() -> None:
-    assert seeds_to_tell(paired_difference([1.0, 1.0], [1.0, 1.0])) is None
-    assert seeds_to_tell(Difference(1.0, 1.0, 1e-9, 1.0, 1.0, 1.0, 5, 5, paired=True)) is None
+    assert estimate_seeds_needed(paired_difference([1.0, 1.0], [1.0, 1.0])) is None
+    assert estimate_seeds_needed(Difference(1.0, 1.0, 1e-9, 1.0, 1.0, 1.0, 5, 5, paired=True)) is None
 
 
 @pytest.mark.parametrize(
@@ -134,19 +134,19 @@ def test_which_is_better(metric: str, difference: float, expected: bool | None) 
 
 def test_seeds_that_agree_do_not_make_an_interval_of_width_0() -> None:
     equal = paired_difference([1.0, 1.0, 1.0], [1.0, 1.0, 1.0])
-    assert (equal.half_width, equal.constant, equal.told) == (None, True, False)
+    assert (equal.half_width, equal.constant, equal.is_significant) == (None, True, False)
     share = with_least_width(equal, least_share_width(3000))
     assert share.half_width == pytest.approx(1.959964**2 / (3000 + 1.959964**2))
-    assert share.told is False
+    assert share.is_significant is False
     assert least_rate_width(600.0) == pytest.approx(1.959964**2 / 600.0)
 
 
 def test_the_same_difference_in_every_seed_is_one() -> None:
     """Fixed latencies: 2 ms in each of three seeds."""
     found = paired_difference([10.0, 10.0, 10.0], [12.0, 12.0, 12.0])
-    assert (found.half_width, found.told) == (None, True)
-    assert not paired_difference([10.0, 10.0], [12.0, 12.0]).told
-    assert unpaired_difference([10.0, 10.0, 10.0], [12.0, 12.0, 12.0]).told
+    assert (found.half_width, found.is_significant) == (None, True)
+    assert not paired_difference([10.0, 10.0], [12.0, 12.0]).is_significant
+    assert unpaired_difference([10.0, 10.0, 10.0], [12.0, 12.0, 12.0]).is_significant
 
 
 def test_a_least_width_never_narrows() -> None:
@@ -187,8 +187,8 @@ def test_equal_alternatives_are_told_apart_in_one_trial_of_twenty_at_most() -> N
     for _ in range(TRIALS):
         drawn = _drawn(generator, [0.0] * (EQUAL + 1))
         baseline = drawn.pop("0")
-        alarms += any(each.told for each in against_baseline(baseline, drawn).values())
-        alone += any(each.told for each in (against_baseline(baseline, {"b": b})["b"] for b in drawn.values()))
+        alarms += any(each.is_significant for each in against_baseline(baseline, drawn).values())
+        alone += any(each.is_significant for each in (against_baseline(baseline, {"b": b})["b"] for b in drawn.values()))
     assert alarms / TRIALS <= 0.05
     assert alone / TRIALS >= 0.3, "without the correction, equal alternatives would be told apart often"
 
@@ -199,14 +199,16 @@ def test_a_planted_difference_is_found_among_equal_alternatives() -> None:
     found = 0
     for _ in range(200):
         drawn = _drawn(generator, [0.0, 8.0, *[0.0] * (EQUAL - 1)])
-        told = {name for name, each in against_baseline(drawn.pop("0"), drawn).items() if each.told and each.difference > 0.0}
+        told = {
+            name for name, each in against_baseline(drawn.pop("0"), drawn).items() if each.is_significant and each.difference > 0.0
+        }
         found += told == {"1"}
     assert found / 200 >= 0.9
 
 
 def test_a_least_width_holds_for_each() -> None:
     found = against_baseline([1.0, 1.0, 1.0], {"b": [0.999, 0.999, 0.999]}, least_width=0.01)["b"]
-    assert (found.half_width, found.told) == (0.01, False)
+    assert (found.half_width, found.is_significant) == (0.01, False)
 
 
 def test_the_best_is_clear_only_if_it_beats_all_others() -> None:

@@ -24,7 +24,7 @@ class Synthetic:
         self.costs = costs
         self.trial = trial
         self.noise = noise
-        self.standing = standing
+        self.condition_rank = standing
         self.runs: set[tuple[int, int]] = set()
 
     def __call__(self, candidate: int, seeds: Sequence[int]) -> Measured:
@@ -34,7 +34,7 @@ class Synthetic:
             common = np.random.default_rng((self.trial, seed)).normal(0.0, 20.0)
             own = np.random.default_rng((self.trial, seed, candidate + 1)).normal(0.0, self.noise)
             found.append(Cost(*[self.costs[candidate] + common + own] * 2))
-        verdict: Verdict = "holds" if self.standing is None else self.standing[candidate]
+        verdict: Verdict = "holds" if self.condition_rank is None else self.condition_rank[candidate]
         return Measured(tuple(found), verdict, verdict == "holds")
 
 

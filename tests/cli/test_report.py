@@ -80,7 +80,7 @@ def tasks_are_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("endive.pipeline.session.spark_session", lambda _: nullcontext())
     for module in ("consolidate", "metrics"):
         monkeypatch.setattr(f"endive.pipeline.{module}.run_tasks", run_here)
-        monkeypatch.setattr(f"endive.pipeline.{module}.number_of_tasks", lambda *_: 1)
+        monkeypatch.setattr(f"endive.pipeline.{module}.count_tasks", lambda *_: 1)
 
 
 @pytest.mark.usefixtures("tasks_are_run_here")

@@ -11,7 +11,7 @@ import pytest
 from endive.config import ConfigError, build_simulation_config, load_document
 from endive.config.components import allow_code
 from endive.config.sweep import Sweep
-from endive.pipeline.jobs import task_table
+from endive.pipeline.jobs import make_task_table
 from endive.pipeline.sweep import describe_run, simulate_runs
 from endive.report.answer import answer_study
 from endive.runs.execute import run_experiment
@@ -102,7 +102,7 @@ def test_scenarios_of_a_part_are_swept_compared_and_reported(config: Path) -> No
     allow_code(False)
     Path("queue_catalog.py").rename("elsewhere.py")
     specs = [describe_run(run, root) for run in work]
-    outcomes = [row for batch in simulate_runs(iter(task_table([specs]).to_batches())) for row in batch.to_pylist()]
+    outcomes = [row for batch in simulate_runs(iter(make_task_table([specs]).to_batches())) for row in batch.to_pylist()]
     assert [row["state"] for row in outcomes] == ["done"] * 6
     study = measured(root)
     assert answer_study(study)[0].startswith("Time to commit p50 of all transactions")

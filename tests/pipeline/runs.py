@@ -11,7 +11,7 @@ import pytest
 
 from endive.config import Document
 from endive.config.load import check_document
-from endive.pipeline.jobs import Spec, TaskFunction, task_table
+from endive.pipeline.jobs import Spec, TaskFunction, make_task_table
 from endive.runs.execute import run_experiment
 from endive.runs.inventory import PipelineError
 
@@ -53,7 +53,7 @@ def run_all(documents: Iterable[Document], root: Path, seeds: Iterable[int]) -> 
 
 def run_here(_: Any, tasks: Sequence[Sequence[Spec]], work: TaskFunction, *__: Any) -> pa.Table:
     """Do in this process what Spark would."""
-    return pa.Table.from_batches(list(work(iter(task_table(tasks).to_batches()))))
+    return pa.Table.from_batches(list(work(iter(make_task_table(tasks).to_batches()))))
 
 
 def run_tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,4 +67,4 @@ def run_tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in ("consolidate", "metrics"):
         monkeypatch.setattr(f"endive.pipeline.{module}.run_tasks", run_or_fail)
-        monkeypatch.setattr(f"endive.pipeline.{module}.number_of_tasks", lambda *_: 1)
+        monkeypatch.setattr(f"endive.pipeline.{module}.count_tasks", lambda *_: 1)

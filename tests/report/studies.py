@@ -51,5 +51,5 @@ def measured(path: Path, **options: Any) -> Study:
     with pytest.MonkeyPatch.context() as patch:
         for module in ("consolidate", "metrics"):
             patch.setattr(f"endive.pipeline.{module}.run_tasks", run_here)
-            patch.setattr(f"endive.pipeline.{module}.number_of_tasks", lambda *_: 1)
+            patch.setattr(f"endive.pipeline.{module}.count_tasks", lambda *_: 1)
         return load_study(path, sessions=lambda: nullcontext(None), **options)  # type: ignore[arg-type]

@@ -7,10 +7,10 @@ import pytest
 from endive.analysis.cohort import Pairs
 from endive.analysis.contrasts import (
     Difference,
+    estimate_seeds_needed,
     least_rate_width,
     least_share_width,
     paired_difference,
-    seeds_to_tell,
     with_least_width,
 )
 from endive.report.comparison import Side, runs_of
@@ -53,7 +53,7 @@ def test_in_short_no_difference_is_a_power_of_ten(metric: str, difference: float
 
 def test_what_cannot_be_told_is_said_with_the_seeds_that_it_takes() -> None:
     found = Difference(10.0, 10.5, 0.5, 0.9, 1.05, 0.1, 5, 5, paired=True)
-    seeds = seeds_to_tell(found)
+    seeds = estimate_seeds_needed(found)
     expected = f"no significant difference; about {seeds} seeds would resolve 0.5/s"
     assert describe_difference("throughput_per_s", found) == expected
     one = Difference(10.0, 10.5, 0.5, None, 1.05, None, 1, 1, paired=True)

@@ -42,8 +42,8 @@ class Difference:
     """How much of the half width the unfinished leave open, which more seeds do not narrow."""
 
     @property
-    def told(self) -> bool:
-        """Whether there is a difference beyond doubt: the interval does not reach 0, or it is the same in three seeds or more."""
+    def is_significant(self) -> bool:
+        """Whether the difference is significant (95%): the interval does not reach 0, or it is the same in three seeds or more."""
         if self.half_width is not None:
             return abs(self.difference) > self.half_width
         return self.constant and self.difference != 0.0 and min(self.n_a, self.n_b) >= FEWEST_SEEDS
@@ -118,7 +118,7 @@ def least_rate_width(seconds: float, confidence: float = CONFIDENCE) -> float:
     return z_quantile(confidence) ** 2 / seconds
 
 
-def seeds_to_tell(found: Difference) -> int | None:
+def estimate_seeds_needed(found: Difference) -> int | None:
     """Estimate how many seeds would make a difference of this size significant; None if no number would."""
     n, size = min(found.n_a, found.n_b), abs(found.difference) - found.unfinished
     if found.half_width is None or size <= 0.0:
@@ -134,7 +134,7 @@ def seeds_to_tell(found: Difference) -> int | None:
 def better(metric: str, found: Difference) -> bool | None:
     """Return whether B is better than A; None if the difference is not significant, or neither direction is better."""
     more = more_is_better(metric)
-    return None if more is None or not found.told else (found.difference > 0.0) == more
+    return None if more is None or not found.is_significant else (found.difference > 0.0) == more
 
 
 def confidence_of_each(comparisons: int) -> float:
@@ -168,7 +168,7 @@ class Best:
     @property
     def rivals(self) -> tuple[str, ...]:
         """The others that may be as good as the leader."""
-        return tuple(name for name, lead in self.leads.items() if not lead.told)
+        return tuple(name for name, lead in self.leads.items() if not lead.is_significant)
 
 
 def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, *, least_width: float = 0.0) -> Best:
@@ -191,7 +191,7 @@ def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, *, least_w
     leads = {
         name: _floored(paired_difference(values, alternatives[leader], confidence), least_width) for name, values in others.items()
     }
-    return Best(leader, leads, all(lead.told for lead in leads.values()))
+    return Best(leader, leads, all(lead.is_significant for lead in leads.values()))
 
 
 def _floored(found: Difference, least_width: float) -> Difference:

@@ -78,7 +78,7 @@ class Measured:
     """Half width below which no difference of such costs can be told, however much the seeds agree."""
 
     @property
-    def standing(self) -> int:
+    def condition_rank(self) -> int:
         """0 if the condition is kept, 2 if it is surely broken, 1 between."""
         return 2 if self.allowed == "fails" else 0 if self.kept else 1
 
@@ -97,7 +97,7 @@ class Measured:
     def order(self) -> tuple[int, int, int, float]:
         """Sorts candidates of the same seeds, the best first: by what they keep, what may be infinite and what is, and the mean."""
         finite = [cost.middle for cost in self.costs if math.isfinite(cost.middle)]
-        return self.standing, len(self.costs) - len(finite), self.never, sum(finite) / max(len(finite), 1)
+        return self.condition_rank, len(self.costs) - len(finite), self.never, sum(finite) / max(len(finite), 1)
 
 
 Evaluate = Callable[[int, Sequence[int]], Measured]
@@ -118,7 +118,7 @@ class Advantage:
     def clear(self) -> bool:
         """Whether the best costs less beyond doubt: the 95 % interval is above 0, or the sign test says so."""
         if self.difference is not None:
-            return self.difference.told and self.difference.difference > 0.0
+            return self.difference.is_significant and self.difference.difference > 0.0
         return self.wins > self.losses and _sign_test(self.wins, self.losses) <= 1.0 - CONFIDENCE
 
 
@@ -215,8 +215,8 @@ def tune(
         left = _survivors(left, chosen_by, keep)
     tell(0, len({*left, *references}))
     finals = {candidate: evaluate(candidate, plan.fresh) for candidate in dict.fromkeys((*left, *references))}
-    best = min(left, key=lambda candidate: finals[candidate].standing)
-    if finals[best].standing == 2:
+    best = min(left, key=lambda candidate: finals[candidate].condition_rank)
+    if finals[best].condition_rank == 2:
         return Tuned(None, last_round, chosen_by, finals, {})
     advantages = {other: advantage_of(finals[best], found) for other, found in finals.items() if other != best}
     return Tuned(best, last_round, chosen_by, finals, advantages)

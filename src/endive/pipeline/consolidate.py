@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from endive.output_files import check_inside, discard, locked, remove_leftovers, whole_file
-from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks, specs_of
+from endive.pipeline.jobs import Report, count_tasks, deal, read_specs, run_tasks
 from endive.pipeline.metrics import Sessions
 from endive.runs.contents import structure_problem
 from endive.runs.inventory import Damage, Inventory, PipelineError, take_inventory
@@ -192,7 +192,7 @@ def _write_parts(
     rows = {(name, run.seed): run.rows for name, each in inventory.experiments.items() for run in each.runs}
     weights = [float(sum(rows[spec.experiment, seed] + _ROWS_PER_FILE for seed in spec.seeds)) for spec in specs]
     with sessions() as spark:
-        wanted = tasks or number_of_tasks(spark, sum(weights), _ROWS_PER_TASK)
+        wanted = tasks or count_tasks(spark, sum(weights), _ROWS_PER_TASK)
         texts = [_SPEC.dump_json(spec).decode() for spec in specs]
         written = run_tasks(spark, deal(texts, weights, wanted), write_parts, _OUTCOME_DDL, report)
     outcomes = [json.loads(text) for text in written.column("outcome").to_pylist()]
@@ -205,7 +205,7 @@ def _write_parts(
 
 def write_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the parts that the rows describe; runs on executors."""
-    for text in specs_of(batches):
+    for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
         outcome: dict[str, Any] = {"experiment": spec.experiment, "number": spec.number, "note": None, "error": None}
         try:

@@ -36,7 +36,7 @@ from endive.config.errors import nearest
 from endive.config.load import check_document, parse_assignment, read_toml
 from endive.config.study import parse_seeds
 from endive.input_files import UnreadableError, parse_toml
-from endive.pipeline.ddl import ddl
+from endive.pipeline.jobs import spark_ddl
 from endive.simulation import RESULT_SCHEMA, Simulation, SimulationConfig
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class EndiveDataSource(DataSource):
     def schema(self) -> str:
         """Return the columns of results, and the seed; check the options, which ``load`` passes."""
         _ = self.request
-        return ddl(SCHEMA)
+        return spark_ddl(SCHEMA)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of the rows."""

@@ -26,7 +26,14 @@ Spec = str
 """A specification of work for a task, as JSON text."""
 T = TypeVar("T")
 _TASKS = pa.schema([("task", pa.int32()), ("specs", pa.string())])
+_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean"}
+_TYPES |= {pa.list_(each): f"array<{name}>" for each, name in _TYPES.items()}
 _POLL_SECONDS = 0.25
+
+
+def spark_ddl(schema: pa.Schema) -> str:
+    """Spell an Arrow schema as Spark's DDL. Raises KeyError for a type that no table of the project has."""
+    return ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
 
 
 def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[list[Spec]]:
@@ -41,7 +48,7 @@ def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[li
     return [hands[hand] for hand in order if hands[hand]]
 
 
-def number_of_tasks(spark: SparkSession, weight: float, weight_per_task: float) -> int:
+def count_tasks(spark: SparkSession, weight: float, weight_per_task: float) -> int:
     """Return the number of tasks that keeps all cores busy at little overhead per task."""
     return max(cores(spark), int(-(-weight // weight_per_task)))
 
@@ -58,12 +65,12 @@ def run_tasks(
     spark: SparkSession, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Report | None
 ) -> pa.Table:
     """Return the rows that ``work`` makes of the tasks. Raises PipelineError if a task fails for good."""
-    frame = repartition_by_task(spark, task_table(tasks), len(tasks)).mapInArrow(work, ddl)
-    return run_with_progress(spark, lambda: arrow_of(frame), len(tasks), report)
+    frame = repartition_by_task(spark, make_task_table(tasks), len(tasks)).mapInArrow(work, ddl)
+    return run_with_progress(spark, lambda: collect_arrow(frame), len(tasks), report)
 
 
-def task_table(tasks: Sequence[Sequence[Spec]]) -> pa.Table:
-    """Return a table with a row for each task, from which ``specs_of`` takes its specifications."""
+def make_task_table(tasks: Sequence[Sequence[Spec]]) -> pa.Table:
+    """Return a table with a row for each task, from which ``read_specs`` takes its specifications."""
     return pa.Table.from_pylist([{"task": number, "specs": json.dumps(task)} for number, task in enumerate(tasks)], _TASKS)
 
 
@@ -79,15 +86,15 @@ def repartition_by_task(spark: SparkSession, specs: pa.Table, tasks: int) -> Dat
     return frame if tasks == len(specs) <= cores(spark) else frame.repartitionById(tasks, F.col("task"))
 
 
-def arrow_of(frame: DataFrame) -> pa.Table:
+def collect_arrow(frame: DataFrame) -> pa.Table:
     """Return the rows of a small frame."""
     try:
         return frame.toArrow()
     except Exception as error:
-        raise PipelineError(reason(error)) from error
+        raise PipelineError(summarize_error(error)) from error
 
 
-def reason(error: Exception) -> str:
+def summarize_error(error: Exception) -> str:
     """Return the cause of an error in one line: for a failed task, the last line of its traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     for index, line in enumerate(lines):
@@ -99,7 +106,7 @@ def reason(error: Exception) -> str:
     return f"Spark: {lines[0] if lines else type(error).__name__}"
 
 
-def specs_of(batches: Iterator[pa.RecordBatch]) -> Iterator[Spec]:
+def read_specs(batches: Iterator[pa.RecordBatch]) -> Iterator[Spec]:
     """Yield the specifications that a task gets."""
     for batch in batches:
         for text in batch.column("specs").to_pylist():

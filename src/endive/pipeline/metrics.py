@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from endive.pipeline.ddl import ddl
-from endive.pipeline.jobs import Report, deal, number_of_tasks, run_tasks, specs_of
+from endive.pipeline.jobs import Report, count_tasks, deal, read_specs, run_tasks, spark_ddl
 from endive.runs.inventory import Damage, Inventory, PipelineError, take_inventory
 from endive.runs.layout import METRICS_TABLES
 from endive.runs.metric_tables import read_state, read_tables, write_tables
@@ -166,9 +165,9 @@ def _measure_units(
         sum(inventory.experiments[name].rows + float(_ROWS_PER_RUN) * len(seeds) for name, seeds in unit.experiments.items())
         for unit in units
     ]
-    wanted = tasks or number_of_tasks(spark, sum(weights), _ROWS_PER_TASK)
+    wanted = tasks or count_tasks(spark, sum(weights), _ROWS_PER_TASK)
     specs = [_UNIT.dump_json(unit).decode() for unit in units]
-    rows = run_tasks(spark, deal(specs, weights, wanted), measure_units, ddl(_TASK_SCHEMA), report).cast(_TASK_SCHEMA)
+    rows = run_tasks(spark, deal(specs, weights, wanted), measure_units, spark_ddl(_TASK_SCHEMA), report).cast(_TASK_SCHEMA)
     damage = [json.loads(text) for text in rows.column(_DAMAGE).drop_null().to_pylist()]
     whole = rows.filter(rows.column(_DAMAGE).is_null()).drop_columns([_DAMAGE])
     return whole, sorted((name, seed, message) for name, seed, message in damage)
@@ -176,7 +175,7 @@ def _measure_units(
 
 def measure_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Measure the units that the rows describe; runs on executors."""
-    for spec in specs_of(batches):
+    for spec in read_specs(batches):
         measured = measure_unit(_UNIT.validate_json(spec))
         table = pa.Table.from_batches([measured.rows]).append_column(_DAMAGE, pa.nulls(measured.rows.num_rows, pa.string()))
         yield from table.to_batches()

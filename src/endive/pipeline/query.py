@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from endive.pipeline.ddl import ddl
-from endive.pipeline.jobs import arrow_of, reason, run_with_progress
+from endive.pipeline.jobs import collect_arrow, run_with_progress, spark_ddl, summarize_error
 from endive.runs.inventory import Inventory, PipelineError
 from endive.runs.layout import METRICS_TABLES, RESULTS, metrics_table, run_directory
 from endive.runs.parameters import column_types, parameter_array
@@ -34,7 +33,7 @@ def transactions(spark: SparkSession, root: Path, inventory: Inventory) -> DataF
     ]
     place = rf"/([^/]+)/([0-9]+)/{RESULTS}$".replace(".parquet", r"\.parquet")
     path = F.col("_metadata.file_path")
-    rows = spark.read.schema(ddl(RESULT_SCHEMA)).parquet(*files)
+    rows = spark.read.schema(spark_ddl(RESULT_SCHEMA)).parquet(*files)
     rows = rows.select(
         "*", F.regexp_extract(path, place, 1).alias("experiment"), F.regexp_extract(path, place, 2).cast("long").alias("seed")
     )
@@ -69,6 +68,6 @@ def query(spark: SparkSession, root: Path, inventory: Inventory, sql: str, limit
     try:
         frame = spark.sql(sql).limit(limit + 1)
     except Exception as error:
-        raise PipelineError(f"--sql: {reason(error)}", usage=True) from error
-    rows = run_with_progress(spark, lambda: arrow_of(frame), 0, None)
+        raise PipelineError(f"--sql: {summarize_error(error)}", usage=True) from error
+    rows = run_with_progress(spark, lambda: collect_arrow(frame), 0, None)
     return rows.slice(0, limit), rows.num_rows > limit

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from endive.config.components import allow_code
 from endive.config.schema import Document
-from endive.pipeline.jobs import cores, run_tasks, specs_of
+from endive.pipeline.jobs import cores, read_specs, run_tasks
 from endive.runs.execute import Outcome, complete_run
 from endive.runs.plan import PlannedRun, Work
 from endive.runs.stored import StoredRun
@@ -132,7 +132,7 @@ def run_sweep(
 def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run what the rows describe, one after the other; runs on executors."""
     allow_code()  # the user allowed it on the driver, or the plan would not exist
-    for text in specs_of(batches):
+    for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
         document = Document.model_validate(json.loads(spec.document))
         outcome = complete_run(document, spec.seed, Path(spec.root), spec.experiment)

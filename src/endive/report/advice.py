@@ -110,5 +110,5 @@ def advantage_in_words(question: TuningQuestion, advantage: Advantage, other: Me
     if found.half_width is None:
         return f"{size(found.difference, points)} {more} in each of {found.n_a} seeds{share}"
     low, high = (size(found.difference + sign * found.half_width) for sign in (-1.0, 1.0))
-    doubt = "" if found.told else "; the interval contains 0"
+    doubt = "" if found.is_significant else "; the interval contains 0"
     return f"{size(found.difference, points)} {more} (95% interval: {low} to {high}){share}{doubt}"

@@ -171,7 +171,7 @@ class Comparison:
     @property
     def is_significant(self) -> bool:
         """Whether the sides differ significantly."""
-        return self.better is not None if self.difference is None else self.difference.told
+        return self.better is not None if self.difference is None else self.difference.is_significant
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from endive.analysis.cohort import Pairs
 from endive.analysis.conditions import Subject, format_metric, kind_of
-from endive.analysis.contrasts import Difference, seeds_to_tell
+from endive.analysis.contrasts import Difference, estimate_seeds_needed
 from endive.analysis.estimates import Estimate
 from endive.analysis.metric import ABORT_REASONS
 from endive.analysis.run_metrics import ALL
@@ -92,7 +92,7 @@ def describe_difference(metric: str, found: Difference, name: str = "B") -> str:
     n = min(found.n_a, found.n_b)
     if n < 2:
         return f"{_change(metric, found, name)} (one seed: no interval)"
-    if found.told:
+    if found.is_significant:
         return f"{_change(metric, found, name)}{f' in each of {n} seeds' if found.half_width is None else ''}"
     if found.difference == 0.0:
         unseen = None if found.half_width is None else replace(found, difference=found.half_width, half_width=None)
@@ -100,7 +100,7 @@ def describe_difference(metric: str, found: Difference, name: str = "B") -> str:
         return f"no difference in any of {n} seeds{limit}"
     if found.half_width is None:
         return f"{_change(metric, found, name)} ({n} seeds: too few for an interval)"
-    seeds = seeds_to_tell(found)
+    seeds = estimate_seeds_needed(found)
     size = format_change(metric, replace(found, half_width=None))
     return "no significant difference" + ("" if seeds is None else f"; about {seeds:,} seeds would resolve {size}")
 
