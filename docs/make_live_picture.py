@@ -1,4 +1,4 @@
-"""Make ``docs/guides/live.png``: the live page as somebody sees it who has pinned a state and moved a slider.
+"""Make ``docs/guides/live.png``: the live page after a moved slider.
 
 Run ``python docs/make_live_picture.py``; it needs a chromium.
 """
