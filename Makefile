@@ -21,7 +21,7 @@ soak-page: $(STAMP)  ## Ask the live page 500 questions, and check that memory a
 setup: $(STAMP)  ## Make the virtual environment
 
 run: $(STAMP)  ## Run a small study from end to end: sweep, metrics, report, and its answer in words
-	$(BIN)/endive examples run load_by_provider --out experiments/load_by_provider
+	$(BIN)/endive examples run load_by_provider -o experiments/load_by_provider
 
 check: $(STAMP)  ## Format, lint and types
 	$(BIN)/ruff format --check .

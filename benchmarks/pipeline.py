@@ -82,7 +82,7 @@ def _scaled(rows: float) -> dict[str, Any]:
         path, root = folder / "light.toml", folder / "out"
         duration_ms = rows / (_SEEDS * (10.0 + 20.0)) * 1000.0
         path.write_text(LIGHT.format(last_seed=_SEEDS - 1, duration_ms=duration_ms))
-        made = told_by("sweep", str(path), "--out", str(root), "--master", f"local[{CORES},4]")
+        made = told_by("sweep", str(path), "-o", str(root), "--master", f"local[{CORES},4]")
         found: dict[str, Any] = {"case": f"{made['rows']:,} rows", "rows": made["rows"], "sweep_s": made["wall_seconds"]}
         for what in ("consolidate", "metrics"):
             seconds, driver_mib, largest_mib = _watched(what, str(root), "--master", f"local[{CORES},4]")
@@ -137,7 +137,7 @@ def _overhead(folder: Path, shorter: float) -> dict[str, Any]:
     path.write_text(BASE.format(duration_ms=duration_ms, operation_types=_OPERATIONS) + _SWEEP.format(retries=retries))
     startup = spark_startup_s()
     started = time.perf_counter()
-    result = told_by("sweep", str(path), "--out", str(folder / "out"), "--master", f"local[{CORES},4]")
+    result = told_by("sweep", str(path), "-o", str(folder / "out"), "--master", f"local[{CORES},4]")
     wall = time.perf_counter() - started
     ideal = result["engine_seconds"] / CORES
     return {

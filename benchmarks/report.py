@@ -50,7 +50,7 @@ def measure_report(shorter: float) -> list[dict[str, Any]]:
         sweep, root = folder / "points.toml", folder / "out"
         sweep.write_text(SWEEP.format(last_seed=_SEEDS - 1, loads=max(2, round(_POINTS / _POINTS_PER_LOAD / shorter))))
         master = ("--master", f"local[{_CORES},4]")
-        made = _endive("sweep", str(sweep), "--out", str(root), *master)
+        made = _endive("sweep", str(sweep), "-o", str(root), *master)
         started = time.perf_counter()
         _endive("report", str(root), *master)
         first = time.perf_counter() - started

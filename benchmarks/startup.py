@@ -34,11 +34,11 @@ def _commands() -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="endive-bench-") as name:
         folder = Path(name)
         environment = {"ENDIVE_CACHE_DIR": str(folder / "cache")}
-        run = ("run", _EXAMPLE, "--out", str(folder / "out"))
+        run = ("run", _EXAMPLE, "-o", str(folder / "out"))
         first = _command(environment, *run)
         _command(environment, *run, "--engine", "compiled")
         warm = [_command(environment, *run) for _ in range(_REPEATS)]
-        study = ("examples", "run", _STUDY, "--out")
+        study = ("examples", "run", _STUDY, "-o")
         _command(environment, *study, str(folder / "first"))
         _wait_for_archive(folder / "cache")
         again = _command(environment, *study, str(folder / "again"))

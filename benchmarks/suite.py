@@ -28,7 +28,7 @@ def measure_suite(shorter: float) -> list[dict[str, Any]]:
         path.write_text(BASE.format(duration_ms=3_600_000.0 / shorter, operation_types="{ fast_append = 1.0 }") + _SAMPLE)
         startup = spark_startup_s()
         started = time.perf_counter()
-        result = told_by("sweep", str(path), "--out", str(Path(name) / "out"), "--master", f"local[{CORES},4]")
+        result = told_by("sweep", str(path), "-o", str(Path(name) / "out"), "--master", f"local[{CORES},4]")
         wall = time.perf_counter() - started
     return [
         {

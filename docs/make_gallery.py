@@ -175,11 +175,11 @@ def make(study: Study) -> list[str]:
     """Run a study, put its figure into the gallery, and return its answer."""
     folder = RESULTS / study.name
     remove_old(ROOT / folder)
-    answer = json.loads(endive("examples", "run", study.name, "--out", str(folder), "--json"))
+    answer = json.loads(endive("examples", "run", study.name, "-o", str(folder), "--json"))
     if study.figure == "answer":
         drawn = next(Path(file) for file in answer["files"] if file.endswith(".png"))
     else:
-        endive("plot", str(folder), "--figure", study.figure, "--format", "png", "--out", str(folder / "figures"))
+        endive("plot", str(folder), "--figure", study.figure, "--format", "png", "-o", str(folder / "figures"))
         drawn = folder / "figures" / f"{study.figure}.png"
     with Image.open(ROOT / drawn) as image:  # a hundred colours are enough, and a third of the bytes
         image.convert("RGB").quantize(100).save(FOLDER / f"{study.name}.png", optimize=True)

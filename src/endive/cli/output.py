@@ -149,7 +149,7 @@ def _rich_table(columns: Sequence[tuple[str, ...]], width: int) -> Table:
 
 def _is_number(cell: str) -> bool:
     """Return whether a cell is a number, with or without a sign and a unit, or stands for a missing one."""
-    return cell in ("", "-", "never") or cell.lstrip("><≥≤± -+")[:1].isdigit()
+    return cell in ("", "-", "never", "aborted") or cell.lstrip("><≥≤± -+")[:1].isdigit()
 
 
 def printable(text: str, keep: str = "") -> str:
