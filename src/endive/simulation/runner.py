@@ -25,6 +25,8 @@ _REFERENCE_STEP_S = 15e-6
 _COMPILATION_S = 4.0
 _COMPILATION_OF_A_PATH_S = 2.0
 """CPU seconds to compile a kernel, and for each commit path in it (benchmarks)."""
+_PLAIN_COMPILATION = 3.0
+"""Factor of these for a kernel that plain ``numba.njit`` compiles."""
 
 
 class EngineError(ValueError):
@@ -55,6 +57,7 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
     if config.engine == "reference":
         return Choice("reference", "the configuration asks for it")
     from endive.simulation.compiled.lower import NotLowerableError, check_lowerable, features_of
+    from endive.simulation.compiled.native import UNTESTED_RELEASE
     from endive.simulation.compiled.native.kernel_cache import is_cached
 
     try:
@@ -71,12 +74,14 @@ def choose_engine(config: SimulationConfig, *, among_many: bool = False) -> Choi
     if among_many:
         return Choice("compiled", "many runs need its kernel", "first", features)
     compilation_s = _COMPILATION_S + _COMPILATION_OF_A_PATH_S * len(features.names & COMMIT_PATHS.keys())
+    if UNTESTED_RELEASE:
+        compilation_s *= _PLAIN_COMPILATION
     from endive.simulation.expected import expected_work
 
     reference_s = reference_seconds(expected_work(config))
     seconds = f"about {reference_s:.2g} s on the reference engine, {compilation_s:.2g} s to compile the other"
     if reference_s < compilation_s:
-        return Choice("reference", seconds, "beside", features)
+        return Choice("reference", seconds, "no" if UNTESTED_RELEASE else "beside", features)
     return Choice("compiled", seconds, "first", features)
 
 
