@@ -182,7 +182,7 @@ def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(loc
     assert not elsewhere.exists()
 
 
-@pytest.mark.parametrize("name", ["two\nlines-0123abcd", "a b", "\x1b[31mred", "\udcff", "\u202eturned", "-x", "x" * 255])
+@pytest.mark.parametrize("name", ["two\nlines-0123abcd", "a b", "\x1b[31mred", "\u202eturned", "-x", "x" * 255])
 def test_names_that_no_experiment_has_are_problems_that_can_be_printed(name: str, made: Path, tmp_path: Path) -> None:
     shutil.copytree(made, tmp_path / name)
     told = invoke("experiments", "verify", str(tmp_path))
@@ -190,7 +190,7 @@ def test_names_that_no_experiment_has_are_problems_that_can_be_printed(name: str
     assert told.exit_code == expected
     assert all(character == "\n" or character.isprintable() for character in told.stderr)
     if expected:
-        assert "its directory has a name that no experiment has" in told.stderr
+        assert "its directory does not have the name of an experiment" in told.stderr
         assert all(line.startswith("error: ") for line in told.stderr.splitlines())
 
 

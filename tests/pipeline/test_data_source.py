@@ -66,7 +66,7 @@ def test_sql_reads_it_as_a_view(spark: SparkSession, frame: DataFrame) -> None:
 def test_sql_alone_makes_such_a_view(spark: SparkSession) -> None:
     register(spark)
     spark.sql(
-        f"CREATE OR REPLACE TEMPORARY VIEW runs USING endive OPTIONS (toml '{BASE}', seeds '5', set 'catalog.num_tables = 3')"
+        f"CREATE OR REPLACE TEMPORARY VIEW runs USING endive OPTIONS (toml '{BASE}', seeds '5-5', set 'catalog.num_tables = 3')"
     )
     assert in_order(read(spark.table("runs"))) == in_order(simulated(5, catalog__num_tables=3))
 
@@ -122,7 +122,7 @@ def test_batches_have_the_schema_that_is_declared() -> None:
     [
         ({}, ((7,),)),  # the seed of the configuration
         ({"set": "simulation.duration_ms = 1"}, ((7,),)),
-        ({"seeds": "3"}, ((3,),)),
+        ({"seeds": "3"}, ((0,), (1,), (2,))),
         ({"seeds": "0-3"}, ((0,), (1,), (2,), (3,))),
         ({"seeds": "0-4", "partitions": "2"}, ((0, 2, 4), (1, 3))),
         ({"seeds": "0-1", "partitions": "9"}, ((0,), (1,))),
@@ -164,7 +164,7 @@ def test_profiles_of_ones_own_are_found_beside_the_configuration(tmp_path: Path)
         ({"config": "nowhere.toml"}, "nowhere.toml: there is no such file"),
         ({"toml": "x = = 1"}, "option toml: is not TOML: Invalid value"),
         ({"toml": BASE, "seed": "3"}, """format("endive"): seed: no such option; did you mean 'seeds'?"""),
-        ({"toml": BASE, "seeds": "a-b"}, "option seeds: 'a-b' is neither a number nor a range like 0-9"),
+        ({"toml": BASE, "seeds": "a-b"}, "option seeds: 'a-b' is neither a number of seeds such as 5 nor a range such as 0-4"),
         ({"toml": BASE, "partitions": "0"}, "option partitions: should be a whole number above 0 (is '0')"),
         ({"toml": BASE, "set": "retry"}, "option set: 'retry' is not of the form key=value"),
         ({"toml": BASE, "set": "catalog.num_table = 3"}, "option toml: catalog.num_table: no such key; did you mean 'num_tables'?"),

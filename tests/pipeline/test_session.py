@@ -53,7 +53,7 @@ def no_java_on(path: Path) -> str:
     path.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):
         for tool in Path(folder).iterdir() if Path(folder).is_dir() else ():
-            if not tool.name.startswith("java") and not (path / tool.name).exists():
+            if not tool.name.startswith("java") and not os.path.lexists(path / tool.name):
                 (path / tool.name).symlink_to(tool)
     return str(path)
 
