@@ -12,7 +12,7 @@ from endive.studies.tuning import ICEBERG, TODAY, TuningQuestion
 
 
 def outcome_in_words(question: TuningQuestion, found: Measured) -> str:
-    """The mean over seeds in the metric's own sign and unit."""
+    """Return the mean over seeds in the metric's own sign and unit."""
     metric, mean = question.objective.metric, found.mean
     if mean is None:
         return f"never reached in {found.never} of {len(found.costs)} seeds" if found.never else "no number in every seed"
@@ -20,13 +20,13 @@ def outcome_in_words(question: TuningQuestion, found: Measured) -> str:
 
 
 def subject_in_words(question: TuningQuestion) -> str:
-    """The metric, and of what."""
+    """Return the metric, and of what."""
     group = [name for name in (question.objective.workload_class, question.objective.operation) if name != ALL]
     return f"{question.objective.metric}({', '.join(group)})" if group else question.objective.metric
 
 
 def settings_in_words(question: TuningQuestion, candidate: int) -> str:
-    """The keys of a candidate with their values, those that several classes share once."""
+    """Return the keys of a candidate with their values, those that several classes share once."""
     by_name: dict[str, dict[str, Any]] = {}
     for key, value in question.candidates[candidate].settings.items():
         section = next((section for section in question.tuned if key.startswith(f"{section}.")), "")
@@ -53,7 +53,7 @@ def _value(value: Any) -> str:
 
 
 def in_words(question: TuningQuestion, found: Tuned) -> list[str]:
-    """The answer in sentences."""
+    """Return the answer in sentences."""
     subject, condition = subject_in_words(question), question.condition
     if found.best is None:
         text = "" if condition is None else condition.text

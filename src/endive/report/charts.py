@@ -66,12 +66,12 @@ def _column(values: pd.Series[Any]) -> Any:
 
 
 def _told(panel: Panel) -> dict[str, Any]:
-    """What marks tell, where there is a pointer to ask them."""
+    """Return what marks tell, where there is a pointer to ask them."""
     return {"tooltip": tooltip(panel.figure, panel.titles)} if panel.look.live else {}
 
 
 def _lines(panel: Panel) -> Any:
-    """A curve for each series with points and intervals; what is near the pointer is told."""
+    """Return a curve for each series with points and intervals; what is near the pointer is told."""
     figure, look = panel.figure, panel.look
     base = panel.chart().encode(x=continuous(panel, "x", alt.X), y=continuous(panel, "y", alt.Y), color=colour(panel))
     numbers = "category" not in (figure.x.scale, figure.y.scale)
@@ -219,7 +219,7 @@ def _stacked(panel: Panel) -> Any:
 
 
 def _heatmap(panel: Panel) -> Any:
-    """A cell for each x and y with its number in it, hatched where ``hatch`` says so."""
+    """Return a cell for each x and y with its number in it, hatched where ``hatch`` says so."""
     figure, look = panel.figure, panel.look
     assert figure.value is not None
     low, high = _value_span(figure, figure.value)
@@ -275,7 +275,7 @@ def _heatmap(panel: Panel) -> Any:
 
 
 def _fitting_text(panel: Panel, *names: str) -> str:
-    """The first of these texts that fits into a cell, as an expression; the last is nothing."""
+    """Return the first of these texts that fits into a cell, as an expression; the last is nothing."""
     wide = "width" if panel.look.width is None else str(panel.look.width)
     room = f"{wide} / {panel.figure.data[panel.figure.x.column].nunique()} > {0.58 * panel.look.size}"
     return "".join(f"{room} * length(datum.{name}) ? datum.{name} : " for name in names) + "''"
@@ -287,7 +287,7 @@ def _short_format(axis: Axis) -> str:
 
 
 def _value_span(figure: Figure, value: Axis) -> tuple[float, float]:
-    """The ends of the scale of colours."""
+    """Return the ends of the scale of colours."""
     values = figure.data[value.column].dropna().astype(float)
     values = values[values > 0.0] if value.scale == "log" else values
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)

@@ -58,7 +58,7 @@ class Series:
 
 
 def varying_parameters(manifest: Inventory) -> list[str]:
-    """The parameters that tell experiments apart; what only follows another one is left out."""
+    """Return the parameters that tell experiments apart; what only follows another one is left out."""
     found = varying(manifest.parameters)
     first = [f"{PREFIX}{name}" for name in _FIRST if f"{PREFIX}{name}" in found]
     first += [name for ending in _NEXT for name in found if name.endswith(ending)]
@@ -96,7 +96,7 @@ def _keys(manifest: Inventory, names: Sequence[str]) -> set[tuple[Value | None, 
 
 
 def choose_axis(manifest: Inventory, wanted: str | None) -> StudyAxis | None:
-    """The load that was asked for or that varies; otherwise the number with most values; None if no number varies."""
+    """Return the load that was asked for or that varies; otherwise the number with most values; None if no number varies."""
     found = load_axis(manifest, wanted)
     if isinstance(found, LoadAxis):
         title = phrases.title_load(found.column)
@@ -125,7 +125,7 @@ def _scale(places: Sequence[float]) -> Scale:
 def make_series(
     manifest: Inventory, axis: StudyAxis | None, experiments: pa.Table, scenarios: Sequence[str] = ()
 ) -> tuple[Series, ...]:
-    """The configurations in order of their parameters; ``scenarios`` is the order of those."""
+    """Return the configurations in order of their parameters; ``scenarios`` is the order of those."""
     names = [name for name in varying_parameters(manifest) if axis is None or name != axis.column]
     if axis is not None and _DURATION in names:
         names.remove(_DURATION)
@@ -175,7 +175,7 @@ def _drawn(groups: Sequence[Sequence[str]], experiments: pa.Table) -> dict[int, 
 
 
 def descriptions(stored: Sequence[StoredExperiment]) -> dict[str, str]:
-    """What tells each of some experiments on disk from the others of its label and version, in words, by name.
+    """Return what tells each of some experiments on disk from the others of its label and version, in words, by name.
 
     Those that no run tells the parameters of are left out.
     """

@@ -68,17 +68,17 @@ def panels_of(figure: Figure, look: Look, colours: Mapping[str, str], titles: Ma
 
 
 def field(name: str) -> str:
-    """A column's name, safe from being read as a path."""
+    """Return a column's name, safe from being read as a path."""
     return name.replace(".", r"\.").replace("[", r"\[").replace("]", r"\]")
 
 
 def readable(name: str) -> str:
-    """A column in words."""
+    """Return a column in words."""
     return name.removeprefix("param_").replace("_", " ").strip()
 
 
 def rounded(value: float) -> float:
-    """A number as a page has it."""
+    """Return a number as a page has it."""
     if isinstance(value, int):
         return value
     short = float(f"{value:.{DIGITS}g}")
@@ -92,7 +92,7 @@ def is_number(figure: Figure, column: str) -> bool:
 
 
 def continuous(panel: Panel, which: str, channel: type[Any]) -> Any:
-    """A column of numbers on an axis. ``which`` is the axis of the figure, which bars have turned."""
+    """Return a column of numbers on an axis. ``which`` is the axis of the figure, which bars have turned."""
     figure, look = panel.figure, panel.look
     axis = figure.x if which == "x" else figure.y
     if axis.scale == "category":
@@ -116,7 +116,7 @@ def continuous(panel: Panel, which: str, channel: type[Any]) -> Any:
 
 
 def _title(panel: Panel, which: str, axis: Axis, channel: type[Any]) -> Any:
-    """The title of an axis, in as many lines as it takes; None if another panel has it."""
+    """Return the title of an axis, in as many lines as it takes; None if another panel has it."""
     if which not in panel.titled:
         return None
     room, title = panel.inner_height if channel is alt.Y else panel.look.width, axis_title(axis)
@@ -126,7 +126,7 @@ def _title(panel: Panel, which: str, axis: Axis, channel: type[Any]) -> Any:
 
 
 def discrete(panel: Panel, which: str, channel: type[Any], *, down: bool = False) -> Any:
-    """A column whose values stand beside each other: numbers by size (upwards on y), names as they come."""
+    """Return a column whose values stand beside each other: numbers by size (upwards on y), names as they come."""
     figure, look = panel.figure, panel.look
     axis = figure.x if which == "x" else figure.y
     values = pd.unique((panel.data if figure.kind == "swimlanes" else figure.data)[axis.column].dropna()).tolist()
@@ -149,7 +149,7 @@ def most_lines(panel: Panel, axis: Axis) -> int:
 
 
 def colour(panel: Panel) -> Any:
-    """The colours of the series; the legend is made apart."""
+    """Return the colours of the series; the legend is made apart."""
     column = series_column(panel.figure)
     if column is None:
         return alt.value(next(iter(panel.colours.values())))
@@ -159,7 +159,7 @@ def colour(panel: Panel) -> Any:
 
 
 def shape(panel: Panel) -> Any:
-    """The marks of the series."""
+    """Return the marks of the series."""
     figure = panel.figure
     if figure.series is None:
         return alt.value("circle")
@@ -254,7 +254,7 @@ def number_format(axis: Axis) -> str:
 
 
 def tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Tooltip]:
-    """What a mark tells: first what it is, then its numbers with the interval."""
+    """Return what a mark tells: first what it is, then its numbers with the interval."""
     named = column_titles(figure, titles)
     names = [figure.series, figure.part, figure.facet, *figure.filters, figure.x.column, figure.x_low, figure.x_high, figure.x_end]
     names += [figure.y.column, figure.low, figure.high, None if figure.value is None else figure.value.column]
@@ -271,7 +271,7 @@ def tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Tooltip]:
 
 
 def column_titles(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
-    """What each column of the data is, in words: as the figure says, as the study says, or else as it is called."""
+    """Return what each column of the data is, in words: as the figure says, as the study says, or else as it is called."""
     named = {str(name): titles.get(str(name)) or readable(str(name)) for name in figure.data.columns}
     if figure.series is not None and figure.series_title:
         named[figure.series] = figure.series_title
@@ -285,7 +285,7 @@ def column_titles(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
 
 
 def percent_columns(figure: Figure) -> set[str]:
-    """The columns whose numbers are shares, to be shown as percentages."""
+    """Return the columns whose numbers are shares, to be shown as percentages."""
     shares = {axis.column for axis in (figure.x, figure.y, figure.value) if axis is not None and axis.percent}
     ends = [(figure.low, figure.y), (figure.high, figure.y), (figure.x_low, figure.x), (figure.x_high, figure.x)]
     return shares | {name for name, axis in ends if name is not None and axis.percent}

@@ -97,7 +97,7 @@ class Page:
 
 
 def html_of(page: Page) -> str:
-    """The page as a file's text."""
+    """Return the page as a file's text."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     environment.filters["bind_units"] = bind_units
     template = environment.from_string(_asset("page.html"))
@@ -117,7 +117,7 @@ def html_of(page: Page) -> str:
 
 
 def drawn(figure: Figure, page: Page) -> dict[str, Any]:
-    """A figure as the script of the page takes it: its charts, its rows, and what a reader may choose."""
+    """Return a figure as the script of the page takes it: its charts, its rows, and what a reader may choose."""
     colours = colours_of(figure, page.colours, PAGE.ink)
     titles = {**_TITLES, **page.titles}
     panels = panels_of(figure, PAGE, colours, titles)
@@ -145,7 +145,7 @@ def drawn(figure: Figure, page: Page) -> dict[str, Any]:
 
 
 def _filters(figure: Figure, dimensions: Mapping[str, Mapping[str, str]], titles: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """What a reader may choose among: for configurations, each of the dimensions they differ in."""
+    """Return what a reader may choose among: for configurations, each of the dimensions they differ in."""
     for column in figure.filters:
         chosen = _values(figure, column)
         known = {title: of for title, of in dimensions.items() if all(name in of for name in chosen["values"])}
@@ -161,7 +161,7 @@ def _filters(figure: Figure, dimensions: Mapping[str, Mapping[str, str]], titles
 
 
 def _values(figure: Figure, column: str) -> dict[str, Any]:
-    """The values of a column as the script compares them, and the words for them."""
+    """Return the values of a column as the script compares them, and the words for them."""
     values = names_of(figure, column)
     if "all" in values:
         values = ["all", *(value for value in values if value != "all")]
@@ -169,7 +169,7 @@ def _values(figure: Figure, column: str) -> dict[str, Any]:
 
 
 def _described(figure: Figure, name: str, titles: Mapping[str, str]) -> dict[str, Any]:
-    """A column of the table behind a figure."""
+    """Return a column of the table behind a figure."""
     title = column_titles(figure, titles)[name]
     return {"name": name, "title": title, "number": is_number(figure, name), "percent": name in percent_columns(figure)}
 

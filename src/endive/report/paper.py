@@ -158,7 +158,7 @@ def _sheet(figure: Figure, size: Size) -> Sheet:
 
 
 def _edges(figure: Figure, place: int, panels: int, columns: int) -> frozenset[str]:
-    """The axes of which a panel has the title: those at the lower and the left edge; the legend of cells is in the first row."""
+    """Return the axes whose title a panel shows: at the lower and left edges; the legend of cells is in the first row."""
     lowest, leftmost = place >= panels - columns, place % columns == 0
     turned = figure.kind in ("bars", "stacked")
     wanted = {"x": turned or lowest, "y": lowest if turned else leftmost, "value": place < columns}
@@ -174,7 +174,7 @@ def _usual_width(figure: Figure, panels: int) -> float:
 
 
 def _specification(sheet: Sheet) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The figure as one specification with its data, and the parts of it that are panels, whose size is still to be found."""
+    """Return the figure as one specification with its data, and its panels, whose size is not known yet."""
     look = sheet.look
     panels = [{**panel_spec(panel), **_panel_title(panel)} for panel in sheet.panels]
     legend = [_legend(sheet)] if sheet.legend else []
@@ -282,7 +282,7 @@ def _measured(svg: str) -> tuple[float, float]:
 
 
 def _numbered(svg: str) -> str:
-    """The same drawing with its clips and gradients numbered from one, which Vega numbers from one drawing to the next."""
+    """Return the same drawing with its clips and gradients numbered from one, which Vega numbers from one drawing to the next."""
     places: dict[str, int] = {}
     return re.sub(
         r'(id="|url\(#)([a-z_]+)(\d+)', lambda at: f"{at[1]}{at[2]}{places.setdefault(at[2] + at[3], len(places) + 1)}", svg
@@ -290,7 +290,7 @@ def _numbered(svg: str) -> str:
 
 
 def _framed(svg: str, width: float, height: float, *, hatched: bool) -> str:
-    """The same drawing on a white sheet of exactly this size, with the hatches that it uses."""
+    """Return the same drawing on a white sheet of exactly this size, with the hatches that it uses."""
     size = f'width="{width:.6g}" height="{height:.6g}" viewBox="0 0 {width:.6g} {height:.6g}"'
     svg = re.sub(r'width="[\d.]+" height="[\d.]+" viewBox="[^"]*"', size, svg, count=1)
     end = svg.index(">") + 1
@@ -299,12 +299,12 @@ def _framed(svg: str, width: float, height: float, *, hatched: bool) -> str:
 
 @cache
 def vegalite_version() -> str:
-    """The version of Vega-Lite that Altair writes for, as vl-convert names it."""
+    """Return the version of Vega-Lite that Altair writes for, as vl-convert names it."""
     wanted = alt.SCHEMA_VERSION.removeprefix("v")
     return str(next(each for each in vl_convert.get_vegalite_versions() if wanted.startswith(each + ".")))
 
 
 @cache
 def patterns() -> str:
-    """The hatches that cells are filled with, as SVG."""
+    """Return the hatches that cells are filled with, as SVG."""
     return (files("endive.report") / "assets" / "patterns.svg").read_text(encoding="utf-8")

@@ -32,7 +32,7 @@ _DIGEST = 12
 
 
 def page_of(study: Study, figures: Sequence[Figure]) -> Page:
-    """The report of a study."""
+    """Return the report of a study."""
     records = {name: list(study.records(name)) for name in study.manifest.experiments}
     every = [record for of_experiment in records.values() for record in of_experiment]
     apart = study.varying
@@ -67,7 +67,7 @@ def title_study(study: Study) -> str:
 
 
 def configuration_warnings(study: Study) -> list[str]:
-    """What a careful colleague would say of the configurations, each once; those that this code cannot read are passed over."""
+    """Return the warnings of all configurations, each once; configurations that cannot be read are skipped."""
     if study.single_runs:
         files = [study.single_runs[0].config]
     else:
@@ -86,7 +86,7 @@ _MOST_READ = 50
 
 
 def dimensions(study: Study) -> dict[str, dict[str, str]]:
-    """What configurations differ in, in words: for each parameter the value of every configuration."""
+    """Return what configurations differ in, in words: for each parameter the value of every configuration."""
     columns = dict.fromkeys(column for each in study.drawn for column in each.parameters)
     return {
         phrases.name_parameter(column)[0]: {
@@ -106,7 +106,7 @@ def about(study: Study) -> str:
 
 
 def common_configuration(study: Study, records: Sequence[Record]) -> str:
-    """The parameters that all configurations have in common, with defaults, as TOML."""
+    """Return the parameters that all configurations have in common, with defaults, as TOML."""
     tree: Mapping[str, Any] = next((record["parameters"] for record in records if "parameters" in record), {})
     changing = set(varying(study.manifest.parameters))
     named = next(iter(study.manifest.experiments.values())).parameters
@@ -114,7 +114,7 @@ def common_configuration(study: Study, records: Sequence[Record]) -> str:
 
 
 def _common(node: Mapping[str, Any], path: tuple[str, ...], changing: set[str], named: Mapping[str, Any]) -> dict[str, Any]:
-    """A tree without what changes and what is not set; providers by their name."""
+    """Return a tree without what changes and what is not set; providers by their name."""
     kept: dict[str, Any] = {}
     for key, value in node.items():
         here = (*path, key)
@@ -133,7 +133,7 @@ def _common(node: Mapping[str, Any], path: tuple[str, ...], changing: set[str], 
 
 
 def varied(study: Study, records: Iterable[Record]) -> dict[str, str]:
-    """The keys that were varied, and their values."""
+    """Return the keys that were varied, and their values."""
     keys: dict[str, str] = {}
     for record in records:
         keys |= {column_name(key): key for key in _keys(record.get("parameters", {}), ())}
@@ -200,7 +200,7 @@ def ranges(seeds: Sequence[int]) -> str:
 
 
 def _experiment(study: Study, name: str, records: Sequence[Record], apart: Sequence[str]) -> dict[str, str]:
-    """A row about an experiment: what it is, its seeds, and what tells its results from others."""
+    """Return a row about an experiment: what it is, its seeds, and what tells its results from others."""
     described = study.manifest.experiments[name]
     own = {column.removeprefix("param_").replace("_", " "): _value(described.parameters.get(column)) for column in apart}
     digests = [str(record.get("results_sha256", ""))[:_DIGEST] for record in records]
@@ -242,7 +242,7 @@ def _checkout(commit: str) -> str:
 
 
 def _of_runs(study: Study, first: Sequence[str]) -> Repetition:
-    """The runs of one configuration, and the report of the same place as this one."""
+    """Return the runs of one configuration, and the report of the same place as this one."""
     config, label = study.single_runs[0].config, study.single_runs[0].label
     start = _start(config, f"{label}.toml")
     again = f"{label}-again"
@@ -272,7 +272,7 @@ def _within(study: Study, start: _Start) -> Path:
 
 
 def _of_files(study: Study, again: str, number: str) -> Iterator[str]:
-    """Runs that no study planned: each from the file that lies beside it."""
+    """Return runs that no study planned: each from the file that lies beside it."""
     run = f"endive run $cfg --seed $seed --out {shlex.quote(again)}"
     files = f"{shlex.quote(study.path.resolve().name)}/*/{CONFIG}"
     yield f"for cfg in {files}; do for seed in {' '.join(map(str, study.provenance()['seeds']))}; do {run}; done; done   # {number}"
@@ -298,5 +298,5 @@ def _start(source: Path, name: str) -> _Start:
 
 
 def _allowed(start: _Start) -> list[str]:
-    """The option that code of the user's own is run with, where there is some."""
+    """Return the option that code of the user's own is run with, where there is some."""
     return ["--allow-code"] if any(key == "code" for key, _ in files_named(start.tree)) else []

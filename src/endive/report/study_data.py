@@ -87,7 +87,7 @@ class Place:
 
 
 def find_place(path: Path) -> Place:
-    """What lies at a path. Raises ReportError if there is no finished run."""
+    """Find the runs at a path. Raises ReportError if there is no finished run."""
     if not path.exists():
         raise ReportError(f"{path}: there is no such file or directory")
     if path.is_file():
@@ -234,18 +234,18 @@ class Study:
                 yield told
 
     def totals(self, workload_class: str = ALL, operation: str = ALL) -> pd.DataFrame:
-        """The rows of experiments for a class and an operation, those of drawn configurations only."""
+        """Return the rows of experiments for a class and an operation, those of drawn configurations only."""
         return self.rows(self.experiments, workload_class, operation)
 
     def rows(self, table: pd.DataFrame, workload_class: str = ALL, operation: str = ALL) -> pd.DataFrame:
-        """The rows of a table by experiment for a class and an operation, in the order of series and x."""
+        """Return the rows of a table by experiment for a class and an operation, in the order of series and x."""
         chosen = table[(table["workload_class"] == workload_class) & (table["operation_type"] == operation)]
         order = {each.label: place for place, each in enumerate(self.drawn)}
         chosen = chosen[chosen["series"].isin(list(order))]
         return chosen.sort_values(["series", "x"], key=lambda c: c.map(order) if c.name == "series" else c, kind="stable")
 
     def provenance(self) -> dict[str, Any]:
-        """What the results were made by and of."""
+        """Return what the results were made by and of."""
         seeds = sorted({seed for each in self.manifest.experiments.values() for seed in each.seeds})
         return {
             "experiments": len(self.manifest.experiments),
@@ -265,7 +265,7 @@ def load_study(
     sessions: Sessions | None = None,
     prices: Prices | None = None,
 ) -> Study:
-    """The study at a path; what is not measured yet is measured, by Spark if it is a directory of experiments.
+    """Return the study at a path; what is not measured yet is measured, by Spark if it is a directory of experiments.
 
     ``warmup_ms`` and ``cooldown_ms`` are by default those with which a directory of experiments was measured last.
 
@@ -310,7 +310,7 @@ def load_study(
 
 
 def _question(record: StudyRecord | None, experiments: pd.DataFrame) -> Subject | None:
-    """What the study is about; nothing if its results do not have that, or it is not said."""
+    """Return what the study is about; nothing if its results do not have that, or it is not said."""
     if record is None or record.question is None:
         return None
     try:
@@ -327,7 +327,7 @@ def _on_this_machine() -> Any:
 
 
 def _of_runs(place: Place, options: MetricsOptions) -> tuple[Inventory, dict[str, pa.Table]]:
-    """The tables of the runs of one configuration."""
+    """Return the tables of the runs of one configuration."""
     label = place.runs[0].label
     name = place.path.resolve().name if place.kind == "experiment" else label
     measured, manifest = measure_locally(place.experiment(label), place.experiment_runs(name), options)
@@ -337,7 +337,7 @@ def _of_runs(place: Place, options: MetricsOptions) -> tuple[Inventory, dict[str
 def _of_one_version(
     path: Path, manifest: Inventory, tables: Mapping[str, pa.Table], wanted: str | None
 ) -> tuple[Inventory, dict[str, pa.Table]]:
-    """What one version of the code has made. Raises ReportError if there are several and none was chosen."""
+    """Return the results of one code version. Raises ReportError if there are several and none was chosen."""
     versions: dict[str, list[str]] = {}
     for name, experiment in manifest.experiments.items():
         if experiment.runs:
@@ -377,7 +377,7 @@ def _annotate(frames: dict[str, pd.DataFrame], manifest: Inventory, axis: StudyA
 
 
 def _label_of(row: Mapping[Any, Any], series: Iterable[Series]) -> str | None:
-    """The configuration that a curve is of: the one whose parameters it has."""
+    """Return the configuration that a curve is of: the one whose parameters it has."""
     for each in series:
         if all(_same(row.get(column), value) for column, value in each.parameters.items() if column in row):
             return each.label

@@ -76,7 +76,7 @@ PAGE = Look(
 
 
 def colours(labels: Sequence[str]) -> dict[str, str]:
-    """A colour for each label, by its place."""
+    """Return a colour for each label, by its place."""
     return {name: PALETTE[place % MOST_SERIES] for place, name in enumerate(labels)}
 
 
@@ -94,7 +94,7 @@ def _between(place: float) -> str:
 
 
 def broken(name: str, letters: int) -> list[str]:
-    """A name in lines of at most so many letters."""
+    """Return a name in lines of at most so many letters."""
     return textwrap.wrap(name, max(letters, 4)) or [""]
 
 
@@ -123,17 +123,17 @@ class Entry:
 
 
 def names_of(figure: Figure, column: str) -> list[str]:
-    """The values of a column of names, in the order of their first appearance."""
+    """Return the values of a column of names, in the order of their first appearance."""
     return [str(name) for name in pd.unique(figure.data[column].dropna())]
 
 
 def series_column(figure: Figure) -> str | None:
-    """The column that colours stand for."""
+    """Return the column that colours stand for."""
     return None if figure.kind == "heatmap" else figure.part if figure.part is not None else figure.series
 
 
 def colours_of(figure: Figure, of_study: Mapping[str, str], ink: str = _BLACK) -> dict[str, str]:
-    """The colour of each series; black is that of the text, so that it is seen in dark mode too."""
+    """Return the colour of each series; black is that of the text, so that it is seen in dark mode too."""
     column = series_column(figure)
     names = [] if column is None else names_of(figure, column)
     known = next((each for each in (figure.colours, of_study) if all(name in each for name in names)), colours(names))
@@ -142,7 +142,7 @@ def colours_of(figure: Figure, of_study: Mapping[str, str], ink: str = _BLACK) -
 
 
 def shape_of(figure: Figure, name: str) -> str:
-    """The mark of a series, by its place in the study."""
+    """Return the mark of a series, by its place in the study."""
     places = list(figure.colours) or ([] if figure.series is None else names_of(figure, figure.series))
     return SHAPES[places.index(name) % len(SHAPES)] if name in places else SHAPES[0]
 

@@ -61,7 +61,7 @@ class Replay:
 
 
 def stored_row(run: RunPlace, txn: int) -> Row:
-    """The stored row of a transaction. Raises ReportError if there is none."""
+    """Return the stored row of a transaction. Raises ReportError if there is none."""
     rows = pq.read_table(run.results, columns=list(_KEPT), filters=[("txn_id", "=", txn)]).to_pylist()
     if not rows:
         last = pc.max(pq.read_table(run.results, columns=["txn_id"]).column("txn_id")).as_py()
@@ -144,7 +144,7 @@ COLOURS = {**PART_COLOURS, _COMMITTED: "#000000", _REFUSED: "#CC0000", _ABORTED:
 
 
 def milliseconds(text: str, option: str) -> float:
-    """A time such as 12.5s, 300ms or 2min; a bare number is in seconds. Raises ReportError if it is none."""
+    """Return a time such as 12.5s, 300ms or 2min; a bare number is in seconds. Raises ReportError if it is none."""
     found = _TIME.match(text)
     if found is None:
         raise ReportError(f"{option} {text}: a time is a number with ms, s, min or h, such as 12.5s")
@@ -165,7 +165,7 @@ class Span:
 
 
 def timeline(study: Study, *, at_ms: float | None = None, span_ms: float = 1000.0, txn: int | None = None) -> Figure:
-    """The figure for a moment or a transaction; without either, for the middle of the run. Raises ReportError."""
+    """Return the figure for a moment or a transaction; without either, for the middle of the run. Raises ReportError."""
     if not study.single_runs:
         raise ReportError(f"{study.path}: a timeline is of one run; give the results of a run, such as EXPERIMENT/SEED")
     run = study.single_runs[0]
@@ -183,7 +183,7 @@ def timeline(study: Study, *, at_ms: float | None = None, span_ms: float = 1000.
 
 
 def timeline_of(seen: Replay, *, txn: int | None = None, source: str = "") -> Figure:
-    """The figure of what was seen of a run, the transaction ``txn`` on top. Raises ReportError if nobody was committing."""
+    """Return the figure of a replay, the transaction ``txn`` on top. Raises ReportError if no transaction is committing."""
     spans = [span for number, events in seen.events.items() for span in _spans(seen, number, events)]
     inside = [span for span in spans if span.end_ms >= seen.start_ms and span.start_ms <= seen.end_ms]
     busy = [span for span in inside if span.part not in (_READ, _RUNTIME)]
@@ -223,14 +223,14 @@ def timeline_of(seen: Replay, *, txn: int | None = None, source: str = "") -> Fi
 
 
 def _life(row: Row) -> tuple[float, float]:
-    """The commit of a transaction with a little time around it."""
+    """Return the commit of a transaction with a little time around it."""
     end = row["t_submit"] + row["total_latency"]
     commit = row["commit_latency"] or row["total_latency"]
     return max(0.0, end - 1.15 * commit), end + 0.05 * commit
 
 
 def _spans(seen: Replay, txn: int, events: list[Row]) -> Iterator[Span]:
-    """The steps of a transaction. I/O belongs to the conflict until the conflict is settled, and to the attempt after."""
+    """Return the steps of a transaction. I/O belongs to the conflict until the conflict is settled, and to the attempt after."""
     io, read_ms, last_ms = _READ, 0.0, float(seen.rows[txn]["t_submit"])
     working = False
     for event in events:
@@ -305,13 +305,13 @@ def _row(seen: Replay, span: Span, spans: list[Span]) -> dict[str, Any]:
 
 
 def _since_read(seen: Replay, refused: Span) -> list[int]:
-    """The transactions that committed between the read that an attempt was based on and its refusal, and could refuse it."""
+    """Return the transactions that committed between the read that an attempt was based on and its refusal, and could refuse it."""
     between = (other for time, other in seen.commits if refused.based_on_ms < time <= refused.end_ms)
     return [other for other in between if seen.compete(refused.txn, other)]
 
 
 def _paid(refused: Span, spans: list[Span]) -> float | None:
-    """The time from a refusal to the start of the next attempt; None if there was none."""
+    """Return the time from a refusal to the start of the next attempt; None if there was none."""
     own = (span.start_ms for span in spans if span.txn == refused.txn and span.part == _COMMIT)
     later = min((start for start in own if start >= refused.end_ms), default=None)
     return None if later is None else later - refused.end_ms

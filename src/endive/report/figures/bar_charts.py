@@ -29,7 +29,7 @@ _MOST_GROUPS = 4
 
 
 def sustainable_throughput(study: Study) -> Figure:
-    """The load at which each configuration saturates."""
+    """Return the load at which each configuration saturates."""
     if study.axis is None or study.axis.load is None:
         raise common.NotInStudyError("no arrival rate varies, so saturation is not measured")
     labels = [each.label for each in study.drawn]
@@ -58,7 +58,7 @@ def sustainable_throughput(study: Study) -> Figure:
 
 
 def time_parts(study: Study) -> Figure:
-    """The mean total latency of a committed transaction, by what it was spent on."""
+    """Return the mean total latency of a committed transaction, by what it was spent on."""
     return _stacked(
         study,
         tuple(phrases.TIME_PARTS),
@@ -70,7 +70,7 @@ def time_parts(study: Study) -> Figure:
 
 
 def commit_parts(study: Study) -> Figure:
-    """The same without the work itself."""
+    """Return the same without the runtime."""
     return _stacked(
         study,
         tuple(name for name in phrases.TIME_PARTS if name != "t_runtime"),
@@ -101,7 +101,7 @@ def _stacked(study: Study, parts: tuple[str, ...], name: str, title: str, defini
 
 
 def _parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[float] | float) -> pd.DataFrame:
-    """A row for each part that takes any time, in units of ``unit``; the last one of a bar says how long the bar is."""
+    """Return a row for each part that takes any time, in units of ``unit``; the last one of a bar says how long the bar is."""
     shown = [part for part in parts if (rows[f"mean_{part}"].astype(float) > 0.0).any()]
     found = []
     for part in shown:
@@ -113,7 +113,7 @@ def _parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[float] | 
 
 
 def catalog_designs(study: Study, measure: common.Measure, name: str) -> Figure:
-    """A measure of catalog designs side by side."""
+    """Return a measure of catalog designs side by side."""
     design = [column for column in DESIGN if column in study.varying]
     if not design:
         raise common.NotInStudyError("neither catalog type, manifest list mode nor metadata inlining varies")
@@ -140,7 +140,7 @@ def catalog_designs(study: Study, measure: common.Measure, name: str) -> Figure:
 
 
 def cost(study: Study) -> Figure:
-    """Requests of a thousand commits by kind, priced if all of them can be."""
+    """Return the requests per 1,000 commits by kind, with their price if all of them have one."""
     if study.runs.empty:
         raise common.NotInStudyError("there are no runs")
     by_experiment = _costs(study)
@@ -185,7 +185,7 @@ def _left_behind(study: Study, rows: pd.DataFrame, by_experiment: dict[str, list
 
 
 def _costs(study: Study) -> dict[str, list[Cost]]:
-    """What a thousand commits take in each run, by experiment; experiments in which a run has no commit are left out."""
+    """Return what a thousand commits take in each run, by experiment; experiments in which a run has no commit are left out."""
     runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in study.runs.to_dict("records"):
         runs.setdefault((row["experiment"], row["seed"]), []).append({str(column): value for column, value in row.items()})
@@ -200,7 +200,7 @@ def _costs(study: Study) -> dict[str, list[Cost]]:
 
 
 def _cost_parts(rows: pd.DataFrame, by_experiment: dict[str, list[Cost]], priced: bool) -> pd.DataFrame:
-    """A row for each kind of request that there is; the last one of a bar says what all of them come to."""
+    """Return a row for each kind of request that there is; the last one of a bar says what all of them come to."""
     values = {
         name: [each.money if priced and each.money is not None else each.requests for each in costs]
         for name, costs in by_experiment.items()

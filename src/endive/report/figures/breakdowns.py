@@ -24,7 +24,7 @@ COMMITTABLE = 0.95
 
 
 def measure_by(study: Study, what: Literal["operation", "workload class"], measure: common.Measure, name: str) -> Figure:
-    """A measure of each operation or class: a panel for each if there is an axis, else a group of bars."""
+    """Return a measure of each operation or class: a panel for each if there is an axis, else a group of bars."""
     of_operations = what == "operation"
     members = study.operations if of_operations else study.classes
     if len(members) < 2:
@@ -61,7 +61,7 @@ _REASONS = {"aborted": "falls on aborted transactions", "-": "needs more transac
 
 
 def _left_out(every: pd.DataFrame, metric: str) -> Iterator[str]:
-    """What has no percentile to draw, by the reason."""
+    """Return what has no percentile to draw, by the reason."""
     found = [format_percentile(row, metric).partition(" ")[0] for row in every.to_dict("records")]
     rows = every[["member", "series"]].assign(why=found)
     for why, reason in _REASONS.items():
@@ -71,7 +71,7 @@ def _left_out(every: pd.DataFrame, metric: str) -> Iterator[str]:
 
 
 def _who(rows: pd.DataFrame, member: str, why: str) -> str:
-    """A class or operation whose percentile is missing for this reason, and in which configurations; nothing if in none."""
+    """Return a class or operation whose percentile is missing for this reason, and in which configurations; nothing if in none."""
     own = rows[rows["member"] == member]
     every, lost = Counter(own["series"]), Counter(own[own["why"] == why]["series"])
     if lost == every:

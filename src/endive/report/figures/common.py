@@ -114,14 +114,14 @@ def has_axis(study: Study) -> bool:
 
 
 def study_axis(study: Study) -> Axis:
-    """The axis from left to right. Raises NotInStudyError if no number varies."""
+    """Return the axis from left to right. Raises NotInStudyError if no number varies."""
     if study.axis is None or not has_axis(study):
         raise NotInStudyError("no numeric parameter varies in this study")
     return Axis("x", study.axis.title, study.axis.scale)
 
 
 def place_axis(study: Study) -> Axis:
-    """The column ``where`` of ``with_place`` as an axis: places on that of the study, or configurations if no number varies."""
+    """Return the column ``where`` as an axis: places on the axis of the study, or configurations if no number varies."""
     return Axis("where", study_axis(study).title if has_axis(study) else "configuration", "category")
 
 
@@ -145,12 +145,12 @@ def with_interval(
 
 
 def axis_word(study: Study) -> str:
-    """The axis without its unit."""
+    """Return the axis without its unit."""
     return "" if study.axis is None else study.axis.title.partition(" (")[0]
 
 
 def place_label(study: Study, x: float, *, named: bool) -> str:
-    """A place on the axis in words, with the name of the axis or without."""
+    """Return a place on the axis in words, with the name of the axis or without."""
     if study.axis is None:
         return ""
     unit = study.axis.title.partition(" (")[2].rstrip(")")
@@ -186,7 +186,7 @@ def by_load_or_class(study: Study, table: pd.DataFrame) -> tuple[pd.DataFrame, d
 
 
 def notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, ...]:
-    """What a reader has to keep in mind of these rows."""
+    """Return notes on few seeds, missing steady states and configurations that are not drawn."""
     found: list[str] = []
     if len(study.drawn) < len(study.series):
         found.append(
@@ -206,7 +206,7 @@ def notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, ...]:
 
 
 def tidy(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """The columns that a figure draws, and those that say what a row is of."""
+    """Return the columns that a figure draws, and those that say what a row is of."""
     identity = ("experiment", "series", "x", "workload_class", "operation_type", "n_seeds")
     names = dict.fromkeys([*(name for name in identity if name in rows.columns), *columns])
     return rows[list(names)].reset_index(drop=True)

@@ -19,7 +19,7 @@ _NO_NUMBER = " aborted: the percentile falls on aborted transactions; -: it need
 
 
 def heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
-    """A measure over two parameters. Raises NotInStudyError if fewer vary."""
+    """Return a measure over two parameters. Raises NotInStudyError if fewer vary."""
     x = common.study_axis(study)
     vertical = _vertical(study.series)
     rows, panels = _cells(study, vertical)
@@ -46,7 +46,7 @@ def heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
 
 
 def _cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
-    """A row for each cell, in order, and the names of all panels, of which the first few have rows."""
+    """Return a row for each cell, in order, and the names of all panels, of which the first few have rows."""
     rows = study.experiments
     rows = rows[(rows["workload_class"] == ALL) & (rows["operation_type"] == ALL)].dropna(subset=["x"])
     by_label = {each.label: each for each in study.series}
@@ -66,12 +66,12 @@ def _cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _bare(column: str, value: Value | None) -> str:
-    """A value beside an axis that says what it is a value of."""
+    """Return a value beside an axis that says what it is a value of."""
     return phrases.name_value(column, value).removeprefix(f"{phrases.name_parameter(column)[0]} = ")
 
 
 def _vertical(series: tuple[Series, ...]) -> str:
-    """The parameter beside the axis that has most values."""
+    """Return the parameter beside the axis that has most values."""
     names = list(series[0].parameters)
     if not names or len(series) < 2:
         raise common.NotInStudyError("it needs two varying parameters, one of them numeric")

@@ -59,7 +59,7 @@ def throughput_load(study: Study) -> Figure:
 
 
 def _predicted_throughput(study: Study) -> tuple[Reference, ...]:
-    """The throughput that the renewal approximation predicts against the offered load, a curve for each configuration.
+    """Return the throughput that the renewal approximation predicts against the offered load, a curve for each configuration.
 
     Configurations that theory has nothing to say of have none.
     """
@@ -72,7 +72,7 @@ def _predicted_throughput(study: Study) -> tuple[Reference, ...]:
 
 
 def _predicted_curve(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    """The points of a configuration for which there is a prediction, by load."""
+    """Return the points of a configuration for which there is a prediction, by load."""
     points, curve = [], Curve()
     for experiment in rows["experiment"]:
         try:
@@ -112,7 +112,7 @@ def latency_throughput(study: Study) -> Figure:
 
 
 def measure_load(study: Study, measure: common.Measure, name: str) -> Figure:
-    """A measure of whole configurations against the axis of the study."""
+    """Return a measure of whole configurations against the axis of the study."""
     x = common.study_axis(study)
     rows = study.totals()
     data = common.measured(rows, measure).dropna(subset=["x"])
@@ -131,7 +131,7 @@ def measure_load(study: Study, measure: common.Measure, name: str) -> Figure:
 
 
 def latency_distribution(study: Study) -> Figure:
-    """The share of transactions whose commit took longer, on logarithmic axes: the tail is to be seen."""
+    """Return the share of transactions whose commit took longer, on logarithmic axes: the tail is to be seen."""
     rows, fields = common.by_load_or_class(study, study.distributions)
     supported = rows["slower_share"] * rows["committed"] >= 1.0
     rows = rows[supported | (rows["slower_share"] == 1.0)]

@@ -33,7 +33,7 @@ TIME_TO_COMMIT = common.Measure(
 
 
 def measure_time(study: Study, measure: common.Measure, name: str) -> Figure:
-    """A measure of each part of the run: of what happens in it, or of the transactions that entered in it."""
+    """Return a measure of each part of the run: of what happens in it, or of the transactions that entered in it."""
     rows, fields = common.by_load_or_class(study, study.over_time)
     if not (rows["commits_per_s"] > 0.0).any():
         raise common.NotInStudyError("nothing was committed")
@@ -63,7 +63,7 @@ def measure_time(study: Study, measure: common.Measure, name: str) -> Figure:
 
 
 def schedule_of(study: Study) -> tuple[Threshold, ...]:
-    """The moments (ms) at which the load of a class changes by plan; none if configurations differ in that."""
+    """Return the moments (ms) at which the load of a class changes by plan; none if configurations differ in that."""
     if any(_TIMES.search(column) for column in study.varying):
         return ()
     record = next(study.records(next(iter(study.manifest.experiments))), {})
