@@ -112,8 +112,9 @@ CLI_HEAD = """\
 
 <!-- Made by docs/generate.py from endive.cli. Do not edit. -->
 
-Every command takes `--help` and `--json`. Results go to stdout, everything else to stderr. Exit codes: 0 done, 2 wrong usage or
-input, 1 any other failure, 3 a condition of `compare --fail-if` holds, 130 interrupted, 143 terminated.
+Every command takes `-h/--help` and `--json`. Results go to stdout, everything else to stderr. Exit codes: 0 done, 2 wrong usage or
+input, 1 any other failure, 3 a condition of `--fail-if` is met, 130 interrupted, 143 terminated. `--out` is an old spelling of
+`--output`.
 """
 
 
