@@ -36,7 +36,7 @@ def test_all_figures_are_written_beside_the_run(run: Path) -> None:
     assert len(printed) >= 2 * 6
     assert all(Path(path).is_file() for path in printed)
     assert {path for path in files(run.parent) if path.startswith("figures/")} == {f"figures/{Path(path).name}" for path in printed}
-    assert "one seed only" in result.stderr
+    assert "one seed have no interval" in result.stderr
 
 
 def test_one_figure_where_it_is_wanted(run: Path, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_timeline_of_a_run(run: Path, tmp_path: Path, moment: tuple[str, ...
 def test_figures_are_listed_with_what_is_missing(run: Path) -> None:
     told = {row["figure"]: row for row in strict(invoke("plot", str(run), "--list", "--json").stdout)}
     assert told["time_parts"]["missing"] is None
-    assert "no load" in told["success_load"]["missing"]
+    assert "no numeric parameter" in told["success_load"]["missing"]
     assert told["timeline"]["title"]
     assert "not in this study" in invoke("plot", str(run), "--list").stdout
     assert not (run.parent / "figures").exists()
@@ -80,7 +80,7 @@ def test_figures_are_listed_with_what_is_missing(run: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--figure", "success_load"), "no load and no other number varies"),
+        (("--figure", "success_load"), "no numeric parameter varies"),
         (("--figure", "sucess"), "there is no figure 'sucess'"),
         (("--format", "jpg"), "formats are png, svg, pdf"),
         (("--width", "wide"), "--width wide: a length is a number"),
