@@ -196,7 +196,7 @@ def test_checks_of_classes_are_made_beside_those_of_the_catalog() -> None:
 
 def test_no_class_can_be_called_what_totals_are_called() -> None:
     """A class named `all` vanished into the totals."""
-    assert "what totals over all classes are called" in problems("[workload.all]\nrate = 1.0\n")["workload.all"]
+    assert "is the name of totals over all classes" in problems("[workload.all]\nrate = 1.0\n")["workload.all"]
 
 
 def written_out_defaults() -> Iterator[tuple[str, Any]]:

@@ -75,7 +75,7 @@ def test_nothing_is_run_unless_the_user_says_so(config: Path) -> None:
     assert invoke("validate", str(config)).exit_code == 0
     for command in (("run", "own.toml"), ("sweep", "study.toml", "--dry-run"), ("compare", "study.toml")):
         result = invoke(*command)
-        assert (result.exit_code, "only if you say --allow-code" in result.stderr) == (2, True), command
+        assert (result.exit_code, "Use --allow-code to permit it" in result.stderr) == (2, True), command
     assert not Path("ran").exists()
     assert invoke("run", str(config), "--allow-code").exit_code == 0
     assert Path("ran").exists()
@@ -155,7 +155,7 @@ def test_stores_and_operations_of_the_guide(config: Path, kind: str, heading: st
         ("parts.catalg.code", "a:B", "parts.catalg: no such key; did you mean 'catalog'?"),
         ("parts.catalog.source", "x", "parts.catalog.source: is read from the file that code names"),
         ("parts.catalog.classes", ["w"], "parts.catalog.classes: has an effect only for a transaction"),
-        ("simulation.engine", "compiled", "parts of one's own are for the reference engine"),
+        ("simulation.engine", "compiled", "custom components run on the reference engine only"),
         (
             "parts.transaction.code",
             "queue_catalog.py:QueueCatalog",

@@ -35,7 +35,7 @@ def test_a_class_that_is_not_there_is_an_error_with_the_nearest_name() -> None:
 
 
 def test_a_new_class_is_made_in_a_file_only() -> None:
-    assert "made in files only" in complaint({"workload.backfill": {"rate": 1.0}})
+    assert "only files can add classes" in complaint({"workload.backfill": {"rate": 1.0}})
     found = complaint({"workload.x.rate": 1}, {**CLASSES, "workload": {}, "transaction": {"inter_arrival": {"scale": 1.0}}})
     assert "the file has none" in found
 

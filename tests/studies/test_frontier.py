@@ -113,7 +113,7 @@ def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
     [
         ({"vary": "workload.ingest.rte", "from": 1.0}, "no such key; did you mean 'rate'?"),
         ({"vary": "workload.ingest.operation", "from": 1.0}, "workload.ingest.operation"),
-        ({"vary": "workload.absent.rate"}, "there is no class 'absent', and new ones are made in files only"),
+        ({"vary": "workload.absent.rate"}, "there is no class 'absent', and only files can add classes"),
         ({"vary": "storage.provider"}, "--from: is missing"),
         ({"until": "success(maintenence) < 95%"}, "there is no class 'maintenence'; did you mean 'maintenance'?"),
         ({"until": "success(ingest, fast_apend) < 95%"}, "there is no operation 'fast_apend'; did you mean 'fast_append'?"),

@@ -153,7 +153,7 @@ def test_a_probability_is_from_0_to_1() -> None:
     [
         ({"type": "instant", "workers": 2}, 'catalog.workers: has an effect only with catalog.type = "service"'),
         ({"type": "service", "coalesce": {"linger_ms": 1.0}, "lock": "none"}, "contradicts catalog.coalesce"),
-        ({"type": "service", "queue_limit": 3}, "say how many workers"),
+        ({"type": "service", "queue_limit": 3}, "Set catalog.workers"),
         ({"type": "service", "workers": 1, "retry_after_ms": 5.0}, "has an effect only with catalog.queue_limit"),
         ({"type": "service", "linearization": 0.5}, "has no effect with catalog.type"),
         ({"type": "servce"}, "did you mean 'service'"),

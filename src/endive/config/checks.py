@@ -15,6 +15,7 @@ from endive.config.values import Section
 from endive.input_files import available_bytes
 from endive.storage import StorageProfile, builtin_profiles
 from endive.storage.profiles import ProfileError
+from endive.transaction.paths import DEFAULT_PATH, ICEBERG
 from endive.transaction.policy import UNUSED_BY_KIND
 from endive.workload.arrivals import INTER_ARRIVAL
 from endive.workload.classes import ALL_CLASSES
@@ -120,7 +121,7 @@ def _service(document: Document) -> Iterator[Problem]:
         message = 'has no effect with catalog.type = "service": a commit takes effect at the end of its service'
         yield Problem("catalog.linearization", message)
     if catalog.queue_limit is not None and catalog.workers == 0 and catalog.coalesce is None:
-        yield Problem("catalog.queue_limit", "has no effect without a queue: say how many workers there are", catalog.queue_limit)
+        yield Problem("catalog.queue_limit", "has no effect without a queue. Set catalog.workers.", catalog.queue_limit)
     if catalog.queue_limit is None:
         heeded = any(cls.settings.retry_backoff.kind == "retry_after" for cls in resolve_classes(document))
         keys = ("max_resends",) if heeded else ("max_resends", "retry_after_ms")
@@ -173,16 +174,20 @@ def _transaction_effects(document: Document) -> Iterator[Problem]:
 def _workload_effects(document: Document) -> Iterator[Problem]:
     """Keys of ``[transaction]`` that no class of ``[workload]`` uses."""
     if ALL_CLASSES in document.workload:
-        yield Problem(f"workload.{ALL_CLASSES}", "is what totals over all classes are called; give the class another name")
+        yield Problem(f"workload.{ALL_CLASSES}", "is the name of totals over all classes. Choose another name.")
     transaction, classes = document.transaction, document.workload.values()
     if classes:
         own = all(cls.kind is not None for cls in classes)
         if own and INTER_ARRIVAL.key in transaction.changed_keys:
-            yield Problem(f"transaction.{INTER_ARRIVAL.key}", "has no effect: every class of [workload] says how it arrives")
+            yield Problem(
+                f"transaction.{INTER_ARRIVAL.key}", "has no effect: every class of [workload] has arrivals of its own. Remove it."
+            )
         if "operation_types" in transaction.changed_keys and all(
             {"operation", "operation_types"} & cls.model_fields_set for cls in classes
         ):
-            yield Problem("transaction.operation_types", "has no effect: every class of [workload] says its operations")
+            yield Problem(
+                "transaction.operation_types", "has no effect: every class of [workload] has operations of its own. Remove it."
+            )
 
 
 _FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "retain_snapshots")
@@ -191,13 +196,15 @@ _FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "
 def _iceberg(document: Document) -> Iterator[Problem]:
     """Check keys and operations that a commit path does not have."""
     if not follows_iceberg(document) and document.table.changed_keys:
-        yield Problem("table", "has an effect only where a class has another commit_path than endive")
+        yield Problem(
+            "table", f"has no effect on the commit path {DEFAULT_PATH.name}. Set commit_path, for example to {ICEBERG.name!r}."
+        )
     for cls in resolve_classes(document):
         settings, given = cls.settings, cls.changed_keys
         if not cls.path.keeps_files:
             for key in _FILES:
                 if key in given:
-                    yield Problem(cls.key(key), "has an effect only on another commit_path than endive", getattr(settings, key))
+                    yield Problem(cls.key(key), f"has no effect on the commit path {DEFAULT_PATH.name}", getattr(settings, key))
             continue
         where = f'commit_path = "{settings.commit_path}"'
         if document.transaction.manifest_list_mode == "append":
@@ -218,14 +225,18 @@ def _parts(document: Document) -> Iterator[Problem]:
     if not parts.model_fields_set:
         return
     if document.simulation.engine == "compiled":
-        yield Problem("simulation.engine", "parts of one's own are for the reference engine", document.simulation.engine)
+        yield Problem(
+            "simulation.engine",
+            "custom components run on the reference engine only. Use 'auto' or 'reference'.",
+            document.simulation.engine,
+        )
     for kind in ("provider", "catalog"):
         part = getattr(parts, kind)
         if part is not None and part.classes is not None:
             yield Problem(f"parts.{kind}.classes", "has an effect only for a transaction", part.classes)
     if parts.transaction is not None:
         if parts.transaction.options:
-            yield Problem("parts.transaction.options", "a transaction is made for each submission and takes none")
+            yield Problem("parts.transaction.options", "a transaction takes no options")
         for name in parts.transaction.classes or ():
             if name not in document.workload:
                 yield Problem("parts.transaction.classes", f"there is no class {name!r}; {nearest(name, document.workload)}")
@@ -235,7 +246,7 @@ def _storage_effects(document: Document) -> Iterator[Problem]:
     """Keys of ``[storage]`` that would be accepted and have no effect."""
     storage = document.storage
     if "profile" in storage.changed_keys and (storage.provider or "").endswith(".toml"):
-        yield Problem("storage.profile", "has no effect on a profile of your own", storage.profile)
+        yield Problem("storage.profile", "has no effect on a custom profile", storage.profile)
 
 
 def _handles(document: Document) -> Iterator[Problem]:
@@ -304,14 +315,14 @@ def _within_groups(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
 
 
 def _useless_waits(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
-    """Keys of backoff that its kind does not use; Iceberg's defaults for them are nobody's mistake."""
+    """Keys of backoff that its kind does not use; Iceberg's defaults for them are accepted."""
     backoff = settings.retry_backoff
     if settings.retry_policy is None:
         for key in sorted(UNUSED_BY_KIND.get(backoff.kind, frozenset()) & backoff.changed_keys):
             yield Problem(cls.key(f"retry_backoff.{key}"), f'has no effect with kind = "{backoff.kind}"', getattr(backoff, key))
 
 
-def _told_waits(document: Document) -> Iterator[Problem]:
+def _retry_after(document: Document) -> Iterator[Problem]:
     """Only a service can say how long to wait."""
     for cls in resolve_classes(document):
         if cls.settings.retry_backoff.kind == "retry_after" and document.catalog.type != "service":
@@ -388,7 +399,7 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_classes, {"catalog", "transaction", "workload"}),
     (_handles, {"catalog", "transaction", "workload"}),
     (_arrival_times, {"simulation", "catalog", "transaction", "workload"}),
-    (_told_waits, {"catalog", "transaction", "workload"}),
+    (_retry_after, {"catalog", "transaction", "workload"}),
     (check_committers, {"simulation", "catalog", "transaction", "workload"}),
     (_iceberg, {"transaction", "workload", "table"}),
     (_providers, {"storage", "catalog"}),

@@ -1,4 +1,4 @@
-"""Parts of the user's own in a configuration: a store, a catalog or a transaction, by the file and the class that it is.
+"""Custom components of a configuration: an object store, a catalog or a transaction, named by file and class.
 
 [parts.catalog]
 code = "queue_catalog.py:QueueCatalog"      # or "queue_catalog:QueueCatalog"; the file is looked for beside this one
@@ -32,13 +32,13 @@ from endive.transaction import OPERATIONS, Transaction
 KINDS: Mapping[str, type] = {"provider": StorageProvider, "catalog": Catalog, "transaction": Transaction}
 """Keys of ``[parts]``, and what a class must be a subclass of."""
 MOST_BYTES = 2**20
-ASKED = "is code, which is run only if you say --allow-code: it can do whatever you can"
-"""What a user is told who was not asked yet."""
+ASKED = "is code, which runs with your permissions. Use --allow-code to permit it."
+"""Message for code that the user has not permitted."""
 _SOURCE = "[parts]"
 
 
 class _Permission:
-    """Whether code of configurations may be run in this process; whoever asked the user sets it, and nobody else."""
+    """Permission to run code of configurations in this process, granted by the user."""
 
     granted = False
 
@@ -143,5 +143,5 @@ def make_component(kind: str, part: ComponentSection, offered: Mapping[str, Any]
     try:
         return made(**arguments)
     except Exception as error:
-        told = f"cannot be made with its options and {', '.join(offered)}: {type(error).__name__}: {error}"
-        raise ConfigError(_SOURCE, [Problem(f"parts.{kind}.options", told, dict(part.options))]) from error
+        message = f"cannot be made with its options and {', '.join(offered)}: {type(error).__name__}: {error}"
+        raise ConfigError(_SOURCE, [Problem(f"parts.{kind}.options", message, dict(part.options))]) from error

@@ -78,7 +78,7 @@ def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
         return override(tree, key, value)
     except UnknownClassError as unknown:
         hint = nearest(unknown.name, unknown.known) if unknown.known else "the file has none"
-        message = f"there is no class {unknown.name!r}, and new ones are made in files only; {hint}"
+        message = f"there is no class {unknown.name!r}, and only files can add classes; {hint}"
         raise ConfigError(source, [Problem(key, message, value)]) from None
     except KeyError:
         raise ConfigError(source, [Problem(key, "cannot be set: a part of it is not a table", value)]) from None

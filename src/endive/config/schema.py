@@ -45,7 +45,7 @@ from endive.transaction.policy import OnRealConflict, OnUnknown, TableHandle
 class RetryBackoff(Section):
     """Waiting before a retry: min(base x multiplier^(retry - 1), max) x (1 +- jitter), or as ``kind`` and ``jitter`` say."""
 
-    enabled: bool = Field(False, description="Whether there is any wait.")
+    enabled: bool = Field(False, description="Whether retries wait.")
     kind: Literal["exponential", "slots", "aimd", "retry_after", "linear"] = Field(
         "exponential",
         description="slots: one of 4 slots as long as the first attempt took, twice as many each time; "
@@ -65,7 +65,7 @@ class RetryBackoff(Section):
     @model_validator(mode="after")
     def _check(self) -> RetryBackoff:
         if self.changed_keys and "enabled" not in self.model_fields_set:
-            raise ValueError("say enabled = true for the others to have an effect")
+            raise ValueError("has no effect without enabled = true")
         if self.kind in ("aimd", "retry_after", "linear") and isinstance(self.jitter, str):
             raise ValueError(f"{self.kind} takes a number for jitter, such as 0.1, not {self.jitter!r}")
         return self
@@ -156,15 +156,17 @@ class Transactions(Section):
     manifests_missed: Files = Field(0, description="Manifests that it looks into in vain.")
     retain_snapshots: Some = Field(1, description="Snapshots that expire_snapshots leaves.")
     manifest_list_mode: Literal["rewrite", "append"] = Field("rewrite", description="append is ML+.")
-    manifest_list_seal_threshold: Threshold = Field(0, description="ML+: seal a list after so many bytes; 0 never does.")
+    manifest_list_seal_threshold: Threshold = Field(0, description="ML+: size in bytes after which a list is sealed; 0: never.")
     manifest_list_entry_size: AtLeastOne = Field(50, description="ML+: bytes of an entry.")
 
 
 class CommitterSection(Section):
     """One client commits for all writers of the class, which hand over what they have; one commit at a time."""
 
-    interval_ms: NonNegativeMs = Field(0.0, description="From the begin of one commit to that of the next; 0: as soon as it can.")
-    max_batch: Count = Field(0, description="So many hand-overs begin a commit, and are the most that it holds; 0: any number.")
+    interval_ms: NonNegativeMs = Field(
+        0.0, description="Time from the start of one commit to the start of the next, in ms; 0: as soon as possible."
+    )
+    max_batch: Count = Field(0, description="File batches that start a commit, and the most that it has; 0: no limit.")
     max_in_flight: AtLeastOne | None = Field(
         None,
         description="Hand-overs of one writer that may be uncommitted before it waits. Default: 1 in a closed loop, any number of "
@@ -176,7 +178,7 @@ class _ClassKeys(ArrivalKeys):
     """``[workload.NAME]``: a class of transactions. What it leaves out is as ``[transaction]`` says."""
 
     committer: CommitterSection | None = Field(
-        None, description="Writers hand over what they have, and one client commits for all of them (Flink, Kafka Connect)."
+        None, description="One client that commits the file batches of all writers (Flink, Kafka Connect)."
     )
     operation: Operation | None = Field(None, description="Its one operation.")
     tables: list[Count] | None = Field(None, description="The tables it is confined to.", min_length=1)
@@ -232,8 +234,8 @@ class Partitions(Section):
 class CoalesceSection(Section):
     """Group commit: what waits for the same table when a commit begins goes into one swap."""
 
-    linger_ms: NonNegative = Field(0.0, description="A commit waits so long for others.")
-    max_batch: Count = Field(0, description="At most so many in one swap; 0: any number.")
+    linger_ms: NonNegative = Field(0.0, description="Time that a commit waits for others, in ms.")
+    max_batch: Count = Field(0, description="Most commits in one swap; 0: no limit.")
 
 
 class CatalogSection(Section):
@@ -254,23 +256,27 @@ class CatalogSection(Section):
     linearization: Probability = Field(1.0, description="When, within its latency, a read or commit takes effect.")
     size_bytes: Count = Field(4096, description="Size of the catalog object, for latencies that depend on it.")
     table_metadata_inlined: bool = Field(True, description="False: table metadata is read and written apart.")
-    compaction_threshold: Threshold = Field(16_000_000, description="append: seal the log after so many bytes.")
-    compaction_max_entries: Count = Field(0, description="append: or after so many entries; 0 never does.")
+    compaction_threshold: Threshold = Field(16_000_000, description="append: size in bytes after which the log is sealed.")
+    compaction_max_entries: Count = Field(0, description="append: entries after which the log is sealed; 0: no limit.")
     log_entry_size: AtLeastOne = Field(100, description="append: bytes of a log entry.")
     network: Latency | None = Field(None, description="service: the way there, and the way back. Default: median 1 ms, sigma 0.3.")
     load: Latency | None = Field(None, description="service: time of service of a load. Default: median 5 ms, sigma 0.5.")
     commit: Latency | None = Field(None, description="service: time of service of a commit. Default: median 10 ms, sigma 0.5.")
     check: Latency | None = Field(None, description="service: time of service of a commit that has lost. Default: 2 ms.")
-    workers: Files = Field(0, description="service: requests that are served at once, the others wait in a queue; 0: no queue.")
-    queue_limit: Threshold | None = Field(None, description="service: beyond so many that wait, requests are refused (429, 503).")
+    workers: Files = Field(0, description="service: requests that are served at once; the others wait in a queue. 0: no queue.")
+    queue_limit: Threshold | None = Field(
+        None, description="service: waiting requests beyond which further ones are rejected (429, 503)."
+    )
     retry_after_ms: NonNegative = Field(
         1000.0, description="service: a refused request is sent again after this, a lost commit with the backoff retry_after."
     )
-    max_resends: Files = Field(5, description="service: so often; then the operation ends with service_unavailable.")
+    max_resends: Files = Field(
+        5, description="service: resends of a rejected request before the operation ends with service_unavailable."
+    )
     lock: Literal["none", "table"] | None = Field(
         None, description="service: table makes a commit wait for others of its table, instead of failing at its end."
     )
-    server_retries: Files = Field(0, description="service: an append that lost is applied again so often by the server.")
+    server_retries: Files = Field(0, description="service: retries in the server of an append that lost the race.")
     coalesce: CoalesceSection | None = Field(None, description="service: group commit of what waits for the same table.")
     transfer_ms_per_mib: NonNegative = Field(
         10.0, description="service: what a MiB of table metadata adds to the answer of a load."
@@ -298,7 +304,7 @@ class TableSection(Section):
     manifest_bytes: AtLeastOne = Field(7_100, description="Size of a new manifest.")
     manifest_header_bytes: Count = Field(6_900, description="The part of it that a merge saves.")
     min_count_to_merge: Annotated[int, Field(ge=2, le=MOST)] = Field(
-        100, description="So many manifests, the new one included, are merged."
+        100, description="Number of manifests, the new one included, at which they are merged."
     )
     target_bytes: Annotated[int, Field(ge=1, le=10**15)] = Field(
         8 * 1024 * 1024, description="Merged manifests do not grow beyond this."
@@ -341,7 +347,7 @@ class StorageSection(Section):
 
     provider: str | None = Field(None, description="A built-in provider, or the path of a profile of your own (*.toml).")
     profile: Literal["2025-06", "2025-12", "2026-01"] = Field("2026-01", description="The set of built-in profiles.")
-    max_parallel: Writers = Field(4, description="So many like accesses go at once.")
+    max_parallel: Writers = Field(4, description="Accesses of one kind that run in parallel.")
     min_latency_ms: NonNegativeMs | None = Field(None, description="Floor under every latency, in place of the profile's.")
     sizes: Sizes = Field(default_factory=Sizes, description="Sizes of metadata objects.")
     T_CAS: Normal | None = Field(None, description="Compare-and-swap of the catalog's pointer.")
@@ -357,11 +363,15 @@ class StorageSection(Section):
 class SimulationSection(Section):
     """``[simulation]``: the run."""
 
-    duration_ms: PositiveMs = Field(description="No arrivals after this.")
+    duration_ms: PositiveMs = Field(description="Length of the run: nothing arrives later.")
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] | None = Field(
-        None, description="Left out: a fresh one, which the results tell."
+        None, description="Default: a random one, which the results record."
     )
-    output_path: str = Field("results.parquet", description="Where results go when the experiment has no label.", min_length=1)
+    output_path: str = Field(
+        "results.parquet",
+        description="File of the results, below the output directory, when the experiment has no label.",
+        min_length=1,
+    )
     drain: bool = Field(False, description="Let transactions finish that are in flight at the end.")
     engine: Literal["auto", "reference", "compiled"] = Field(
         "auto", description="All engines give the same rows; auto compiles what can be compiled."
@@ -417,7 +427,7 @@ class ComponentSection(Section):
     """Custom component: a class in a Python file."""
 
     code: Annotated[str, Field(pattern=r"^[^:]+:[A-Za-z_][A-Za-z0-9_]*$")] = Field(
-        description="FILE.py:CLASS, beside this file. It is run only with --allow-code."
+        description="FILE.py:CLASS, relative to this file. It runs only with --allow-code."
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the class.")
     classes: list[str] | None = Field(None, description="transaction: the workload classes that run it. Default: all.")
@@ -431,7 +441,7 @@ class PartsSection(Section):
         None, description="A store; sizes, parallel accesses and estimates are those of [storage]."
     )
     catalog: ComponentSection | None = Field(None, description="A catalog.")
-    transaction: ComponentSection | None = Field(None, description="What transactions do, in place of their operation.")
+    transaction: ComponentSection | None = Field(None, description="Transaction, in place of the operation.")
 
 
 class Document(Section):
