@@ -118,6 +118,6 @@ def test_results_of_older_code_in_the_folder_do_not_stand_in_the_way(tmp_path: P
         lambda options: nullcontext(SimpleNamespace(begin=lambda: None, get=lambda: None)),
     )
     monkeypatch.setattr("endive.pipeline.sweep.run_sweep", lambda *arguments, **options: ())
-    monkeypatch.setattr("endive.report.study.load_study", load_study)
+    monkeypatch.setattr("endive.report.study_data.load_study", load_study)
     assert "far enough" in invoke("examples", "run", "short", "-o", str(tmp_path / "out")).stderr
     assert asked["code_version"] == code_version()
