@@ -12,6 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from endive.main import app
+from endive.output_files import checksum
+from tests.pipeline.damages import change_record
 
 CONFIG = """
 [simulation]
@@ -50,6 +52,10 @@ def test_a_trace_that_was_tampered_with_is_found(folder: Path) -> None:
     commits = [event for event in events if event["event"] == "commit"]
     commits[4]["kind"] = commits[3]["kind"]
     pq.write_table(pa.Table.from_pylist(events, pq.read_schema(path)), path)
+    done = CliRunner().invoke(app, ["experiments", "check"])
+    assert done.exit_code == 1
+    assert "the checksum of trace.parquet does not match" in done.output
+    change_record(path.parent, trace_sha256=checksum(path))
     done = CliRunner().invoke(app, ["experiments", "check"])
     assert done.exit_code == 1
     assert "an update is lost" in done.output

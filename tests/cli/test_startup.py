@@ -47,26 +47,3 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_validate_loads_no_engine() -> None:
     assert loaded("validate", "examples/mixed.toml") <= {"numpy", "pyarrow", "pydantic"}
-
-
-def test_run_loads_what_it_needs_once_its_kernel_is_compiled(tmp_path: Path) -> None:
-    command = ("run", "examples/mixed.toml", "--out", str(tmp_path), "--engine", "compiled")
-    loaded(*command)
-    assert loaded(*command) == {"llvmlite", "numpy", "pyarrow", "pydantic"}
-
-
-def test_data_frames_are_made_after_a_start_without_pandas() -> None:
-    program = """
-import sys
-import pyarrow as pa
-from endive.cli.run import start_pyarrow_without_pandas
-
-start_pyarrow_without_pandas()
-assert pa.array(["a"]).to_pylist() == ["a"] and "pandas" not in sys.modules
-frame = pa.table({"x": [1.0, None]}).to_pandas()
-assert pa.Table.from_pandas(frame).column("x").null_count == 1
-import pandas as pd
-assert pa.array(pd.Series([1.0, None])).null_count == 1
-assert pa.array(pd.Series([pd.NA, "x"])).null_count == 1
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

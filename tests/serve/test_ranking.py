@@ -108,7 +108,7 @@ def test_the_best_by_chance_among_many_is_no_winner() -> None:
     present = found([draw.gauss(100.0, 5.0) for _ in range(8)])
     others = [tried(f"change {k}", [draw.gauss(100.0, 5.0) for _ in range(8)]) for k in range(20)]
     ranked = rank(Goal("time_to_commit_p95_ms"), present, others, 100.0)
-    assert not any(row["told"] for row in ranked["rows"])
+    assert not any(row["significant"] for row in ranked["rows"])
     assert ranked["best"] is None
 
 

@@ -226,7 +226,7 @@ def _data(
                 "a_kind": each.a.kind,
                 "b_kind": each.b.kind,
                 **_difference_data(each),
-                "told": each.is_significant,
+                "significant": each.is_significant,
                 "better": each.better,
                 "verdict": describe_comparison(each),
             }
@@ -276,7 +276,7 @@ def _standing_data(metric: str, each: Standing) -> dict[str, Any]:
         **data,
         "value": finite(compared.b.mean),
         "kind": compared.b.kind,
-        "told": compared.is_significant,
+        "significant": compared.is_significant,
         "better": compared.better,
         "difference": None if compared.difference is None else asdict(compared.difference),
     }

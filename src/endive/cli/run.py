@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.abc import MetaPathFinder
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -91,7 +89,6 @@ def run(
         from endive.runs.execute import execute_run, place_run, prepare_run
         from endive.studies.measure import MetricsOptions, check_window
 
-        start_pyarrow_without_pandas()
         overrides = overrides_of(set_)
         if engine is not None:
             overrides["simulation.engine"] = engine
@@ -134,32 +131,6 @@ def check_classes(conditions: Sequence[Condition], document: Document) -> None:
         if each.workload_class not in (ALL, *classes):
             message = f"{each.text!r}: there is no class {each.workload_class!r}; {nearest(each.workload_class, classes)}"
             refuse("--fail-if", message)
-
-
-class _PandasBlocker(MetaPathFinder):
-    """A finder of modules that fails to find pandas."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Raise ImportError for pandas; leave other modules to other finders."""
-        if name == "pandas":
-            raise ImportError(name)
-
-
-def start_pyarrow_without_pandas() -> None:
-    """Keep pyarrow from importing pandas with the first array, which is 40% of the time of a short run (1.4 s instead of 0.8 s).
-
-    pyarrow (tested with 26) tries once, and again when a DataFrame is asked for.
-    """
-    if "pandas" in sys.modules:
-        return
-    import pyarrow as pa
-
-    blocker = _PandasBlocker()
-    sys.meta_path.insert(0, blocker)
-    try:
-        pa.array([0])
-    finally:
-        sys.meta_path.remove(blocker)
 
 
 def show_run(

@@ -108,7 +108,7 @@ class ComparedRow:
     b: Value | None
     difference: Mapping[str, Any] | None
     change: str
-    told: bool
+    significant: bool
     better: bool | None
     verdict: str
 

@@ -191,7 +191,7 @@ def _row(goal: Goal, each: Tried, found: Difference | None) -> dict[str, Any]:
         "value": None if each.found.estimate is None else asdict(each.found.estimate),
         "change": _difference(goal, found),
         "difference": None if found is None else {key: value for key, value in asdict(found).items() if key not in ("a", "b")},
-        "told": found is not None and found.is_significant,
+        "significant": found is not None and found.is_significant,
         "better": None if found is None else better(goal.metric, found),
     }
 

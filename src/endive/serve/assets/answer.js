@@ -80,7 +80,7 @@ export function comparisonTable(found) {
   const classes = [...new Set(found.rows.map((row) => row.workload_class))];
   const bodies = classes.map((name) => {
     const rows = found.rows.filter((row) => row.workload_class === name).map((row) => {
-      const [style, words] = row.better === null && row.told ? ["same", "differs"] : SIGNS[String(row.better)];
+      const [style, words] = row.better === null && row.significant ? ["same", "differs"] : SIGNS[String(row.better)];
       return element("tr", { title: row.verdict }, element("th", { scope: "row", textContent: row.name }), element("td", { "data-label": "A", textContent: valueOf(row, "a") }), element("td", { "data-label": "B", textContent: valueOf(row, "b") }), element("td", { "data-label": "B − A (95%)", textContent: changeOf(row) }), element("td", { className: style, textContent: words }));
     });
     if (classes.length > 1) rows.unshift(element("tr", { className: "head" }, element("th", { scope: "rowgroup", colSpan: 5, textContent: nameOf(name) })));
@@ -101,7 +101,7 @@ export function comparisonTable(found) {
 export function rankingTable(found, use) {
   const head = element("tr", {}, ...["change", found.goal.words, "difference (95%, simultaneous)", "", ""].map((text) => element("th", { scope: "col", textContent: text })));
   const rows = found.rows.map((row) => {
-    const [style, words] = SIGNS[String(row.told ? row.better : null)];
+    const [style, words] = SIGNS[String(row.significant ? row.better : null)];
     const button = element("button", { type: "button", textContent: "Apply", "aria-label": `Apply: ${row.words}` });
     button.addEventListener("click", () => use(found.trees[row.name]));
     const name = element("th", { scope: "row" }, row.words);
