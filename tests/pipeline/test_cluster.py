@@ -52,6 +52,14 @@ def test_results_and_metrics_are_the_same_bytes_on_one_machine_and_on_a_cluster(
     assert found == [digests(root)] * 3
     assert set(tables) == {"by_experiment.csv", "by_run.csv", "distributions.csv", "over_time.csv", "saturation.csv"}
     assert tables_of(root) == tables
+    dataset = consolidated_bytes(tmp_path / "local-8")
+    assert dataset
+    assert consolidated_bytes(root) == dataset
+
+
+def consolidated_bytes(root: Path) -> dict[str, bytes]:
+    """Return the files of the consolidated dataset, by their path in it."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted((root / "consolidated").rglob("*.parquet"))}
 
 
 def other_cache(path: Path) -> Path:
