@@ -35,9 +35,16 @@ RETRY_SETTINGS = (
     Dimension("retry_backoff.max_ms", 5_000.0, 60_000.0),
     Dimension("retry_backoff.jitter", 0.0, 1.0),
 )
-"""What is searched of each class that is tuned: exponential backoff with proportional jitter."""
+"""Retry settings of the simplified commit path: exponential backoff with proportional jitter."""
+ICEBERG_SETTINGS = (
+    Dimension("retry", 2, 64, whole=True),
+    Dimension("retry_backoff.base_ms", 1, 5_000, whole=True),
+    Dimension("retry_backoff.max_ms", 5_000, 60_000, whole=True),
+)
+"""Retry settings of Iceberg's clients: the table properties that exist. Multiplier and jitter are those of the client."""
 _BACKOFF: Mapping[str, Any] = {"retry_backoff": {"enabled": True}}
-"""What a class that is tuned has before its own values, whatever backoff the file gives it."""
+_ICEBERG_BACKOFF: Mapping[str, Any] = {"retry_backoff": ICEBERG_RETRY["retry_backoff"]}
+"""Backoff of a tuned class before the values of a candidate, whatever the file gives it."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +101,13 @@ def read_tuning(
     tuned = tuple(f"workload.{name}" for name in sorted(today.workload) if objective.workload_class in (ALL, name)) or (
         "transaction",
     )
-    own = [_dimension(text, lambda settings: document({**_everywhere(tuned, _BACKOFF), **settings})) for text in vary]
+    is_iceberg = any(each.path.is_iceberg for each in resolve_classes(today) if objective.workload_class in (ALL, each.name))
+    base, searched = (_ICEBERG_BACKOFF, ICEBERG_SETTINGS) if is_iceberg else (_BACKOFF, RETRY_SETTINGS)
+    own = [_dimension(text, lambda settings: document({**_everywhere(tuned, base), **settings})) for text in vary]
     given = {each.name for each in own}
-    retry = [each for each in RETRY_SETTINGS if not all(f"{section}.{each.name}" in given for section in tuned)]
+    retry = [each for each in searched if not all(f"{section}.{each.name}" in given for section in tuned)]
     points = design([*retry, *own], count, key)
-    settings = [{}, _everywhere(tuned, ICEBERG_RETRY), *(_settings(tuned, retry, point) for point in points)]
+    settings = [{}, _everywhere(tuned, ICEBERG_RETRY), *(_settings(tuned, base, retry, point) for point in points)]
     labels = ["today", "Iceberg's defaults", *(f"candidate {number}" for number in range(1, count + 1))]
     candidates: dict[str, Candidate] = {}
     for place, (label, each) in enumerate(zip(labels, settings, strict=True)):
@@ -113,10 +122,10 @@ def _everywhere(tuned: Sequence[str], values: Mapping[str, Any]) -> Tree:
     return {f"{section}.{name}": value for section in tuned for name, value in values.items()}
 
 
-def _settings(tuned: Sequence[str], retry: Sequence[Dimension], point: Mapping[str, Any]) -> Tree:
-    """The keys of a candidate: a backoff of its own for each class that is tuned, and the others."""
+def _settings(tuned: Sequence[str], base: Mapping[str, Any], retry: Sequence[Dimension], point: Mapping[str, Any]) -> Tree:
+    """Return the keys of a candidate: the backoff of each tuned class, and the other keys."""
     searched = {each.name for each in retry}
-    settings = _everywhere(tuned, _BACKOFF)
+    settings = _everywhere(tuned, base)
     settings |= _everywhere(tuned, {name: value for name, value in point.items() if name in searched})
     settings |= {name: value for name, value in point.items() if name not in searched}
     for section in tuned:
