@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from endive.studies.tuning import ICEBERG, read_tuning
+from endive.config import ConfigError
+from endive.studies.measure import MetricsOptions
+from endive.studies.replicate import WINDOW_SEEDS, Replications
+from endive.studies.tuning import ICEBERG, CostEvaluator, read_tuning
 from endive.transaction.paths import ICEBERG_RETRY_PROPERTIES
 
 CONFIG = """
@@ -48,3 +51,12 @@ def test_iceberg_clients_are_tuned_by_the_properties_that_exist(path: str, tmp_p
 
 def test_the_simplified_path_is_tuned_by_all_settings_of_the_backoff(tmp_path: Path) -> None:
     assert {"retry", "retry_backoff.multiplier", "retry_backoff.jitter"} <= set(searched("endive", tmp_path)[0])
+
+
+def test_a_percentile_of_too_few_transactions_ends_the_search_before_its_first_round(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(CONFIG.format(path="endive").replace("rate = 2", "rate = 1"))
+    question = read_tuning(tmp_path / "run.toml", "time_to_commit_p99_ms", None, [], {"simulation.engine": "reference"}, 8, 0)
+    replications = Replications(tmp_path / "runs", MetricsOptions(warmup_ms=1_000.0))
+    with pytest.raises(ConfigError, match=r"needs at least 500 transactions per run.*Set simulation\.duration_ms to"):
+        CostEvaluator(question, replications)
+    assert replications.runs <= 2 * WINDOW_SEEDS

@@ -13,6 +13,7 @@ from endive.analysis.contrasts import least_rate_width, least_share_width
 from endive.analysis.estimates import SHARES, at_least, at_most
 from endive.analysis.halving import Cost, Dimension, Measured, design
 from endive.analysis.metric import more_is_better
+from endive.analysis.percentiles import PERCENTS, fewest
 from endive.analysis.run_metrics import ALL, RATES
 from endive.analysis.warmup import Window, common_window
 from endive.config import ConfigError, Document, Problem, compute_experiment_hash
@@ -173,7 +174,7 @@ class CostEvaluator:
         except ValueError as error:
             raise ConfigError("--warmup", [Problem("", f"there is no window that all have: {error}")]) from None
         for each in references:
-            replications.measure(each, range(WINDOW_SEEDS), self.window)
+            _check_transactions(question.objective, replications.measure(each, range(WINDOW_SEEDS), self.window))
 
     def runs(self, candidate: int, seeds: Sequence[int]) -> tuple[RunMetrics, ...]:
         """Return the metrics of a candidate; what is not there yet is run."""
@@ -196,6 +197,22 @@ class CostEvaluator:
         if found is None:
             return Measured(costs, "open", False, least)
         return Measured(costs, condition.verdict(found.low, found.high), condition.holds(found.mean), least)
+
+
+def _check_transactions(objective: Subject, runs: Sequence[RunMetrics]) -> None:
+    """Raise ConfigError if runs have too few transactions for the percentile that is to be improved."""
+    percent = next((each for each in PERCENTS if objective.metric.endswith(f"_p{each}_ms")), None)
+    if percent is None:
+        return
+    needed = fewest(percent / 100.0)
+    found = min(int(run.of(objective.workload_class, objective.operation)["transactions"]) for run in runs)
+    if found < needed:
+        longer = runs[0].window.duration_ms * needed / max(found, 1)
+        message = (
+            f"{objective.metric} needs at least {needed} transactions per run, and a run has {found} in the window. "
+            f"Set simulation.duration_ms to {longer:,.0f} or more, or choose a lower percentile."
+        )
+        raise ConfigError("--for", [Problem("", message)])
 
 
 def cost_of(row: Mapping[str, Any], metric: str) -> Cost:
