@@ -98,14 +98,14 @@ def _most_runs(question: TuningQuestion, plan: Plan) -> int:
 def _show_plan(output: Output, question: TuningQuestion, plan: Plan) -> None:
     """Print the settings to try, the largest number of runs and their estimated time."""
     from endive.formatting import format_duration
-    from endive.report.advice import settings_in_words, subject_in_words
+    from endive.report.advice import list_settings, name_objective
     from endive.runs.effort import estimate_effort
 
     candidates, most = range(len(question.candidates)), _most_runs(question, plan)
     seconds = sum(estimate_effort(each.document).cpu_seconds for each in question.candidates) / len(candidates)
-    settings = {question.candidates[candidate].name: settings_in_words(question, candidate) for candidate in candidates}
+    settings = {question.candidates[candidate].name: list_settings(question, candidate) for candidate in candidates}
     output.result(
-        {"for": subject_in_words(question), "settings": settings, "most_runs": most, "estimated_core_seconds": most * seconds}
+        {"for": name_objective(question), "settings": settings, "most_runs": most, "estimated_core_seconds": most * seconds}
     )
     output.table("", ("", "settings"), list(settings.items()))
     output.text("", f"At most {most} runs, about {format_duration(1000.0 * most * seconds)} of one core.")
@@ -118,7 +118,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     from endive.analysis.halving import tune as search
     from endive.cli.run import announce_compilation
     from endive.output_files import check_writable, write_text
-    from endive.report.advice import outcome_in_words
+    from endive.report.advice import describe_outcome
     from endive.report.phrases import describe_short_run, describe_window
     from endive.runs.execute import prepare_run
     from endive.studies.measure import check_window
@@ -139,7 +139,7 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     def evaluated(candidate: int, seeds: Any) -> Measured:
         found = evaluate(candidate, seeds)
         name = question.candidates[candidate].name
-        output.note(f"  {name}: {outcome_in_words(question, found)}, {len(seeds)} seeds; {replications.runs} of {most} runs")
+        output.note(f"  {name}: {describe_outcome(question, found)}, {len(seeds)} seeds; {replications.runs} of {most} runs")
         return found
 
     def announced(number: int, size: int) -> None:
@@ -170,13 +170,13 @@ def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEv
     from dataclasses import asdict
 
     from endive.cli.frontier import origin_of
-    from endive.report.advice import in_words, subject_in_words
+    from endive.report.advice import describe_tuning, name_objective
     from endive.studies.tuning import ICEBERG, TODAY
 
     best = found.best
     return {
-        "answer": in_words(question, found),
-        "for": subject_in_words(question),
+        "answer": describe_tuning(question, found),
+        "for": name_objective(question),
         "subject_to": None if question.condition is None else question.condition.text,
         "best": None if best is None else question.candidates[best].name,
         "settings": None if best is None else dict(question.candidates[best].settings),
@@ -209,7 +209,7 @@ def _advantage(found: Advantage | None) -> dict[str, Any] | None:
 
 def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, evaluate: CostEvaluator) -> dict[str, Any]:
     from endive.analysis.estimates import estimate_metric
-    from endive.report.advice import settings_in_words
+    from endive.report.advice import list_settings
 
     objective, measured = question.objective, found.finals[candidate]
     runs = evaluate.runs(candidate, plan.fresh)
@@ -217,7 +217,7 @@ def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, e
     estimate = estimate_metric(rows, objective.metric)
     return {
         "name": question.candidates[candidate].name,
-        "settings": settings_in_words(question, candidate),
+        "settings": list_settings(question, candidate),
         **{name: finite(getattr(estimate, name, None)) for name in ("mean", "low", "high")},
         "kind": None if estimate is None else estimate.kind,
         "condition": measured.allowed if question.condition is not None else None,
@@ -228,7 +228,7 @@ def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, e
 
 def _tried(question: TuningQuestion, found: Tuned, candidate: int) -> dict[str, Any]:
     from endive.config import compute_experiment_hash
-    from endive.report.advice import outcome_in_words
+    from endive.report.advice import describe_outcome
 
     each, measured = question.candidates[candidate], found.chosen_by[candidate]
     return {
@@ -237,13 +237,13 @@ def _tried(question: TuningQuestion, found: Tuned, candidate: int) -> dict[str, 
         "experiment": compute_experiment_hash(each.document),
         "rounds": found.last_round[candidate],
         "seeds": len(measured.costs),
-        "outcome": outcome_in_words(question, measured),
+        "outcome": describe_outcome(question, measured),
     }
 
 
 def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) -> None:
     from endive.analysis.conditions import format_metric
-    from endive.report.advice import subject_in_words
+    from endive.report.advice import name_objective
 
     metric = question.objective.metric
     rows = []
@@ -255,4 +255,4 @@ def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) 
         condition = [] if question.condition is None else [{"holds": "yes", "fails": "no"}.get(each["condition"], "open")]
         rows.append((each["name"], number, *ends, *condition, each["settings"]))
     condition = [] if question.condition is None else [question.condition.text]
-    output.table("", ("", subject_in_words(question), "95% low", "high", *condition, "settings"), rows)
+    output.table("", ("", name_objective(question), "95% low", "high", *condition, "settings"), rows)

@@ -1,4 +1,4 @@
-"""The answer of ``endive tune`` in words."""
+"""State the answer of ``endive tune`` in sentences."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from endive.analysis.conditions import format_metric, kind_of
 from endive.analysis.halving import Advantage, Measured, Tuned
 from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import ALL
+from endive.formatting import join_names
 from endive.studies.tuning import ICEBERG, TODAY, TuningQuestion
 
 
-def outcome_in_words(question: TuningQuestion, found: Measured) -> str:
-    """Return the mean over seeds in the metric's own sign and unit."""
-    metric, mean = question.objective.metric, found.mean
+def describe_outcome(question: TuningQuestion, outcome: Measured) -> str:
+    """Return the mean of the metric over seeds, in its own sign and unit."""
+    metric, mean = question.objective.metric, outcome.mean
     if mean is None:
-        return f"never reached in {found.never} of {len(found.costs)} seeds" if found.never else "no number in every seed"
+        return f"aborted in {outcome.never} of {len(outcome.costs)} seeds" if outcome.never else "not measured in every seed"
     return format_metric(metric, -mean if more_is_better(metric) else mean)
 
 
-def subject_in_words(question: TuningQuestion) -> str:
-    """Return the metric, and of what."""
+def name_objective(question: TuningQuestion) -> str:
+    """Return the metric to improve, with the class and operation that it is of: ``success_rate(ingest)``."""
     group = [name for name in (question.objective.workload_class, question.objective.operation) if name != ALL]
     return f"{question.objective.metric}({', '.join(group)})" if group else question.objective.metric
 
 
-def settings_in_words(question: TuningQuestion, candidate: int) -> str:
-    """Return the keys of a candidate with their values, those that several classes share once."""
+def list_settings(question: TuningQuestion, candidate: int) -> str:
+    """Return the keys of a candidate with their values. A value that all tuned classes share is listed once."""
     by_name: dict[str, dict[str, Any]] = {}
     for key, value in question.candidates[candidate].settings.items():
         section = next((section for section in question.tuned if key.startswith(f"{section}.")), "")
@@ -34,81 +35,87 @@ def settings_in_words(question: TuningQuestion, candidate: int) -> str:
         parts = {f"{name}.{inner}": each for inner, each in value.items()} if isinstance(value, dict) else {name: value}
         for inner, each in parts.items():
             by_name.setdefault(inner, {})[section] = each
-    said = []
+    settings = []
     for name, values in by_name.items():
         short, first = name.removeprefix("retry_backoff."), next(iter(values.values()))
         if name == "retry_backoff.enabled":
             continue
         if "" in values or (len(values) == len(question.tuned) and all(each == first for each in values.values())):
-            said.append(f"{short} = {_value(first)}")
+            settings.append(f"{short} = {_format_setting(first)}")
         else:
-            said += [f"{section}.{name} = {_value(each)}" for section, each in values.items()]
-    return ", ".join(said) or "as the file has it"
+            settings += [f"{section}.{name} = {_format_setting(each)}" for section, each in values.items()]
+    return ", ".join(settings) or "as in the file"
 
 
-def _value(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:,.0f}" if value >= 1000.0 else f"{value:.6g}"
 
 
-def in_words(question: TuningQuestion, found: Tuned) -> list[str]:
-    """Return the answer in sentences."""
-    subject, condition = subject_in_words(question), question.condition
-    if found.best is None:
+def describe_tuning(question: TuningQuestion, outcome: Tuned) -> list[str]:
+    """Return the answer: the recommended settings, their advantage over the references, and what limits it."""
+    objective, condition = name_objective(question), question.condition
+    if outcome.best is None:
         text = "" if condition is None else condition.text
-        return [f"No setting that was left keeps {text}: nothing can be recommended. Try other ranges (--vary)."]
-    told = []
-    name = question.candidates[found.best].name
-    if found.best == TODAY or (found.best == ICEBERG and question.same_references):
-        told.append(f"No clear winner: nothing that was tried makes {subject} better than today's setting.")
-    elif found.alone_keeps(TODAY) and condition is not None:
-        told.append(f"Today's setting breaks {condition.text}.")
-        told.append(f"Best for {subject} of those that keep it: {name}: {settings_in_words(question, found.best)}.")
-    elif found.clear_over(TODAY):
-        told.append(f"Best for {subject}: {name}: {settings_in_words(question, found.best)}.")
-    else:
-        told.append(f"No clear winner for {subject}: {name} came out first, but may be no better than today's setting.")
-    labels = {TODAY: "today's setting", ICEBERG: question.candidates[ICEBERG].name}
+        return [f"No recommendation: none of the finalists meets {text}. Try other ranges (--vary)."]
+    sentences = _recommend(question, outcome, outcome.best)
+    labels = {TODAY: "the current settings", ICEBERG: question.candidates[ICEBERG].name}
     if question.same_references:
-        told.append("Today's setting is Iceberg's defaults.")
-        labels = {} if found.best in labels else {TODAY: labels[TODAY]}
+        sentences.append("The current settings are Iceberg's defaults.")
+        labels = {} if outcome.best in labels else {TODAY: labels[TODAY]}
     for other, label in labels.items():
-        if other in found.advantages:
-            told.append(f"Over {label}: {advantage_in_words(question, found.advantages[other], found.finals[other])}.")
-    never, seeds = found.finals[found.best].never, len(found.finals[found.best].costs)
-    if never:
-        told.append(f"With it, {subject} is never reached in {never} of {seeds} seeds: too many give up.")
+        if other in outcome.advantages:
+            advantage = describe_advantage(question, outcome.advantages[other], outcome.finals[other])
+            sentences.append(f"Compared with {label}: {advantage}.")
+    final = outcome.finals[outcome.best]
+    if final.never:
+        sentences.append(f"{objective} has no value in {final.never} of {len(final.costs)} seeds: too many transactions abort.")
     equals = [
         question.candidates[other].name
-        for other, advantage in found.advantages.items()
+        for other, advantage in outcome.advantages.items()
         if other not in (TODAY, ICEBERG) and not advantage.clear
     ]
-    if equals and found.clear_over(TODAY):
-        told.append(f"It cannot be told from {' and '.join(equals)}.")
+    if equals and outcome.clear_over(TODAY):
+        sentences.append(f"No significant difference from {join_names(equals)}.")
     if condition is not None:
-        allowed = found.finals[found.best].allowed
-        holds = "holds" if allowed == "holds" else "may hold or not: more seeds (--seeds) or longer runs would tell"
-        told.append(f"With it, {condition.text} {holds}.")
-    return told
+        verdict = "is met" if final.allowed == "holds" else "may not be met; use more seeds (--seeds) or longer runs"
+        sentences.append(f"{condition.text} {verdict}.")
+    return sentences
 
 
-def advantage_in_words(question: TuningQuestion, advantage: Advantage, other: Measured) -> str:
-    """By how much the best is better than another, with its interval."""
+def _recommend(question: TuningQuestion, outcome: Tuned, best: int) -> list[str]:
+    """Return the first sentences of the answer: the best candidate, or that there is no clear winner."""
+    objective, condition = name_objective(question), question.condition
+    name = question.candidates[best].name
+    if best == TODAY or (best == ICEBERG and question.same_references):
+        return [f"No clear winner: no candidate improves {objective} over the current settings."]
+    recommendation = f"{name}: {list_settings(question, best)}."
+    if outcome.alone_keeps(TODAY) and condition is not None:
+        return [
+            f"The current settings do not meet {condition.text}.",
+            f"Best {objective} among those that do: {recommendation}",
+        ]
+    if outcome.clear_over(TODAY):
+        return [f"Best {objective}: {recommendation}"]
+    return [f"No clear winner for {objective}: {name} leads, but not significantly over the current settings (95%)."]
+
+
+def describe_advantage(question: TuningQuestion, advantage: Advantage, other: Measured) -> str:
+    """Return how much better the best candidate is than another, with the 95% interval."""
 
     def size(value: float, unit: str = "") -> str:
         return f"{100.0 * value:.3g}{unit}" if kind_of(metric) == "share" else format_metric(metric, value)
 
-    metric, found = question.objective.metric, advantage.difference
-    if found is None:
-        never = other.never
-        verdict = "better" if advantage.clear else "no clear difference"
-        reach = f"; the other never gets there in {never} of them" if never else ""
-        return f"{verdict}: better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}{reach}"
-    more, points = "more" if more_is_better(metric) else "less", " percentage points"
-    share = "" if found.b <= 0.0 else f", {100.0 * found.difference / found.b:.3g}% of it"
-    if found.half_width is None:
-        return f"{size(found.difference, points)} {more} in each of {found.n_a} seeds{share}"
-    low, high = (size(found.difference + sign * found.half_width) for sign in (-1.0, 1.0))
-    doubt = "" if found.is_significant else "; the interval contains 0"
-    return f"{size(found.difference, points)} {more} (95% interval: {low} to {high}){share}{doubt}"
+    metric, difference = question.objective.metric, advantage.difference
+    if difference is None:
+        verdict = "better" if advantage.clear else "no significant difference"
+        aborted = f"; there it has no value in {other.never} seeds" if other.never else ""
+        return f"{verdict}: better in {advantage.wins} of {advantage.seeds} seeds, worse in {advantage.losses}{aborted}"
+    more, points = "more" if more_is_better(metric) else "less", " pp"
+    share = "" if difference.b <= 0.0 else f", or {100.0 * difference.difference / difference.b:.3g}%"
+    if difference.half_width is None:
+        return f"{size(difference.difference, points)} {more} in each of {difference.n_a} seeds{share}"
+    low, high = (size(difference.difference + sign * difference.half_width) for sign in (-1.0, 1.0))
+    doubt = "" if difference.is_significant else "; the interval includes 0"
+    return f"{size(difference.difference, points)} {more} (95% interval {low} to {high}){share}{doubt}"
