@@ -49,7 +49,7 @@ def searches_here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("endive.studies.replicate.Replications", _MadeUp)
         patched.setattr("endive.cli.run.announce_compilation", lambda *_: None)
-        patched.setattr("endive.report.paper.save", lambda *_: [])
+        patched.setattr("endive.report.paper.save_figure", lambda *_: [])
         yield
 
 

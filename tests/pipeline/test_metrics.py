@@ -24,7 +24,7 @@ from endive.pipeline.query import query
 from endive.runs.inventory import Experiment, Inventory, PipelineError, take_inventory
 from endive.runs.layout import METRICS_TABLES
 from endive.runs.parameters import Value
-from endive.studies.experiment_tables import LoadAxis, load_axis, saturation_table
+from endive.studies.experiment_tables import LoadAxis, find_load_axis, make_saturation_table
 from endive.studies.measure import MetricsOptions
 from endive.studies.tables import Metrics
 from tests.analysis.test_warmup import naive as naive_mser5
@@ -250,10 +250,10 @@ def manifest_of(*parameters: dict[str, Value]) -> Inventory:
 def test_the_load_is_the_one_rate_that_varies() -> None:
     one: dict[str, Value] = {"param_workload_a_rate": 1.0, "param_storage_provider": "s3"}
     two: dict[str, Value] = {"param_workload_a_rate": 2.0}
-    assert load_axis(manifest_of(one, two), None) == LoadAxis("param_workload_a_rate")
-    assert "no rate" in str(load_axis(manifest_of(one, one), None))
+    assert find_load_axis(manifest_of(one, two), None) == LoadAxis("param_workload_a_rate")
+    assert "no rate" in str(find_load_axis(manifest_of(one, one), None))
     third: dict[str, Value] = {"param_workload_a_rate": 2.0, "param_workload_b_inter_arrival_scale": 50.0}
-    assert "several" in str(load_axis(manifest_of(one, third), None))
+    assert "several" in str(find_load_axis(manifest_of(one, third), None))
 
 
 def test_curves_are_told_apart_by_all_that_varies_and_by_duration_only_if_need_be() -> None:
@@ -292,7 +292,7 @@ def test_curves_are_told_apart_by_all_that_varies_and_by_duration_only_if_need_b
             }
             for i, each in enumerate(parameters)
         ]
-        return saturation_table(pa.Table.from_pylist(rows), manifest, LoadAxis("param_workload_a_rate"))
+        return make_saturation_table(pa.Table.from_pylist(rows), manifest, LoadAxis("param_workload_a_rate"))
 
     curves = table(*points).to_pylist()
     assert [row["param_storage_provider"] for row in curves] == ["s3", "s3x"]

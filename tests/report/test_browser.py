@@ -20,11 +20,11 @@ from PIL import Image, ImageOps
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playwright
 
 from endive.report.figure import Threshold
-from endive.report.figures import figures_of, report_figures
-from endive.report.figures.bar_charts import commit_parts, time_parts
-from endive.report.page import html_of
+from endive.report.figures import build_figures, build_report_figures
+from endive.report.figures.bar_charts import build_commit_parts, build_time_parts
+from endive.report.page import render_page
 from endive.report.phrases import TIME_PARTS
-from endive.report.sections import page_of
+from endive.report.sections import make_page
 from endive.report.study_data import Study
 from tests.report.made_up import Point, kinds, made_up, page_with
 
@@ -110,7 +110,7 @@ def browser() -> Iterator[Browser]:
 def report(mixed: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a study with two stores, two classes and three operations."""
     file = tmp_path_factory.mktemp("report") / "report.html"
-    file.write_text(html_of(page_of(mixed, report_figures(mixed))), encoding="utf-8")
+    file.write_text(render_page(make_page(mixed, build_report_figures(mixed))), encoding="utf-8")
     return file
 
 
@@ -118,7 +118,7 @@ def report(mixed: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def every_kind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with a figure of each kind."""
     file = tmp_path_factory.mktemp("kinds") / "kinds.html"
-    file.write_text(html_of(page_with(kinds())), encoding="utf-8")
+    file.write_text(render_page(page_with(kinds())), encoding="utf-8")
     return file
 
 
@@ -231,7 +231,7 @@ def test_the_numbers_can_be_taken_along(visit: Visit, mixed: Study) -> None:
         visit.page.locator("#sustainable_throughput a.download").click()
     text = Path(started.value.path()).read_text(encoding="utf-8")
     rows = list(csv.DictReader(io.StringIO(text)))
-    figure = next(each for each in figures_of(mixed) if each.name == "sustainable_throughput")
+    figure = next(each for each in build_figures(mixed) if each.name == "sustainable_throughput")
     assert started.value.suggested_filename == "sustainable_throughput.csv"
     assert [float(row["y"]) for row in rows] == pytest.approx(figure.data["y"].tolist(), rel=1e-5)
     assert [row["series"] for row in rows] == figure.data["series"].tolist()
@@ -302,10 +302,10 @@ def test_titles_of_axes_fit_where_three_charts_stand_side_by_side(browser: Brows
         {"series": name, "x": x, **widths, **(slow if x > 2 else {})} for name in ("a", "b", "c") for x in (1.0, 2.0, 4.0)
     ]
     study = made_up(points)
-    figures = [commit_parts(study), time_parts(study)]
+    figures = [build_commit_parts(study), build_time_parts(study)]
     assert all(figure.y.percent for figure in figures)
     file = tmp_path / "page.html"
-    file.write_text(html_of(page_with(figures)), encoding="utf-8")
+    file.write_text(render_page(page_with(figures)), encoding="utf-8")
     visit = Visit(browser.new_page(viewport=DESK), file, more=False)
     assert visit.page.locator("#commit_parts .charts svg").count() == 3
     assert visit.page.evaluate(_OVERLAPS) == []
@@ -319,7 +319,7 @@ def test_nothing_is_cut_when_a_phone_is_turned(browser: Browser, tmp_path: Path)
     longest: Point = {"series": "longer_waits", **means, "mean_t_backoff": 150_000.0, **widths}
     study = made_up([{"series": "today", **means, **widths, "mean_t_backoff_hw": 35_000.0}, longest], by_load=False)
     file = tmp_path / "page.html"
-    file.write_text(html_of(page_with([commit_parts(study), time_parts(study)])), encoding="utf-8")
+    file.write_text(render_page(page_with([build_commit_parts(study), build_time_parts(study)])), encoding="utf-8")
     visit = Visit(browser.new_page(viewport={"width": 844, "height": 390}), file, more=False)
     assert visit.page.evaluate(_OVERLAPS) == []
     visit.page.set_viewport_size(PHONE)
@@ -334,7 +334,7 @@ def test_words_of_moments_do_not_lie_on_each_other(browser: Browser, tmp_path: P
     marks = tuple(Threshold(at, f"backfill {word}", "x") for at, word in ((3.0, "begins"), (4.5, "ends")))
     panels = pd.concat([lines.data, lines.data[lines.data["panel"] == "p50"].assign(panel="p90")], ignore_index=True)
     file = tmp_path / "page.html"
-    file.write_text(html_of(page_with([replace(lines, thresholds=marks, data=panels)])), encoding="utf-8")
+    file.write_text(render_page(page_with([replace(lines, thresholds=marks, data=panels)])), encoding="utf-8")
     visit = Visit(browser.new_page(viewport=DESK), file, more=False)
     assert visit.page.locator("#lines .charts svg").count() == 3
     assert visit.page.evaluate(_OVERLAPS) == []

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 import vl_convert
 
-from endive.report.charts import page_spec, rows_of
-from endive.report.encodings import DIGITS, ROWS, panels_of
+from endive.report.charts import encode_rows, make_page_spec
+from endive.report.encodings import DIGITS, ROWS, split_panels
 from endive.report.figure import Axis, Figure, Reference, Threshold
-from endive.report.figures import figures_of
-from endive.report.page import drawn
+from endive.report.figures import build_figures
+from endive.report.page import encode_figure
 from endive.report.study_data import Study
-from endive.report.style import PAGE, PALETTE, colours_of, legend_of
+from endive.report.style import PAGE, PALETTE, choose_colours, make_legend
 from tests.report.made_up import kinds, page_with
 
 KINDS = [pytest.param(figure, id=figure.name) for figure in kinds()]
@@ -37,13 +37,13 @@ def frame(rows: dict[str, Any]) -> pd.DataFrame:
 
 def spec_of(figure: Figure) -> dict[str, Any]:
     """The specification of the first panel."""
-    return page_spec(panels_of(figure, PAGE, colours_of(figure, {}, PAGE.ink), {})[0])
+    return make_page_spec(split_panels(figure, PAGE, choose_colours(figure, {}, PAGE.ink), {})[0])
 
 
 def with_data(figure: Figure) -> dict[str, Any]:
     """The specification with its rows in it, as the page makes it."""
     spec = spec_of(figure)
-    rows = frame(rows_of(figure.data)).astype(object)
+    rows = frame(encode_rows(figure.data)).astype(object)
     values = rows.where(rows.notna(), None).to_dict("records")
     return {**spec, "datasets": {**spec.get("datasets", {}), ROWS: values}, "width": 400}
 
@@ -87,7 +87,7 @@ def test_a_chart_of_each_kind_is_drawn(figure: Figure) -> None:
 
 @pytest.mark.parametrize("figure", KINDS)
 def test_the_rows_are_those_of_the_figure(figure: Figure) -> None:
-    assert_equal_to_the_figure(rows_of(figure.data), figure)
+    assert_equal_to_the_figure(encode_rows(figure.data), figure)
 
 
 @pytest.mark.parametrize("figure", KINDS)
@@ -150,7 +150,7 @@ def test_names_of_columns_may_hold_dots_and_brackets() -> None:
 def test_black_is_the_colour_of_the_text_so_that_it_is_seen_in_the_dark() -> None:
     lines = next(figure for figure in kinds() if figure.name == "lines")
     given = {"S3": "#000000", "S3 Express": "#0072B2"}
-    assert colours_of(lines, given, PAGE.ink) == {"S3": "currentColor", "S3 Express": "#0072B2"}
+    assert choose_colours(lines, given, PAGE.ink) == {"S3": "currentColor", "S3 Express": "#0072B2"}
 
 
 @pytest.mark.parametrize("figure", KINDS)
@@ -169,7 +169,7 @@ def test_a_curve_to_compare_with_lies_behind_the_points_and_is_named() -> None:
     kinds_of_marks = marks(spec_of(figure))
     assert kinds_of_marks.index("line") < kinds_of_marks.index("point")
     assert kinds_of_marks.count("line") == 2
-    assert [(entry.name, entry.series) for entry in legend_of(figure, {"S3": PALETTE[0]})] == [("S3", True), ("M/M/1", False)]
+    assert [(entry.name, entry.series) for entry in make_legend(figure, {"S3": PALETTE[0]})] == [("S3", True), ("M/M/1", False)]
     assert svg_of(figure).count("stroke-dasharray") == 1
 
 
@@ -211,18 +211,18 @@ def test_long_names_are_broken_into_lines_and_whole() -> None:
 
 def test_every_figure_of_a_study_has_its_numbers_in_the_page(mixed: Study, designs: Study, single: Study) -> None:
     for study in (mixed, designs, single):
-        for figure in figures_of(study):
-            sent = drawn(figure, page_with([figure], colours=study.colours))
+        for figure in build_figures(study):
+            sent = encode_figure(figure, page_with([figure], colours=study.colours))
             assert_equal_to_the_figure(sent["rows"], figure)
             svg_of(figure)
 
 
 def test_a_configuration_has_one_colour_and_one_sign_in_all_charts(mixed: Study) -> None:
-    page = page_with(figures_of(mixed), colours=mixed.colours)
+    page = page_with(build_figures(mixed), colours=mixed.colours)
     seen: dict[str, set[str]] = {}
     signs: dict[str, set[str]] = {}
     for figure in page.figures:
-        sent = drawn(figure, page)
+        sent = encode_figure(figure, page)
         if sent["series"] == "series":
             for entry in sent["legend"]["entries"]:
                 if entry["series"]:

@@ -15,7 +15,7 @@ from endive.analysis.conditions import Subject
 from endive.config.load import check_document
 from endive.report import ReportError
 from endive.report.figure import Axis, Figure, read_reference
-from endive.report.figures import FIGURES, catalogue, figure_of, figures_of, report_figures
+from endive.report.figures import FIGURES, build_figure, build_figures, build_report_figures, try_figures
 from endive.report.phrases import TIME_PARTS
 from endive.report.study_data import ALL, Study
 from endive.report.style import PALETTE, PART_COLOURS
@@ -99,7 +99,7 @@ def metric_of(figure: Figure, drawn: pd.Series[Any]) -> str:
 
 def test_numbers_are_those_of_the_table_of_experiments(study: Study) -> None:
     checked = 0
-    for figure in figures_of(study):
+    for figure in build_figures(study):
         if figure.name in ("latency_distribution", "sustainable_throughput", "cost") or figure.name in OVER_TIME:
             continue
         column = figure.value.column if figure.value is not None else figure.y.column
@@ -122,7 +122,7 @@ def test_numbers_are_those_of_the_table_of_experiments(study: Study) -> None:
 
 
 def test_sustainable_throughput_is_the_table_of_saturation(mixed: Study) -> None:
-    data = figure_of(mixed, "sustainable_throughput").data.set_index("series")
+    data = build_figure(mixed, "sustainable_throughput").data.set_index("series")
     table = mixed.saturation.set_index("series")
     assert set(data.index) == {"S3", "S3 Express"}
     for name in data.index:
@@ -131,7 +131,7 @@ def test_sustainable_throughput_is_the_table_of_saturation(mixed: Study) -> None
 
 
 def test_distributions_are_the_table_of_distributions(mixed: Study) -> None:
-    data = figure_of(mixed, "latency_distribution").data
+    data = build_figure(mixed, "latency_distribution").data
     table = mixed.distributions
     table = table[(table["workload_class"] == "all") & (table["operation_type"] == "all")]
     by_place = {(row["experiment"], row["slower_share"]): row for row in table.to_dict("records")}
@@ -145,7 +145,7 @@ def test_distributions_are_the_table_of_distributions(mixed: Study) -> None:
 
 @pytest.mark.parametrize(("name", "column"), OVER_TIME.items())
 def test_what_happens_over_time_is_the_table_over_time(busy: Study, name: str, column: str) -> None:
-    data = figure_of(busy, name).data
+    data = build_figure(busy, name).data
     data = data[data["panel"] == "all classes"]
     table = busy.over_time[(busy.over_time["workload_class"] == "all") & (busy.over_time["operation_type"] == "all")]
     table = table.assign(time_s=(table["from_ms"] + table["to_ms"]) / 2000.0).dropna(subset=[column])
@@ -175,35 +175,35 @@ def scheduled(root: Path) -> Study:
 
 def test_the_schedule_is_marked_and_comes_first(tmp_path: Path) -> None:
     study = scheduled(tmp_path)
-    figure = figure_of(study, "success_time")
+    figure = build_figure(study, "success_time")
     assert [(mark.value, mark.label, mark.along) for mark in figure.thresholds] == [
         (5.0, "ingest 8/s", "x"),
         (15.0, "ingest 2/s", "x"),
     ]
     assert set(figure.data["panel"]) == {"all classes", "ingest", "upkeep"}
-    assert [figure.name for figure in report_figures(study)][:3] == ["success_time", "committing_time", "commit_rate_time"]
+    assert [figure.name for figure in build_report_figures(study)][:3] == ["success_time", "committing_time", "commit_rate_time"]
     with pytest.raises(ReportError, match="latency_time cannot be drawn: too few transactions start committing in each interval"):
-        figure_of(study, "latency_time")
-    rate = figure_of(study, "commit_rate_time").data
+        build_figure(study, "latency_time")
+    rate = build_figure(study, "commit_rate_time").data
     ingest = rate[rate["panel"] == "ingest"]
     busy = ingest[(ingest["time_s"] > 6.0) & (ingest["time_s"] < 15.0)]["y"].mean()
     assert busy > 1.5 * ingest[ingest["time_s"] < 5.0]["y"].mean()
 
 
 def test_a_steady_load_has_no_marks(mixed: Study) -> None:
-    assert figure_of(mixed, "success_time").thresholds == ()
-    assert "success_time" not in [figure.name for figure in report_figures(mixed)]
+    assert build_figure(mixed, "success_time").thresholds == ()
+    assert "success_time" not in [figure.name for figure in build_report_figures(mixed)]
 
 
 def test_parts_of_time_add_up_to_the_latency(mixed: Study) -> None:
-    sums = figure_of(mixed, "time_parts").data.groupby("experiment")["y"].sum()
+    sums = build_figure(mixed, "time_parts").data.groupby("experiment")["y"].sum()
     totals = mixed.totals().set_index("experiment")["total_latency_mean_ms"]
     assert len(sums) == len(totals) == 6
     assert sums.to_dict() == pytest.approx(totals.to_dict(), rel=1e-9)
 
 
 def test_axes_say_their_units(study: Study) -> None:
-    for figure in figures_of(study):
+    for figure in build_figures(study):
         axes: list[Axis] = [figure.x, figure.y, *([figure.value] if figure.value else [])]
         for axis in axes:
             assert re.search(r"\(.+\)$", axis.title) or axis.title in UNITLESS, (figure.name, axis.title)
@@ -212,7 +212,7 @@ def test_axes_say_their_units(study: Study) -> None:
 
 
 def test_every_figure_is_defined_in_words(study: Study) -> None:
-    for figure in figures_of(study):
+    for figure in build_figures(study):
         assert figure.definition.endswith(".")
         assert figure.title
         assert set(figure.filters) <= set(figure.data.columns)
@@ -220,7 +220,7 @@ def test_every_figure_is_defined_in_words(study: Study) -> None:
 
 
 def test_intervals_are_there_where_there_are_seeds(mixed: Study) -> None:
-    for figure in figures_of(mixed):
+    for figure in build_figures(mixed):
         if figure.kind == "heatmap":
             continue
         ends = [name for name in (figure.low, figure.high, figure.x_low, figure.x_high) if name is not None]
@@ -230,7 +230,7 @@ def test_intervals_are_there_where_there_are_seeds(mixed: Study) -> None:
 
 def test_what_requests_cost_is_counted_from_runs(mixed: Study) -> None:
     """Writes of metadata files on S3, 0.005 USD per 1,000: by hand from the rows of each class, run by run."""
-    data = figure_of(mixed, "cost").data
+    data = build_figure(mixed, "cost").data
     drawn = data[(data["series"] == "S3") & (data["part"] == "metadata file writes")].iloc[0]
     rows = mixed.runs[(mixed.runs["experiment"] == drawn["experiment"]) & (mixed.runs["operation_type"] == "all")]
     rows = rows[rows["workload_class"] != "all"]
@@ -244,22 +244,22 @@ def test_what_requests_cost_is_counted_from_runs(mixed: Study) -> None:
 
 
 def test_without_a_price_requests_are_drawn(mixed: Study) -> None:
-    figure = figure_of(replace(mixed, prices=Prices("USD")), "cost")
+    figure = build_figure(replace(mixed, prices=Prices("USD")), "cost")
     assert figure.y.title == "requests for 1,000 commits"
     assert "--prices FILE" in figure.definition
 
 
 def test_one_seed_has_an_interval_of_its_shares_only_and_a_note(single: Study) -> None:
     """30 of 30 were drawn without an error bar."""
-    figure = figure_of(single, "success_by_class")
+    figure = build_figure(single, "success_by_class")
     assert (figure.data["low"] < figure.data["high"]).all()
-    assert figure_of(single, "time_parts").data["low"].isna().all()
+    assert build_figure(single, "time_parts").data["low"].isna().all()
     assert any("one seed have no interval" in note for note in figure.notes)
 
 
 def test_a_configuration_has_one_colour_everywhere(study: Study) -> None:
     colours: dict[str, set[str]] = {}
-    for figure in figures_of(study):
+    for figure in build_figures(study):
         if figure.series is not None:
             for label in figure.data[figure.series]:
                 colours.setdefault(label, set()).add(figure.colours[label])
@@ -279,11 +279,11 @@ def test_all_figures_of_a_mixed_sweep_are_there_but_designs(mixed: Study) -> Non
         "question",
         "success_latency",
     }
-    assert [figure.name for figure in figures_of(mixed)] == [name for name in FIGURES if name not in absent]
+    assert [figure.name for figure in build_figures(mixed)] == [name for name in FIGURES if name not in absent]
 
 
 def test_designs_are_compared_side_by_side(designs: Study) -> None:
-    figure = figure_of(designs, "catalogs_throughput")
+    figure = build_figure(designs, "catalogs_throughput")
     lists = ("lists rewritten", "ML+")
     inlining = ("inlined", "not inlined")
     labels = [f"{kind}, {each}, {where}" for kind in ("CAS", "append log") for each in lists for where in inlining]
@@ -294,14 +294,14 @@ def test_designs_are_compared_side_by_side(designs: Study) -> None:
 
 
 def test_the_frontier_is_that_of_the_other_classes(mixed: Study) -> None:
-    figure = figure_of(mixed, "frontier")
+    figure = build_figure(mixed, "frontier")
     assert set(figure.data["workload_class"]) == {"upkeep"}
     assert figure.x.title == "ingest rate (transactions/s)"
     assert sum("95%" in note for note in figure.notes) == 2
 
 
 def test_heatmaps_are_hatched_where_transactions_fail(mixed: Study) -> None:
-    data = figure_of(mixed, "heatmap_latency").data
+    data = build_figure(mixed, "heatmap_latency").data
     for _, cell in data.iterrows():
         success = cell["success_rate"]
         assert cell["hatch"] == ("" if success >= 0.95 else "/" if success >= 0.80 else "x")
@@ -310,29 +310,29 @@ def test_heatmaps_are_hatched_where_transactions_fail(mixed: Study) -> None:
 
 
 def test_without_a_load_there_are_bars_and_no_curves(single: Study) -> None:
-    figures = {figure.name: figure for figure in figures_of(single)}
+    figures = {figure.name: figure for figure in build_figures(single)}
     assert figures["success_by_operation"].kind == "bars"
     assert set(figures["success_by_operation"].data["member"]) == {"fast append", "merge append", "validated overwrite"}
     assert set(figures["latency_distribution"].data["panel"]) == {"all classes", "ingest", "upkeep"}
     assert "success_load" not in figures
-    missing = {name: why for name, figure, why in catalogue(single) if figure is None}
+    missing = {name: why for name, figure, why in try_figures(single) if figure is None}
     assert "no numeric parameter" in missing["success_load"]
 
 
 def test_a_figure_that_cannot_be_drawn_says_why(single: Study, mixed: Study) -> None:
     with pytest.raises(ReportError, match="success_load cannot be drawn: no numeric parameter varies"):
-        figure_of(single, "success_load")
+        build_figure(single, "success_load")
     with pytest.raises(ReportError, match="neither catalog type"):
-        figure_of(mixed, "catalogs_latency")
+        build_figure(mixed, "catalogs_latency")
     with pytest.raises(ReportError, match="there is no figure 'succes'; there are question, frontier, throughput_load"):
-        figure_of(mixed, "succes")
+        build_figure(mixed, "succes")
 
 
 def test_a_run_in_which_nothing_happened(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, simulation__duration_ms=1.0)
     study = measured(next(tmp_path.glob("mixed-*")))
-    assert figures_of(study) == []
-    assert all(why for _, _, why in catalogue(study))
+    assert build_figures(study) == []
+    assert all(why for _, _, why in try_figures(study))
 
 
 def loads(count: int) -> Study:
@@ -356,15 +356,15 @@ def loads(count: int) -> Study:
 @pytest.mark.parametrize("count", [2, 8, 13])
 def test_all_loads_are_in_all_figures(count: int) -> None:
     study = loads(count)
-    seen = {figure.name for figure in figures_of(study)}
+    seen = {figure.name for figure in build_figures(study)}
     assert {"throughput_load", "success_load", "commit_parts", "time_parts", "latency_distribution", "commit_rate_time"} <= seen
-    for figure in figures_of(study):
+    for figure in build_figures(study):
         if figure.name != "sustainable_throughput":
             assert set(figure.data["x"]) == {float(load) for load in range(1, count + 1)}, figure.name
 
 
 def test_many_loads_are_colours_and_configurations_are_panels() -> None:
-    figure = figure_of(loads(13), "latency_distribution")
+    figure = build_figure(loads(13), "latency_distribution")
     assert (figure.series, figure.facet) == ("load", "panel")
     assert list(figure.colours) == [str(load) for load in range(1, 14)]
     assert set(figure.data["panel"]) == {"S3", "Google Cloud"}
@@ -375,11 +375,11 @@ def test_bars_of_parts_are_shares_where_one_would_hide_the_others() -> None:
         {"x": float(load), **{f"mean_{part}": mean for part in TIME_PARTS}, **{f"mean_{part}_hw": 1.0 for part in TIME_PARTS}}
         for load, mean in ((1, 10.0), (2, 12.0), (3, 900.0))
     ]
-    figure = figure_of(made_up(points), "time_parts")
+    figure = build_figure(made_up(points), "time_parts")
     assert figure.y.percent
     assert figure.data.groupby("x")["y"].sum().tolist() == pytest.approx([1.0, 1.0, 1.0])
     assert [text for text in figure.data["text"] if text] == ["60 ms", "72 ms", "5.4 s"]
-    alike = figure_of(made_up(points[:2]), "time_parts")
+    alike = build_figure(made_up(points[:2]), "time_parts")
     assert alike.y.title == "mean time per transaction (ms)"
 
 
@@ -389,20 +389,20 @@ def test_of_one_class_the_question_is_not_drawn_twice(mixed: Study) -> None:
 
     tables: dict[str, Any] = {name: only(getattr(mixed, name)) for name in ("runs", "experiments", "distributions", "over_time")}
     alone = replace(mixed, **tables, question=Subject("success_rate", "ingest"))
-    names = [figure.name for figure in report_figures(alone)]
+    names = [figure.name for figure in build_report_figures(alone)]
     assert names[0] == "success_load"
     assert "question" not in names
     of_one = replace(alone, question=Subject("success_rate", "ingest", "fast_append"))
-    assert report_figures(of_one)[0].name == "question"
+    assert build_report_figures(of_one)[0].name == "question"
 
 
 def test_a_report_shows_nothing_three_times(mixed: Study, designs: Study) -> None:
-    names = [figure.name for figure in report_figures(mixed)]
+    names = [figure.name for figure in build_report_figures(mixed)]
     assert names[:4] == ["frontier", "throughput_load", "latency_throughput", "commit_parts"]
     assert names[-1] == "success_by_class"  # half of it is the frontier
     assert "success_load" not in names  # of two classes together: both are shown apart
     assert not any(name.startswith("heatmap") for name in names)  # two stores: the curves tell it
-    assert "heatmap_latency" in [figure.name for figure in report_figures(designs)]
+    assert "heatmap_latency" in [figure.name for figure in build_report_figures(designs)]
 
 
 def test_the_frontier_has_its_interval() -> None:
@@ -411,18 +411,18 @@ def test_the_frontier_has_its_interval() -> None:
         for name in (ALL, "ingest", "upkeep")
         for load, success in ((1.0, 1.0), (2.0, 0.97), (3.0, 0.93), (4.0, 0.80))
     ]
-    figure = figure_of(made_up(points), "frontier")
+    figure = build_figure(made_up(points), "frontier")
     where = next(line for line in figure.thresholds if line.along == "x")
     assert (where.low, where.value, where.high) == pytest.approx((2.0, 6.0**0.5, 3.0))
     assert "falls below 95% at ingest rate = 2.449/s (95% interval 2 to 3)" in figure.notes[-1]
 
 
 def test_files_that_are_left_behind_are_said_beside_what_requests_cost(mixed: Study) -> None:
-    assert not any("Orphaned files" in note for note in figure_of(mixed, "cost").notes)
+    assert not any("Orphaned files" in note for note in build_figure(mixed, "cost").notes)
     runs = mixed.runs.assign(orphaned_files=0)
     left = (runs["series"] == "S3") & (runs["x"] == 6.0) & (runs["workload_class"] == "ingest") & (runs["operation_type"] == ALL)
     runs.loc[left, "orphaned_files"] = 7
-    note = next(note for note in figure_of(replace(mixed, runs=runs), "cost").notes if "Orphaned files" in note)
+    note = next(note for note in build_figure(replace(mixed, runs=runs), "cost").notes if "Orphaned files" in note)
     assert re.search(r"at most: [\d,.]+ with S3 at ingest rate = 6/s and 0 with S3 Express at ", note), note
 
 
@@ -438,12 +438,12 @@ def falling(store: str, *shares: float) -> list[Point]:
 
 def test_each_of_several_curves_has_its_frontier_marked_with_its_interval() -> None:
     study = made_up([*falling("S3", 1.0, 0.97, 0.93, 0.8), *falling("S3 Express", 1.0, 1.0, 1.0, 1.0)])
-    figure = figure_of(study, "frontier")
+    figure = build_figure(study, "frontier")
     (mark,) = figure.crossings
     assert (mark.series, mark.y) == ("S3", 0.95)
     assert (mark.low, mark.x, mark.high) == pytest.approx((2.0, 6.0**0.5, 3.0))
     assert "ticks mark the crossing" in figure.definition
-    assert "tick" not in figure_of(made_up(falling("S3", 1.0, 0.97, 0.93, 0.8)), "frontier").definition
+    assert "tick" not in build_figure(made_up(falling("S3", 1.0, 0.97, 0.93, 0.8)), "frontier").definition
 
 
 def test_what_has_no_percentile_is_said_with_the_reason() -> None:
@@ -454,7 +454,7 @@ def test_what_has_no_percentile_is_said_with_the_reason() -> None:
         for store in ("S3", "S3 Express")
         for name in (ALL, "ingest", "upkeep")
     ]
-    figure = figure_of(made_up(points), "latency_by_class")
+    figure = build_figure(made_up(points), "latency_by_class")
     assert figure.notes[-2:] == (
         "Left out where it falls on aborted transactions: ingest with S3.",
         "Left out where it needs more transactions: upkeep.",
@@ -462,11 +462,11 @@ def test_what_has_no_percentile_is_said_with_the_reason() -> None:
 
 
 def test_where_curves_leave_configurations_out_the_heatmap_comes_first_in_natural_order(designs: Study) -> None:
-    assert len(designs.drawn) == len(designs.series)
+    assert len(designs.visible_series) == len(designs.series)
     hidden = replace(designs, series=(*designs.series[:-1], replace(designs.series[-1], colour=None)))
-    assert report_figures(hidden)[0].name == "heatmap_throughput"
-    assert report_figures(designs)[0].name != "heatmap_throughput"
-    panels = list(dict.fromkeys(figure_of(designs, "heatmap_throughput").data["panel"]))
+    assert build_report_figures(hidden)[0].name == "heatmap_throughput"
+    assert build_report_figures(designs)[0].name != "heatmap_throughput"
+    panels = list(dict.fromkeys(build_figure(designs, "heatmap_throughput").data["panel"]))
     assert panels == ["lists rewritten, inlined", "lists rewritten, not inlined", "ML+, inlined", "ML+, not inlined"]
 
 
@@ -475,7 +475,7 @@ def test_time_is_in_the_unit_that_its_length_asks_for(minutes: int, unit: str, l
     study = loads(2)
     part = minutes * 1e3
     study = replace(study, over_time=study.over_time.assign(from_ms=59 * part, to_ms=60 * part))
-    figure = figure_of(study, "commit_rate_time")
+    figure = build_figure(study, "commit_rate_time")
     assert figure.x == Axis(f"time_{unit}", f"time ({unit})")
     assert figure.data[figure.x.column].max() == pytest.approx(last, rel=1e-4)
 
@@ -496,8 +496,8 @@ def test_a_curve_of_theory_is_read_from_a_file(tmp_path: Path) -> None:
 def test_success_against_p99_has_a_point_for_each_configuration(mixed: Study) -> None:
     study = made_up([{"series": name, "time_to_commit_p99_ms": ms} for name, ms in (("a", 400.0), ("b", 900.0))], by_load=False)
     rows = study.experiments.assign(time_to_commit_p99_ms_hw=5.0, success_rate_low=0.99, success_rate_high=1.0)
-    figure = figure_of(replace(study, experiments=rows), "success_latency")
+    figure = build_figure(replace(study, experiments=rows), "success_latency")
     assert figure.data[["series", "latency", "y"]].to_numpy().tolist() == [["a", 400.0, 1.0], ["b", 900.0, 1.0]]
     assert (figure.x.title, figure.y.title) == ("time to commit, p99 (ms)", "success (%)")
     with pytest.raises(ReportError, match="it compares configurations that differ in no number"):
-        figure_of(mixed, "success_latency")
+        build_figure(mixed, "success_latency")

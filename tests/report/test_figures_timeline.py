@@ -10,7 +10,7 @@ import pytest
 
 from endive.report import ReportError
 from endive.report.study_data import Study
-from endive.report.timeline import MOST_LANES, milliseconds, timeline
+from endive.report.timeline import MOST_LANES, build_timeline, parse_time
 from tests.report.studies import measured, one_experiment
 
 
@@ -20,13 +20,13 @@ def rows(experiment_root: Path) -> pd.DataFrame:
 
 
 def test_times_have_units() -> None:
-    assert [milliseconds(text, "--at") for text in ("12.5s", "300ms", "2 min", "7")] == [12_500, 300, 120_000, 7_000]
+    assert [parse_time(text, "--at") for text in ("12.5s", "300ms", "2 min", "7")] == [12_500, 300, 120_000, 7_000]
     with pytest.raises(ReportError, match="--at soon"):
-        milliseconds("soon", "--at")
+        parse_time("soon", "--at")
 
 
 def test_commits_in_the_window_are_those_that_are_stored(single: Study, rows: pd.DataFrame) -> None:
-    data = timeline(single, at_ms=10_000.0, span_ms=2_000.0).data
+    data = build_timeline(single, at_ms=10_000.0, span_ms=2_000.0).data
     drawn = data[data["part"] == "committed"].set_index("txn")["end_s"]
     stored = rows[(rows.status == "committed") & (rows.t_commit >= 9_000.0) & (rows.t_commit <= 11_000.0)].set_index("txn_id")
     assert len(drawn) > 3
@@ -36,7 +36,7 @@ def test_commits_in_the_window_are_those_that_are_stored(single: Study, rows: pd
 
 def test_a_transaction_is_shown_with_all_its_attempts(single: Study, rows: pd.DataFrame) -> None:
     row = rows[(rows.status == "committed") & (rows.n_retries >= 2)].iloc[0]
-    figure = timeline(single, txn=int(row.txn_id))
+    figure = build_timeline(single, txn=int(row.txn_id))
     own = figure.data[figure.data["txn"] == row.txn_id]
     assert figure.data["txn"].iloc[0] == row.txn_id
     refused = own[own["part"] == "refused"]
@@ -49,7 +49,7 @@ def test_a_transaction_is_shown_with_all_its_attempts(single: Study, rows: pd.Da
 
 
 def test_who_beat_whom_committed_between_the_read_and_the_refusal(single: Study, rows: pd.DataFrame) -> None:
-    data = timeline(single, at_ms=10_000.0, span_ms=4_000.0).data
+    data = build_timeline(single, at_ms=10_000.0, span_ms=4_000.0).data
     refused = data[(data["part"] == "refused") & data["beaten_by"].notna()]
     assert len(refused) > 3
     commits = rows.set_index("txn_id").t_commit
@@ -64,7 +64,7 @@ def test_who_beat_whom_committed_between_the_read_and_the_refusal(single: Study,
 def test_conflicts_are_paid_after_a_refusal(single: Study, rows: pd.DataFrame) -> None:
     overwrites = rows[(rows.operation_type == "validated_overwrite") & (rows.status == "committed")]
     overwrite = overwrites[overwrites.conflict_io_ms > 0].iloc[0]
-    own = timeline(single, txn=int(overwrite.txn_id)).data
+    own = build_timeline(single, txn=int(overwrite.txn_id)).data
     own = own[own["txn"] == overwrite.txn_id]
     paid = own[own["part"] == "conflict I/O"]
     assert (paid["end_s"] - paid["start_s"]).sum() * 1000.0 == pytest.approx(overwrite.conflict_io_ms)
@@ -73,22 +73,22 @@ def test_conflicts_are_paid_after_a_refusal(single: Study, rows: pd.DataFrame) -
 
 def test_too_many_lanes_are_cut_and_said(tmp_path: Path) -> None:
     one_experiment(tmp_path, seeds=1, workload__ingest__rate=40.0, simulation__duration_ms=6_000.0)
-    figure = timeline(measured(next(tmp_path.glob("mixed-*"))), at_ms=3_000.0, span_ms=6_000.0)
+    figure = build_timeline(measured(next(tmp_path.glob("mixed-*"))), at_ms=3_000.0, span_ms=6_000.0)
     assert figure.data["lane"].nunique() == MOST_LANES
     assert any("more transactions were committing" in note for note in figure.notes)
 
 
 def test_what_has_no_timeline_is_said(single: Study, mixed: Study) -> None:
     with pytest.raises(ReportError, match="a timeline is of one run"):
-        timeline(mixed, at_ms=1_000.0)
+        build_timeline(mixed, at_ms=1_000.0)
     with pytest.raises(ReportError, match="the run lasts 20s"):
-        timeline(single, at_ms=30_000.0)
+        build_timeline(single, at_ms=30_000.0)
     with pytest.raises(ReportError, match="there is no transaction 999999; the last one is"):
-        timeline(single, txn=999_999)
+        build_timeline(single, txn=999_999)
     with pytest.raises(ReportError, match="no transaction is committing"):
-        timeline(single, at_ms=0.0, span_ms=1.0)
+        build_timeline(single, at_ms=0.0, span_ms=1.0)
     with pytest.raises(ReportError, match="more than nothing"):
-        timeline(single, at_ms=1_000.0, span_ms=0.0)
+        build_timeline(single, at_ms=1_000.0, span_ms=0.0)
 
 
 def test_a_run_of_other_code_is_refused(tmp_path: Path) -> None:
@@ -99,4 +99,4 @@ def test_a_run_of_other_code_is_refused(tmp_path: Path) -> None:
     provenance = directory / "0" / "provenance.json"
     assert "code_version" in json.loads(provenance.read_text())
     with pytest.raises(ReportError, match="running it again gives other results"):
-        timeline(measured(directory), at_ms=4_000.0)
+        build_timeline(measured(directory), at_ms=4_000.0)

@@ -19,9 +19,9 @@ import pytest
 from endive.cache_directory import CACHE_VARIABLE
 from endive.report import page as pages
 from endive.report.encodings import DIGITS
-from endive.report.figures import figures_of
-from endive.report.page import drawn, html_of
-from endive.report.sections import page_of, ranges, repetition_of
+from endive.report.figures import build_figures
+from endive.report.page import encode_figure, render_page
+from endive.report.sections import describe_reproduction, format_ranges, make_page
 from endive.report.study_data import ALL, Study
 from endive.runs.study_records import PlannedExperiment, StudyRecord
 from tests.report.made_up import kinds, page_with
@@ -65,7 +65,7 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope="module")
 def html() -> str:
-    return html_of(page_with(kinds()))
+    return render_page(page_with(kinds()))
 
 
 def test_the_page_needs_nothing_else(html: str) -> None:
@@ -84,15 +84,15 @@ def test_the_page_needs_nothing_else(html: str) -> None:
 
 def test_the_libraries_are_put_together_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = Mock(return_value="// libraries")
-    monkeypatch.setattr(pages, "_bundle", bundle)
+    monkeypatch.setattr(pages, "_make_bundle", bundle)
     cache = tmp_path / "cache"
     for directory, times in ((cache, 1), (cache, 1), (tmp_path / "other", 2), (cache / "libraries", 3)):
         monkeypatch.setenv(CACHE_VARIABLE, str(directory))
-        assert pages.libraries.__wrapped__() == "// libraries"
+        assert pages.bundle_libraries.__wrapped__() == "// libraries"
         assert bundle.call_count == times
     (kept,) = (cache / "libraries").glob("*.js")
     monkeypatch.setenv(CACHE_VARIABLE, str(kept))  # where no directory can be
-    assert pages.libraries.__wrapped__() == "// libraries"
+    assert pages.bundle_libraries.__wrapped__() == "// libraries"
 
 
 def test_the_libraries_are_in_it_once(html: str) -> None:
@@ -122,7 +122,7 @@ def test_words_cannot_become_markup() -> None:
     figure = kinds()[0]
     data = figure.data.assign(series=figure.data["series"].map({"S3": nasty, "S3 Express": "S3 Express"}))
     page = page_with([figure.__class__(**{**vars(figure), "data": data, "title": nasty})], answer=[nasty])
-    html = html_of(page)
+    html = render_page(page)
     assert '<script>alert("x")' not in html
     assert data_of(html)[0]["legend"]["entries"][0]["name"] == nasty
     assert Outline(html).text.count(nasty) == 3  # answer, contents and heading
@@ -130,7 +130,7 @@ def test_words_cannot_become_markup() -> None:
 
 def test_filters_are_what_configurations_differ_in() -> None:
     dimensions = {"store": {"S3": "S3", "S3 Express": "S3 Express"}, "tables": {"S3": "tables = 1", "S3 Express": "tables = 1"}}
-    found = drawn(kinds()[0], page_with([], dimensions=dimensions))["filters"]
+    found = encode_figure(kinds()[0], page_with([], dimensions=dimensions))["filters"]
     assert [(each["title"], each["values"]) for each in found] == [
         ("store", ["S3", "S3 Express"]),
         ("operation", [ALL, "fast_append"]),
@@ -140,14 +140,14 @@ def test_filters_are_what_configurations_differ_in() -> None:
 
 
 def test_small_multiples_share_their_scales_where_they_can_be_compared() -> None:
-    lines = drawn(kinds()[0], page_with([]))
+    lines = encode_figure(kinds()[0], page_with([]))
     assert [panel["value"] for panel in lines["panels"]] == ["p50", "p99"]
     assert len(lines["specs"]) == 1
     data = kinds()[0].data
     unlike = replace(kinds()[0], data=data.assign(y=data["y"].where(data["panel"] == "p50", 1000.0 * data["y"])))
-    assert len(drawn(unlike, page_with([]))["specs"]) == 1  # on a logarithmic axis all are seen
+    assert len(encode_figure(unlike, page_with([]))["specs"]) == 1  # on a logarithmic axis all are seen
     linear = replace(unlike, y=replace(unlike.y, scale="linear"))
-    assert len(drawn(linear, page_with([]))["specs"]) == 2
+    assert len(encode_figure(linear, page_with([]))["specs"]) == 2
 
 
 def test_at_most_four_figures_are_seen_at_once(html: str) -> None:
@@ -155,7 +155,7 @@ def test_at_most_four_figures_are_seen_at_once(html: str) -> None:
     assert shown.count('<section class="figure"') == 4
     assert more.count('<section class="figure"') == len(kinds()) - 4
     assert f"More figures ({len(kinds()) - 4})" in more
-    assert "more-figures" not in html_of(page_with(kinds()[:4])).partition("<body>")[2].partition("<script")[0]
+    assert "more-figures" not in render_page(page_with(kinds()[:4])).partition("<body>")[2].partition("<script")[0]
 
 
 def test_nothing_runs_but_the_scripts_of_the_page(html: str) -> None:
@@ -172,7 +172,7 @@ def test_nothing_runs_but_the_scripts_of_the_page(html: str) -> None:
 
 def test_the_numbers_are_those_of_the_tables_of_metrics(mixed: Study) -> None:
     """From the file back to the table that `endive metrics` wrote."""
-    data = {figure["name"]: frame(figure["rows"]) for figure in data_of(html_of(page_of(mixed, figures_of(mixed))))}
+    data = {figure["name"]: frame(figure["rows"]) for figure in data_of(render_page(make_page(mixed, build_figures(mixed))))}
     table = pd.read_parquet(mixed.path / "metrics" / "by_experiment.parquet")
     totals = table[(table["workload_class"] == ALL) & (table["operation_type"] == ALL)].set_index("experiment")
     for name, metric in (("success_load", "success_rate"), ("retries", "retries_per_txn"), ("overhead", "overhead")):
@@ -183,7 +183,7 @@ def test_the_numbers_are_those_of_the_tables_of_metrics(mixed: Study) -> None:
 
 
 def test_configuration_and_provenance(mixed: Study) -> None:
-    page = page_of(mixed, [])
+    page = make_page(mixed, [])
     assert page.varied["storage.provider"] == "s3, s3x"
     assert page.varied["workload.ingest.rate"] == "2, 6, 12"
     common = tomllib.loads(page.configuration)
@@ -195,13 +195,13 @@ def test_configuration_and_provenance(mixed: Study) -> None:
     assert page.provenance["seeds"] == "0-2"
     assert page.provenance["engine"] == "reference"
     assert "numpy" in page.provenance["libraries"]
-    assert f"endive report {mixed.path.name}-again" in page.repeat.commands
-    assert "for seed in 0 1 2; do endive run $cfg" in page.repeat.commands
+    assert f"endive report {mixed.path.name}-again" in page.reproduction.commands
+    assert "for seed in 0 1 2; do endive run $cfg" in page.reproduction.commands
     assert len(page.runs) == len(mixed.manifest.experiments)
     record = json.loads((mixed.path / page.runs[0]["experiment"] / "0" / "provenance.json").read_text())
     assert page.runs[0]["SHA-256 of results"].split()[0] == record["results_sha256"][:12]
     for text in (*page.answer, *page.provenance.values()):
-        assert text in Outline(html_of(page)).text
+        assert text in Outline(render_page(page)).text
 
 
 def _planned(study: Study, text: str, root: Path) -> Study:
@@ -215,13 +215,13 @@ def _planned(study: Study, text: str, root: Path) -> Study:
 
 def test_a_study_is_repeated_by_the_file_in_the_page(mixed: Study, tmp_path: Path) -> None:
     """All of its runs, with the options that it was called with, and without the directory of its results."""
-    page = page_of(_planned(mixed, "# a <study>\n[sweep]\n", tmp_path / "of"), [])
-    assert page.repeat.commands.splitlines()[-2:] == [
+    page = make_page(_planned(mixed, "# a <study>\n[sweep]\n", tmp_path / "of"), [])
+    assert page.reproduction.commands.splitlines()[-2:] == [
         "endive sweep mixed.toml --quick --seeds 0-2 --out of-again",
         "endive report of-again",
     ]
-    assert (page.repeat.file, page.repeat.text) == ("mixed.toml", "# a <study>\n[sweep]\n")
-    assert "# a &lt;study&gt;\n[sweep]" in html_of(page)
+    assert (page.reproduction.file, page.reproduction.text) == ("mixed.toml", "# a <study>\n[sweep]\n")
+    assert "# a &lt;study&gt;\n[sweep]" in render_page(page)
 
 
 @pytest.mark.parametrize(
@@ -234,45 +234,48 @@ def test_a_study_is_repeated_by_the_file_in_the_page(mixed: Study, tmp_path: Pat
     ],
 )
 def test_a_study_with_files_of_ones_own_is_repeated_where_they_are(mixed: Study, tmp_path: Path, named: str, options: str) -> None:
-    page = page_of(_planned(mixed, named, tmp_path / "of"), [])
+    page = make_page(_planned(mixed, named, tmp_path / "of"), [])
     file = tmp_path / "of" / "studies" / "mixed.toml"
     assert (
-        f"endive sweep of/{file.relative_to(file.parents[1])} --quick --seeds 0-2{options} --out of-again" in page.repeat.commands
+        f"endive sweep of/{file.relative_to(file.parents[1])} --quick --seeds 0-2{options} --out of-again"
+        in page.reproduction.commands
     )
-    assert page.repeat.file == ""
-    assert "which says what was run" not in html_of(page)
+    assert page.reproduction.file == ""
+    assert "which says what was run" not in render_page(page)
 
 
 def test_changes_that_no_commit_has_are_said(mixed: Study) -> None:
-    told = repetition_of(mixed, [{"git_commit": "0a1b-dirty"}]).commands
+    told = describe_reproduction(mixed, [{"git_commit": "0a1b-dirty"}]).commands
     assert told.startswith("git checkout 0a1b   # in a clone of Endive; it was changed since\n")
-    assert repetition_of(mixed, [{"git_commit": "0a1b"}]).commands.startswith("git checkout 0a1b   # in a clone of Endive\n")
+    assert describe_reproduction(mixed, [{"git_commit": "0a1b"}]).commands.startswith(
+        "git checkout 0a1b   # in a clone of Endive\n"
+    )
 
 
 @pytest.mark.parametrize(("middle", "rest"), [("", ""), ("; in between: b (2)", "; in between: b (2).")])
 def test_a_headline_is_not_a_whole_page(middle: str, rest: str) -> None:
     """What lies between the best and the worst is set as text, and a long one smaller."""
-    html = html_of(page_with([], answer=[f"a commits most{middle}.", "More; in between: c."]))
+    html = render_page(page_with([], answer=[f"a commits most{middle}.", "More; in between: c."]))
     assert ('<span class="rest">' in html) == bool(rest)
     assert html.count('class="rest"') == (1 if rest else 0)
     assert rest in html
-    assert 'class="long"' in html_of(page_with([], answer=["a " * 100]))
+    assert 'class="long"' in render_page(page_with([], answer=["a " * 100]))
 
 
 def test_a_single_run_tells_how_to_repeat_it(single: Study, experiment_root: Path) -> None:
-    page = page_of(single, [])
-    assert page.repeat.commands.splitlines()[-2:] == [
+    page = make_page(single, [])
+    assert page.reproduction.commands.splitlines()[-2:] == [
         "endive run mixed.toml --out mixed-again --seed 0",
         f"endive report mixed-again/{experiment_root.name}/0",
     ]
-    assert page.repeat.text == (experiment_root / "cfg.toml").read_text()
+    assert page.reproduction.text == (experiment_root / "cfg.toml").read_text()
     assert page.varied == {}
     assert tomllib.loads(page.configuration)["storage"]["provider"] == "s3x"
 
 
 def test_runs_whose_provenance_is_gone_are_passed_over(mixed: Study, tmp_path: Path) -> None:
     lost = mixed.__class__(**{**vars(mixed), "path": tmp_path})
-    page = page_of(lost, [])
+    page = make_page(lost, [])
     assert page.configuration == ""
     assert page.provenance["code"] == mixed.code_version
     assert "Python" not in page.provenance
@@ -280,13 +283,13 @@ def test_runs_whose_provenance_is_gone_are_passed_over(mixed: Study, tmp_path: P
 
 @pytest.mark.parametrize(("seeds", "told"), [([0, 1, 2], "0-2"), ([4], "4"), ([7, 0, 1, 9], "0-1, 7, 9"), ([], "")])
 def test_seeds_in_short(seeds: list[int], told: str) -> None:
-    assert ranges(seeds) == told
+    assert format_ranges(seeds) == told
 
 
 @pytest.mark.parametrize("name", ["mixed", "single", "designs"])
 def test_a_report_does_not_contain_the_path_of_its_study(name: str, request: pytest.FixtureRequest) -> None:
     """It had the absolute path, and with it the name of the user."""
     study = request.getfixturevalue(name)
-    html = html_of(page_of(study, []))
+    html = render_page(make_page(study, []))
     assert str(study.path.resolve().parent) not in html
     assert study.path.resolve().name in html or study.kind == "run"

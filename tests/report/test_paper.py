@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 
 from endive.report import ReportError
-from endive.report.encodings import axis_title
+from endive.report.encodings import title_axis
 from endive.report.figure import Figure, Reference
-from endive.report.figures import figure_of, figures_of
-from endive.report.paper import FORMATS, Size, inches, save, svg_of
+from endive.report.figures import build_figure, build_figures
+from endive.report.paper import FORMATS, Size, parse_length, render_svg, save_figure
 from endive.report.study_data import Study
-from endive.report.style import PALETTE, broken, ramp
-from endive.report.timeline import timeline
+from endive.report.style import PALETTE, assign_ramp, wrap_text
+from endive.report.timeline import build_timeline
 from tests.report.made_up import kinds
 
 OKABE_ITO = {"#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7"}
@@ -55,7 +55,7 @@ def test_colours_are_told_apart_without_green_cones() -> None:
 
 
 def test_ordered_colours_grow_lighter() -> None:
-    lightness = [float(linear(colour) @ (0.2126, 0.7152, 0.0722)) for colour in ramp([str(k) for k in range(12)]).values()]
+    lightness = [float(linear(colour) @ (0.2126, 0.7152, 0.0722)) for colour in assign_ramp([str(k) for k in range(12)]).values()]
     assert lightness == sorted(lightness)
     assert len(set(lightness)) == 12
 
@@ -63,7 +63,7 @@ def test_ordered_colours_grow_lighter() -> None:
 @pytest.mark.parametrize("figure", KINDS)
 @pytest.mark.parametrize("size", [Size(), Size(3.3, titled=False), Size(3.3, 3.0)], ids=["usual", "column", "fixed"])
 def test_a_figure_is_as_large_as_it_was_asked_for_and_whole(figure: Figure, size: Size) -> None:
-    svg = svg_of(figure, size)
+    svg = render_svg(figure, size)
     found = re.search(r'width="([\d.]+)" height="([\d.]+)" viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     assert found is not None
     width, height, *box = (float(part) for part in found.groups())
@@ -72,7 +72,7 @@ def test_a_figure_is_as_large_as_it_was_asked_for_and_whole(figure: Figure, size
     assert size.height is None or height == pytest.approx(72.0 * size.height)
     text = plain(words_of(svg))
     for axis in (figure.x, figure.y):
-        assert axis_title(axis) in text
+        assert title_axis(axis) in text
     assert (figure.title in text) == size.titled
     assert "\u2026" not in text  # nothing was cut
     for name in [] if figure.series is None else figure.data[figure.series].unique():
@@ -81,23 +81,23 @@ def test_a_figure_is_as_large_as_it_was_asked_for_and_whole(figure: Figure, size
 
 def test_what_does_not_fit_is_an_error_that_says_how_much_it_takes() -> None:
     with pytest.raises(ReportError, match=r"lines: it does not fit into 0\.3in; it takes \d\.\d\din by"):
-        svg_of(kinds()[0], Size(0.3))
+        render_svg(kinds()[0], Size(0.3))
 
 
 @pytest.mark.parametrize(("text", "length"), [("3.3in", 3.3), ("84 mm", 84 / 25.4), ("8.4cm", 8.4 / 2.54), ("72pt", 1.0)])
 def test_lengths(text: str, length: float) -> None:
-    assert inches(text, "--width") == pytest.approx(length)
+    assert parse_length(text, "--width") == pytest.approx(length)
 
 
 @pytest.mark.parametrize("text", ["3.3", "wide", "0in", "-1in", "3px"])
 def test_what_is_no_length(text: str) -> None:
     with pytest.raises(ReportError, match=f"--width {text}: a length is a number with in, cm, mm or pt"):
-        inches(text, "--width")
+        parse_length(text, "--width")
 
 
 def test_every_curve_has_a_point_for_each_number_in_its_colour(mixed: Study) -> None:
-    figure = figure_of(mixed, "retries")
-    svg = svg_of(figure, Size())
+    figure = build_figure(mixed, "retries")
+    svg = render_svg(figure, Size())
     for label, colour in mixed.colours.items():
         drawn = re.findall(
             rf'aria-label="[^"]*series: {re.escape(label)}"[^>]*aria-roledescription="point"[^>]*fill="{colour}"', svg
@@ -106,7 +106,7 @@ def test_every_curve_has_a_point_for_each_number_in_its_colour(mixed: Study) -> 
 
 
 def test_panels_have_titles_and_axes_are_titled_at_the_edges(mixed: Study) -> None:
-    text = words_of(svg_of(figure_of(mixed, "success_by_class"), Size()))
+    text = words_of(render_svg(build_figure(mixed, "success_by_class"), Size()))
     assert text.count("success (%)") == 1
     assert text.count("ingest rate (transactions/s)") == 2
     assert "ingest" in text
@@ -114,16 +114,16 @@ def test_panels_have_titles_and_axes_are_titled_at_the_edges(mixed: Study) -> No
 
 
 def test_a_curve_to_compare_with_is_in_the_legend(mixed: Study) -> None:
-    figure = figure_of(mixed, "throughput_load")
+    figure = build_figure(mixed, "throughput_load")
     theory = Reference("M/D/1", pd.DataFrame({"x": [1.0, 5.0], "y": [1.0, 4.0]}))
-    text = words_of(svg_of(replace(figure, references=(*figure.references, theory)), Size(3.3)))
+    text = words_of(render_svg(replace(figure, references=(*figure.references, theory)), Size(3.3)))
     assert "M/D/1" in text
     assert "ideal: every transaction commits" in text
 
 
 def test_a_timeline_says_who_beat_whom(single: Study) -> None:
-    figure = timeline(single, at_ms=10_000.0, span_ms=2_000.0)
-    svg = svg_of(figure, Size())
+    figure = build_timeline(single, at_ms=10_000.0, span_ms=2_000.0)
+    svg = render_svg(figure, Size())
     text = plain(words_of(svg))
     told = [words for words in figure.data["losses"] if words]
     assert len(told) > 3
@@ -136,8 +136,8 @@ def test_a_timeline_says_who_beat_whom(single: Study) -> None:
 
 
 def test_svg_and_png_are_the_same_every_time_and_no_file_has_a_date(mixed: Study, tmp_path: Path) -> None:
-    figure = figure_of(mixed, "heatmap_latency")
-    first, second = (save(figure, tmp_path / folder) for folder in ("a", "b"))
+    figure = build_figure(mixed, "heatmap_latency")
+    first, second = (save_figure(figure, tmp_path / folder) for folder in ("a", "b"))
     assert [path.suffix[1:] for path in first] == list(FORMATS)
     for one, other in zip(first[:2], second[:2], strict=True):
         assert one.read_bytes() == other.read_bytes(), one.name
@@ -146,7 +146,7 @@ def test_svg_and_png_are_the_same_every_time_and_no_file_has_a_date(mixed: Study
 
 
 def test_text_is_text_and_sizes_are_those_of_the_paper(mixed: Study, tmp_path: Path) -> None:
-    png, svg, pdf = save(figure_of(mixed, "success_load"), tmp_path, FORMATS, Size(3.3, 2.4))
+    png, svg, pdf = save_figure(build_figure(mixed, "success_load"), tmp_path, FORMATS, Size(3.3, 2.4))
     drawing = svg.read_text()
     assert 'width="3.3in" height="2.4in"' in drawing
     assert "Liberation Sans" in drawing
@@ -159,13 +159,13 @@ def test_text_is_text_and_sizes_are_those_of_the_paper(mixed: Study, tmp_path: P
 
 def test_every_figure_of_a_study_fits_into_a_column(designs: Study) -> None:
     """Of the study with the longest names."""
-    for figure in figures_of(designs):
-        text = plain(words_of(svg_of(figure, Size(3.3, titled=False))))
+    for figure in build_figures(designs):
+        text = plain(words_of(render_svg(figure, Size(3.3, titled=False))))
         for axis in (figure.x, figure.y):
-            assert axis_title(axis) in text, (figure.name, axis.title)
+            assert title_axis(axis) in text, (figure.name, axis.title)
         assert "\u2026" not in text
 
 
 def test_names_are_broken_between_words() -> None:
-    assert broken("S3 Express, lists rewritten", 12) == ["S3 Express,", "lists", "rewritten"]
-    assert broken("", 12) == [""]
+    assert wrap_text("S3 Express, lists rewritten", 12) == ["S3 Express,", "lists", "rewritten"]
+    assert wrap_text("", 12) == [""]

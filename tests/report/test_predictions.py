@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endive.report.figures.load_curves import IDEAL, throughput_load
+from endive.report.figures.load_curves import IDEAL, build_throughput_load
 from tests.pipeline.runs import document, run_all
 from tests.report.studies import measured, mixed_sweep
 
@@ -23,7 +23,7 @@ def appends(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_curve_of_theory_is_drawn_and_named(appends: Path) -> None:
-    figure = throughput_load(measured(appends))
+    figure = build_throughput_load(measured(appends))
     everything, theory = figure.references
     assert everything.label == IDEAL
     assert theory.label == "theory"
@@ -34,6 +34,6 @@ def test_the_curve_of_theory_is_drawn_and_named(appends: Path) -> None:
 
 
 def test_where_theory_has_nothing_to_say_nothing_is_drawn(tmp_path: Path) -> None:
-    figure = throughput_load(measured(mixed_sweep(tmp_path)))
+    figure = build_throughput_load(measured(mixed_sweep(tmp_path)))
     assert [reference.label for reference in figure.references] == [IDEAL]
     assert "theory" not in figure.definition

@@ -12,8 +12,8 @@ import tomli_w
 
 from endive.config.sweep import Sweep
 from endive.report.answer import answer_question, answer_study
-from endive.report.figures import figure_of, report_figures
-from endive.report.sections import dimensions, title_study
+from endive.report.figures import build_figure, build_report_figures
+from endive.report.sections import list_dimensions, title_study
 from endive.report.study_data import Study
 from endive.runs.execute import complete_run
 from endive.runs.plan import plan_sweep, remaining_work
@@ -69,13 +69,13 @@ def test_the_title_of_a_report_is_the_question_of_its_study(scenarios: Study, tm
 def test_scenarios_are_a_dimension_with_the_baseline_first(scenarios: Study) -> None:
     assert scenarios.scenarios == ("today", "less work", "fewer_writers")
     assert [each.label for each in scenarios.series] == ["today", "less work", "fewer_writers"]
-    assert dimensions(scenarios) == {"scenario": {name: name for name in scenarios.scenarios}}
+    assert list_dimensions(scenarios) == {"scenario": {name: name for name in scenarios.scenarios}}
     assert scenarios.axis is None, "the rate differs between scenarios, but is no axis"
     assert list(scenarios.experiments["param_scenario"].unique()) != []
 
 
 def test_the_first_figure_is_what_the_study_is_about_in_its_order(scenarios: Study) -> None:
-    figures = report_figures(scenarios)
+    figures = build_report_figures(scenarios)
     assert figures[0].name == "question"
     assert (figures[0].title, figures[0].kind) == ("Success of upkeep", "bars")
     assert figures[0].data["y"].is_monotonic_decreasing
@@ -103,9 +103,9 @@ def test_along_an_axis_both_ends_are_told(tmp_path: Path) -> None:
     told = answer_study(study)
     assert told[0].startswith("At ingest rate = 2/s: success of upkeep, compared with today (")
     assert any(sentence.startswith("At ingest rate = 9/s: success of upkeep, compared with today (") for sentence in told[:3])
-    assert report_figures(study)[0].name == "frontier"
-    assert "question" not in [figure.name for figure in report_figures(study)]
-    assert figure_of(study, "question").kind == "line"
+    assert build_report_figures(study)[0].name == "frontier"
+    assert "question" not in [figure.name for figure in build_report_figures(study)]
+    assert build_figure(study, "question").kind == "line"
 
 
 def test_without_scenarios_every_configuration_is_told_the_best_first(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_without_scenarios_every_configuration_is_told_the_best_first(tmp_path: 
     told = answer_study(study)[0]
     assert told.startswith("Time to commit p50 of ingest: ")
     assert told.index("with S3 Express") < told.index("with S3.")
-    assert report_figures(study)[0].name == "question"
+    assert build_report_figures(study)[0].name == "question"
 
 
 def test_configurations_that_are_equal_are_told_by_their_names(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from endive.report.figure import Axis, Figure, Reference, Scale, Threshold
-from endive.report.scales import domain, fitting_scale, shares_y, ticks
+from endive.report.scales import choose_scale, find_domain, place_ticks, shares_y
 
 
 def figure(y: list[float], scale: Scale = "linear", *, percent: bool = False, **more: Any) -> Figure:
@@ -29,7 +29,7 @@ def figure(y: list[float], scale: Scale = "linear", *, percent: bool = False, **
     ],
 )
 def test_one_value_that_would_hide_the_others_makes_the_axis_logarithmic(values: list[float], scale: str) -> None:
-    assert fitting_scale(values) == scale
+    assert choose_scale(values) == scale
 
 
 @pytest.mark.parametrize("scale", ["linear", "log"])
@@ -37,28 +37,28 @@ def test_values_intervals_curves_and_lines_lie_inside(scale: Scale) -> None:
     columns = {"low": [1.0, 2.0, math.nan], "high": [40.0, math.nan, 6.0]}
     theory = Reference("theory", pd.DataFrame({"x": [0.5, 9.0], "y": [3.0, 70.0]}))
     made = figure([3.0, 4.0, 5.0], scale, columns=columns, low="low", high="high", references=(theory,))
-    low, high = domain(made, "y", made.data)
+    low, high = find_domain(made, "y", made.data)
     assert low <= 1.0
     assert high >= 70.0
-    assert domain(made, "x", made.data)[1] >= 9.0
+    assert find_domain(made, "x", made.data)[1] >= 9.0
     marked = figure([3.0, 4.0, 5.0], scale, thresholds=(Threshold(90.0, "limit", low=80.0, high=99.0),))
-    assert domain(marked, "y", marked.data)[1] >= 99.0
+    assert find_domain(marked, "y", marked.data)[1] >= 99.0
 
 
 def test_an_interval_that_reaches_to_zero_does_not_stretch_a_logarithmic_axis() -> None:
     made = figure([100.0, 200.0], "log", columns={"low": [0.0, 150.0], "high": [300.0, 250.0]}, low="low", high="high")
-    low, high = domain(made, "y", made.data)
+    low, high = find_domain(made, "y", made.data)
     assert 10.0 <= low <= 100.0
     assert high >= 300.0
 
 
 def test_shares_near_the_top_are_seen_apart_and_others_from_zero() -> None:
     near = figure([0.99, 0.995, 1.0], percent=True)
-    assert domain(near, "y", near.data)[0] > 0.98
+    assert find_domain(near, "y", near.data)[0] > 0.98
     far = figure([0.2, 0.995, 1.0], percent=True)
-    assert domain(far, "y", far.data) == (0.0, 1.04)
+    assert find_domain(far, "y", far.data) == (0.0, 1.04)
     bars = figure([0.99, 1.0], percent=True, kind="bars")
-    assert domain(bars, "y", bars.data) == (0.0, 1.0)
+    assert find_domain(bars, "y", bars.data) == (0.0, 1.0)
 
 
 def test_panels_that_cannot_be_compared_have_axes_of_their_own() -> None:
@@ -74,16 +74,16 @@ def test_bars_of_parts_reach_as_far_as_their_sum_and_its_interval() -> None:
     made = Figure(
         "s", "S", "S.", "stacked", data, Axis("x", "x", "category"), Axis("y", "y (ms)"), part="part", low="y", high="high"
     )
-    assert domain(made, "y", data) == (0.0, 9.0)
+    assert find_domain(made, "y", data) == (0.0, 9.0)
 
 
 def test_ticks_are_at_what_was_measured_or_at_round_numbers() -> None:
     axis = Axis("x", "load (1/s)", "log")
-    assert ticks(axis, (0.9, 26.0), [1.0, 2.0, 24.0]) == [1.0, 2.0, 24.0]
-    assert ticks(axis, (0.9, 60.0), [float(k) for k in range(1, 60)]) == [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
-    assert ticks(axis, (0.9, 5e5)) == [1.0, 10.0, 100.0, 1e3, 1e4, 1e5]
-    assert ticks(Axis("x", "load (1/s)"), (0.0, 5.0)) is None
-    assert ticks(Axis("x", "retries", "symlog"), (0.0, 150.0)) == [0.0, 0.1, 1.0, 10.0, 100.0]
+    assert place_ticks(axis, (0.9, 26.0), [1.0, 2.0, 24.0]) == [1.0, 2.0, 24.0]
+    assert place_ticks(axis, (0.9, 60.0), [float(k) for k in range(1, 60)]) == [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
+    assert place_ticks(axis, (0.9, 5e5)) == [1.0, 10.0, 100.0, 1e3, 1e4, 1e5]
+    assert place_ticks(Axis("x", "load (1/s)"), (0.0, 5.0)) is None
+    assert place_ticks(Axis("x", "retries", "symlog"), (0.0, 150.0)) == [0.0, 0.1, 1.0, 10.0, 100.0]
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_ticks_are_at_what_was_measured_or_at_round_numbers() -> None:
     ],
 )
 def test_durations_have_ticks_at_round_durations(scale: Scale, span: tuple[float, float], expected: list[float]) -> None:
-    assert ticks(Axis("y", "time to commit, p99 (ms)", scale), span) == expected
+    assert place_ticks(Axis("y", "time to commit, p99 (ms)", scale), span) == expected

@@ -13,7 +13,7 @@ from endive.analysis.contrasts import (
     paired_difference,
     with_least_width,
 )
-from endive.report.comparison import Side, runs_of
+from endive.report.comparison import Side, group_runs
 from endive.report.verdicts import describe_difference, describe_pairs, explain_aborts, format_signed_change
 
 
@@ -96,8 +96,8 @@ def test_a_side_that_fails_names_its_abort_reasons() -> None:
     """A scenario at 0% was shown without a reason."""
     reasons = {"aborted_max_retries_exceeded": 9, "aborted_commit_timeout": 0, "aborted_validation_exception": 27}
     row = {"seed": 0, "workload_class": "all", "operation_type": "all", "transactions": 40, "aborted": 36, **reasons}
-    failing = Side("b.toml", "B", runs_of([row]), "1")
-    passing = Side("a.toml", "A", runs_of([{**row, "aborted": 0}]), "1")
+    failing = Side("b.toml", "B", group_runs([row]), "1")
+    passing = Side("a.toml", "A", group_runs([{**row, "aborted": 0}]), "1")
     assert explain_aborts([passing, failing]) == [
         "B: 90% of transactions abort (25% max retries exceeded, 75% validation exception)."
     ]

@@ -85,7 +85,7 @@ def test_the_number_of_threads_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_class_that_a_run_has_nothing_of_counts_with_zeros(tmp_path: Path) -> None:
     (run,) = Replications(tmp_path, MetricsOptions()).measure(document(), [0])
-    none = run.of("absent", "all")
+    none = run.select("absent", "all")
     assert (none["transactions"], none["throughput_per_s"], none["success_rate"]) == (0, 0.0, None)
 
 

@@ -14,7 +14,7 @@ from endive.analysis.run_metrics import ALL
 from endive.analysis.saturation import LoadPoint, saturation
 from endive.config import Document
 from endive.config.load import check_document
-from endive.studies.experiment_tables import load_point
+from endive.studies.experiment_tables import make_load_point
 from endive.studies.measure import MetricsOptions, RunMetrics
 from endive.studies.replicate import Replications
 
@@ -31,7 +31,7 @@ def measured(tree: dict[str, Any], folder: Path, seeds: int = 3, **overrides: An
 
 
 def point(runs: tuple[RunMetrics, ...], load: float = 1.0) -> LoadPoint:
-    return load_point(load, [run.of(ALL, ALL) for run in runs])
+    return make_load_point(load, [run.select(ALL, ALL) for run in runs])
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 1.0])
@@ -43,8 +43,8 @@ def test_an_idle_system_is_not_saturated_however_long_its_work_takes(tmp_path: P
     assert found.reason is None
     assert found.success is not None
     assert found.success.mean == 1.0
-    assert runs[0].of(ALL, ALL)["throughput_ratio"] == pytest.approx(1.0, abs=0.05)
-    assert runs[0].of(ALL, ALL)["working"] > 0
+    assert runs[0].select(ALL, ALL)["throughput_ratio"] == pytest.approx(1.0, abs=0.05)
+    assert runs[0].select(ALL, ALL)["working"] > 0
     assert runs[0].window.needed_ms == pytest.approx(1_378_000.0, rel=0.01)
 
 
@@ -91,8 +91,8 @@ def test_a_known_capacity_is_found_and_overload_where_nothing_aborts(tmp_path: P
     for rate in (2.0, 4.0, 14.0):
         _, runs = measured(ONE_POINTER, tmp_path, 3, transaction__inter_arrival__scale=1000.0 / rate)
         points.append(point(runs, rate))
-        assert sum(run.of(ALL, ALL)["aborted"] for run in runs) == 0
-        assert max(run.of(ALL, ALL)["throughput_per_s"] for run in runs) <= 10.0
+        assert sum(run.select(ALL, ALL)["aborted"] for run in runs) == 0
+        assert max(run.select(ALL, ALL)["throughput_per_s"] for run in runs) <= 10.0
     assert [each.reason for each in points] == [None, None, "throughput"]
     found = saturation(points)
     assert (found.bound, found.reason) == ("crossed", "throughput")
@@ -106,7 +106,7 @@ def test_overload_is_named_in_the_number_that_is_committing(tmp_path: Path) -> N
     _, runs = measured(ONE_POINTER, tmp_path, 3, transaction__inter_arrival__scale=1000.0 / 14.0)
     found = point(runs)
     assert found.grows
-    row = runs[0].of(ALL, ALL)
+    row = runs[0].select(ALL, ALL)
     assert row["aborted"] == 0 < row["in_flight"]
     assert row["success_low"] < row["success_high"] == 1.0
     _, calm = measured(ONE_POINTER, tmp_path, 3)
@@ -117,7 +117,7 @@ def test_overload_is_named_in_the_number_that_is_committing(tmp_path: Path) -> N
 def test_littles_law(tmp_path: Path, rate: float) -> None:
     """The mean number that is committing is the entry rate times the mean time of committing, but for the edges of the window."""
     _, runs = measured(ONE_POINTER, tmp_path, 1, transaction__inter_arrival__scale=1000.0 / rate)
-    row = runs[0].of(ALL, ALL)
+    row = runs[0].select(ALL, ALL)
     in_window = row["window_ms"] / 1000.0
     edges = 5.0 * (1.0 + row["mean_committing"])
     waited = row["commit_latency_mean_ms"] / 1000.0
@@ -150,7 +150,7 @@ BURSTS: dict[str, Any] = {
 def test_aligned_writers_offer_their_exact_load(tmp_path: Path) -> None:
     """The warm-up cut into the first burst, so that 156.9 were offered per hour, and 160 are."""
     _, runs = measured(BURSTS, tmp_path, 1)
-    row = runs[0].of(ALL, ALL)
+    row = runs[0].select(ALL, ALL)
     assert 3600.0 * row["offered_per_s"] == pytest.approx(160.0, rel=1e-12)
     assert 3600.0 * row["throughput_per_s"] == pytest.approx(160.0, rel=1e-12)
 

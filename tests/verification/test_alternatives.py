@@ -12,4 +12,4 @@ def test_equal_alternatives_are_not_told_apart_and_a_planted_one_is() -> None:
     assert told(trial(0, METRICS, planted=False, alternatives=3)) == set()
     found = trial(0, METRICS[:1], planted=True, alternatives=3)
     assert told(found) == {"1"}
-    assert found.rankings[0].standings[0].name == "1"
+    assert found.rankings[0].sides[0].name == "1"

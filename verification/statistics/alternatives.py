@@ -51,7 +51,7 @@ def told(found: Alternatives) -> set[str]:
     return {
         each.name
         for ranking in found.rankings
-        for each in ranking.standings
+        for each in ranking.sides
         if each.comparison is not None and each.comparison.is_significant
     }
 

@@ -96,7 +96,7 @@ def measure(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEE
     with _replications(path, overrides, len(seeds)) as (document, replications):
         runs = replications.measure(document, seeds)
     names = dict.fromkeys(row["workload_class"] for run in runs for row in run.rows if row["workload_class"] != ALL)
-    return {name: _outcome([run.of(name, ALL) for run in runs]) for name in names}
+    return {name: _outcome([run.select(name, ALL) for run in runs]) for name in names}
 
 
 @contextmanager

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endive.analysis.conditions import Condition
-    from endive.report.comparison import Alternatives, Comparison, Judgement, Pairing, Ranking, Side, Standing
+    from endive.report.comparison import Alternatives, Comparison, Judgement, Pairing, RankedSide, Ranking, Side
 
 _SIDES = (
     "Two or more configurations (TOML), experiments (a directory, or ROOT#NAME) or runs; or one study with scenarios (TOML, or the "
@@ -91,7 +91,7 @@ def _rank(
 ) -> None:
     """Rank sides by the question, or by the metrics, against the first. Exits with 3 if any meets a condition."""
     from endive.analysis.conditions import parse_question
-    from endive.report.comparison import choose_subjects, compare_sides, judge
+    from endive.report.comparison import choose_subjects, compare_sides, judge_condition
 
     question, text = None, asked or of_study
     if text is not None:
@@ -99,19 +99,21 @@ def _rank(
         question = parse_question(text, classes, "--question" if asked else "sweep.question")
     found = compare_sides(sides, choose_subjects(sides, question, metrics))
     baseline, *others = sides
-    judgements = {side.name: [judge(each, baseline, side, found.pairings[side.name]) for each in conditions] for side in others}
+    judgements = {
+        side.name: [judge_condition(each, baseline, side, found.pairings[side.name]) for each in conditions] for side in others
+    }
     _show_ranking(output, found, sides, judgements, text)
 
 
 def _show_pair(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: Sequence[Condition]) -> None:
-    from endive.report.comparison import all_subjects, compare_sides, judge, pair_transactions
+    from endive.report.comparison import compare_sides, judge_condition, list_subjects, pair_transactions
     from endive.report.phrases import describe_short_run, describe_window, explain_ranges
     from endive.report.verdicts import describe_judgement, describe_pairs, explain_aborts, summarize_comparison
 
     first, second = replace(a, name="A"), replace(b, name="B")
-    found = compare_sides((first, second), all_subjects((a, b), metrics), corrected=1)
+    found = compare_sides((first, second), list_subjects((a, b), metrics), corrected=1)
     pairing, comparisons = found.pairings["B"], found.comparisons
-    judgements = [judge(condition, first, second, pairing) for condition in conditions]
+    judgements = [judge_condition(condition, first, second, pairing) for condition in conditions]
     pairs = pair_transactions(a, b, pairing) or {}
     answer = [*summarize_comparison(found), *describe_pairs(pairs), *explain_aborts((first, second))]
     window = describe_window(a.window)
@@ -140,7 +142,7 @@ def _show_ranking(
     from endive.report.phrases import describe_short_run, describe_window, explain_ranges
     from endive.report.verdicts import (
         describe_judgement,
-        describe_standing,
+        describe_ranked_side,
         explain_aborts,
         format_value,
         name_subject,
@@ -179,15 +181,13 @@ def _show_ranking(
     output.text(*answer, window)
     for ranking in found.rankings:
         title, metric = name_subject(ranking.subject), ranking.subject.metric
-        rows = [(each.name, format_value(metric, each.estimate), describe_standing(each)) for each in ranking.standings]
+        rows = [(each.name, format_value(metric, each.estimate), describe_ranked_side(each)) for each in ranking.sides]
         output.table(f"\n{title[:1].upper()}{title[1:]}", ("", "", "verdict"), rows)
     several = f"the intervals of all {found.corrected} comparisons hold together"
     together = "the interval holds" if found.corrected == 1 else several
     output.text(f"\nAgainst {found.baseline}; with 95% confidence {together}.")
     output.text(
-        explain_ranges(
-            format_value(ranking.subject.metric, each.estimate) for ranking in found.rankings for each in ranking.standings
-        )
+        explain_ranges(format_value(ranking.subject.metric, each.estimate) for ranking in found.rankings for each in ranking.sides)
     )
     output.text(*(f"{each['alternative']}: {each['verdict']}" for each in conditions))
     if any(each["holds"] for each in conditions):
@@ -259,17 +259,17 @@ def _ranking_data(ranking: Ranking) -> dict[str, Any]:
         "metric": subject.metric,
         "workload_class": subject.workload_class,
         "operation_type": subject.operation,
-        "order": [_standing_data(subject.metric, each) for each in ranking.standings],
+        "order": [_standing_data(subject.metric, each) for each in ranking.sides],
         "missing": list(ranking.missing),
         "best": None if best is None else {"name": best.name, "clear": best.clear, "rivals": list(best.rivals)},
     }
 
 
-def _standing_data(metric: str, each: Standing) -> dict[str, Any]:
-    from endive.report.verdicts import describe_standing, format_value
+def _standing_data(metric: str, each: RankedSide) -> dict[str, Any]:
+    from endive.report.verdicts import describe_ranked_side, format_value
 
     compared = each.comparison
-    data: dict[str, Any] = {"name": each.name, "shown": format_value(metric, each.estimate), "verdict": describe_standing(each)}
+    data: dict[str, Any] = {"name": each.name, "shown": format_value(metric, each.estimate), "verdict": describe_ranked_side(each)}
     if compared is None:
         return data
     return {

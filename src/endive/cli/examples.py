@@ -175,16 +175,19 @@ def _studied(output: Output, plan: SweepPlan, folder: Path, starting: StartingSe
 def _drawn(study: Study, folder: Path) -> tuple[list[str], list[Path]]:
     """Write the report and its figures; return the answer and the files."""
     from endive.output_files import write_text
-    from endive.report.figures import report_figures
-    from endive.report.page import html_of
-    from endive.report.paper import save
-    from endive.report.sections import page_of
+    from endive.report.figures import build_report_figures
+    from endive.report.page import render_page
+    from endive.report.paper import save_figure
+    from endive.report.sections import make_page
 
-    figures = report_figures(study)
-    page = page_of(study, figures)
+    figures = build_report_figures(study)
+    page = make_page(study, figures)
     report = folder / REPORT
-    write_text(report, html_of(page))
-    return list(page.answer), [report, *(file for figure in figures for file in save(figure, folder / FIGURES_FOLDER, ("svg",)))]
+    write_text(report, render_page(page))
+    return list(page.answer), [
+        report,
+        *(file for figure in figures for file in save_figure(figure, folder / FIGURES_FOLDER, ("svg",))),
+    ]
 
 
 def _run_frontier(output: Output, example: Example, folder: Path, quick: bool) -> None:

@@ -33,12 +33,12 @@ _BYTES_PER_ROW = 8_000
 def list_(root: RootArgument = ROOT, json: JsonFlag = False) -> None:
     """List the experiments in a directory."""
     with command(json) as output:
-        from endive.report.configurations import descriptions
+        from endive.report.configurations import describe_experiments
         from endive.runs.parameters import scenario_of
         from endive.runs.stored import find_experiments
 
         found = list(find_experiments(root))
-        descriptions_by_name = descriptions(found)
+        descriptions_by_name = describe_experiments(found)
         rows = [
             {
                 "experiment": each.name,

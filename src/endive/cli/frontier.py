@@ -282,7 +282,7 @@ def _record(
                 "verdict": point.verdict,
                 "estimate": None if point.estimate is None else _plain(asdict(point.estimate)),
                 "experiment": compute_experiment_hash(document),
-                "seeds": {str(run.seed): _select(run.of(group, operation), metric) for run in runs},
+                "seeds": {str(run.seed): _select(run.select(group, operation), metric) for run in runs},
             }
         )
     return {
@@ -334,11 +334,11 @@ def _write(folder: Path, question: Question, found: Frontier, record: dict[str, 
     from json import dumps
 
     from endive.output_files import write_text
-    from endive.report.figures.load_curves import frontier_figure
-    from endive.report.paper import save
+    from endive.report.figures.load_curves import build_search_figure
+    from endive.report.paper import save_figure
 
     files = [folder / FRONTIER]
     write_text(files[0], dumps(record, indent=2) + "\n")
     if any(point.estimate is not None for point in found.points):
-        files += save(frontier_figure(found, question.vary, question.condition, "frontier"), folder, _FORMATS)
+        files += save_figure(build_search_figure(found, question.vary, question.condition, "frontier"), folder, _FORMATS)
     return files

@@ -108,10 +108,10 @@ def _formats(text: str) -> list[str]:
 
 
 def _size(width: str | None, height: str | None, *, titled: bool) -> Size:
-    from endive.report.paper import Size, inches
+    from endive.report.paper import Size, parse_length
 
-    wide = None if width is None else inches(width, "--width")
-    return Size(wide, None if height is None else inches(height, "--height"), titled)
+    wide = None if width is None else parse_length(width, "--width")
+    return Size(wide, None if height is None else parse_length(height, "--height"), titled)
 
 
 def _with_theory(figures: list[Figure], files: list[Path]) -> list[Figure]:
@@ -128,26 +128,26 @@ def _with_theory(figures: list[Figure], files: list[Path]) -> list[Figure]:
 
 def _figures(study: Study, names: list[str], *, only_timeline: bool) -> list[Figure]:
     from endive.report import ReportError
-    from endive.report.figures import figure_of, figures_of
+    from endive.report.figures import build_figure, build_figures
 
     if only_timeline:
         return []
-    found = [figure_of(study, name) for name in names] if names else figures_of(study)
+    found = [build_figure(study, name) for name in names] if names else build_figures(study)
     if not found:
         raise ReportError(f"{study.path}: there is nothing to draw; `endive plot {study.path} --list` says why")
     return found
 
 
 def _timeline(study: Study, at: str | None, span: str, txn: int | None) -> Figure:
-    from endive.report.timeline import milliseconds, timeline
+    from endive.report.timeline import build_timeline, parse_time
 
-    return timeline(study, at_ms=None if at is None else milliseconds(at, "--at"), span_ms=milliseconds(span, "--span"), txn=txn)
+    return build_timeline(study, at_ms=None if at is None else parse_time(at, "--at"), span_ms=parse_time(span, "--span"), txn=txn)
 
 
 def _list(output: Output, study: Study) -> None:
-    from endive.report.figures import catalogue
+    from endive.report.figures import try_figures
 
-    rows = [(name, None if found is None else found.title, why) for name, found, why in catalogue(study)]
+    rows = [(name, None if found is None else found.title, why) for name, found, why in try_figures(study)]
     single = bool(study.single_runs)
     why = "" if single else "shows one run; pass the results of a run or an experiment"
     rows.append((_TIMELINE, "Contention, transaction by transaction (--at, --span, --txn)" if single else None, why))
@@ -157,9 +157,9 @@ def _list(output: Output, study: Study) -> None:
 
 def _write(output: Output, study: Study, figures: list[Figure], folder: Path, formats: list[str], size: Size) -> None:
     from endive.report.answer import describe_windows
-    from endive.report.paper import save
+    from endive.report.paper import save_figure
 
-    written = [(figure, save(figure, folder, formats, size)) for figure in figures]
+    written = [(figure, save_figure(figure, folder, formats, size)) for figure in figures]
     window = describe_windows(study)
     output.result(
         {

@@ -80,13 +80,13 @@ def report(
 def _write(output: Output, study: Study, out: Path | None) -> None:
     from endive.output_files import write_text
     from endive.report.answer import describe_windows
-    from endive.report.figures import report_figures
-    from endive.report.page import html_of
-    from endive.report.sections import page_of
+    from endive.report.figures import build_report_figures
+    from endive.report.page import render_page
+    from endive.report.sections import make_page
 
-    page, window = page_of(study, report_figures(study)), describe_windows(study)
+    page, window = make_page(study, build_report_figures(study)), describe_windows(study)
     file = out or study.figures_folder.parent / REPORT
-    write_text(file, html_of(page))
+    write_text(file, render_page(page))
     output.result(
         {
             "report": str(file),

@@ -205,10 +205,10 @@ def _describe_window(measured: RunMetrics) -> tuple[str, list[str]]:
     """Return the measurement window and the warning about an overload or a short run, if there is one."""
     from endive.analysis.run_metrics import ALL
     from endive.report.phrases import describe_overload, describe_short_run, describe_window
-    from endive.studies.experiment_tables import load_point
+    from endive.studies.experiment_tables import make_load_point
 
-    row = measured.of(ALL, ALL)
-    overload = describe_overload({**row, "saturated": load_point(0.0, [row]).reason})
+    row = measured.select(ALL, ALL)
+    overload = describe_overload({**row, "saturated": make_load_point(0.0, [row]).reason})
     warning = capitalize(overload) if overload else describe_short_run(measured.window)
     return describe_window(measured.window), [warning] if warning else []
 
@@ -237,7 +237,7 @@ def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int])
     groups.sort(key=lambda row: (natural_order(row["workload_class"]), row["operation_type"]))
     several = len({group["workload_class"] for group in groups}) > 1
     named = [(f"{g['workload_class']} {g['operation_type']}" if several else g["operation_type"], g) for g in groups]
-    total = measured.of(ALL, ALL)
+    total = measured.select(ALL, ALL)
     named.append(("all", total))
     outcome = ("", "started", "commits", "aborts", "in flight", "success", "offered/s", "commits/s", "retries/txn")
     output.table("Outcome", outcome, [(name, *_outcome(group)) for name, group in named])

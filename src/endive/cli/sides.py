@@ -133,7 +133,7 @@ def make_sides(output: Output, chosen: Selection, seeds: Sequence[int] | None, o
     from endive.analysis.warmup import common_window
     from endive.cli.run import announce_compilation
     from endive.output_files import check_writable
-    from endive.report.comparison import Side, stored_side
+    from endive.report.comparison import Side, load_side
     from endive.runs.execute import prepare_run
     from endive.runs.identity import code_version
     from endive.studies.replicate import Replications
@@ -141,7 +141,7 @@ def make_sides(output: Output, chosen: Selection, seeds: Sequence[int] | None, o
     sources, documents = chosen.sources, chosen.documents
     if any(document is not None for document in documents):
         check_writable(out)
-    stored = {place: stored_side(sources[place], options) for place, each in enumerate(documents) if each is None}
+    stored = {place: load_side(sources[place], options) for place, each in enumerate(documents) if each is None}
     wanted: Sequence[int] = range(_SEEDS)
     if seeds is not None or chosen.seeds is not None:
         wanted = seeds or chosen.seeds or ()
@@ -164,7 +164,7 @@ def make_sides(output: Output, chosen: Selection, seeds: Sequence[int] | None, o
     found = []
     for place, (name, document) in enumerate(zip(chosen.names, documents, strict=True)):
         if document is None:
-            side = stored[place] if window == windows[place] else stored_side(sources[place], options, window)
+            side = stored[place] if window == windows[place] else load_side(sources[place], options, window)
             found.append(replace(side, name=name))
         else:
             before = replications.runs

@@ -213,7 +213,7 @@ def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, e
 
     objective, measured = question.objective, found.finals[candidate]
     runs = evaluate.runs(candidate, plan.fresh)
-    rows = [run.of(objective.workload_class, objective.operation) for run in runs]
+    rows = [run.select(objective.workload_class, objective.operation) for run in runs]
     estimate = estimate_metric(rows, objective.metric)
     return {
         "name": question.candidates[candidate].name,

@@ -29,8 +29,8 @@ from endive.formatting import (
     join_names,
 )
 from endive.report import phrases
-from endive.report.comparison import Side, compare_sides, runs_of
-from endive.report.figures.common import place_label
+from endive.report.comparison import Side, compare_sides, group_runs
+from endive.report.figures.common import format_place
 from endive.report.phrases import describe_overload, describe_short_run, describe_window, format_percentile
 from endive.report.study_data import ALL, Study
 from endive.report.verdicts import name_subject, summarize_comparison
@@ -59,7 +59,7 @@ _REASONS = {
 
 def answer_study(study: Study) -> list[str]:
     """Return the findings, one sentence each: first the answer to the question of the study, if it has one."""
-    totals = _totals(study)
+    totals = _select_totals(study)
     if len(totals) == 1:
         findings = [*_describe_run(totals[0]), *_describe_time(study, totals), *_describe_classes(study)]
     elif study.has_load and not study.saturation.empty:
@@ -91,11 +91,11 @@ def _find_places(study: Study) -> list[tuple[str, list[str]]]:
         by_place.setdefault(study.axis.place(each.parameters), []).append(name)
     most = max(map(len, by_place.values()))
     common = sorted(place for place, names in by_place.items() if len(names) == most)
-    return [(place_label(study, place, named=True), by_place[place]) for place in dict.fromkeys((common[0], common[-1]))]
+    return [(format_place(study, place, named=True), by_place[place]) for place in dict.fromkeys((common[0], common[-1]))]
 
 
 def _answer_at(study: Study, question: Subject, at: str, experiments: Sequence[str], times: int) -> list[str]:
-    sides = _scenario_sides(study, experiments)
+    sides = _make_scenario_sides(study, experiments)
     answer = (
         summarize_comparison(compare_sides(sides, [question], times=times))
         if sides
@@ -104,7 +104,7 @@ def _answer_at(study: Study, question: Subject, at: str, experiments: Sequence[s
     return [f"At {at}: {answer[0][:1].lower()}{answer[0][1:]}", *answer[1:]] if at else answer
 
 
-def _scenario_sides(study: Study, experiments: Sequence[str]) -> list[Side]:
+def _make_scenario_sides(study: Study, experiments: Sequence[str]) -> list[Side]:
     """Return the scenarios that these experiments are, the baseline first; none unless each is a different one."""
     named = {str(study.manifest.experiments[name].parameters.get(SCENARIO_COLUMN)): name for name in experiments}
     ordered = [name for name in study.scenarios if name in named]
@@ -115,13 +115,13 @@ def _scenario_sides(study: Study, experiments: Sequence[str]) -> list[Side]:
 
 def _make_side(study: Study, name: str, experiment: str) -> Side:
     table = study.runs[study.runs["experiment"] == experiment]
-    runs = runs_of(table.astype(object).where(table.notna(), None).to_dict("records"))
+    runs = group_runs(table.astype(object).where(table.notna(), None).to_dict("records"))
     return Side(experiment, name, runs, study.manifest.experiments[experiment].code_version)
 
 
 def _list_values(study: Study, question: Subject, experiments: Sequence[str]) -> str:
     """Return every configuration with its value, the best first; equal ones in the order of figures."""
-    rows = [row for row in _rows(study, question.workload_class, question.operation) if row["experiment"] in experiments]
+    rows = [row for row in _select_rows(study, question.workload_class, question.operation) if row["experiment"] in experiments]
     rows = [row for row in rows if _format_value(row, question.metric) != "-"]
     title = capitalize(name_subject(question))
     if not rows:
@@ -154,9 +154,11 @@ def _format_value(row: Row, metric: str) -> str:
 
 
 def _describe_fairness(study: Study) -> Iterator[str]:
-    several = len(_totals(study)) > 1
+    several = len(_select_totals(study)) > 1
     for name in study.classes:
-        yield from describe_fairness(name, _rows(study, name), lambda row: f" with {_point(study, row)}" if several else "")
+        yield from describe_fairness(
+            name, _select_rows(study, name), lambda row: f" with {_name_point(study, row)}" if several else ""
+        )
 
 
 def describe_fairness(name: str, rows: Sequence[Row], where: Callable[[Row], str]) -> Iterator[str]:
@@ -184,7 +186,7 @@ def _describe_run(row: Row) -> Iterator[str]:
         yield "No transaction started committing in the measured window."
         return
     offered = format_estimate(row["offered_per_s"], row["offered_per_s_hw"])
-    yield f"{_success(row)} of transactions commit: {_throughput(row)} commits/s of {offered} offered/s."
+    yield f"{_format_success(row)} of transactions commit: {_format_throughput(row)} commits/s of {offered} offered/s."
     times = ", ".join(f"{name} {format_percentile(row, metric)}" for name, metric in (("p50", _MEDIAN), ("p99", _TAIL)))
     yield f"Time to commit: {times}; {format_number(row['retries_per_txn'])} retries per transaction."
 
@@ -197,7 +199,7 @@ def _describe_loads(study: Study, totals: list[Row]) -> list[str]:
     peaks = {name: max(rows, key=lambda row: row["throughput_per_s"]) for name, rows in by_series.items()}
     curves: list[Row] = [each for each in study.saturation.to_dict("records") if each["series"] in peaks]
     curves.sort(key=lambda curve: -peaks[curve["series"]]["throughput_per_s"])
-    if _alike(peaks[curves[0]["series"]], peaks[curves[-1]["series"]]):
+    if _is_alike(peaks[curves[0]["series"]], peaks[curves[-1]["series"]]):
         curves.sort(key=lambda curve: -curve["saturation_load"])
     ranked = [peaks[curve["series"]] for curve in curves]
     first = _describe_peak(study, ranked[0]) if len(curves) == 1 else _rank_throughput(ranked, lambda row: str(row["series"]))
@@ -210,11 +212,11 @@ def _describe_loads(study: Study, totals: list[Row]) -> list[str]:
 
 def _describe_peak(study: Study, peak: Row) -> str:
     if (peak["throughput_ratio"] or 0.0) < LEAST_THROUGHPUT:
-        return f"Throughput saturates at {_throughput(peak)} commits/s."
-    return f"Throughput follows the offered load up to {_throughput(peak)} commits/s, at {_load(study, peak['x'])}."
+        return f"Throughput saturates at {_format_throughput(peak)} commits/s."
+    return f"Throughput follows the offered load up to {_format_throughput(peak)} commits/s, at {_format_load(study, peak['x'])}."
 
 
-def _alike(high: Row, low: Row) -> bool:
+def _is_alike(high: Row, low: Row) -> bool:
     return bool(high["throughput_per_s"] < low["throughput_per_s"] * _ALIKE)
 
 
@@ -222,12 +224,12 @@ def _rank_throughput(ranked: list[Row], name: Callable[[Row], str]) -> str:
     """Return the configurations with the highest and the lowest commit rate, and those in between."""
     high, low = ranked[0], ranked[-1]
     most, least = high["throughput_per_s"], low["throughput_per_s"]
-    if _alike(high, low):
+    if _is_alike(high, low):
         return f"All {len(ranked)} configurations reach about {format_number(most)} commits/s."
-    others = _list_others([(name(row), _throughput(row)) for row in ranked[1:-1]])
+    others = _list_others([(name(row), _format_throughput(row)) for row in ranked[1:-1]])
     if least <= 0.0:
-        return capitalize(f"{name(high)} commits {_throughput(high)}/s, {name(low)} nothing{others}.")
-    rates = f"{_throughput(high)} against {_throughput(low)} commits/s"
+        return capitalize(f"{name(high)} commits {_format_throughput(high)}/s, {name(low)} nothing{others}.")
+    rates = f"{_format_throughput(high)} against {_format_throughput(low)} commits/s"
     return capitalize(f"{name(high)} reaches {format_ratio(most / least)} the commit rate of {name(low)}: {rates}{others}.")
 
 
@@ -248,13 +250,13 @@ def _describe_limits(study: Study, curves: list[Row], named: list[Row]) -> Itera
     found = [curve for curve in named if curve["bound"] not in ("above", "at_or_below")]
     if found:
         reasons = " or ".join(dict.fromkeys(_REASONS[curve["reason"]] for curve in found))
-        limits = [_limit(study, curve) + (f" with {curve['series']}" if several else "") for curve in found]
+        limits = [_format_limit(study, curve) + (f" with {curve['series']}" if several else "") for curve in found]
         yield f"Maximum sustainable load{everywhere}: {', '.join(limits)}. Beyond it, {reasons}."
     for bound, verdict in (("above", "sustained"), ("at_or_below", "not sustained")):
         beyond = [curve for curve in named if curve["bound"] == bound]
         for at in dict.fromkeys(curve["saturation_load"] for curve in beyond):
             names = join_names([str(curve["series"]) for curve in beyond if curve["saturation_load"] == at])
-            tried = f"The {'highest' if bound == 'above' else 'lowest'} load tried, {_load(study, at)},"
+            tried = f"The {'highest' if bound == 'above' else 'lowest'} load tried, {_format_load(study, at)},"
             who = f" with {names}" if several else everywhere
             reason = _REASONS[beyond[0]["reason"]] if bound == "at_or_below" else f"at least {_SUCCESS} of transactions commit"
             yield f"{tried} is {verdict}{who}: {reason}."
@@ -262,9 +264,9 @@ def _describe_limits(study: Study, curves: list[Row], named: list[Row]) -> Itera
         yield f"The figures show the other {len(curves) - len(named)} configurations."
 
 
-def _limit(study: Study, curve: Row) -> str:
+def _format_limit(study: Study, curve: Row) -> str:
     interval = format_interval(curve["saturation_low"], curve["saturation_high"])
-    return _load(study, curve["saturation_load"]) + (f" ({interval})" if interval else "")
+    return _format_load(study, curve["saturation_load"]) + (f" ({interval})" if interval else "")
 
 
 def _describe_latency(study: Study, timed: dict[str, list[Row]]) -> Iterator[str]:
@@ -272,14 +274,14 @@ def _describe_latency(study: Study, timed: dict[str, list[Row]]) -> Iterator[str
         (rows,) = timed.values()
         if len(rows) > 1:
             low, high = min(rows, key=lambda row: row["x"]), max(rows, key=lambda row: row["x"])
-            ends = [f"{format_duration(row[_MEDIAN])} at {_load(study, row['x'])}" for row in (low, high)]
+            ends = [f"{format_duration(row[_MEDIAN])} at {_format_load(study, row['x'])}" for row in (low, high)]
             yield f"Time to commit, p50: {ends[0]}, {ends[1]} (p99 {format_percentile(high, _TAIL)})."
         return
     common = set.intersection(*({row["x"] for row in rows} for rows in timed.values()))
     if common:
         at = max(common)
         medians = [(series, row[_MEDIAN]) for series, rows in timed.items() for row in rows if row["x"] == at]
-        yield f"At {_load(study, at)}, {_rank_medians(medians)}."
+        yield f"At {_format_load(study, at)}, {_rank_medians(medians)}."
 
 
 def _rank_medians(medians: list[tuple[str, float]]) -> str:
@@ -297,16 +299,18 @@ def _rank_medians(medians: list[tuple[str, float]]) -> str:
 def _describe_configurations(study: Study, totals: list[Row], *, classes_commit: bool) -> list[str]:
     """Return the findings of configurations that do not differ in a load."""
     ranked = sorted(totals, key=lambda row: -row["throughput_per_s"])
-    findings = [_rank_throughput(ranked, lambda row: _point(study, row))]
+    findings = [_rank_throughput(ranked, lambda row: _name_point(study, row))]
     started = [row for row in totals if is_known(row["success_high"])]
     failing = [row for row in started if row["success_high"] < LEAST_SUCCESS]
     if failing:
         lowest = min(failing, key=lambda row: row["success_high"])
         share = f"{len(failing)} of {len(totals)} configurations"
-        findings.append(f"Success is below {_SUCCESS} in {share}, lowest with {_point(study, lowest)} ({_success(lowest)}).")
+        findings.append(
+            f"Success is below {_SUCCESS} in {share}, lowest with {_name_point(study, lowest)} ({_format_success(lowest)})."
+        )
     elif started and classes_commit:
         findings.append(f"At least {_SUCCESS} of transactions commit in all configurations.")
-    timed = [(_point(study, row), row[_MEDIAN]) for row in totals if is_known(row[_MEDIAN])]
+    timed = [(_name_point(study, row), row[_MEDIAN]) for row in totals if is_known(row[_MEDIAN])]
     if timed:
         findings.append(capitalize(f"{_rank_medians(timed)}."))
     return [*findings, *_describe_time(study, ranked if len(ranked) <= _MOST_NAMED else [ranked[0], ranked[-1]])]
@@ -320,7 +324,7 @@ def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
         if sum(parts.values()) > 0.0:
             name = max(parts, key=lambda part: parts[part])
             largest.setdefault(phrases.TIME_PARTS[name], []).append((row, parts[name] / sum(parts.values())))
-    number = len(_totals(study))
+    number = len(_select_totals(study))
     for part, shares in largest.items():
         texts = dict.fromkeys(format_percent(share) for _, share in shares)
         if number == 1:
@@ -328,11 +332,11 @@ def _describe_time(study: Study, rows: list[Row]) -> Iterator[str]:
         elif 2 < len(shares) == len(rows) == number and len(texts) == 1:
             where = f"{next(iter(texts))} in all configurations"
         else:
-            where = ", ".join(f"{format_percent(share)} with {_point(study, row)}" for row, share in shares)
-        yield f"{capitalize(part)} {_verb(part, 'dominates', 'dominate')} commit time: {where}."
+            where = ", ".join(f"{format_percent(share)} with {_name_point(study, row)}" for row, share in shares)
+        yield f"{capitalize(part)} {_choose_verb(part, 'dominates', 'dominate')} commit time: {where}."
 
 
-def _verb(noun: str, singular: str, plural: str) -> str:
+def _choose_verb(noun: str, singular: str, plural: str) -> str:
     return plural if noun.endswith("s") else singular
 
 
@@ -343,7 +347,7 @@ def _describe_classes(study: Study) -> Iterator[str]:
     committing: list[str] = []
     failing: list[tuple[float, list[str]]] = []
     for name in study.classes:
-        rows = [row for row in _rows(study, name) if is_known(row["success_high"])]
+        rows = [row for row in _select_rows(study, name) if is_known(row["success_high"])]
         lowest = min(rows, key=lambda row: row["success_high"], default=None)
         if lowest is None:
             failing.append((0.0, [f"No transaction of {name} started committing in the measured window."]))
@@ -356,7 +360,7 @@ def _describe_classes(study: Study) -> Iterator[str]:
     for _, sentences in sorted(failing):
         yield from sentences
     if committing and failing:
-        where = "" if len(_totals(study)) == 1 else " in all configurations"
+        where = "" if len(_select_totals(study)) == 1 else " in all configurations"
         yield f"At least {_SUCCESS} of {join_names(committing)} transactions commit{where}."
 
 
@@ -364,15 +368,15 @@ def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
     """Return in which configurations a class commits and in which it does not, and the cause if its reads show one."""
     committing = [row for row in rows if row["success_high"] >= LEAST_SUCCESS]
     failing = sorted((row for row in rows if row["success_high"] < LEAST_SUCCESS), key=lambda row: row["success_high"])
-    through = join_names([_point(study, row) for row in committing])
-    others = ", ".join(f"{_success(row)} with {_point(study, row)}" for row in failing)
+    through = join_names([_name_point(study, row) for row in committing])
+    others = ", ".join(f"{_format_success(row)} with {_name_point(study, row)}" for row in failing)
     finding = f"At least {_SUCCESS} of {name} transactions commit with {through}, but only {others}."
     base = {kind: max(row[kind] for row in committing) for kind in _READS}
     causes = []
     for row in failing:
         kind = max(_READS, key=lambda kind: row[kind] - base[kind])
         if row[kind] > _FAR_MORE * (base[kind] + 1.0):
-            reads = f"{format_number(row[kind])} {_READS[kind]} per transaction with {_point(study, row)}"
+            reads = f"{format_number(row[kind])} {_READS[kind]} per transaction with {_name_point(study, row)}"
             causes.append(f"{reads} (otherwise {format_number(base[kind])})")
     asked = study.question is not None and (study.question.metric, study.question.workload_class) == ("success_rate", name)
     first = [] if asked else [finding]  # the answer to the question states it
@@ -380,25 +384,25 @@ def _contrast_class(study: Study, name: str, rows: list[Row]) -> list[str]:
 
 
 def _describe_failing(study: Study, name: str, rows: list[Row], lowest: Row) -> str:
-    where = "" if len(_totals(study)) == 1 else f" with {_point(study, lowest)}"
-    share = "No transaction" if lowest["success_high"] == 0.0 else f"Only {_success(lowest)}"
+    where = "" if len(_select_totals(study)) == 1 else f" with {_name_point(study, lowest)}"
+    share = "No transaction" if lowest["success_high"] == 0.0 else f"Only {_format_success(lowest)}"
     finding = f"{share} of {name} {'commits' if lowest['success_high'] == 0.0 else 'transactions commit'}{where}"
     if not study.has_load:
         return f"{finding}."
     own = sorted((row for row in rows if row["series"] == lowest["series"]), key=lambda row: row["x"])
-    found = crossing([(row["x"], _estimate(row, "success_high")) for row in own], LEAST_SUCCESS, falling=True)
+    found = crossing([(row["x"], _read_estimate(row, "success_high")) for row in own], LEAST_SUCCESS, falling=True)
     if found is None or found.bound != "crossed":
         return f"{finding}."
-    return f"{finding}; success falls below {_SUCCESS} above {_load(study, found.load)}."
+    return f"{finding}; success falls below {_SUCCESS} above {_format_load(study, found.load)}."
 
 
-def _estimate(row: Row, share: str) -> Estimate:
+def _read_estimate(row: Row, share: str) -> Estimate:
     return Estimate(row[share], row[f"{share}_low"], row[f"{share}_high"], int(row[f"{share}_n"]))
 
 
 def describe_windows(study: Study) -> str:
     """Return which part of the runs is measured."""
-    windows = {describe_window(window_of(row)): window_of(row) for row in _totals(study)}
+    windows = {describe_window(window_of(row)): window_of(row) for row in _select_totals(study)}
     cuts = sorted(window.start_ms for window in windows.values())
     low, high = format_duration(cuts[0]), format_duration(cuts[-1])
     if low == high:
@@ -408,10 +412,10 @@ def describe_windows(study: Study) -> str:
 
 def warn_study(study: Study) -> list[str]:
     """Return what limits the findings: damaged results, few seeds, overload, short runs, a load range that is too narrow."""
-    return list(_warnings(study, _totals(study)))
+    return list(_list_warnings(study, _select_totals(study)))
 
 
-def _warnings(study: Study, totals: list[Row]) -> Iterator[str]:
+def _list_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
     if study.problems:
         first = study.problems[0]
         yield f"{capitalize(format_count(len(study.problems), 'damaged result'))} left out. {first.where}: {first.message}."
@@ -421,7 +425,7 @@ def _warnings(study: Study, totals: list[Row]) -> Iterator[str]:
         yield f"Only {seeds}: intervals need at least {FEWEST_SEEDS}. Run more seeds."
     elif few:
         yield f"{len(few)} of {len(totals)} experiments have fewer than {FEWEST_SEEDS} seeds; their intervals are not reliable."
-    yield from _window_warnings(study, totals)
+    yield from _warn_windows(study, totals)
     for bound, verdict, advice in (
         ("above", "The highest load tried is sustained", "higher"),
         ("at_or_below", "The lowest load tried is not sustained", "lower"),
@@ -431,7 +435,7 @@ def _warnings(study: Study, totals: list[Row]) -> Iterator[str]:
             yield f"{verdict} in {format_count(n, 'configuration')}. Add {advice} loads to find the limit."
 
 
-def _window_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
+def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
     """Yield what is overloaded, and what is too short; a longer run does not help an overloaded system."""
     over = [(row, text) for row in totals if (text := describe_overload(row)) is not None]
     if over and len(totals) == 1:
@@ -439,7 +443,7 @@ def _window_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
     elif over:
         worst, text = max(over, key=lambda each: each[0]["in_flight"] / each[0]["transactions"])
         detail = text.removeprefix("Overloaded: ").removesuffix(" A longer run does not help.")
-        yield f"{len(over)} of {len(totals)} experiments are overloaded. With {_point(study, worst)}, {detail}"
+        yield f"{len(over)} of {len(totals)} experiments are overloaded. With {_name_point(study, worst)}, {detail}"
     sustained = [row for row in totals if row["saturated"] is None]
     short_runs = [(row, text) for row in sustained if (text := describe_short_run(window_of(row))) is not None]
     if short_runs and len(totals) == 1:
@@ -450,31 +454,32 @@ def _window_warnings(study: Study, totals: list[Row]) -> Iterator[str]:
         yield f"{drifting} of {len(totals)} experiments have no steady state; their results hold for runs of this duration only."
     if len(short_runs) > drifting:
         longest = max((row for row, _ in short_runs if row["needed_ms"] is not None), key=lambda row: row["needed_ms"])
+        needed = f"{format_duration(longest['needed_ms'])}, which {_name_point(study, longest)} needs"
         yield (
             f"{len(short_runs) - drifting} of {len(totals)} experiments have not reached a steady state. "
-            f"Set simulation.duration_ms to at least {format_duration(longest['needed_ms'])}, which {_point(study, longest)} needs."
+            f"Set simulation.duration_ms to at least {needed}."
         )
 
 
-def _totals(study: Study) -> list[Row]:
-    return _rows(study, ALL)
+def _select_totals(study: Study) -> list[Row]:
+    return _select_rows(study, ALL)
 
 
-def _rows(study: Study, workload_class: str, operation: str = ALL) -> list[Row]:
+def _select_rows(study: Study, workload_class: str, operation: str = ALL) -> list[Row]:
     table = study.experiments
     chosen = table[(table["workload_class"] == workload_class) & (table["operation_type"] == operation)]
     return list(chosen.astype(object).where(pd.notna(chosen), None).to_dict("records"))
 
 
-def _throughput(row: Row) -> str:
+def _format_throughput(row: Row) -> str:
     return format_estimate(row["throughput_per_s"], row["throughput_per_s_hw"])
 
 
-def _success(row: Row) -> str:
+def _format_success(row: Row) -> str:
     return format_percent_range(row["success_low"], row["success_high"])
 
 
-def _load(study: Study, load: float) -> str:
+def _format_load(study: Study, load: float) -> str:
     """Return a load with its unit, and the class whose rate it is where there are several classes."""
     axis = study.axis
     assert axis is not None
@@ -485,9 +490,9 @@ def _load(study: Study, load: float) -> str:
     return f"{format_number(load)} {owner} transactions/s" if of_class else f"{format_number(load)}/s"
 
 
-def _point(study: Study, row: Row) -> str:
+def _name_point(study: Study, row: Row) -> str:
     """Return an experiment by what distinguishes it from the others."""
     parts = [row["series"]] if len(study.series) > 1 else []
     if study.axis is not None and is_known(row["x"]) and len(study.axis.values) > 1:
-        parts.append(_load(study, row["x"]) if study.has_load else phrases.name_value(study.axis.column, row["x"]))
+        parts.append(_format_load(study, row["x"]) if study.has_load else phrases.name_value(study.axis.column, row["x"]))
     return (" at " if study.has_load else ", ").join(parts)

@@ -15,10 +15,20 @@ import pandas as pd
 from altair.utils.schemapi import debug_mode
 
 from endive.report import encodings
-from endive.report.encodings import Panel, colour, continuous, discrete, field, most_lines, rounded, thresholds, tooltip
+from endive.report.encodings import (
+    Panel,
+    count_label_lines,
+    draw_thresholds,
+    encode_colour,
+    encode_continuous,
+    encode_discrete,
+    encode_tooltip,
+    escape_field,
+    round_number,
+)
 from endive.report.figure import Axis, Figure
-from endive.report.scales import ticks
-from endive.report.style import HATCHES, MOMENTS, SEQUENTIAL, Look, names_of
+from endive.report.scales import place_ticks
+from endive.report.style import HATCHES, MOMENTS, SEQUENTIAL, Theme, list_names
 
 _MOST_POINTS = 40
 """A curve with more rows than this is drawn without a point for each."""
@@ -30,175 +40,185 @@ _LIGHT = 0.55
 """Cells whose colour lies above this share of the scale are light, and have dark words."""
 
 
-def panel_spec(panel: Panel) -> dict[str, Any]:
+def make_panel_spec(panel: Panel) -> dict[str, Any]:
     """Return the Vega-Lite specification of a panel, without its width and without what is said once for all panels."""
     with debug_mode(False):  # Altair would check every piece as it is made, and again in what it is put into; tests check the whole
         spec = dict(_KINDS[panel.figure.kind](panel).to_dict(validate=False))
     return {name: value for name, value in spec.items() if name not in ("$schema", "config")}
 
 
-def page_spec(panel: Panel) -> dict[str, Any]:
+def make_page_spec(panel: Panel) -> dict[str, Any]:
     """Return the specification of a panel for a page, as wide as its place in it."""
     figure = panel.figure
     return {
         "$schema": alt.SCHEMA_URL,
-        "config": config_of(panel.look),
+        "config": make_config(panel.theme),
         "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},
         "background": "transparent",
         "description": f"{figure.title}. {figure.definition}",
-        **panel_spec(panel),
+        **make_panel_spec(panel),
     }
 
 
-def rows_of(data: pd.DataFrame) -> dict[str, Any]:
+def encode_rows(data: pd.DataFrame) -> dict[str, Any]:
     """Return data by column, numbers rounded. Text is given as its values and the place of each row's among them."""
-    return {str(name): _column(data[name]) for name in data.columns}
+    return {str(name): _encode_column(data[name]) for name in data.columns}
 
 
-def _column(values: pd.Series[Any]) -> Any:
+def _encode_column(values: pd.Series[Any]) -> Any:
     if pd.api.types.is_bool_dtype(values):
         values = values.map({True: "yes", False: "no"})
     if pd.api.types.is_numeric_dtype(values):
-        return [None if pd.isna(value) else rounded(value) for value in values.tolist()]
+        return [None if pd.isna(value) else round_number(value) for value in values.tolist()]
     codes, names = pd.factorize(values)
     return {"values": [str(name) for name in names], "codes": codes.tolist()}
 
 
-def _told(panel: Panel) -> dict[str, Any]:
+def _encode_tooltip(panel: Panel) -> dict[str, Any]:
     """Return what marks tell, where there is a pointer to ask them."""
-    return {"tooltip": tooltip(panel.figure, panel.titles)} if panel.look.live else {}
+    return {"tooltip": encode_tooltip(panel.figure, panel.titles)} if panel.theme.live else {}
 
 
-def _lines(panel: Panel) -> Any:
+def _draw_lines(panel: Panel) -> Any:
     """Return a curve for each series with points and intervals; what is near the pointer is told."""
-    figure, look = panel.figure, panel.look
-    base = panel.chart().encode(x=continuous(panel, "x", alt.X), y=continuous(panel, "y", alt.Y), color=colour(panel))
+    figure, theme = panel.figure, panel.theme
+    base = panel.chart().encode(
+        x=encode_continuous(panel, "x", alt.X), y=encode_continuous(panel, "y", alt.Y), color=encode_colour(panel)
+    )
     numbers = "category" not in (figure.x.scale, figure.y.scale)
-    follow = alt.Order(field=field(figure.order or figure.x.column), type="quantitative")
-    line = base.mark_line(strokeWidth=look.size / 6, clip=True)
+    follow = alt.Order(field=escape_field(figure.order or figure.x.column), type="quantitative")
+    line = base.mark_line(strokeWidth=theme.size / 6, clip=True)
     layers = [
-        *thresholds(panel),
-        *encodings.references(panel),
-        *encodings.crossings(panel),
-        *_intervals(panel, base, "y", figure.low, figure.high),
-        *_intervals(panel, base, "x", figure.x_low, figure.x_high),
+        *draw_thresholds(panel),
+        *encodings.draw_references(panel),
+        *encodings.draw_crossings(panel),
+        *_draw_intervals(panel, base, "y", figure.low, figure.high),
+        *_draw_intervals(panel, base, "x", figure.x_low, figure.x_high),
         line.encode(order=follow) if numbers else line,
-        *(_live_points(panel, base, zoom=numbers) if look.live else _points(panel, base)),
+        *(_draw_live_points(panel, base, zoom=numbers) if theme.live else _draw_points(panel, base)),
     ]
     return alt.layer(*layers).properties(height=panel.inner_height)
 
 
-def _points(panel: Panel, base: alt.Chart) -> list[Any]:
-    if panel.figure.band or not _few_points(panel.figure):
+def _draw_points(panel: Panel, base: alt.Chart) -> list[Any]:
+    if panel.figure.band or not _has_few_points(panel.figure):
         return []
-    return [base.mark_point(filled=True, clip=True, opacity=1.0, size=3.2 * panel.look.size).encode(shape=encodings.shape(panel))]
+    return [
+        base.mark_point(filled=True, clip=True, opacity=1.0, size=3.2 * panel.theme.size).encode(
+            shape=encodings.encode_shape(panel)
+        )
+    ]
 
 
-def _live_points(panel: Panel, base: alt.Chart, *, zoom: bool) -> list[Any]:
+def _draw_live_points(panel: Panel, base: alt.Chart, *, zoom: bool) -> list[Any]:
     """Points that grow under the pointer, and discs around them that tell what they are."""
     near = alt.selection_point(name="near", on="pointerover", clear="pointerout", empty=False)
-    seen = 0.0 if panel.figure.band or not _few_points(panel.figure) else 1.0
+    seen = 0.0 if panel.figure.band or not _has_few_points(panel.figure) else 1.0
     points = base.mark_point(filled=True, clip=True, tooltip=None).encode(
-        shape=encodings.shape(panel),
+        shape=encodings.encode_shape(panel),
         size=alt.condition(near, alt.value(140), alt.value(50)),
         opacity=alt.condition(near, alt.value(1.0), alt.value(seen)),
     )
-    reach = base.mark_point(filled=True, clip=True, size=_REACH, opacity=0.0).encode(tooltip=tooltip(panel.figure, panel.titles))
+    reach = base.mark_point(filled=True, clip=True, size=_REACH, opacity=0.0).encode(
+        tooltip=encode_tooltip(panel.figure, panel.titles)
+    )
     scales = [alt.selection_interval(name="zoom", bind="scales", zoom=_WHEEL)] if zoom else []
     return [points, reach.add_params(near, *scales)]
 
 
-def _intervals(panel: Panel, base: alt.Chart, along: str, low: str | None, high: str | None) -> Iterator[Any]:
+def _draw_intervals(panel: Panel, base: alt.Chart, along: str, low: str | None, high: str | None) -> Iterator[Any]:
     """Intervals along an axis: a line at each point, or a band along the curve. A logarithmic axis has no zero to reach to."""
     if low is None or high is None:
         return
     figure = panel.figure
-    axis, start = (figure.x if along == "x" else figure.y), field(low)
+    axis, start = (figure.x if along == "x" else figure.y), escape_field(low)
     if axis.scale == "log":
-        base = base.transform_calculate(_low=f"max(datum[{low!r}], {rounded(panel.span(along)[0])})")
+        base = base.transform_calculate(_low=f"max(datum[{low!r}], {round_number(panel.span(along)[0])})")
         start = "_low"
     base = base.transform_filter(f"isValid(datum[{low!r}]) && isValid(datum[{high!r}])")
     ends = {
         along: {"x": alt.X, "y": alt.Y}[along](field=start, type="quantitative"),
-        f"{along}2": {"x": alt.X2, "y": alt.Y2}[along](field=field(high)),
+        f"{along}2": {"x": alt.X2, "y": alt.Y2}[along](field=escape_field(high)),
     }
     if figure.band:
-        several = 1 if figure.series is None else len(names_of(figure, figure.series))
+        several = 1 if figure.series is None else len(list_names(figure, figure.series))
         orient = "vertical" if along == "y" else "horizontal"
         yield base.mark_area(opacity=min(0.2, 0.6 / several), clip=True, orient=cast(Any, orient)).encode(**ends)
     else:
-        yield base.mark_rule(strokeWidth=panel.look.size / 8, opacity=0.7, clip=True).encode(**ends)
+        yield base.mark_rule(strokeWidth=panel.theme.size / 8, opacity=0.7, clip=True).encode(**ends)
 
 
-def _bars(panel: Panel) -> Any:
+def _draw_bars(panel: Panel) -> Any:
     """Horizontal bars, so that names can be read: the x of the figure goes down the page. The number stands at the end.
 
     On a logarithmic axis, which has no zero to begin at, there is a point in place of a bar.
     """
-    figure, look = panel.figure, panel.look
-    base = panel.chart().encode(y=discrete(panel, "x", alt.Y), **_told(panel))
+    figure, theme = panel.figure, panel.theme
+    base = panel.chart().encode(y=encode_discrete(panel, "x", alt.Y), **_encode_tooltip(panel))
     if figure.series is not None and figure.series != figure.x.column:
-        base = base.encode(yOffset=alt.YOffset(field=field(figure.series), type="nominal", sort=None))
-        step = alt.Step(1.35 * look.size, **{"for": "offset"})
+        base = base.encode(yOffset=alt.YOffset(field=escape_field(figure.series), type="nominal", sort=None))
+        step = alt.Step(1.35 * theme.size, **{"for": "offset"})
     else:
-        step = alt.Step((1.15 * most_lines(panel, figure.x) + 1.0) * look.size)
-    length = continuous(panel, "y", alt.X)
+        step = alt.Step((1.15 * count_label_lines(panel, figure.x) + 1.0) * theme.size)
+    length = encode_continuous(panel, "y", alt.X)
     if figure.y.scale == "log":
-        layers: list[Any] = [base.mark_point(filled=True, size=6 * look.size, opacity=1.0).encode(x=length, color=colour(panel))]
+        layers: list[Any] = [
+            base.mark_point(filled=True, size=6 * theme.size, opacity=1.0).encode(x=length, color=encode_colour(panel))
+        ]
     else:
-        end = base.mark_tick(thickness=2).encode(x=length, color=colour(panel))  # so that nothing is something to see
-        layers = [base.mark_bar().encode(x=length, color=colour(panel)), end]
+        end = base.mark_tick(thickness=2).encode(x=length, color=encode_colour(panel))  # so that nothing is something to see
+        layers = [base.mark_bar().encode(x=length, color=encode_colour(panel)), end]
     at = f"datum[{figure.y.column!r}]"
     if figure.low is not None and figure.high is not None:
-        layers.append(_arms(panel, base))
+        layers.append(_draw_bar_intervals(panel, base))
         at = f"(isValid(datum[{figure.high!r}]) ? datum[{figure.high!r}] : {at})"
     sign = "''" if figure.text is None else f"datum[{figure.text!r}]"
-    written = f"{sign} + format(datum[{figure.y.column!r}], {_short_format(figure.y)!r})"
+    written = f"{sign} + format(datum[{figure.y.column!r}], {_choose_format(figure.y)!r})"
     words = base.transform_filter(f"isValid(datum[{figure.y.column!r}])").transform_calculate(_end=at, _words=written)
     words = words.encode(x=alt.X(field="_end", type="quantitative"), text=alt.Text(field="_words"))
-    layers += thresholds(panel, turned=True)
-    layers += _legible(panel, words, align="left", dx=0.5 * look.size)
+    layers += draw_thresholds(panel, turned=True)
+    layers += _draw_legible_text(panel, words, align="left", dx=0.5 * theme.size)
     return alt.layer(*layers).properties(height=panel.height or step)
 
 
-def _legible(panel: Panel, words: alt.Chart, **place: Any) -> list[Any]:
+def _draw_legible_text(panel: Panel, words: alt.Chart, **place: Any) -> list[Any]:
     """Words on a ground of the colour of the paper, so that lines and hatches do not run through them."""
-    look = panel.look
+    theme = panel.theme
     ground = words.mark_text(
-        fontSize=look.size - 1, stroke=look.paper, strokeWidth=4, strokeJoin="round", fill="transparent", **place
+        fontSize=theme.size - 1, stroke=theme.paper, strokeWidth=4, strokeJoin="round", fill="transparent", **place
     )
-    return [ground, words.mark_text(fontSize=look.size - 1, color=look.ink, **place)]
+    return [ground, words.mark_text(fontSize=theme.size - 1, color=theme.ink, **place)]
 
 
-def _arms(panel: Panel, base: alt.Chart) -> Any:
+def _draw_bar_intervals(panel: Panel, base: alt.Chart) -> Any:
     """Intervals of bars."""
     figure = panel.figure
     base = base.transform_filter(f"isValid(datum[{figure.low!r}]) && isValid(datum[{figure.high!r}])")
-    start = "_low" if figure.y.scale == "log" else field(str(figure.low))
+    start = "_low" if figure.y.scale == "log" else escape_field(str(figure.low))
     if figure.y.scale == "log":
-        base = base.transform_calculate(_low=f"max(datum[{figure.low!r}], {rounded(panel.span('y')[0])})")
-    ends = {"x": alt.X(field=start, type="quantitative"), "x2": alt.X2(field=field(str(figure.high)))}
-    return base.mark_rule(strokeWidth=panel.look.size / 7, color=panel.look.ink).encode(**ends)
+        base = base.transform_calculate(_low=f"max(datum[{figure.low!r}], {round_number(panel.span('y')[0])})")
+    ends = {"x": alt.X(field=start, type="quantitative"), "x2": alt.X2(field=escape_field(str(figure.high)))}
+    return base.mark_rule(strokeWidth=panel.theme.size / 7, color=panel.theme.ink).encode(**ends)
 
 
-def _stacked(panel: Panel) -> Any:
+def _draw_stacked(panel: Panel) -> Any:
     """Horizontal bars made of parts, in the order of their first appearance; each part has the interval of its end."""
-    figure, look = panel.figure, panel.look
+    figure, theme = panel.figure, panel.theme
     assert figure.part is not None
-    place = f"indexof({names_of(figure, figure.part)!r}, datum[{figure.part!r}])"
+    place = f"indexof({list_names(figure, figure.part)!r}, datum[{figure.part!r}])"
     base = (
         panel.chart()
         .transform_calculate(_place=place)
         .transform_stack(
             stack=figure.y.column, groupby=[figure.x.column], sort=[alt.SortField("_place", "ascending")], as_=["_from", "_to"]
         )
-        .encode(y=discrete(panel, "x", alt.Y), **_told(panel))
+        .encode(y=encode_discrete(panel, "x", alt.Y), **_encode_tooltip(panel))
     )
-    length = continuous(panel, "y", alt.X)
+    length = encode_continuous(panel, "y", alt.X)
     length.field = "_from"
     layers: list[Any] = [
-        base.mark_bar(stroke=look.ink, strokeWidth=0.3).encode(x=length, x2=alt.X2(field="_to"), color=colour(panel))
+        base.mark_bar(stroke=theme.ink, strokeWidth=0.3).encode(x=length, x2=alt.X2(field="_to"), color=encode_colour(panel))
     ]
     far = "_to"
     if figure.low is not None and figure.high is not None:
@@ -208,34 +228,36 @@ def _stacked(panel: Panel) -> Any:
         ).transform_joinaggregate(_far="max(_high)", groupby=[figure.x.column])
         far = "_far"
         ends = base.transform_filter(f"isValid(datum[{figure.low!r}])")
-        rule = ends.mark_rule(strokeWidth=look.size / 9, color=look.ink, opacity=0.8)
+        rule = ends.mark_rule(strokeWidth=theme.size / 9, color=theme.ink, opacity=0.8)
         layers.append(rule.encode(x=alt.X(field="_low", type="quantitative"), x2=alt.X2(field="_high")))
     if figure.text is not None:
         words = base.transform_filter(f"datum[{figure.text!r}] !== ''")
-        words = words.mark_text(align="left", dx=0.5 * look.size, color=look.ink, fontSize=look.size - 1)
-        layers.append(words.encode(x=alt.X(field=far, type="quantitative"), text=alt.Text(field=field(figure.text))))
-    step = alt.Step((1.15 * most_lines(panel, figure.x) + 0.7) * look.size)
+        words = words.mark_text(align="left", dx=0.5 * theme.size, color=theme.ink, fontSize=theme.size - 1)
+        layers.append(words.encode(x=alt.X(field=far, type="quantitative"), text=alt.Text(field=escape_field(figure.text))))
+    step = alt.Step((1.15 * count_label_lines(panel, figure.x) + 0.7) * theme.size)
     return alt.layer(*layers).properties(height=panel.height or step)
 
 
-def _heatmap(panel: Panel) -> Any:
+def _draw_heatmap(panel: Panel) -> Any:
     """Return a cell for each x and y with its number in it, hatched where ``hatch`` says so."""
-    figure, look = panel.figure, panel.look
+    figure, theme = panel.figure, panel.theme
     assert figure.value is not None
-    low, high = _value_span(figure, figure.value)
+    low, high = _find_value_span(figure, figure.value)
     logarithmic = figure.value.scale == "log" and low > 0.0
     shades = alt.Scale(type="log" if logarithmic else "linear", scheme=cast(Any, SEQUENTIAL), domain=[low, high])
-    column = field(figure.value.column)
-    base = panel.chart().encode(x=discrete(panel, "x", alt.X), y=discrete(panel, "y", alt.Y, down=True), **_told(panel))
-    at = ticks(figure.value, (low, high)) if logarithmic else None
+    column = escape_field(figure.value.column)
+    base = panel.chart().encode(
+        x=encode_discrete(panel, "x", alt.X), y=encode_discrete(panel, "y", alt.Y, down=True), **_encode_tooltip(panel)
+    )
+    at = place_ticks(figure.value, (low, high)) if logarithmic else None
     bar = alt.Legend(
         orient="top",
-        gradientLength=min((20 if figure.facet is None else 12) * look.size, 0.7 * (look.width or math.inf)),
-        format=encodings.number_format(figure.value),
+        gradientLength=min((20 if figure.facet is None else 12) * theme.size, 0.7 * (theme.width or math.inf)),
+        format=encodings.choose_number_format(figure.value),
         labelOverlap="greedy",
-        labelSeparation=look.size,
+        labelSeparation=theme.size,
         titleLimit=0,
-        offset=2 * look.size,
+        offset=2 * theme.size,
         **({"tickCount": 4} if at is None else {"values": at}),
     )
     cells = base.mark_rect(stroke="white", strokeWidth=0.6).encode(
@@ -249,44 +271,44 @@ def _heatmap(panel: Panel) -> Any:
     )
     layers: list[Any] = [cells]
     if figure.hatch is not None:
-        hatched = base.transform_filter(alt.FieldOneOfPredicate(field=field(figure.hatch), oneOf=list(HATCHES)))
+        hatched = base.transform_filter(alt.FieldOneOfPredicate(field=escape_field(figure.hatch), oneOf=list(HATCHES)))
         patterns = alt.Scale(domain=list(HATCHES), range=list(HATCHES.values()))
-        fill = alt.Fill(field=field(figure.hatch), type="nominal", scale=patterns, legend=None)
+        fill = alt.Fill(field=escape_field(figure.hatch), type="nominal", scale=patterns, legend=None)
         layers.append(hatched.mark_rect(opacity=0.55).encode(fill=fill))
     value = f"datum[{figure.value.column!r}]"
     share = f"(log({value}) - log({low})) / log({high / low})" if logarithmic else f"({value} - {low}) / {high - low}"
     words = (
         base.transform_filter(f"isValid({value})")
-        .transform_calculate(_number=f"format({value}, {_short_format(figure.value)!r})", _short=f"format({value}, '.2~s')")
-        .transform_calculate(_words=_fitting_text(panel, "_number", "_short"), _light=f"{share} > {_LIGHT}")
+        .transform_calculate(_number=f"format({value}, {_choose_format(figure.value)!r})", _short=f"format({value}, '.2~s')")
+        .transform_calculate(_words=_choose_fitting_text(panel, "_number", "_short"), _light=f"{share} > {_LIGHT}")
     )
     halo = alt.Stroke(field=column, type="quantitative", scale=shades, legend=None)
     layers.append(
-        words.mark_text(fontSize=look.size - 1, strokeWidth=4, strokeJoin="round").encode(
+        words.mark_text(fontSize=theme.size - 1, strokeWidth=4, strokeJoin="round").encode(
             text=alt.Text(field="_words"), stroke=halo, fill=alt.value("transparent")
         )
     )
     ink = alt.condition("datum._light", alt.value("black"), alt.value("white"))
-    layers.append(words.mark_text(fontSize=look.size - 1).encode(text=alt.Text(field="_words"), color=ink))
+    layers.append(words.mark_text(fontSize=theme.size - 1).encode(text=alt.Text(field="_words"), color=ink))
     if figure.text is not None:
         instead = base.transform_filter(f"!isValid({value}) && datum[{figure.text!r}] !== ''")
-        layers += _legible(panel, instead.encode(text=alt.Text(field=field(figure.text))))
-    return alt.layer(*layers).resolve_scale(color="independent").properties(height=panel.height or alt.Step(2.6 * look.size))
+        layers += _draw_legible_text(panel, instead.encode(text=alt.Text(field=escape_field(figure.text))))
+    return alt.layer(*layers).resolve_scale(color="independent").properties(height=panel.height or alt.Step(2.6 * theme.size))
 
 
-def _fitting_text(panel: Panel, *names: str) -> str:
+def _choose_fitting_text(panel: Panel, *names: str) -> str:
     """Return the first of these texts that fits into a cell, as an expression; the last is nothing."""
-    wide = "width" if panel.look.width is None else str(panel.look.width)
-    room = f"{wide} / {panel.figure.data[panel.figure.x.column].nunique()} > {0.58 * panel.look.size}"
+    wide = "width" if panel.theme.width is None else str(panel.theme.width)
+    room = f"{wide} / {panel.figure.data[panel.figure.x.column].nunique()} > {0.58 * panel.theme.size}"
     return "".join(f"{room} * length(datum.{name}) ? datum.{name} : " for name in names) + "''"
 
 
-def _short_format(axis: Axis) -> str:
+def _choose_format(axis: Axis) -> str:
     """How d3 is to write a number beside its mark."""
     return ".4~p" if axis.percent else ",.3~r"
 
 
-def _value_span(figure: Figure, value: Axis) -> tuple[float, float]:
+def _find_value_span(figure: Figure, value: Axis) -> tuple[float, float]:
     """Return the ends of the scale of colours."""
     values = figure.data[value.column].dropna().astype(float)
     values = values[values > 0.0] if value.scale == "log" else values
@@ -295,59 +317,66 @@ def _value_span(figure: Figure, value: Axis) -> tuple[float, float]:
     return (low, high) if high > low else (low, 2.0 * high or 1.0)
 
 
-def _swimlanes(panel: Panel) -> Any:
+def _draw_swimlanes(panel: Panel) -> Any:
     """Spans in lanes, marks for moments on top of them, and words beside the lanes."""
-    figure, look = panel.figure, panel.look
+    figure, theme = panel.figure, panel.theme
     assert figure.x_end is not None
-    base = panel.chart().encode(x=continuous(panel, "x", alt.X), y=discrete(panel, "y", alt.Y), color=colour(panel), **_told(panel))
+    base = panel.chart().encode(
+        x=encode_continuous(panel, "x", alt.X),
+        y=encode_discrete(panel, "y", alt.Y),
+        color=encode_colour(panel),
+        **_encode_tooltip(panel),
+    )
     kind = None if figure.part is None else f"indexof({list(MOMENTS)!r}, datum[{figure.part!r}])"
-    spans = base.mark_bar(height={"band": 0.62}, clip=True, stroke=look.ink, strokeWidth=0.2)
-    spans = spans.encode(x2=alt.X2(field=field(figure.x_end)))
-    if look.live:
+    spans = base.mark_bar(height={"band": 0.62}, clip=True, stroke=theme.ink, strokeWidth=0.2)
+    spans = spans.encode(x2=alt.X2(field=escape_field(figure.x_end)))
+    if theme.live:
         spans = spans.add_params(alt.selection_interval(name="zoom", bind="scales", encodings=["x"], zoom=_WHEEL))
     layers: list[Any] = [spans if kind is None else spans.transform_filter(f"{kind} < 0")]
     if kind is not None and figure.part is not None:
         marks = alt.Scale(domain=list(MOMENTS), range=list(MOMENTS.values()))
         moments = base.transform_filter(f"{kind} >= 0").mark_point(filled=True, opacity=1.0, stroke="white", strokeWidth=0.7)
-        sign = alt.Shape(field=field(figure.part), type="nominal", scale=marks, legend=None)
-        layers.append(moments.encode(shape=sign, size=alt.value(6.5 * look.size)))
+        sign = alt.Shape(field=escape_field(figure.part), type="nominal", scale=marks, legend=None)
+        layers.append(moments.encode(shape=sign, size=alt.value(6.5 * theme.size)))
     if figure.text is not None:
         words = panel.chart().transform_filter(f"datum[{figure.text!r}] !== ''")
-        words = words.mark_text(align="left", dx=0.7 * look.size, color=look.ink, fontSize=look.size - 1, clip=False)
-        layers.append(words.encode(x=alt.value("width"), y=discrete(panel, "y", alt.Y), text=alt.Text(field=field(figure.text))))
-    step = alt.Step((1.15 * most_lines(panel, figure.y) + 0.65) * look.size)
+        words = words.mark_text(align="left", dx=0.7 * theme.size, color=theme.ink, fontSize=theme.size - 1, clip=False)
+        layers.append(
+            words.encode(x=alt.value("width"), y=encode_discrete(panel, "y", alt.Y), text=alt.Text(field=escape_field(figure.text)))
+        )
+    step = alt.Step((1.15 * count_label_lines(panel, figure.y) + 0.65) * theme.size)
     return alt.layer(*layers).properties(height=panel.height or step)
 
 
 _KINDS: Mapping[str, Callable[[Panel], Any]] = {
-    "line": _lines,
-    "bars": _bars,
-    "stacked": _stacked,
-    "heatmap": _heatmap,
-    "swimlanes": _swimlanes,
+    "line": _draw_lines,
+    "bars": _draw_bars,
+    "stacked": _draw_stacked,
+    "heatmap": _draw_heatmap,
+    "swimlanes": _draw_swimlanes,
 }
 
 
-def _few_points(figure: Figure) -> bool:
+def _has_few_points(figure: Figure) -> bool:
     keys = [name for name in (figure.series, figure.facet, *figure.filters) if name is not None]
     most = figure.data.groupby(keys, dropna=False, observed=True).size().max() if keys else len(figure.data)
     return bool(most <= _MOST_POINTS)
 
 
-def config_of(look: Look) -> dict[str, Any]:
-    """Return letters and lines as the look has them, for all axes and legends."""
+def make_config(theme: Theme) -> dict[str, Any]:
+    """Return letters and lines as the theme has them, for all axes and legends."""
     text = {
-        "labelColor": look.ink,
-        "titleColor": look.ink,
-        "labelFontSize": look.size,
-        "titleFontSize": look.size,
+        "labelColor": theme.ink,
+        "titleColor": theme.ink,
+        "labelFontSize": theme.size,
+        "titleFontSize": theme.size,
         "titleFontWeight": "normal",
     }
-    lines = {"domainColor": look.ink, "tickColor": look.ink, "gridColor": look.ink}
-    faint = {"gridOpacity": 0.12, "domainOpacity": 0.5, "tickOpacity": 0.5, "tickSize": 0.4 * look.size}
-    overlap = {"titleLimit": 0, "labelOverlap": "greedy", "labelSeparation": 0.5 * look.size}
+    lines = {"domainColor": theme.ink, "tickColor": theme.ink, "gridColor": theme.ink}
+    faint = {"gridOpacity": 0.12, "domainOpacity": 0.5, "tickOpacity": 0.5, "tickSize": 0.4 * theme.size}
+    overlap = {"titleLimit": 0, "labelOverlap": "greedy", "labelSeparation": 0.5 * theme.size}
     return {
-        "font": look.font,
+        "font": theme.font,
         "view": {"stroke": None},
         "axis": {**text, **lines, **faint, **overlap},
         "axisX": {"labelAngle": 0},

@@ -23,7 +23,7 @@ from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
 from endive.report.study_data import find_place
 from endive.runs.stored import find_experiments
-from endive.studies.frontier import estimate_of, values_of
+from endive.studies.frontier import estimate_condition, list_values
 from endive.studies.measure import MetricsOptions, RunFile, RunMetrics, open_run
 from endive.studies.tables import measure_locally
 
@@ -64,7 +64,7 @@ class Side:
         return self.runs[0].window
 
 
-def stored_side(source: str, options: MetricsOptions, window: Window | None = None) -> Side:
+def load_side(source: str, options: MetricsOptions, window: Window | None = None) -> Side:
     """Return the finished runs of an experiment on disk, measured in a window, by default its own.
 
     ``source`` is its directory, a directory that holds it alone, ``ROOT#NAME`` (the beginning of a name is enough), or a run.
@@ -74,17 +74,17 @@ def stored_side(source: str, options: MetricsOptions, window: Window | None = No
     if name and place.kind != "sweep":
         raise ConfigError(source, [Problem("", f"{root} is no directory of experiments, so there is no {name!r} in it")])
     if place.kind == "sweep":
-        place = find_place(_experiment(source, Path(root), name))
+        place = find_place(_find_experiment(source, Path(root), name))
     if place.damaged:
         raise ConfigError(source, [Problem("", f"{where}: {message}") for where, message in place.damaged])
     label = place.name.replace(", ", "-").replace(" ", "-")
     measured, _ = measure_locally(place.experiment(label), place.experiment_runs(label), options, window)
     files = {run.seed: run.results for run in place.runs}
-    runs, version = runs_of(measured.runs.to_pylist()), str(place.runs[0].record.get("code_version", ""))
-    return Side(source, place.name, runs, version, lambda seed: _submitted(files[seed], seed))
+    runs, version = group_runs(measured.runs.to_pylist()), str(place.runs[0].record.get("code_version", ""))
+    return Side(source, place.name, runs, version, lambda seed: _read_submitted(files[seed], seed))
 
 
-def runs_of(rows: Iterable[Mapping[Any, Any]]) -> tuple[RunMetrics, ...]:
+def group_runs(rows: Iterable[Mapping[Any, Any]]) -> tuple[RunMetrics, ...]:
     """Return the metrics of runs from a table, in order of their seeds."""
     by_seed: dict[int, list[Mapping[Any, Any]]] = {}
     for row in rows:
@@ -92,12 +92,12 @@ def runs_of(rows: Iterable[Mapping[Any, Any]]) -> tuple[RunMetrics, ...]:
     return tuple(RunMetrics(seed, tuple(by_seed[seed])) for seed in sorted(by_seed))
 
 
-def _submitted(results: Path, seed: int) -> Mapping[str, Submitted]:
+def _read_submitted(results: Path, seed: int) -> Mapping[str, Submitted]:
     with open_run("", RunFile(seed, results)) as rows:
         return rows.submitted()
 
 
-def _experiment(source: str, root: Path, name: str) -> Path:
+def _find_experiment(source: str, root: Path, name: str) -> Path:
     found = [each for each in find_experiments(root) if each.name.startswith(name)]
     if len(found) == 1:
         return found[0].directory
@@ -120,7 +120,7 @@ class Pairing:
         return self.seeds is not None
 
 
-def pair(a: Side, b: Side) -> Pairing:
+def pair_seeds(a: Side, b: Side) -> Pairing:
     """Pair the runs of two sides by their common seeds, if all or enough are common, and collect warnings."""
     warnings = []
     common = tuple(sorted(set(a.seeds) & set(b.seeds)))
@@ -128,11 +128,11 @@ def pair(a: Side, b: Side) -> Pairing:
     paired_up = bool(common) and (not alone or len(common) >= FEWEST_SEEDS)
     if not paired_up:
         warnings.append(
-            f"The seeds cannot be paired ({a.name}: {_listed(a.seeds)}; {b.name}: {_listed(b.seeds)}). Differences have Welch's "
-            "interval of unpaired runs, which is wider."
+            f"The seeds cannot be paired ({a.name}: {_list_seeds(a.seeds)}; {b.name}: {_list_seeds(b.seeds)}). "
+            "Differences have Welch's interval of unpaired runs, which is wider."
         )
     elif alone:
-        warnings.append(f"Compared by the {len(common)} common seeds; left out: {_listed(alone)}.")
+        warnings.append(f"Compared by the {len(common)} common seeds; left out: {_list_seeds(alone)}.")
     fewest = len(common) if paired_up else min(len(a.seeds), len(b.seeds))
     if fewest < FEWEST_SEEDS:
         warnings.append(f"Fewer than {FEWEST_SEEDS} seeds: intervals are not reliable.")
@@ -141,7 +141,7 @@ def pair(a: Side, b: Side) -> Pairing:
     return Pairing(common if paired_up else None, tuple(warnings))
 
 
-def _listed(seeds: Sequence[int]) -> str:
+def _list_seeds(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds[:10])) + (", ..." if len(seeds) > 10 else "")
 
 
@@ -175,7 +175,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RankedSide:
     """A side in the ranking of a metric; the baseline has no comparison."""
 
     name: str
@@ -197,7 +197,7 @@ class Ranking:
     """One metric of one class: all sides, the best first; ``best`` is None where the metric has no direction."""
 
     subject: Subject
-    standings: tuple[Standing, ...]
+    sides: tuple[RankedSide, ...]
     missing: tuple[str, ...]
     """Sides in which it could not be measured."""
     best: Leader | None
@@ -215,8 +215,8 @@ class Alternatives:
     @property
     def comparisons(self) -> list[Comparison]:
         """Every comparison with the baseline, in the order of the subjects."""
-        standings = (each for ranking in self.rankings for each in ranking.standings)
-        return [each.comparison for each in standings if each.comparison is not None]
+        entries = (each for ranking in self.rankings for each in ranking.sides)
+        return [each.comparison for each in entries if each.comparison is not None]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -243,7 +243,7 @@ def compare_sides(
     if len(sides) < 2:
         raise ValueError("an alternative needs a baseline")
     baseline, *others = sides
-    pairings = {side.name: pair(baseline, side) for side in others}
+    pairings = {side.name: pair_seeds(baseline, side) for side in others}
     corrected = len(others) * len(subjects) * times if corrected is None else corrected
     rankings = [_rank(sides, pairings, subject, contrasts.confidence_of_each(corrected)) for subject in subjects]
     return Alternatives(baseline.name, tuple(rankings), pairings, corrected)
@@ -257,7 +257,7 @@ def choose_subjects(sides: Sequence[Side], question: Subject | None, metrics: Se
     if question is not None and not metrics:
         return [question]
     first = [] if question is None else [question]
-    return list(dict.fromkeys([*first, *all_subjects(sides, metrics or RANKED_METRICS)]))
+    return list(dict.fromkeys([*first, *list_subjects(sides, metrics or RANKED_METRICS)]))
 
 
 def _rank(sides: Sequence[Side], pairings: Mapping[str, Pairing], subject: Subject, confidence: float) -> Ranking:
@@ -272,9 +272,9 @@ def _rank(sides: Sequence[Side], pairings: Mapping[str, Pairing], subject: Subje
     sign = 1.0 if more is False else -1.0
     ordered = [name for name in (baseline.name, *compared) if name in estimates]
     ordered.sort(key=lambda name: (_KINDS.index(estimates[name].kind), sign * estimates[name].mean))
-    standings = tuple(Standing(name, estimates[name], compared.get(name)) for name in ordered)
+    ranked = tuple(RankedSide(name, estimates[name], compared.get(name)) for name in ordered)
     comparable = more is not None and not missing and all(pairing.paired for pairing in pairings.values())
-    return Ranking(subject, standings, missing, _find_leader(sides, subject, estimates) if comparable else None)
+    return Ranking(subject, ranked, missing, _find_leader(sides, subject, estimates) if comparable else None)
 
 
 def _find_leader(sides: Sequence[Side], subject: Subject, estimates: Mapping[str, Estimate]) -> Leader | None:
@@ -283,11 +283,11 @@ def _find_leader(sides: Sequence[Side], subject: Subject, estimates: Mapping[str
     numbers = [side for side in sides if estimates[side.name].kind == "number"]
     values = {}
     for side in numbers:
-        found = values_of(side.runs, subject.metric, subject.workload_class, subject.operation)
+        found = list_values(side.runs, subject.metric, subject.workload_class, subject.operation)
         values[side.name] = [found.get(seed, math.inf) for seed in seeds]
     if len(seeds) < 2 or not values or not all(math.isfinite(value) for each in values.values() for value in each):
         return None
-    least = least_width(sides, subject, contrasts.confidence_of_each(len(sides) - 1))
+    least = find_least_width(sides, subject, contrasts.confidence_of_each(len(sides) - 1))
     best = contrasts.best_of(values, subject.metric, least_width=least)
     bounds = [name for name, each in estimates.items() if each.kind != "number" and each.low <= estimates[best.name].high]
     rivals = (*best.rivals, *bounds)
@@ -307,7 +307,7 @@ class Judgement:
     clear: bool
 
 
-def all_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject]:
+def list_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject]:
     """Return metrics of all transactions and, if there are several classes, of each class that all sides have."""
     groups = frozenset.intersection(*(side.groups for side in sides))
     classes = sorted(name for name, operation in groups if operation == ALL and name != ALL)
@@ -316,21 +316,23 @@ def all_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject]
 
 def compare_metric(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: float = CONFIDENCE) -> Comparison | None:
     """Compare one metric of a class and operation; None if it could not be measured on both sides."""
-    of_a, of_b = (estimate_metric(_rows(side, of, pairing.seeds), of.metric, confidence) for side in (a, b))
+    of_a, of_b = (estimate_metric(_select_rows(side, of, pairing.seeds), of.metric, confidence) for side in (a, b))
     if of_a is None or of_b is None:
         return None
-    found = _difference(a, b, pairing, of, confidence) if of_a.kind == of_b.kind == "number" else None
+    found = _estimate_difference(a, b, pairing, of, confidence) if of_a.kind == of_b.kind == "number" else None
     whole = found is not None or of.metric in PERCENTILES
     return Comparison(of.metric, of.workload_class, of.operation, of_a, of_b, found) if whole else None
 
 
-def _rows(side: Side, of: Subject, seeds: Sequence[int] | None = None) -> list[Mapping[str, Any]]:
+def _select_rows(side: Side, of: Subject, seeds: Sequence[int] | None = None) -> list[Mapping[str, Any]]:
     """Return the metrics of the runs with these seeds, or of all runs."""
-    return [run.of(of.workload_class, of.operation) for run in side.runs if seeds is None or run.seed in seeds]
+    return [run.select(of.workload_class, of.operation) for run in side.runs if seeds is None or run.seed in seeds]
 
 
-def _difference(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: float = CONFIDENCE) -> contrasts.Difference | None:
-    of_a, of_b = (values_of(side.runs, of.metric, of.workload_class, of.operation) for side in (a, b))
+def _estimate_difference(
+    a: Side, b: Side, pairing: Pairing, of: Subject, confidence: float = CONFIDENCE
+) -> contrasts.Difference | None:
+    of_a, of_b = (list_values(side.runs, of.metric, of.workload_class, of.operation) for side in (a, b))
     if pairing.seeds is None:
         tell, values_a, values_b = contrasts.unpaired_difference, list(of_a.values()), list(of_b.values())
     else:
@@ -339,15 +341,15 @@ def _difference(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: flo
     if not values_a or not values_b:
         return None
     found = tell(values_a, values_b, confidence)
-    rows = [_rows(side, of, pairing.seeds) for side in (a, b)]
-    least = _least_width(of.metric, rows, a.window, confidence)
-    unfinished = sum(map(_doubt, rows)) if of.metric == "success_rate" else 0.0
+    rows = [_select_rows(side, of, pairing.seeds) for side in (a, b)]
+    least = _find_least_width(of.metric, rows, a.window, confidence)
+    unfinished = sum(map(_halve_success_range, rows)) if of.metric == "success_rate" else 0.0
     if of.metric == "success_rate":
         least = max(least, (found.half_width or 0.0) + unfinished)
     return contrasts.with_least_width(found, least, unfinished) if least > 0.0 else found
 
 
-def _least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], window: Window, confidence: float) -> float:
+def _find_least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], window: Window, confidence: float) -> float:
     """Return the half width below which no difference of a counted metric is significant; 0 if it is not counted."""
     if metric in SHARES:
         return contrasts.least_share_width(min(sum(row["transactions"] for row in side) for side in sides), confidence)
@@ -356,12 +358,12 @@ def _least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]], wind
     return 0.0
 
 
-def least_width(sides: Sequence[Side], of: Subject, confidence: float = CONFIDENCE) -> float:
+def find_least_width(sides: Sequence[Side], of: Subject, confidence: float = CONFIDENCE) -> float:
     """Return the half width below which no difference among sides is significant, however much their seeds agree."""
-    return _least_width(of.metric, [_rows(side, of) for side in sides], sides[0].window, confidence)
+    return _find_least_width(of.metric, [_select_rows(side, of) for side in sides], sides[0].window, confidence)
 
 
-def _doubt(rows: Sequence[Mapping[str, Any]]) -> float:
+def _halve_success_range(rows: Sequence[Mapping[str, Any]]) -> float:
     """Return half the range of success that transactions in flight leave open."""
     unfinished, entered = (float(sum(row[name] for row in rows)) for name in ("in_flight", "transactions"))
     return unfinished / max(1.0, entered) / 2.0
@@ -382,23 +384,23 @@ def pair_transactions(a: Side, b: Side, pairing: Pairing) -> dict[str, Pairs | N
     return found
 
 
-def judge(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Judgement:
+def judge_condition(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Judgement:
     """Judge a condition on B by its mean over seeds. Raises ConfigError if B has no such class or operation."""
     group = (condition.workload_class, condition.operation)
     if group not in b.groups:
         known = sorted({f"{name}, {operation}" if operation != ALL else name for name, operation in b.groups})
         problem = f"{condition.text!r}: {b.name} has no {', '.join(each for each in group if each != ALL)}"
         raise ConfigError("--fail-if", [Problem("", f"{problem}; {nearest(group[0], known)}")])
-    found = _relative(condition, a, b, pairing) if condition.relative else estimate_of(b.runs, condition, CONFIDENCE)
+    found = _estimate_ratio(condition, a, b, pairing) if condition.relative else estimate_condition(b.runs, condition, CONFIDENCE)
     if found is None:
         return Judgement(condition, None, holds=True, clear=False)
     told: Verdict = condition.verdict(found.low, found.high)
     return Judgement(condition, found, condition.holds(found.mean), clear=told != "open")
 
 
-def _relative(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Estimate | None:
+def _estimate_ratio(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Estimate | None:
     """Return B as a share of A."""
-    found = _difference(a, b, pairing, Subject(condition.metric, condition.workload_class, condition.operation))
+    found = _estimate_difference(a, b, pairing, Subject(condition.metric, condition.workload_class, condition.operation))
     if found is None or found.ratio is None:
         return None
     width = float("inf") if found.ratio_half_width is None else found.ratio_half_width

@@ -16,7 +16,7 @@ from endive.runs.inventory import Experiment, Inventory
 from endive.runs.layout import label_of
 from endive.runs.parameters import PREFIX, SCENARIO_COLUMN, Value, column_types, flat_parameters, varying
 from endive.runs.stored import StoredExperiment
-from endive.studies.experiment_tables import LoadAxis, load_axis
+from endive.studies.experiment_tables import LoadAxis, find_load_axis
 
 _DURATION = f"{PREFIX}simulation_duration_ms"
 _FIRST = ("scenario", "storage_provider", "catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined")
@@ -63,21 +63,21 @@ def varying_parameters(manifest: Inventory) -> list[str]:
     first = [f"{PREFIX}{name}" for name in _FIRST if f"{PREFIX}{name}" in found]
     first += [name for ending in _NEXT for name in found if name.endswith(ending)]
     others = [name for name in found if name not in first and name != _DURATION]
-    return _needed(manifest, [*first, *others, *(name for name in found if name == _DURATION)])
+    return _drop_redundant(manifest, [*first, *others, *(name for name in found if name == _DURATION)])
 
 
-def _needed(manifest: Inventory, names: Sequence[str]) -> list[str]:
+def _drop_redundant(manifest: Inventory, names: Sequence[str]) -> list[str]:
     """Names without those, the last first, that the others tell already."""
-    candidates = _telling(manifest, names)
+    candidates = _drop_implied(manifest, names)
     kept = list(candidates)
     for name in reversed(candidates):
         without = [each for each in kept if each != name]
-        if len(_keys(manifest, without)) == len(_keys(manifest, kept)):
+        if len(_list_keys(manifest, without)) == len(_list_keys(manifest, kept)):
             kept = without
     return kept
 
 
-def _telling(manifest: Inventory, names: Sequence[str]) -> list[str]:
+def _drop_implied(manifest: Inventory, names: Sequence[str]) -> list[str]:
     """Names without those that the ones before them tell already, of which there may be thousands."""
     experiments = [each.parameters for each in manifest.experiments.values()]
     groups: list[Any] = [None] * len(experiments)
@@ -91,33 +91,33 @@ def _telling(manifest: Inventory, names: Sequence[str]) -> list[str]:
     return kept
 
 
-def _keys(manifest: Inventory, names: Sequence[str]) -> set[tuple[Value | None, ...]]:
+def _list_keys(manifest: Inventory, names: Sequence[str]) -> set[tuple[Value | None, ...]]:
     return {tuple(each.parameters.get(name) for name in names) for each in manifest.experiments.values()}
 
 
 def choose_axis(manifest: Inventory, wanted: str | None) -> StudyAxis | None:
     """Return the load that was asked for or that varies; otherwise the number with most values; None if no number varies."""
-    found = load_axis(manifest, wanted)
+    found = find_load_axis(manifest, wanted)
     if isinstance(found, LoadAxis):
         title = phrases.title_load(found.column)
-        values = _values(manifest, found.column)
+        values = _list_values(manifest, found.column)
         places = tuple(sorted({found.load(value) for value in values if float(value) > 0.0}))
-        return StudyAxis(found.column, title, _scale(places), places, found)
+        return StudyAxis(found.column, title, _choose_scale(places), places, found)
     types = column_types(manifest.parameters)
     numbers = [name for name in varying_parameters(manifest) if types.get(name) in (int, float) and name != _DURATION]
     if not numbers:
         return None
-    column = max(numbers, key=lambda name: len(_values(manifest, name)))
-    places = tuple(sorted(float(value) for value in _values(manifest, column)))
-    return StudyAxis(column, phrases.title_parameter(column), _scale(places), places)
+    column = max(numbers, key=lambda name: len(_list_values(manifest, name)))
+    places = tuple(sorted(float(value) for value in _list_values(manifest, column)))
+    return StudyAxis(column, phrases.title_parameter(column), _choose_scale(places), places)
 
 
-def _values(manifest: Inventory, column: str) -> set[Value]:
+def _list_values(manifest: Inventory, column: str) -> set[Value]:
     values = (each.parameters.get(column) for each in manifest.experiments.values())
     return {value for value in values if value is not None}
 
 
-def _scale(places: Sequence[float]) -> Scale:
+def _choose_scale(places: Sequence[float]) -> Scale:
     """Logarithmic where values spread over more than a factor of eight."""
     return "log" if places and places[0] > 0.0 and places[-1] / places[0] >= 8.0 else "linear"
 
@@ -133,23 +133,24 @@ def make_series(
     for name, each in manifest.experiments.items():
         groups.setdefault(tuple(each.parameters.get(column) for column in names), []).append(name)
     ordered = sorted(
-        groups.items(), key=lambda item: [_rank(column, value, scenarios) for column, value in zip(names, item[0], strict=True)]
+        groups.items(),
+        key=lambda item: [_rank_value(column, value, scenarios) for column, value in zip(names, item[0], strict=True)],
     )
-    labels = _labels(manifest, names, ordered)
-    drawn = _drawn([members for _, members in ordered], experiments)
+    labels = _label_groups(manifest, names, ordered)
+    drawn = _choose_visible([members for _, members in ordered], experiments)
     return tuple(
         Series(label, dict(zip(names, key, strict=True)), tuple(members), drawn.get(place))
         for place, ((key, members), label) in enumerate(zip(ordered, labels, strict=True))
     )
 
 
-def _rank(column: str, value: Value | None, scenarios: Sequence[str]) -> tuple[int, float, str]:
+def _rank_value(column: str, value: Value | None, scenarios: Sequence[str]) -> tuple[int, float, str]:
     if column == SCENARIO_COLUMN and value in scenarios:
         return (0, float(scenarios.index(str(value))), "")
     return phrases.rank_value(column, value)
 
 
-def _labels(manifest: Inventory, names: Sequence[str], ordered: Sequence[tuple[tuple[Any, ...], list[str]]]) -> list[str]:
+def _label_groups(manifest: Inventory, names: Sequence[str], ordered: Sequence[tuple[tuple[Any, ...], list[str]]]) -> list[str]:
     if not names:
         return [manifest.experiments[members[0]].label for _, members in ordered]
     labels = [
@@ -162,7 +163,7 @@ def _labels(manifest: Inventory, names: Sequence[str], ordered: Sequence[tuple[t
     return [f"{label} ({digest[:6]})" for label, digest in zip(labels, hashes, strict=True)]
 
 
-def _drawn(groups: Sequence[Sequence[str]], experiments: pa.Table) -> dict[int, int]:
+def _choose_visible(groups: Sequence[Sequence[str]], experiments: pa.Table) -> dict[int, int]:
     """Colours of the configurations that are drawn. Of too many, some from the highest peak of throughput to the lowest."""
     places = list(range(len(groups)))
     if len(places) > MOST_SERIES:
@@ -174,7 +175,7 @@ def _drawn(groups: Sequence[Sequence[str]], experiments: pa.Table) -> dict[int, 
     return {place: colour for colour, place in enumerate(places)}
 
 
-def descriptions(stored: Sequence[StoredExperiment]) -> dict[str, str]:
+def describe_experiments(stored: Sequence[StoredExperiment]) -> dict[str, str]:
     """Return what tells each of some experiments on disk from the others of its label and version, in words, by name.
 
     Those that no run tells the parameters of are left out.

@@ -11,15 +11,15 @@ import altair as alt
 import pandas as pd
 
 from endive.report.figure import Axis, Figure
-from endive.report.scales import Span, domain, is_duration, shares_y, ticks
-from endive.report.style import QUIET, Look, broken, names_of, series_column, shape_of, text_width
+from endive.report.scales import Span, find_domain, is_duration, place_ticks, shares_y
+from endive.report.style import QUIET, Theme, choose_shape, estimate_text_width, find_series_column, list_names, wrap_text
 
 ROWS = "rows"
 """The name of the data of every chart."""
 DIGITS = 6
 """Significant digits of the numbers that are sent to a page."""
 _TICKS = 6
-_UNTOLD = ("experiment",)
+_TABLE_ONLY = ("experiment",)
 """Columns that are for tables, too long for a mark to tell."""
 _NUMBER = ",.4~r"
 _PERCENT = ".3~%"
@@ -31,7 +31,7 @@ class Panel:
 
     figure: Figure
     data: pd.DataFrame
-    look: Look
+    theme: Theme
     colours: Mapping[str, str]
     titles: Mapping[str, str]
     """Words for columns that the figure itself has none for."""
@@ -46,7 +46,7 @@ class Panel:
     def span(self, which: str) -> Span:
         """Return the ends of an axis, which panels share where they can be compared."""
         shared = which == "x" or shares_y(self.figure)
-        return domain(self.figure, which, self.figure.data if shared else self.data)
+        return find_domain(self.figure, which, self.figure.data if shared else self.data)
 
     def chart(self) -> alt.Chart:
         """Return an empty chart of the rows."""
@@ -55,29 +55,29 @@ class Panel:
     @property
     def inner_height(self) -> float:
         """The height of a panel with continuous axes."""
-        return self.height or (self.look.height if self.figure.facet is None else self.look.small_height)
+        return self.height or (self.theme.height if self.figure.facet is None else self.theme.small_height)
 
 
-def panels_of(figure: Figure, look: Look, colours: Mapping[str, str], titles: Mapping[str, str]) -> list[Panel]:
+def split_panels(figure: Figure, theme: Theme, colours: Mapping[str, str], titles: Mapping[str, str]) -> list[Panel]:
     """Return the small multiples of a figure in order; the figure itself if it has none."""
-    whole = Panel(figure, figure.data, look, colours, titles)
+    whole = Panel(figure, figure.data, theme, colours, titles)
     if figure.facet is None:
         return [whole]
     column = figure.data[figure.facet].astype(str)
-    return [replace(whole, name=name, data=figure.data[column == name]) for name in names_of(figure, figure.facet)]
+    return [replace(whole, name=name, data=figure.data[column == name]) for name in list_names(figure, figure.facet)]
 
 
-def field(name: str) -> str:
+def escape_field(name: str) -> str:
     """Return a column's name, safe from being read as a path."""
     return name.replace(".", r"\.").replace("[", r"\[").replace("]", r"\]")
 
 
-def readable(name: str) -> str:
+def name_column(name: str) -> str:
     """Return a column in words."""
     return name.removeprefix("param_").replace("_", " ").strip()
 
 
-def rounded(value: float) -> float:
+def round_number(value: float) -> float:
     """Return a number as a page has it."""
     if isinstance(value, int):
         return value
@@ -85,97 +85,97 @@ def rounded(value: float) -> float:
     return int(short) if short.is_integer() and abs(short) < 2.0**53 else short
 
 
-def is_number(figure: Figure, column: str) -> bool:
+def has_numbers(figure: Figure, column: str) -> bool:
     """Whether a column holds numbers."""
     values = figure.data[column]
     return bool(pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values))
 
 
-def continuous(panel: Panel, which: str, channel: type[Any]) -> Any:
+def encode_continuous(panel: Panel, which: str, channel: type[Any]) -> Any:
     """Return a column of numbers on an axis. ``which`` is the axis of the figure, which bars have turned."""
-    figure, look = panel.figure, panel.look
+    figure, theme = panel.figure, panel.theme
     axis = figure.x if which == "x" else figure.y
     if axis.scale == "category":
-        return channel(field=field(axis.column), type="nominal", sort=None, title=axis.title)
+        return channel(field=escape_field(axis.column), type="nominal", sort=None, title=axis.title)
     span = panel.span(which)
     scale: dict[str, Any] = {"type": axis.scale, "domain": list(span), "nice": False}
     scale |= {"zero": False} if axis.scale == "linear" else {}
     if axis.scale == "symlog":
         values = figure.data[axis.column]
-        scale |= {"constant": rounded(float(values[values > 0.0].min()))}
+        scale |= {"constant": round_number(float(values[values > 0.0].min()))}
     measured = figure.kind == "line" and which == "x" and figure.x_low is None and not figure.band
-    at = ticks(axis, span, figure.data[axis.column].dropna().tolist() if measured else ())
-    drawn: dict[str, Any] = {"format": number_format(axis), **({"tickCount": _TICKS} if at is None else {"values": at})}
+    at = place_ticks(axis, span, figure.data[axis.column].dropna().tolist() if measured else ())
+    drawn: dict[str, Any] = {"format": choose_number_format(axis), **({"tickCount": _TICKS} if at is None else {"values": at})}
     return channel(
-        field=field(axis.column),
+        field=escape_field(axis.column),
         type="quantitative",
-        title=_title(panel, which, axis, channel),
+        title=_wrap_axis_title(panel, which, axis, channel),
         scale=alt.Scale(**scale),
-        axis=alt.Axis(**drawn, **duration_label(axis), titlePadding=0.6 * look.size),
+        axis=alt.Axis(**drawn, **format_duration_ticks(axis), titlePadding=0.6 * theme.size),
     )
 
 
-def _title(panel: Panel, which: str, axis: Axis, channel: type[Any]) -> Any:
+def _wrap_axis_title(panel: Panel, which: str, axis: Axis, channel: type[Any]) -> Any:
     """Return the title of an axis, in as many lines as it takes; None if another panel has it."""
     if which not in panel.titled:
         return None
-    room, title = panel.inner_height if channel is alt.Y else panel.look.width, axis_title(axis)
-    if room is None or text_width(title, panel.look.size) <= room:
+    room, title = panel.inner_height if channel is alt.Y else panel.theme.width, title_axis(axis)
+    if room is None or estimate_text_width(title, panel.theme.size) <= room:
         return title
-    return broken(title, int(len(title) * room / text_width(title, panel.look.size)))
+    return wrap_text(title, int(len(title) * room / estimate_text_width(title, panel.theme.size)))
 
 
-def discrete(panel: Panel, which: str, channel: type[Any], *, down: bool = False) -> Any:
+def encode_discrete(panel: Panel, which: str, channel: type[Any], *, down: bool = False) -> Any:
     """Return a column whose values stand beside each other: numbers by size (upwards on y), names as they come."""
-    figure, look = panel.figure, panel.look
+    figure, theme = panel.figure, panel.theme
     axis = figure.x if which == "x" else figure.y
     values = pd.unique((panel.data if figure.kind == "swimlanes" else figure.data)[axis.column].dropna()).tolist()
     shown: dict[str, Any] = {"grid": False, "labelLimit": 0}
-    if is_number(figure, axis.column):
-        values = [rounded(value) for value in sorted(values, reverse=down)]
-        shown["format"] = number_format(axis)
+    if has_numbers(figure, axis.column):
+        values = [round_number(value) for value in sorted(values, reverse=down)]
+        shown["format"] = choose_number_format(axis)
     if channel is alt.Y:  # lanes may be few: the title lies above them
         shown |= {"titleAngle": 0, "titleAlign": "left", "titleBaseline": "bottom", "titleX": 0, "titleY": -6}
-        lines = {str(name): broken(str(name), look.letters) for name in values}
+        lines = {str(name): wrap_text(str(name), theme.letters) for name in values}
         if any(len(parts) > 1 for parts in lines.values()):
             shown["labelExpr"] = f"({json.dumps(lines)})[datum.label] || datum.label"
     title = axis.title if which in panel.titled or channel is alt.Y else None
-    return channel(field=field(axis.column), type="ordinal", title=title, sort=values, axis=alt.Axis(**shown))
+    return channel(field=escape_field(axis.column), type="ordinal", title=title, sort=values, axis=alt.Axis(**shown))
 
 
-def most_lines(panel: Panel, axis: Axis) -> int:
+def count_label_lines(panel: Panel, axis: Axis) -> int:
     """How many lines the longest name on an axis takes."""
-    return max((len(broken(name, panel.look.letters)) for name in names_of(panel.figure, axis.column)), default=1)
+    return max((len(wrap_text(name, panel.theme.letters)) for name in list_names(panel.figure, axis.column)), default=1)
 
 
-def colour(panel: Panel) -> Any:
+def encode_colour(panel: Panel) -> Any:
     """Return the colours of the series; the legend is made apart."""
-    column = series_column(panel.figure)
+    column = find_series_column(panel.figure)
     if column is None:
         return alt.value(next(iter(panel.colours.values())))
-    names = names_of(panel.figure, column)
+    names = list_names(panel.figure, column)
     scale = alt.Scale(domain=names, range=[panel.colours[name] for name in names])
-    return alt.Color(field=field(column), type="nominal", scale=scale, legend=None)
+    return alt.Color(field=escape_field(column), type="nominal", scale=scale, legend=None)
 
 
-def shape(panel: Panel) -> Any:
+def encode_shape(panel: Panel) -> Any:
     """Return the marks of the series."""
     figure = panel.figure
     if figure.series is None:
         return alt.value("circle")
-    names = names_of(figure, figure.series)
-    scale = alt.Scale(domain=names, range=[shape_of(figure, name) for name in names])
-    return alt.Shape(field=field(figure.series), type="nominal", scale=scale, legend=None)
+    names = list_names(figure, figure.series)
+    scale = alt.Scale(domain=names, range=[choose_shape(figure, name) for name in names])
+    return alt.Shape(field=escape_field(figure.series), type="nominal", scale=scale, legend=None)
 
 
-def thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
+def draw_thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
     """Dashed lines across the chart, their words at the edge outside of it. ``turned``: the y of the figure goes along the page.
 
     Words above the chart are in two rows by turns, as lines may be nearer to each other than words are long.
     """
     layers: list[Any] = []
     above = 0
-    ink, size = panel.look.ink, panel.look.size - 1
+    ink, size = panel.theme.ink, panel.theme.size - 1
     for line in panel.figure.thresholds:
         row = {"value": line.value, "label": line.label, "low": line.low, "high": line.high}
         data = alt.Chart(alt.InlineData(values=[{name: value for name, value in row.items() if value is not None}]))
@@ -197,17 +197,17 @@ def thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
     return layers
 
 
-def references(panel: Panel) -> list[Any]:
+def draw_references(panel: Panel) -> list[Any]:
     """Curves to compare with, behind everything else."""
     return [
-        alt.Chart(alt.InlineData(values=_points(reference.data)))
+        alt.Chart(alt.InlineData(values=_list_points(reference.data)))
         .mark_line(color=panel.colours.get(reference.series or "", QUIET), strokeDash=[7, 3], strokeWidth=1.6, clip=True)
         .encode(x=alt.X(field="x", type="quantitative"), y=alt.Y(field="y", type="quantitative"), order=alt.Order(field="place"))
         for reference in panel.figure.references
     ]
 
 
-def crossings(panel: Panel) -> list[Any]:
+def draw_crossings(panel: Panel) -> list[Any]:
     """Where curves fall below a threshold: a tick in the colour of the curve, on a line as long as its interval."""
     low, high = panel.span("x")
     layers: list[Any] = []
@@ -215,7 +215,7 @@ def crossings(panel: Panel) -> list[Any]:
         reach = {"low": low if each.low is None else each.low, "high": high if each.high is None else each.high}
         data = alt.Chart(alt.InlineData(values=[{"x": each.x, "y": each.y, **reach}]))
         data = data.encode(y=alt.Y(field="y", type="quantitative"))
-        size, paint = panel.look.size, panel.colours.get(each.series, QUIET)
+        size, paint = panel.theme.size, panel.colours.get(each.series, QUIET)
         ends = {"x": alt.X(field="low", type="quantitative"), "x2": alt.X2(field="high")}
         layers.append(data.mark_rule(strokeWidth=size / 2, opacity=0.35, color=paint, clip=True).encode(**ends))
         tick = data.mark_tick(orient="vertical", size=1.2 * size, thickness=2, color=paint, clip=True)
@@ -223,9 +223,9 @@ def crossings(panel: Panel) -> list[Any]:
     return layers
 
 
-def _points(data: pd.DataFrame) -> list[dict[str, float]]:
+def _list_points(data: pd.DataFrame) -> list[dict[str, float]]:
     return [
-        {"place": place, "x": rounded(float(x)), "y": rounded(float(y))}
+        {"place": place, "x": round_number(float(x)), "y": round_number(float(y))}
         for place, (x, y) in enumerate(zip(data["x"], data["y"], strict=True))
     ]
 
@@ -238,41 +238,43 @@ _DURATION_LABEL = (
 """Label of a tick in milliseconds, as a Vega expression: ``15 s``, ``4 min``."""
 
 
-def duration_label(axis: Axis) -> dict[str, Any]:
+def format_duration_ticks(axis: Axis) -> dict[str, Any]:
     """Return the option that labels the ticks of an axis in milliseconds as durations; nothing for other axes."""
     return {"labelExpr": _DURATION_LABEL} if is_duration(axis) else {}
 
 
-def axis_title(axis: Axis) -> str:
+def title_axis(axis: Axis) -> str:
     """Return the title of an axis; durations carry their unit in the ticks."""
     return axis.title.removesuffix(" (ms)")
 
 
-def number_format(axis: Axis) -> str:
+def choose_number_format(axis: Axis) -> str:
     """How d3 is to write the numbers of an axis."""
     return _PERCENT if axis.percent else _NUMBER
 
 
-def tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Tooltip]:
+def encode_tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Tooltip]:
     """Return what a mark tells: first what it is, then its numbers with the interval."""
-    named = column_titles(figure, titles)
+    named = title_columns(figure, titles)
     names = [figure.series, figure.part, figure.facet, *figure.filters, figure.x.column, figure.x_low, figure.x_high, figure.x_end]
     names += [figure.y.column, figure.low, figure.high, None if figure.value is None else figure.value.column]
-    others = [str(name) for name in figure.data.columns if name not in (*names, *_UNTOLD, figure.hatch, figure.text)]
+    others = [str(name) for name in figure.data.columns if name not in (*names, *_TABLE_ONLY, figure.hatch, figure.text)]
     others = [name for name in others if figure.data[name].nunique(dropna=False) > 1]
     told = dict.fromkeys(name for name in (*names, *others) if name is not None)
-    percents = percent_columns(figure)
+    percents = find_percent_columns(figure)
     return [
-        alt.Tooltip(field=field(name), type="quantitative", title=named[name], format=_PERCENT if name in percents else _NUMBER)
-        if is_number(figure, name)
-        else alt.Tooltip(field=field(name), type="nominal", title=named[name])
+        alt.Tooltip(
+            field=escape_field(name), type="quantitative", title=named[name], format=_PERCENT if name in percents else _NUMBER
+        )
+        if has_numbers(figure, name)
+        else alt.Tooltip(field=escape_field(name), type="nominal", title=named[name])
         for name in told
     ]
 
 
-def column_titles(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
+def title_columns(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
     """Return what each column of the data is, in words: as the figure says, as the study says, or else as it is called."""
-    named = {str(name): titles.get(str(name)) or readable(str(name)) for name in figure.data.columns}
+    named = {str(name): titles.get(str(name)) or name_column(str(name)) for name in figure.data.columns}
     if figure.series is not None and figure.series_title:
         named[figure.series] = figure.series_title
     if figure.x_end is not None:
@@ -284,7 +286,7 @@ def column_titles(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
     return named | {name: title for name, title in ends.items() if name is not None}
 
 
-def percent_columns(figure: Figure) -> set[str]:
+def find_percent_columns(figure: Figure) -> set[str]:
     """Return the columns whose numbers are shares, to be shown as percentages."""
     shares = {axis.column for axis in (figure.x, figure.y, figure.value) if axis is not None and axis.percent}
     ends = [(figure.low, figure.y), (figure.high, figure.y), (figure.x_low, figure.x), (figure.x_high, figure.x)]

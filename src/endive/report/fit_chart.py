@@ -17,9 +17,9 @@ _MOST_POINTS = 200
 _SIZE = 240
 
 
-def fit_chart(fits: Sequence[Fit]) -> alt.VConcatChart:
+def draw_fit(fits: Sequence[Fit]) -> alt.VConcatChart:
     """Draw for each operation measured against fitted quantiles (QQ) and the share of slower requests (tail), logarithmic."""
-    rows = pd.concat([_quantiles(fit) for fit in fits], ignore_index=True)
+    rows = pd.concat([_compare_quantiles(fit) for fit in fits], ignore_index=True)
     operations = alt.Column("operation:N", title=None, sort=[fit.sample.operation for fit in fits])
     log = alt.Scale(type="log", nice=False)
     base = alt.Chart(rows).properties(width=_SIZE, height=_SIZE)
@@ -50,7 +50,7 @@ def fit_chart(fits: Sequence[Fit]) -> alt.VConcatChart:
 
 def save_fit_chart(fits: Sequence[Fit], path: Path) -> Path:
     """Write the figure as SVG or PNG, by the name's ending."""
-    spec = fit_chart(fits).to_dict()
+    spec = draw_fit(fits).to_dict()
     if path.suffix == ".svg":
         path.write_text(vl_convert.vegalite_to_svg(spec), encoding="utf-8")
     else:
@@ -58,7 +58,7 @@ def save_fit_chart(fits: Sequence[Fit], path: Path) -> Path:
     return path
 
 
-def _quantiles(fit: Fit) -> pd.DataFrame:
+def _compare_quantiles(fit: Fit) -> pd.DataFrame:
     ordered = np.sort(fit.at_no_size)
     places = np.unique(np.linspace(0, len(ordered) - 1, _MOST_POINTS).astype(int))
     places = np.unique(np.concatenate([places, np.arange(max(len(ordered) - 30, 0), len(ordered))]))

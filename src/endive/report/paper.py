@@ -24,10 +24,10 @@ import vl_convert
 
 from endive.output_files import whole_file
 from endive.report import ReportError
-from endive.report.charts import config_of, panel_spec
-from endive.report.encodings import ROWS, Panel, panels_of, rounded
+from endive.report.charts import make_config, make_panel_spec
+from endive.report.encodings import ROWS, Panel, round_number, split_panels
 from endive.report.figure import Figure
-from endive.report.style import BOX, DASHES, LINE, Entry, Look, broken, colours_of, legend_of, text_width
+from endive.report.style import BOX, DASHES, LINE, Entry, Theme, choose_colours, estimate_text_width, make_legend, wrap_text
 
 FORMATS = ("png", "svg", "pdf")
 _LENGTH = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>in|cm|mm|pt)\s*$")
@@ -74,12 +74,12 @@ class Sheet:
     titled: bool
 
     @property
-    def look(self) -> Look:
-        """How all panels look."""
-        return self.panels[0].look
+    def theme(self) -> Theme:
+        """How all panels theme."""
+        return self.panels[0].theme
 
 
-def inches(text: str, option: str) -> float:
+def parse_length(text: str, option: str) -> float:
     """Return a length such as 3.3in, 84mm or 240pt in inches. Raises ReportError if it is none."""
     found = _LENGTH.match(text)
     if found is None or float(found["number"]) <= 0.0:
@@ -87,19 +87,19 @@ def inches(text: str, option: str) -> float:
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
-def save(figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, size: Size | None = None) -> list[Path]:
+def save_figure(figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, size: Size | None = None) -> list[Path]:
     """Write a figure in these formats, each whole or not at all; returns the files. Raises ReportError if it cannot be so small."""
-    svg = svg_of(figure, size or Size())
+    svg = render_svg(figure, size or Size())
     written = []
     for kind in formats:
         path = folder / f"{figure.name}.{kind}"
         with whole_file(path) as temporary:
-            temporary.write_bytes(_encoded(svg, kind))
+            temporary.write_bytes(_encode_svg(svg, kind))
         written.append(path)
     return written
 
 
-def _encoded(svg: str, kind: str) -> bytes:
+def _encode_svg(svg: str, kind: str) -> bytes:
     if kind == "png":
         return bytes(vl_convert.svg_to_png(svg, ppi=_PIXELS_PER_INCH))
     if kind == "pdf":
@@ -108,18 +108,18 @@ def _encoded(svg: str, kind: str) -> bytes:
     return (in_inches + svg[svg.index(">") :]).encode()
 
 
-def svg_of(figure: Figure, size: Size) -> str:
+def render_svg(figure: Figure, size: Size) -> str:
     """Return a figure as SVG whose pixels are points. Panels grow or shrink until the whole is as large as was asked for."""
-    sheet = _sheet(figure, size)
-    spec, panels = _specification(sheet)
+    sheet = _lay_out(figure, size)
+    spec, panels = _make_specification(sheet)
     target, tall = sheet.width, None if size.height is None else size.height * POINTS
     rows = math.ceil(len(panels) / sheet.columns)
-    inner, height = sheet.look.width or 0.0, sheet.panels[0].height
+    inner, height = sheet.theme.width or 0.0, sheet.panels[0].height
     for _ in range(_TRIES):
         for panel in panels:
             panel |= {"width": inner} if height is None else {"width": inner, "height": height}
-        svg = str(vl_convert.vegalite_to_svg(spec, vl_version=vegalite_version(), allowed_base_urls=[]))
-        wide, high = _measured(svg)
+        svg = str(vl_convert.vegalite_to_svg(spec, vl_version=find_vegalite_version(), allowed_base_urls=[]))
+        wide, high = _read_size(svg)
         if 0.0 <= target - wide < _NEAR and (tall is None or 0.0 <= tall - high < _NEAR):
             break
         inner = max(_LEAST, inner + (target - 0.5 - wide) / sheet.columns)
@@ -130,18 +130,18 @@ def svg_of(figure: Figure, size: Size) -> str:
             least = f"{max(wide, target) / POINTS:.2f}in by {max(high, tall or 0.0) / POINTS:.2f}in"
             raise ReportError(f"{figure.name}: it does not fit into {asked}; it takes {least} at least")
         target = wide
-    return _framed(_numbered(svg), target, tall or high, hatched=figure.hatch is not None)
+    return _frame_drawing(_renumber_ids(svg), target, tall or high, hatched=figure.hatch is not None)
 
 
-def _sheet(figure: Figure, size: Size) -> Sheet:
-    colours = colours_of(figure, {})
+def _lay_out(figure: Figure, size: Size) -> Sheet:
+    colours = choose_colours(figure, {})
     number = 1 if figure.facet is None else figure.data[figure.facet].nunique()
-    inches = size.width or _usual_width(figure, number)
+    inches = size.width or _choose_width(figure, number)
     columns = max(1, min(number, _MOST_COLUMNS, int(inches / _LEAST_PANEL)))
     columns = 2 if number == 4 and columns == 3 else columns
     letters = _SMALL if inches <= _COLUMN else _LARGE
     of_names = int(0.34 * inches / columns * POINTS / (0.55 * letters))
-    look = Look(
+    theme = Theme(
         ink=_INK,
         paper="white",
         font=_FONT,
@@ -152,12 +152,15 @@ def _sheet(figure: Figure, size: Size) -> Sheet:
         width=0.75 * inches / columns * POINTS,
     )
     height = None if size.height is None else 0.5 * size.height * POINTS / math.ceil(number / columns)
-    panels = [replace(panel, height=height) for panel in panels_of(figure, look, colours, {})]
-    placed = [replace(panel, rows=f"{ROWS}_{k}", titled=_edges(figure, k, len(panels), columns)) for k, panel in enumerate(panels)]
-    return Sheet(figure, placed, columns, inches * POINTS, legend_of(figure, colours), size.titled)
+    panels = [replace(panel, height=height) for panel in split_panels(figure, theme, colours, {})]
+    placed = [
+        replace(panel, rows=f"{ROWS}_{k}", titled=_choose_titled_axes(figure, k, len(panels), columns))
+        for k, panel in enumerate(panels)
+    ]
+    return Sheet(figure, placed, columns, inches * POINTS, make_legend(figure, colours), size.titled)
 
 
-def _edges(figure: Figure, place: int, panels: int, columns: int) -> frozenset[str]:
+def _choose_titled_axes(figure: Figure, place: int, panels: int, columns: int) -> frozenset[str]:
     """Return the axes whose title a panel shows: at the lower and left edges; the legend of cells is in the first row."""
     lowest, leftmost = place >= panels - columns, place % columns == 0
     turned = figure.kind in ("bars", "stacked")
@@ -165,7 +168,7 @@ def _edges(figure: Figure, place: int, panels: int, columns: int) -> frozenset[s
     return frozenset(name for name, at in wanted.items() if at)
 
 
-def _usual_width(figure: Figure, panels: int) -> float:
+def _choose_width(figure: Figure, panels: int) -> float:
     if figure.kind == "swimlanes":
         return 8.6
     if figure.kind == "heatmap":
@@ -173,46 +176,46 @@ def _usual_width(figure: Figure, panels: int) -> float:
     return 5.0 if panels == 1 else 2.7 * (2 if panels in (2, 4) else _MOST_COLUMNS)
 
 
-def _specification(sheet: Sheet) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _make_specification(sheet: Sheet) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the figure as one specification with its data, and its panels, whose size is not known yet."""
-    look = sheet.look
-    panels = [{**panel_spec(panel), **_panel_title(panel)} for panel in sheet.panels]
-    legend = [_legend(sheet)] if sheet.legend else []
-    rows = [{"hconcat": panels[at : at + sheet.columns], "spacing": 2 * look.size} for at in range(0, len(panels), sheet.columns)]
+    theme = sheet.theme
+    panels = [{**make_panel_spec(panel), **_make_panel_title(panel)} for panel in sheet.panels]
+    legend = [_draw_legend(sheet)] if sheet.legend else []
+    rows = [{"hconcat": panels[at : at + sheet.columns], "spacing": 2 * theme.size} for at in range(0, len(panels), sheet.columns)]
     data = {name: values for part in (*panels, *legend) for name, values in part.pop("datasets", {}).items()}
     spec = {
         "$schema": alt.SCHEMA_URL,
-        "config": config_of(look),
+        "config": make_config(theme),
         "background": None,
         "padding": 3,
         "vconcat": [*rows, *legend],
-        "spacing": 1.6 * look.size,
-        "datasets": {**data, **{panel.rows: _values(panel.data) for panel in sheet.panels}},
+        "spacing": 1.6 * theme.size,
+        "datasets": {**data, **{panel.rows: _encode_values(panel.data) for panel in sheet.panels}},
     }
     if sheet.titled:
-        letters = int(sheet.width / text_width("n", _TITLE * look.size))
-        spec["title"] = _title(broken(sheet.figure.title, letters), look, _TITLE * look.size)
+        letters = int(sheet.width / estimate_text_width("n", _TITLE * theme.size))
+        spec["title"] = _make_title(wrap_text(sheet.figure.title, letters), theme, _TITLE * theme.size)
     return spec, panels
 
 
-def _panel_title(panel: Panel) -> dict[str, Any]:
+def _make_panel_title(panel: Panel) -> dict[str, Any]:
     if panel.name is None:
         return {}
-    room = (panel.look.width or 0.0) + 3 * panel.look.size
-    lines = broken(panel.name, int(room / text_width("n", panel.look.size)))
-    return {"title": _title(lines, panel.look, panel.look.size)}
+    room = (panel.theme.width or 0.0) + 3 * panel.theme.size
+    lines = wrap_text(panel.name, int(room / estimate_text_width("n", panel.theme.size)))
+    return {"title": _make_title(lines, panel.theme, panel.theme.size)}
 
 
-def _title(lines: list[str], look: Look, size: float) -> dict[str, Any]:
+def _make_title(lines: list[str], theme: Theme, size: float) -> dict[str, Any]:
     """Return the title of a figure or panel."""
-    words = {"text": lines, "anchor": "start", "fontSize": size, "fontWeight": "normal", "color": look.ink}
-    return {**words, "offset": 0.8 * look.size}
+    words = {"text": lines, "anchor": "start", "fontSize": size, "fontWeight": "normal", "color": theme.ink}
+    return {**words, "offset": 0.8 * theme.size}
 
 
-def _legend(sheet: Sheet) -> dict[str, Any]:
+def _draw_legend(sheet: Sheet) -> dict[str, Any]:
     """Signs and names in as many lines as they take."""
-    look = sheet.look
-    placed = list(_placed(sheet))
+    theme = sheet.theme
+    placed = list(_place_entries(sheet))
     data = alt.Chart(alt.InlineData(values=placed)).encode(y=alt.Y("y:Q", scale=None, axis=None))
     x = alt.X("x:Q", scale=None, axis=None)
     middle = alt.X("middle:Q", scale=None, axis=None)
@@ -226,23 +229,23 @@ def _legend(sheet: Sheet) -> dict[str, Any]:
         .mark_point(filled=True, opacity=1.0)
         .encode(x=middle, shape=alt.Shape("shape:N", scale=None), size=alt.Size("size:Q", scale=None), **colour),
         data.transform_filter("datum.box")
-        .mark_point(shape="square", filled=True, opacity=1.0, size=0.9 * look.size**2, stroke=look.ink, strokeWidth=0.4)
+        .mark_point(shape="square", filled=True, opacity=1.0, size=0.9 * theme.size**2, stroke=theme.ink, strokeWidth=0.4)
         .encode(x=middle, fill=alt.Fill("colour:N", scale=None)),
-        data.mark_text(align="left", baseline="middle", dx=0.5 * look.size, fontSize=look.size, color=look.ink).encode(
+        data.mark_text(align="left", baseline="middle", dx=0.5 * theme.size, fontSize=theme.size, color=theme.ink).encode(
             x=alt.X("end:Q", scale=None, axis=None), text="name:N"
         ),
     ]
-    height = max(row["y"] for row in placed) + 0.8 * look.size
+    height = max(row["y"] for row in placed) + 0.8 * theme.size
     spec = alt.layer(*layers).properties(width=1, height=height).to_dict(validate=False)
     return {name: value for name, value in spec.items() if name not in ("$schema", "config")}
 
 
-def _placed(sheet: Sheet) -> Iterator[dict[str, Any]]:
+def _place_entries(sheet: Sheet) -> Iterator[dict[str, Any]]:
     """Where each entry stands, from left to right in columns that are as wide as the longest name."""
-    size = sheet.look.size
+    size = sheet.theme.size
     lined = sheet.figure.kind == "line"
     sign = (2.2 if lined else 1.0) * size
-    widest = sign + 2.5 * size + max(text_width(entry.name, size) for entry in sheet.legend)
+    widest = sign + 2.5 * size + max(estimate_text_width(entry.name, size) for entry in sheet.legend)
     names = 0.35 if sheet.figure.x.scale == "category" or sheet.figure.kind == "swimlanes" else 0.15
     columns = max(1, int((1.0 - names) * sheet.width / widest))
     for place, entry in enumerate(sheet.legend):
@@ -263,25 +266,25 @@ def _placed(sheet: Sheet) -> Iterator[dict[str, Any]]:
         }
 
 
-def _values(data: pd.DataFrame) -> list[dict[str, Any]]:
+def _encode_values(data: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as a chart takes them: numbers rounded, what is missing as null."""
     records = data.astype(object).where(data.notna(), None).to_dict("records")
     return [
         {
-            str(name): rounded(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+            str(name): round_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
             for name, value in row.items()
         }
         for row in records
     ]
 
 
-def _measured(svg: str) -> tuple[float, float]:
+def _read_size(svg: str) -> tuple[float, float]:
     found = re.search(r'width="([\d.]+)" height="([\d.]+)"', svg)
     assert found is not None
     return float(found[1]), float(found[2])
 
 
-def _numbered(svg: str) -> str:
+def _renumber_ids(svg: str) -> str:
     """Return the same drawing with its clips and gradients numbered from one, which Vega numbers from one drawing to the next."""
     places: dict[str, int] = {}
     return re.sub(
@@ -289,22 +292,22 @@ def _numbered(svg: str) -> str:
     )
 
 
-def _framed(svg: str, width: float, height: float, *, hatched: bool) -> str:
+def _frame_drawing(svg: str, width: float, height: float, *, hatched: bool) -> str:
     """Return the same drawing on a white sheet of exactly this size, with the hatches that it uses."""
     size = f'width="{width:.6g}" height="{height:.6g}" viewBox="0 0 {width:.6g} {height:.6g}"'
     svg = re.sub(r'width="[\d.]+" height="[\d.]+" viewBox="[^"]*"', size, svg, count=1)
     end = svg.index(">") + 1
-    return svg[:end] + '<rect width="100%" height="100%" fill="white"/>' + (patterns() if hatched else "") + svg[end:]
+    return svg[:end] + '<rect width="100%" height="100%" fill="white"/>' + (read_patterns() if hatched else "") + svg[end:]
 
 
 @cache
-def vegalite_version() -> str:
+def find_vegalite_version() -> str:
     """Return the version of Vega-Lite that Altair writes for, as vl-convert names it."""
     wanted = alt.SCHEMA_VERSION.removeprefix("v")
     return str(next(each for each in vl_convert.get_vegalite_versions() if wanted.startswith(each + ".")))
 
 
 @cache
-def patterns() -> str:
+def read_patterns() -> str:
     """Return the hatches that cells are filled with, as SVG."""
     return (files("endive.report") / "assets" / "patterns.svg").read_text(encoding="utf-8")

@@ -159,7 +159,7 @@ def find_load_class(column: str) -> str | None:
 
 def name_value(column: str, value: Any) -> str:
     """Return the name of a value, or ``parameter = value``."""
-    key = _value_key(column, value)
+    key = _make_value_key(column, value)
     if key in _VALUES:
         return _VALUES[key]
     if key[0] == "transaction_operation" and value is not None:
@@ -174,7 +174,7 @@ def name_value(column: str, value: Any) -> str:
     return str(value) if "provider" in column or column == SCENARIO_COLUMN else f"{word} {value}"
 
 
-def _value_key(column: str, value: Any) -> tuple[str, Any]:
+def _make_value_key(column: str, value: Any) -> tuple[str, Any]:
     """Return the key of ``_VALUES``: a key of a class is looked up as the same key of ``[transaction]``."""
     key = column.removeprefix(PREFIX)
     of_class = _CLASS.match(key)
@@ -183,7 +183,7 @@ def _value_key(column: str, value: Any) -> tuple[str, Any]:
 
 def rank_value(column: str, value: Any) -> tuple[int, float, str]:
     """Return a sort key: named values in the order of ``_VALUES``, then numbers by size, then text."""
-    key = _value_key(column, value)
+    key = _make_value_key(column, value)
     if key in _VALUES:
         return (0, float(list(_VALUES).index(key)), "")
     return (1, float(value), "") if isinstance(value, int | float) else (2, 0.0, str(value or ""))

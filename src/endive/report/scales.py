@@ -33,7 +33,7 @@ _MOST_EXACT = 8
 """So many measured values have a tick each."""
 
 
-def fitting_scale(values: Iterable[float]) -> Scale:
+def choose_scale(values: Iterable[float]) -> Scale:
     """Return the scale on which no value hides the others: ``log``, or ``symlog`` where some are zero, if a linear one would."""
     known = np.array([value for value in values if not math.isnan(value)], np.float64)
     positive = known[known > 0.0]
@@ -42,7 +42,7 @@ def fitting_scale(values: Iterable[float]) -> Scale:
     return "log" if len(positive) == len(known) else "symlog"
 
 
-def columns_of(figure: Figure, which: str) -> list[str]:
+def list_axis_columns(figure: Figure, which: str) -> list[str]:
     """Name the columns that the axis ``x`` or ``y`` has to span."""
     if which == "x":
         return [name for name in (figure.x.column, figure.x_low, figure.x_high, figure.x_end) if name is not None]
@@ -53,20 +53,20 @@ def shares_y(figure: Figure) -> bool:
     """Tell whether panels share their axis of y: not where one of them would be too small to be seen."""
     if figure.facet is None or figure.y.percent or figure.y.scale != "linear":
         return True
-    lengths = _lengths(figure, figure.data) if figure.kind == "stacked" else figure.data.set_index(figure.facet)[figure.y.column]
+    lengths = _sum_bars(figure, figure.data) if figure.kind == "stacked" else figure.data.set_index(figure.facet)[figure.y.column]
     highest = lengths.groupby(level=0).max()
     return bool(highest.max() <= _COMPARABLE * highest.min())
 
 
-def domain(figure: Figure, which: str, data: pd.DataFrame) -> Span:
+def find_domain(figure: Figure, which: str, data: pd.DataFrame) -> Span:
     """Return the ends of the axis ``x`` or ``y`` for the rows of a panel: every value, interval and marked line lies inside."""
     axis = figure.x if which == "x" else figure.y
     if which == "y" and figure.kind == "stacked":
         beyond = 0.0 if figure.high is None else (data[figure.high] - data[figure.y.column]).max()
-        return 0.0, 1.0 if axis.percent else float(_lengths(figure, data).max() + (0.0 if math.isnan(beyond) else beyond))
+        return 0.0, 1.0 if axis.percent else float(_sum_bars(figure, data).max() + (0.0 if math.isnan(beyond) else beyond))
     curves = [reference.data[which].to_numpy(np.float64) for reference in figure.references]
     marked = [value for line in figure.thresholds if line.along == which for value in (line.value, line.low, line.high)]
-    drawn = data[columns_of(figure, which)].to_numpy(np.float64).ravel()
+    drawn = data[list_axis_columns(figure, which)].to_numpy(np.float64).ravel()
     values = np.concatenate([drawn, *curves, np.array([value for value in marked if value is not None], np.float64)])
     values = values[np.isfinite(values)]
     if not len(values):
@@ -74,11 +74,11 @@ def domain(figure: Figure, which: str, data: pd.DataFrame) -> Span:
     if figure.kind == "swimlanes":
         return float(values.min()), float(values.max())
     if axis.scale == "log":
-        return _log_span(values, data[axis.column].to_numpy(np.float64))
-    return _linear_span(axis, values, tight=which == "x" and figure.band, bars=figure.kind == "bars")
+        return _find_log_span(values, data[axis.column].to_numpy(np.float64))
+    return _find_linear_span(axis, values, tight=which == "x" and figure.band, bars=figure.kind == "bars")
 
 
-def _log_span(values: Floats, middle: Floats) -> Span:
+def _find_log_span(values: Floats, middle: Floats) -> Span:
     least = middle[middle > 0.0].min(initial=math.inf)
     kept = values[(values > 0.0) & (values >= least / _REACH)]
     low, high = (float(kept.min()), float(kept.max())) if len(kept) else (1.0, 10.0)
@@ -86,7 +86,7 @@ def _log_span(values: Floats, middle: Floats) -> Span:
     return low / margin, high * margin
 
 
-def _linear_span(axis: Axis, values: Floats, *, tight: bool, bars: bool) -> Span:
+def _find_linear_span(axis: Axis, values: Floats, *, tight: bool, bars: bool) -> Span:
     """Rates, counts and shares begin at zero; shares that all lie near the top do not."""
     low, high = float(values.min()), float(values.max())
     if axis.percent and low > _NEAR_THE_TOP and not bars:
@@ -97,20 +97,20 @@ def _linear_span(axis: Axis, values: Floats, *, tight: bool, bars: bool) -> Span
     return min(low, 0.0), (1.0 if tight or bars else 1.06) * high or 1.0
 
 
-def ticks(axis: Axis, span: Span, exact: Iterable[float] = ()) -> list[float] | None:
+def place_ticks(axis: Axis, span: Span, exact: Iterable[float] = ()) -> list[float] | None:
     """Return where ticks are; None leaves it to the renderer. A few ``exact`` values have a tick each."""
     wanted = sorted(set(exact))
     if 0 < len(wanted) <= _MOST_EXACT:
         return wanted
     if is_duration(axis) and span[1] > 1.5 * span[0]:
-        return _duration_ticks(axis, span)
+        return _place_duration_ticks(axis, span)
     if axis.scale == "symlog":
-        return [0.0, *_decades(span[1] / 1e4, span[1], (1.0,))]
+        return [0.0, *_list_decades(span[1] / 1e4, span[1], (1.0,))]
     if axis.scale != "log" or span[1] <= 1.5 * span[0]:
         return None
     ratio = span[1] / span[0]
     steps = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if ratio <= 10.0 else (1.0, 2.0, 5.0) if ratio <= _ROUND else (1.0,)
-    return _decades(*span, steps)
+    return _list_decades(*span, steps)
 
 
 def is_duration(axis: Axis) -> bool:
@@ -118,7 +118,7 @@ def is_duration(axis: Axis) -> bool:
     return axis.title.endswith("(ms)")
 
 
-def _duration_ticks(axis: Axis, span: Span) -> list[float]:
+def _place_duration_ticks(axis: Axis, span: Span) -> list[float]:
     """Return ticks at round durations: even steps on a linear axis, otherwise a few of the round durations in the span."""
     if axis.scale == "linear":
         step = next((each for each in _ROUND_MS if each >= (span[1] - span[0]) / _MOST_EXACT), span[1])
@@ -128,13 +128,13 @@ def _duration_ticks(axis: Axis, span: Span) -> list[float]:
     return [*zero, *inside[:: math.ceil(len(inside) / _MOST_EXACT) or 1]] if inside else [*zero, span[1]]
 
 
-def _decades(low: float, high: float, steps: Sequence[float]) -> list[float]:
+def _list_decades(low: float, high: float, steps: Sequence[float]) -> list[float]:
     low, first = max(low, 1e-12), math.floor(math.log10(max(low, 1e-12)))
     found = [step * 10.0**power for power in range(first, math.ceil(math.log10(high)) + 1) for step in steps]
     return [float(f"{value:.6g}") for value in found if low <= value <= high]
 
 
-def _lengths(figure: Figure, data: pd.DataFrame) -> pd.Series[float]:
+def _sum_bars(figure: Figure, data: pd.DataFrame) -> pd.Series[float]:
     """How long each bar of parts is."""
     within = [name for name in (figure.facet, figure.x.column) if name is not None]
     return data.groupby(within, observed=True, sort=False)[figure.y.column].sum()

@@ -20,7 +20,7 @@ from endive.input_files import UnreadableError, first_sentence, leading_comment,
 from endive.report import phrases
 from endive.report.answer import answer_study, describe_windows, warn_study
 from endive.report.figure import Figure
-from endive.report.page import Page, Repetition
+from endive.report.page import Page, Reproduction
 from endive.report.study_data import Record, Study
 from endive.report.verdicts import name_subject
 from endive.runs.layout import CONFIG, study_file
@@ -31,24 +31,24 @@ _MOST_VALUES = 16
 _DIGEST = 12
 
 
-def page_of(study: Study, figures: Sequence[Figure]) -> Page:
+def make_page(study: Study, figures: Sequence[Figure]) -> Page:
     """Return the report of a study."""
     records = {name: list(study.records(name)) for name in study.manifest.experiments}
     every = [record for of_experiment in records.values() for record in of_experiment]
     apart = study.varying
     return Page(
         title=title_study(study),
-        about=about(study),
+        about=describe_scope(study),
         answer=answer_study(study),
-        warnings=[*warn_study(study), *configuration_warnings(study)],
+        warnings=[*warn_study(study), *warn_configurations(study)],
         figures=figures,
         colours=study.colours,
-        configuration=common_configuration(study, every),
-        varied=varied(study, [of_experiment[0] for of_experiment in records.values() if of_experiment]),
-        provenance=provenance(study, every),
-        repeat=repetition_of(study, every),
-        runs=[_experiment(study, name, of_experiment, apart) for name, of_experiment in records.items()],
-        dimensions=dimensions(study),
+        configuration=render_common_configuration(study, every),
+        varied=list_varied(study, [of_experiment[0] for of_experiment in records.values() if of_experiment]),
+        provenance=describe_provenance(study, every),
+        reproduction=describe_reproduction(study, every),
+        runs=[_describe_experiment(study, name, of_experiment, apart) for name, of_experiment in records.items()],
+        dimensions=list_dimensions(study),
         titles={} if study.axis is None else {"x": study.axis.title},
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
@@ -66,7 +66,7 @@ def title_study(study: Study) -> str:
     return study.name if study.question is None else f"{capitalize(name_subject(study.question))} by configuration"
 
 
-def configuration_warnings(study: Study) -> list[str]:
+def warn_configurations(study: Study) -> list[str]:
     """Return the warnings of all configurations, each once; configurations that cannot be read are skipped."""
     if study.single_runs:
         files = [study.single_runs[0].config]
@@ -85,18 +85,18 @@ _MOST_READ = 50
 """Configurations that are read for warnings; those of a sweep differ in little."""
 
 
-def dimensions(study: Study) -> dict[str, dict[str, str]]:
+def list_dimensions(study: Study) -> dict[str, dict[str, str]]:
     """Return what configurations differ in, in words: for each parameter the value of every configuration."""
-    columns = dict.fromkeys(column for each in study.drawn for column in each.parameters)
+    columns = dict.fromkeys(column for each in study.visible_series for column in each.parameters)
     return {
         phrases.name_parameter(column)[0]: {
-            each.label: phrases.name_value(column, each.parameters.get(column)) for each in study.drawn
+            each.label: phrases.name_value(column, each.parameters.get(column)) for each in study.visible_series
         }
         for column in columns
     }
 
 
-def about(study: Study) -> str:
+def describe_scope(study: Study) -> str:
     """Return how much was simulated, and what is measured of it."""
     told = study.provenance()
     return (
@@ -105,15 +105,15 @@ def about(study: Study) -> str:
     )
 
 
-def common_configuration(study: Study, records: Sequence[Record]) -> str:
+def render_common_configuration(study: Study, records: Sequence[Record]) -> str:
     """Return the parameters that all configurations have in common, with defaults, as TOML."""
     tree: Mapping[str, Any] = next((record["parameters"] for record in records if "parameters" in record), {})
     changing = set(varying(study.manifest.parameters))
     named = next(iter(study.manifest.experiments.values())).parameters
-    return tomli_w.dumps(_common(tree, (), changing, named))
+    return tomli_w.dumps(_keep_common(tree, (), changing, named))
 
 
-def _common(node: Mapping[str, Any], path: tuple[str, ...], changing: set[str], named: Mapping[str, Any]) -> dict[str, Any]:
+def _keep_common(node: Mapping[str, Any], path: tuple[str, ...], changing: set[str], named: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tree without what changes and what is not set; providers by their name."""
     kept: dict[str, Any] = {}
     for key, value in node.items():
@@ -124,7 +124,7 @@ def _common(node: Mapping[str, Any], path: tuple[str, ...], changing: set[str], 
         if key == "provider" and column in named:
             kept[key] = named[column]
         elif isinstance(value, Mapping):
-            below = _common(value, here, changing, named)
+            below = _keep_common(value, here, changing, named)
             if below:
                 kept[key] = below
         else:
@@ -132,21 +132,24 @@ def _common(node: Mapping[str, Any], path: tuple[str, ...], changing: set[str], 
     return kept
 
 
-def varied(study: Study, records: Iterable[Record]) -> dict[str, str]:
+def list_varied(study: Study, records: Iterable[Record]) -> dict[str, str]:
     """Return the keys that were varied, and their values."""
     keys: dict[str, str] = {}
     for record in records:
-        keys |= {column_name(key): key for key in _keys(record.get("parameters", {}), ())}
+        keys |= {column_name(key): key for key in _list_keys(record.get("parameters", {}), ())}
     found: dict[str, str] = {}
     for column in varying(study.manifest.parameters):
         values = {each.parameters.get(column) for each in study.manifest.experiments.values()}
-        told = [_value(value) for value in sorted(values, key=lambda v: (isinstance(v, str), v is None, v if v is not None else 0))]
+        told = [
+            _format_value(value)
+            for value in sorted(values, key=lambda v: (isinstance(v, str), v is None, v if v is not None else 0))
+        ]
         more = f", ... ({len(told)} values)" if len(told) > _MOST_VALUES else ""
         found[keys.get(column, column.removeprefix("param_"))] = ", ".join(told[:_MOST_VALUES]) + more
     return found
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "not set"
     if isinstance(value, bool):
@@ -154,41 +157,41 @@ def _value(value: Any) -> str:
     return format_number(value, 4) if isinstance(value, int | float) else str(value)
 
 
-def _keys(node: Any, path: tuple[str, ...]) -> Iterator[str]:
+def _list_keys(node: Any, path: tuple[str, ...]) -> Iterator[str]:
     if isinstance(node, Mapping):
         for key, value in node.items():
-            yield from _keys(value, (*path, str(key)))
+            yield from _list_keys(value, (*path, str(key)))
     if path:
         yield ".".join(path)
 
 
-def provenance(study: Study, records: Sequence[Record]) -> dict[str, str]:
+def describe_provenance(study: Study, records: Sequence[Record]) -> dict[str, str]:
     """Who made the numbers: versions, commit, engine, seeds and machine."""
     told = study.provenance()
-    started = sorted(_all(records, "started"))
+    started = sorted(_list_values(records, "started"))
     dependencies = sorted({f"{name} {version}" for r in records for name, version in r.get("dependencies", {}).items()})
     found = {
-        "Endive": ", ".join(_all(records, "endive_version")),
+        "Endive": ", ".join(_list_values(records, "endive_version")),
         "code": study.code_version,
-        "git commit": ", ".join(_all(records, "git_commit")),
-        "engine": ", ".join(_all(records, "engine")),
-        "seeds": ranges(told["seeds"]),
+        "git commit": ", ".join(_list_values(records, "git_commit")),
+        "engine": ", ".join(_list_values(records, "engine")),
+        "seeds": format_ranges(told["seeds"]),
         "runs": f"{told['runs']:,} runs of {told['experiments']:,} experiments, {told['transactions']:,} transactions",
         "warm-up": describe_windows(study),
         "simulated": started[0] if len(started) == 1 else f"{started[0]} to {started[-1]}" if started else "",
         "simulation time": format_duration(1000.0 * sum(record.get("wall_time_s", 0.0) for record in records)),
-        "Python": ", ".join(_all(records, "python")),
-        "platform": ", ".join(_all(records, "platform")),
+        "Python": ", ".join(_list_values(records, "python")),
+        "platform": ", ".join(_list_values(records, "platform")),
         "libraries": ", ".join(dependencies),
     }
     return {name: value for name, value in found.items() if value}
 
 
-def _all(records: Iterable[Record], key: str) -> list[str]:
+def _list_values(records: Iterable[Record], key: str) -> list[str]:
     return sorted({str(record[key]) for record in records if record.get(key) is not None})
 
 
-def ranges(seeds: Sequence[int]) -> str:
+def format_ranges(seeds: Sequence[int]) -> str:
     """Seeds in short: ``0-4, 7``."""
     parts: list[list[int]] = []
     for seed in sorted(seeds):
@@ -199,68 +202,68 @@ def ranges(seeds: Sequence[int]) -> str:
     return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
-def _experiment(study: Study, name: str, records: Sequence[Record], apart: Sequence[str]) -> dict[str, str]:
+def _describe_experiment(study: Study, name: str, records: Sequence[Record], apart: Sequence[str]) -> dict[str, str]:
     """Return a row about an experiment: what it is, its seeds, and what tells its results from others."""
     described = study.manifest.experiments[name]
-    own = {column.removeprefix("param_").replace("_", " "): _value(described.parameters.get(column)) for column in apart}
+    own = {column.removeprefix("param_").replace("_", " "): _format_value(described.parameters.get(column)) for column in apart}
     digests = [str(record.get("results_sha256", ""))[:_DIGEST] for record in records]
     return {
         "experiment": name,
         **own,
-        "seeds": ranges([int(record["seed"]) for record in records if "seed" in record]),
+        "seeds": format_ranges([int(record["seed"]) for record in records if "seed" in record]),
         "SHA-256 of results": " ".join(digests),
     }
 
 
-def repetition_of(study: Study, records: Sequence[Record]) -> Repetition:
+def describe_reproduction(study: Study, records: Sequence[Record]) -> Reproduction:
     """How to get the numbers of a study again."""
     commits = sorted({str(record["git_commit"]) for record in records if record.get("git_commit") is not None})
-    first = [_checkout(commits[0])] if len(commits) == 1 else []
+    first = [_format_checkout(commits[0])] if len(commits) == 1 else []
     if study.single_runs:
-        return _of_runs(study, first)
+        return _reproduce_runs(study, first)
     again = f"{study.path.resolve().name}-again"
     last = f"endive report {shlex.quote(again)}"
     number = format_count(study.provenance()["runs"], "run")
     if study.record is None:
-        return Repetition("\n".join([*first, *_of_files(study, again, number), last]))
+        return Reproduction("\n".join([*first, *_reproduce_files(study, again, number), last]))
     source = study_file(study.path, study.record.label)
-    start = _start(source, f"{study.record.label}.toml")
+    start = _read_source(source, f"{study.record.label}.toml")
     arguments = [
         start.file or f"{study.path.resolve().name}/{source.relative_to(study.path)}",
         *study.record.arguments,
-        *_allowed(start),
+        *_list_code_options(start),
         "--out",
         again,
     ]
-    return Repetition("\n".join([*first, f"endive sweep {shlex.join(arguments)}", last]), start.file, start.text)
+    return Reproduction("\n".join([*first, f"endive sweep {shlex.join(arguments)}", last]), start.file, start.text)
 
 
-def _checkout(commit: str) -> str:
+def _format_checkout(commit: str) -> str:
     """Go back to the code of a commit, in a clone; what was changed since is in no clone, and said."""
     known = commit.removesuffix(DIRTY)
     return f"git checkout {known}   # in a clone of Endive" + ("" if known == commit else "; it was changed since")
 
 
-def _of_runs(study: Study, first: Sequence[str]) -> Repetition:
+def _reproduce_runs(study: Study, first: Sequence[str]) -> Reproduction:
     """Return the runs of one configuration, and the report of the same place as this one."""
     config, label = study.single_runs[0].config, study.single_runs[0].label
-    start = _start(config, f"{label}.toml")
+    start = _read_source(config, f"{label}.toml")
     again = f"{label}-again"
     seeds = [str(run.seed) for run in study.single_runs]
-    call = ["endive", "run", start.file or _relative(config), *_allowed(start), "--out", again, "--seed"]
+    call = ["endive", "run", start.file or _shorten_path(config), *_list_code_options(start), "--out", again, "--seed"]
     one = f"{shlex.join(call)} {seeds[0]}"
     every = f"for seed in {' '.join(seeds)}; do {shlex.join(call)} $seed; done"
-    place = Path(again) / _within(study, start)
+    place = Path(again) / _find_output(study, start)
     report = f"endive report {shlex.quote(str(place))}"
-    return Repetition("\n".join([*first, one if len(seeds) == 1 else every, report]), start.file, start.text)
+    return Reproduction("\n".join([*first, one if len(seeds) == 1 else every, report]), start.file, start.text)
 
 
-def _relative(config: Path) -> str:
+def _shorten_path(config: Path) -> str:
     """Return a configuration by its directory and name: a report does not contain absolute paths."""
     return f"{config.resolve().parent.name}/{config.name}"
 
 
-def _within(study: Study, start: _Start) -> Path:
+def _find_output(study: Study, start: _Source) -> Path:
     """Where below the directory of results the same lies as what is reported."""
     run = study.single_runs[0]
     if run.config.name != CONFIG:  # a run without a label, beside the path that its configuration says
@@ -271,7 +274,7 @@ def _within(study: Study, start: _Start) -> Path:
     return Path(experiment) if study.kind == "experiment" else Path(experiment) / str(run.seed)
 
 
-def _of_files(study: Study, again: str, number: str) -> Iterator[str]:
+def _reproduce_files(study: Study, again: str, number: str) -> Iterator[str]:
     """Return runs that no study planned: each from the file that lies beside it."""
     run = f"endive run $cfg --seed $seed --out {shlex.quote(again)}"
     files = f"{shlex.quote(study.path.resolve().name)}/*/{CONFIG}"
@@ -280,7 +283,7 @@ def _of_files(study: Study, again: str, number: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class _Start:
+class _Source:
     """A file that runs start from. ``file`` and ``text`` are empty if it needs others, or cannot be read."""
 
     tree: Mapping[str, Any]
@@ -288,15 +291,15 @@ class _Start:
     text: str = ""
 
 
-def _start(source: Path, name: str) -> _Start:
+def _read_source(source: Path, name: str) -> _Source:
     try:
         text = read_text(source)
         tree = parse_toml(text)
     except UnreadableError:
-        return _Start({})
-    return _Start(tree, name, text) if not any(files_named(tree)) else _Start(tree)
+        return _Source({})
+    return _Source(tree, name, text) if not any(files_named(tree)) else _Source(tree)
 
 
-def _allowed(start: _Start) -> list[str]:
+def _list_code_options(start: _Source) -> list[str]:
     """Return the option that code of the user's own is run with, where there is some."""
     return ["--allow-code"] if any(key == "code" for key, _ in files_named(start.tree)) else []

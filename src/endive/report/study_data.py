@@ -21,7 +21,7 @@ from endive.formatting import natural_order
 from endive.pipeline.metrics import Sessions, current_tables
 from endive.report import ReportError
 from endive.report.configurations import Series, StudyAxis, choose_axis, make_series, varying_parameters
-from endive.report.style import colours
+from endive.report.style import assign_colours
 from endive.runs.contents import results_problem
 from endive.runs.inventory import Damage, Experiment, Inventory, PipelineError, experiment_from_records
 from endive.runs.layout import (
@@ -41,7 +41,7 @@ from endive.runs.records import RecordError, read_provenance
 from endive.runs.stored import StoredRun, find_experiments
 from endive.runs.study_records import StudyRecord, study_of
 from endive.storage.prices import Prices, list_prices
-from endive.studies.experiment_tables import saturation_table
+from endive.studies.experiment_tables import make_saturation_table
 from endive.studies.measure import ExperimentRuns, MetricsOptions, RunFile, stored_load_pattern
 from endive.studies.tables import measure_locally
 
@@ -91,11 +91,11 @@ def find_place(path: Path) -> Place:
     if not path.exists():
         raise ReportError(f"{path}: there is no such file or directory")
     if path.is_file():
-        return _of_file(path)
+        return _find_run(path)
     if is_experiment(path):
-        return _of_experiment(path)
+        return _find_experiment(path)
     if (path / RESULTS).is_file():
-        return _of_file(path / RESULTS)
+        return _find_run(path / RESULTS)
     stored = list(find_experiments(path))
     if not stored:
         raise ReportError(f"{path}: there is no finished run here; {_RUN_THIS}")
@@ -104,14 +104,14 @@ def find_place(path: Path) -> Place:
     return Place("sweep", path, path.resolve().name)
 
 
-def _of_file(path: Path) -> Place:
+def _find_run(path: Path) -> Place:
     if path.suffix != ".parquet":
         raise ReportError(f"{path}: results are a .parquet file, or the directory that they lie in")
-    run = _labelled(path) if (path.parent / PROVENANCE).is_file() else _unlabelled(path)
+    run = _read_labelled_run(path) if (path.parent / PROVENANCE).is_file() else _read_unlabelled_run(path)
     return Place("run", path, f"{run.label}, seed {run.seed}", (run,))
 
 
-def _of_experiment(path: Path) -> Place:
+def _find_experiment(path: Path) -> Place:
     seeds = [entry for entry in path.iterdir() if is_seed(entry.name) and (entry / RESULTS).is_file()]
     if not seeds:
         raise ReportError(f"{path}: this experiment has no finished run; `endive run {path / CONFIG} --seed 0` makes one")
@@ -122,7 +122,7 @@ def _of_experiment(path: Path) -> Place:
             results_problem(StoredRun(entry)) if len(seeds) > 1 else None
         )  # of the only one, who measures it says what is wrong
         if problem is None:
-            runs.append(_labelled(entry / RESULTS))
+            runs.append(_read_labelled_run(entry / RESULTS))
         else:
             damaged.append((f"{path.resolve().name} seed {entry.name}", problem))
     if not runs:
@@ -130,17 +130,17 @@ def _of_experiment(path: Path) -> Place:
     return Place("experiment", path, path.resolve().name, tuple(runs), tuple(damaged))
 
 
-def _labelled(results: Path) -> RunPlace:
+def _read_labelled_run(results: Path) -> RunPlace:
     files = RunFiles.in_directory(results.resolve().parent)
-    return _run(results, results.with_name(PROVENANCE), files.config, label_of(files.config.parent))
+    return _read_run(results, results.with_name(PROVENANCE), files.config, label_of(files.config.parent))
 
 
-def _unlabelled(results: Path) -> RunPlace:
+def _read_unlabelled_run(results: Path) -> RunPlace:
     files = RunFiles.beside(results)
-    return _run(results, files.provenance, files.config, results.stem)
+    return _read_run(results, files.provenance, files.config, results.stem)
 
 
-def _run(results: Path, provenance: Path, config: Path, label: str) -> RunPlace:
+def _read_run(results: Path, provenance: Path, config: Path, label: str) -> RunPlace:
     try:
         record = read_provenance(provenance)
     except RecordError as error:
@@ -189,14 +189,14 @@ class Study:
         return tuple(varying_parameters(self.manifest))
 
     @property
-    def drawn(self) -> tuple[Series, ...]:
+    def visible_series(self) -> tuple[Series, ...]:
         """The configurations that figures show: all, unless they are too many to be told apart."""
         return tuple(each for each in self.series if each.colour is not None)
 
     @property
     def colours(self) -> dict[str, str]:
         """The colour of each configuration that is drawn."""
-        return colours([each.label for each in self.drawn])
+        return assign_colours([each.label for each in self.visible_series])
 
     @property
     def has_load(self) -> bool:
@@ -240,7 +240,7 @@ class Study:
     def rows(self, table: pd.DataFrame, workload_class: str = ALL, operation: str = ALL) -> pd.DataFrame:
         """Return the rows of a table by experiment for a class and an operation, in the order of series and x."""
         chosen = table[(table["workload_class"] == workload_class) & (table["operation_type"] == operation)]
-        order = {each.label: place for place, each in enumerate(self.drawn)}
+        order = {each.label: place for place, each in enumerate(self.visible_series)}
         chosen = chosen[chosen["series"].isin(list(order))]
         return chosen.sort_values(["series", "x"], key=lambda c: c.map(order) if c.name == "series" else c, kind="stable")
 
@@ -277,11 +277,11 @@ def load_study(
     try:
         if place.kind == "sweep":
             asked = None if warmup_ms is cooldown_ms is None else MetricsOptions(warmup_ms, cooldown_ms or 0.0)
-            found = current_tables(place.path, sessions or _on_this_machine, asked)
+            found = current_tables(place.path, sessions or _start_local_spark, asked)
             manifest, tables, problems = found.inventory, found.tables, found.inventory.problems
         else:
-            manifest, tables = _of_runs(place, MetricsOptions(warmup_ms, cooldown_ms or 0.0))
-        manifest, tables = _of_one_version(place.path, manifest, tables, code_version)
+            manifest, tables = _measure_runs(place, MetricsOptions(warmup_ms, cooldown_ms or 0.0))
+        manifest, tables = _select_version(place.path, manifest, tables, code_version)
         axis = choose_axis(manifest, load)
     except PipelineError as error:
         raise ReportError(str(error)) if error.usage else error from None
@@ -289,7 +289,7 @@ def load_study(
     scenarios = () if record is None else tuple(record.scenarios)
     series = make_series(manifest, axis, tables["experiments"], scenarios)
     if axis is not None and axis.load is not None:
-        tables["saturation"] = saturation_table(tables["experiments"], manifest, axis.load)
+        tables["saturation"] = make_saturation_table(tables["experiments"], manifest, axis.load)
     frames = {name: table.to_pandas() for name, table in tables.items()}
     _annotate(frames, manifest, axis, series)
     return Study(
@@ -301,7 +301,7 @@ def load_study(
         axis=axis,
         series=series,
         single_runs=place.runs,
-        question=_question(record, frames["experiments"]),
+        question=_parse_study_question(record, frames["experiments"]),
         scenarios=scenarios,
         prices=prices or list_prices(),
         record=record if place.kind == "sweep" else None,
@@ -309,7 +309,7 @@ def load_study(
     )
 
 
-def _question(record: StudyRecord | None, experiments: pd.DataFrame) -> Subject | None:
+def _parse_study_question(record: StudyRecord | None, experiments: pd.DataFrame) -> Subject | None:
     """Return what the study is about; nothing if its results do not have that, or it is not said."""
     if record is None or record.question is None:
         return None
@@ -319,14 +319,14 @@ def _question(record: StudyRecord | None, experiments: pd.DataFrame) -> Subject 
         return None
 
 
-def _on_this_machine() -> Any:
+def _start_local_spark() -> Any:
     """Spark on all cores."""
     from endive.pipeline.session import SparkOptions, spark_session
 
     return spark_session(SparkOptions())
 
 
-def _of_runs(place: Place, options: MetricsOptions) -> tuple[Inventory, dict[str, pa.Table]]:
+def _measure_runs(place: Place, options: MetricsOptions) -> tuple[Inventory, dict[str, pa.Table]]:
     """Return the tables of the runs of one configuration."""
     label = place.runs[0].label
     name = place.path.resolve().name if place.kind == "experiment" else label
@@ -334,7 +334,7 @@ def _of_runs(place: Place, options: MetricsOptions) -> tuple[Inventory, dict[str
     return manifest, {name: getattr(measured, name) for name in METRICS_TABLES}
 
 
-def _of_one_version(
+def _select_version(
     path: Path, manifest: Inventory, tables: Mapping[str, pa.Table], wanted: str | None
 ) -> tuple[Inventory, dict[str, pa.Table]]:
     """Return the results of one code version. Raises ReportError if there are several and none was chosen."""
@@ -353,10 +353,10 @@ def _of_one_version(
         )
     names = versions[chosen[0]]
     kept = Inventory({name: manifest.experiments[name] for name in names})
-    return kept, {name: _only(table, set(names), chosen[0]) for name, table in tables.items()}
+    return kept, {name: _filter_table(table, set(names), chosen[0]) for name, table in tables.items()}
 
 
-def _only(table: pa.Table, names: set[str], version: str) -> pa.Table:
+def _filter_table(table: pa.Table, names: set[str], version: str) -> pa.Table:
     if "experiment" in table.column_names:
         return table.filter(pa.array([name in names for name in table.column("experiment").to_pylist()], pa.bool_()))
     return table.filter(pa.array([each == version for each in table.column("code_version").to_pylist()], pa.bool_()))
@@ -373,18 +373,18 @@ def _annotate(frames: dict[str, pd.DataFrame], manifest: Inventory, axis: StudyA
         frame["series"] = frame["experiment"].map(labels)
         frame["x"] = frame["experiment"].map(places).astype(float)
     curves = frames["saturation"]
-    curves["series"] = [_label_of(row, series) for row in curves.to_dict("records")]
+    curves["series"] = [_find_label(row, series) for row in curves.to_dict("records")]
 
 
-def _label_of(row: Mapping[Any, Any], series: Iterable[Series]) -> str | None:
+def _find_label(row: Mapping[Any, Any], series: Iterable[Series]) -> str | None:
     """Return the configuration that a curve is of: the one whose parameters it has."""
     for each in series:
-        if all(_same(row.get(column), value) for column, value in each.parameters.items() if column in row):
+        if all(_is_same(row.get(column), value) for column, value in each.parameters.items() if column in row):
             return each.label
     return None
 
 
-def _same(left: Any, right: Value | None) -> bool:
+def _is_same(left: Any, right: Value | None) -> bool:
     return left == right or (right is None and bool(pd.isna(left)))
 
 

@@ -41,7 +41,7 @@ QUIET = "#8A8A8A"
 
 
 @dataclass(frozen=True)
-class Look:
+class Theme:
     """What differs between a page and a paper. Sizes are in pixels of a page, which are points of a paper."""
 
     ink: str
@@ -62,7 +62,7 @@ class Look:
     """Whether it answers to a pointer."""
 
 
-PAGE = Look(
+PAGE = Theme(
     ink="currentColor",
     paper="var(--paper)",
     font="system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif",
@@ -75,30 +75,30 @@ PAGE = Look(
 """Words and axes have the colour of the page's text, in light and in dark mode."""
 
 
-def colours(labels: Sequence[str]) -> dict[str, str]:
+def assign_colours(labels: Sequence[str]) -> dict[str, str]:
     """Return a colour for each label, by its place."""
     return {name: PALETTE[place % MOST_SERIES] for place, name in enumerate(labels)}
 
 
-def ramp(labels: Sequence[str]) -> dict[str, str]:
+def assign_ramp(labels: Sequence[str]) -> dict[str, str]:
     """Colours from dark to light for labels that are ordered, such as loads."""
     last = max(1, len(labels) - 1)
-    return {name: _between(place / last * (len(_RAMP) - 1)) for place, name in enumerate(labels)}
+    return {name: _mix_ramp(place / last * (len(_RAMP) - 1)) for place, name in enumerate(labels)}
 
 
-def _between(place: float) -> str:
+def _mix_ramp(place: float) -> str:
     first = min(int(place), len(_RAMP) - 2)
     ends = [[int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in _RAMP[first : first + 2]]
     mixed = (round(a + (b - a) * (place - first)) for a, b in zip(*ends, strict=True))
     return "#" + "".join(f"{part:02X}" for part in mixed)
 
 
-def broken(name: str, letters: int) -> list[str]:
+def wrap_text(name: str, letters: int) -> list[str]:
     """Return a name in lines of at most so many letters."""
     return textwrap.wrap(name, max(letters, 4)) or [""]
 
 
-def text_width(text: str, size: float) -> float:
+def estimate_text_width(text: str, size: float) -> float:
     """About how wide a text is: a little wider than Liberation Sans (and so Arial) draws it."""
     narrow, wide = "iljtfr.,:;|'!()[] ", "mwMW%@≥≤"
     ems = sum(0.33 if c in narrow else 0.88 if c in wide else 0.7 if c.isupper() else 0.57 for c in text)
@@ -122,49 +122,49 @@ class Entry:
     series: bool = True
 
 
-def names_of(figure: Figure, column: str) -> list[str]:
+def list_names(figure: Figure, column: str) -> list[str]:
     """Return the values of a column of names, in the order of their first appearance."""
     return [str(name) for name in pd.unique(figure.data[column].dropna())]
 
 
-def series_column(figure: Figure) -> str | None:
+def find_series_column(figure: Figure) -> str | None:
     """Return the column that colours stand for."""
     return None if figure.kind == "heatmap" else figure.part if figure.part is not None else figure.series
 
 
-def colours_of(figure: Figure, of_study: Mapping[str, str], ink: str = _BLACK) -> dict[str, str]:
+def choose_colours(figure: Figure, of_study: Mapping[str, str], ink: str = _BLACK) -> dict[str, str]:
     """Return the colour of each series; black is that of the text, so that it is seen in dark mode too."""
-    column = series_column(figure)
-    names = [] if column is None else names_of(figure, column)
-    known = next((each for each in (figure.colours, of_study) if all(name in each for name in names)), colours(names))
+    column = find_series_column(figure)
+    names = [] if column is None else list_names(figure, column)
+    known = next((each for each in (figure.colours, of_study) if all(name in each for name in names)), assign_colours(names))
     chosen = {name: known[name] for name in names} or {"": PALETTE[0]}
     return {name: ink if colour == _BLACK else colour for name, colour in chosen.items()}
 
 
-def shape_of(figure: Figure, name: str) -> str:
+def choose_shape(figure: Figure, name: str) -> str:
     """Return the mark of a series, by its place in the study."""
-    places = list(figure.colours) or ([] if figure.series is None else names_of(figure, figure.series))
+    places = list(figure.colours) or ([] if figure.series is None else list_names(figure, figure.series))
     return SHAPES[places.index(name) % len(SHAPES)] if name in places else SHAPES[0]
 
 
-def legend_of(figure: Figure, colours: Mapping[str, str]) -> list[Entry]:
+def make_legend(figure: Figure, colours: Mapping[str, str]) -> list[Entry]:
     """Every name that the figure itself does not tell, in the order of the study."""
-    column = series_column(figure)
+    column = find_series_column(figure)
     further = [Entry(each.label, colours.get(each.series or "", QUIET), DASHES, series=False) for each in figure.references]
     if figure.hatch is not None:
         present = [hatch for hatch in HATCHES if hatch in set(figure.data[figure.hatch])]
         return [Entry(HATCH_WORDS[hatch], HATCHES[hatch], BOX, series=False) for hatch in present]
     if column is None or column == figure.x.column:
         return further
-    names = names_of(figure, column)
+    names = list_names(figure, column)
     if figure.kind == "swimlanes":
         names.sort(key=lambda name: list(figure.colours).index(name) if name in figure.colours else -1)
     if len(names) < 2 and not further:
         return []
-    return [*(Entry(name, colours[name], _sign(figure, name)) for name in names), *further]
+    return [*(Entry(name, colours[name], _choose_sign(figure, name)) for name in names), *further]
 
 
-def _sign(figure: Figure, name: str) -> str:
+def _choose_sign(figure: Figure, name: str) -> str:
     if figure.kind == "swimlanes":
         return MOMENTS.get(name, BOX)
-    return BOX if figure.kind != "line" else LINE if figure.band else shape_of(figure, name)
+    return BOX if figure.kind != "line" else LINE if figure.band else choose_shape(figure, name)

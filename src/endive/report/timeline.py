@@ -36,7 +36,7 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Replay:
-    """What was seen: events and rows by transaction, and the group of each table.
+    """What was replay: events and rows by transaction, and the group of each table.
 
     ``by_table``: commits are refused for changes of the same tables only, as in a log, and not for any in the group.
     """
@@ -60,7 +60,7 @@ class Replay:
         return not set(tables).isdisjoint(others) if self.by_table else self.groups[tables[0]] == self.groups[others[0]]
 
 
-def stored_row(run: RunPlace, txn: int) -> Row:
+def read_stored_row(run: RunPlace, txn: int) -> Row:
     """Return the stored row of a transaction. Raises ReportError if there is none."""
     rows = pq.read_table(run.results, columns=list(_KEPT), filters=[("txn_id", "=", txn)]).to_pylist()
     if not rows:
@@ -70,57 +70,59 @@ def stored_row(run: RunPlace, txn: int) -> Row:
     return found
 
 
-def replay(run: RunPlace, start_ms: float, end_ms: float) -> Replay:
+def replay_run(run: RunPlace, start_ms: float, end_ms: float) -> Replay:
     """Run it again until a little after the window. Raises ReportError if that cannot be done."""
     duration = float(run.record["parameters"]["simulation"]["duration_ms"])
     until = min(duration, end_ms + (end_ms - start_ms))
     overrides: dict[str, Any] = {"simulation.engine": "reference", "simulation.duration_ms": until, "simulation.drain": False}
     try:
-        seen = watch(build_simulation_config(load_document(run.config, overrides), seed_override=run.seed), start_ms, end_ms)
+        replay = record_replay(
+            build_simulation_config(load_document(run.config, overrides), seed_override=run.seed), start_ms, end_ms
+        )
     except (ConfigError, EngineError) as error:
         raise ReportError(f"{run.results}: this run cannot be run again: {error}") from None
-    _check(run, seen, until)
-    return seen
+    _check_replay(run, replay, until)
+    return replay
 
 
-def watch(config: SimulationConfig, start_ms: float, end_ms: float, progress: Progress | None = None) -> Replay:
+def record_replay(config: SimulationConfig, start_ms: float, end_ms: float, progress: Progress | None = None) -> Replay:
     """Run a configuration on the reference engine and keep what its transactions did in a window of time."""
-    seen = Replay(start_ms, end_ms, config.workload.config.groups, isinstance(config.catalog, AppendCatalog))
+    replay = Replay(start_ms, end_ms, config.workload.config.groups, isinstance(config.catalog, AppendCatalog))
     Simulation(config).stream(
-        lambda batch: _keep_rows(seen, batch), trace=lambda batch: _keep_events(seen, batch), progress=progress
+        lambda batch: _keep_rows(replay, batch), trace=lambda batch: _keep_events(replay, batch), progress=progress
     )
-    seen.commits.sort()
-    alive = seen.rows.keys() & seen.events.keys()
-    seen.events = {txn: seen.events[txn] for txn in sorted(alive)}
-    return seen
+    replay.commits.sort()
+    alive = replay.rows.keys() & replay.events.keys()
+    replay.events = {txn: replay.events[txn] for txn in sorted(alive)}
+    return replay
 
 
-def _keep_rows(seen: Replay, batch: pa.RecordBatch) -> None:
+def _keep_rows(replay: Replay, batch: pa.RecordBatch) -> None:
     """Rows of transactions that were alive in the window, and the tables of all."""
     for txn, tables in zip(batch.column("txn_id").to_pylist(), batch.column("tables_written").to_pylist(), strict=True):
-        seen.tables[txn] = tuple(tables)
+        replay.tables[txn] = tuple(tables)
     ends = pc.add(batch.column("t_submit"), batch.column("total_latency"))
-    alive = batch.filter(pc.and_(pc.greater_equal(ends, seen.start_ms), pc.less_equal(batch.column("t_submit"), seen.end_ms)))
+    alive = batch.filter(pc.and_(pc.greater_equal(ends, replay.start_ms), pc.less_equal(batch.column("t_submit"), replay.end_ms)))
     for row in alive.select(list(_KEPT)).to_pylist():
-        seen.rows[row["txn_id"]] = row
+        replay.rows[row["txn_id"]] = row
 
 
-def _keep_events(seen: Replay, batch: pa.RecordBatch) -> None:
+def _keep_events(replay: Replay, batch: pa.RecordBatch) -> None:
     for event in batch.to_pylist():
-        events = seen.events.setdefault(event["txn_id"], [])
+        events = replay.events.setdefault(event["txn_id"], [])
         events.append(event)
         if event["event"] == "commit":
-            seen.commits.append((event["time_ms"], event["txn_id"]))
-        if event["event"] in ("commit", "abort") and event["time_ms"] < seen.start_ms:
-            del seen.events[event["txn_id"]]
+            replay.commits.append((event["time_ms"], event["txn_id"]))
+        if event["event"] in ("commit", "abort") and event["time_ms"] < replay.start_ms:
+            del replay.events[event["txn_id"]]
 
 
-def _check(run: RunPlace, seen: Replay, until_ms: float) -> None:
+def _check_replay(run: RunPlace, replay: Replay, until_ms: float) -> None:
     """Whether what ended in time ended as it is stored."""
     columns = ["txn_id", "status", "total_latency", "t_submit"]
-    rows = pq.read_table(run.results, columns=columns, filters=[("t_submit", "<=", seen.end_ms)])
+    rows = pq.read_table(run.results, columns=columns, filters=[("t_submit", "<=", replay.end_ms)])
     stored = {row["txn_id"]: row for row in rows.to_pylist()}
-    for txn, row in seen.rows.items():
+    for txn, row in replay.rows.items():
         if row["status"] not in _FINISHED or row["t_submit"] + row["total_latency"] > until_ms:
             continue
         known = stored.get(txn)
@@ -143,7 +145,7 @@ _COMMITTED, _REFUSED, _ABORTED = "committed", "refused", "aborted"
 COLOURS = {**PART_COLOURS, _COMMITTED: "#000000", _REFUSED: "#CC0000", _ABORTED: "#882255"}
 
 
-def milliseconds(text: str, option: str) -> float:
+def parse_time(text: str, option: str) -> float:
     """Return a time such as 12.5s, 300ms or 2min; a bare number is in seconds. Raises ReportError if it is none."""
     found = _TIME.match(text)
     if found is None:
@@ -164,7 +166,7 @@ class Span:
     """For an attempt: when the read ended that it is based on."""
 
 
-def timeline(study: Study, *, at_ms: float | None = None, span_ms: float = 1000.0, txn: int | None = None) -> Figure:
+def build_timeline(study: Study, *, at_ms: float | None = None, span_ms: float = 1000.0, txn: int | None = None) -> Figure:
     """Return the figure for a moment or a transaction; without either, for the middle of the run. Raises ReportError."""
     if not study.single_runs:
         raise ReportError(f"{study.path}: a timeline is of one run; give the results of a run, such as EXPERIMENT/SEED")
@@ -173,29 +175,29 @@ def timeline(study: Study, *, at_ms: float | None = None, span_ms: float = 1000.
     if span_ms <= 0.0:
         raise ReportError("--span: the time around a moment is more than nothing")
     if txn is not None:
-        start, end = _life(stored_row(run, txn))
+        start, end = _find_commit_span(read_stored_row(run, txn))
     else:
         middle = duration / 2.0 if at_ms is None else at_ms
         if middle > duration:
             raise ReportError(f"--at {middle / 1000.0:g}s: the run lasts {duration / 1000.0:g}s")
         start, end = max(0.0, middle - span_ms / 2.0), min(duration, middle + span_ms / 2.0)
-    return timeline_of(replay(run, start, end), txn=txn, source=str(study.path))
+    return make_timeline_figure(replay_run(run, start, end), txn=txn, source=str(study.path))
 
 
-def timeline_of(seen: Replay, *, txn: int | None = None, source: str = "") -> Figure:
+def make_timeline_figure(replay: Replay, *, txn: int | None = None, source: str = "") -> Figure:
     """Return the figure of a replay, the transaction ``txn`` on top. Raises ReportError if no transaction is committing."""
-    spans = [span for number, events in seen.events.items() for span in _spans(seen, number, events)]
-    inside = [span for span in spans if span.end_ms >= seen.start_ms and span.start_ms <= seen.end_ms]
+    spans = [span for number, events in replay.events.items() for span in _list_spans(replay, number, events)]
+    inside = [span for span in spans if span.end_ms >= replay.start_ms and span.start_ms <= replay.end_ms]
     busy = [span for span in inside if span.part not in (_READ, _RUNTIME)]
-    lanes = _lanes(busy, txn)
+    lanes = _order_lanes(busy, txn)
     shown, left_out = lanes[:MOST_LANES], len(lanes) - MOST_LANES
     if not shown:
-        when = f"between {seen.start_ms / 1000.0:g}s and {seen.end_ms / 1000.0:g}s"
+        when = f"between {replay.start_ms / 1000.0:g}s and {replay.end_ms / 1000.0:g}s"
         raise ReportError(f"{source}: no transaction is committing {when}")
     place = {number: order for order, number in enumerate(shown)}
-    rows = [_row(seen, span, spans) for span in inside if span.txn in place]
+    rows = [_make_row(replay, span, spans) for span in inside if span.txn in place]
     rows.sort(key=lambda row: (place[row["txn"]], row["start_s"], row["end_s"]))
-    _tell_losses(rows)
+    _label_losses(rows)
     only_work = len({span.txn for span in inside} - set(lanes))
     notes = []
     if left_out > 0:
@@ -204,7 +206,7 @@ def timeline_of(seen: Replay, *, txn: int | None = None, source: str = "") -> Fi
         notes.append(f"{only_work} transactions that did nothing but read and work in this time are not shown.")
     return Figure(
         name="timeline",
-        title=f"Contention between {seen.start_ms / 1000.0:.3f} s and {seen.end_ms / 1000.0:.3f} s"
+        title=f"Contention between {replay.start_ms / 1000.0:.3f} s and {replay.end_ms / 1000.0:.3f} s"
         + ("" if txn is None else f": transaction {txn}"),
         definition="A lane for each transaction. A refused commit names the transaction that committed last in its table group; if "
         "more than one did since the read that the attempt was based on, how many; and what the loser then paid: the time from the "
@@ -222,16 +224,16 @@ def timeline_of(seen: Replay, *, txn: int | None = None, source: str = "") -> Fi
     )
 
 
-def _life(row: Row) -> tuple[float, float]:
+def _find_commit_span(row: Row) -> tuple[float, float]:
     """Return the commit of a transaction with a little time around it."""
     end = row["t_submit"] + row["total_latency"]
     commit = row["commit_latency"] or row["total_latency"]
     return max(0.0, end - 1.15 * commit), end + 0.05 * commit
 
 
-def _spans(seen: Replay, txn: int, events: list[Row]) -> Iterator[Span]:
+def _list_spans(replay: Replay, txn: int, events: list[Row]) -> Iterator[Span]:
     """Return the steps of a transaction. I/O belongs to the conflict until the conflict is settled, and to the attempt after."""
-    io, read_ms, last_ms = _READ, 0.0, float(seen.rows[txn]["t_submit"])
+    io, read_ms, last_ms = _READ, 0.0, float(replay.rows[txn]["t_submit"])
     working = False
     for event in events:
         name, time, attempt = event["event"], float(event["time_ms"]), int(event["attempt"])
@@ -252,11 +254,11 @@ def _spans(seen: Replay, txn: int, events: list[Row]) -> Iterator[Span]:
             io, working = _READ, False
         elif name == "abort":
             yield Span(txn, _ABORTED, time, time, attempt)
-    if seen.rows[txn]["status"] == "in_flight" and not working and any(event["event"] == "catalog_read" for event in events):
-        yield Span(txn, _RUNTIME, last_ms, seen.end_ms, 0)
+    if replay.rows[txn]["status"] == "in_flight" and not working and any(event["event"] == "catalog_read" for event in events):
+        yield Span(txn, _RUNTIME, last_ms, replay.end_ms, 0)
 
 
-def _tell_losses(rows: list[dict[str, Any]]) -> None:
+def _label_losses(rows: list[dict[str, Any]]) -> None:
     """Add to the first row of each lane who beat the transaction, and what that cost it in all; to the others nothing."""
     lost: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
@@ -271,7 +273,7 @@ def _tell_losses(rows: list[dict[str, Any]]) -> None:
         row["losses"] = f"lost to {told}" + (f": +{paid:,.0f} ms" if paid else "") if told else ""
 
 
-def _lanes(busy: list[Span], txn: int | None) -> list[int]:
+def _order_lanes(busy: list[Span], txn: int | None) -> list[int]:
     """Transactions in order of what they first did, the one that was asked for on top."""
     first: dict[int, float] = {}
     for span in busy:
@@ -279,10 +281,10 @@ def _lanes(busy: list[Span], txn: int | None) -> list[int]:
     return sorted(first, key=lambda number: (number != txn, first[number], number))
 
 
-def _row(seen: Replay, span: Span, spans: list[Span]) -> dict[str, Any]:
-    about = seen.rows[span.txn]
-    behind: list[int] = _since_read(seen, span) if span.part == _REFUSED else []
-    paid = _paid(span, spans) if span.part == _REFUSED else None
+def _make_row(replay: Replay, span: Span, spans: list[Span]) -> dict[str, Any]:
+    about = replay.rows[span.txn]
+    behind: list[int] = _list_winners(replay, span) if span.part == _REFUSED else []
+    paid = _find_retry_delay(span, spans) if span.part == _REFUSED else None
     text = ""
     if behind:
         text = f"by #{behind[-1]}" if len(behind) == 1 else f"by #{behind[-1]} ({len(behind)} behind)"
@@ -295,8 +297,8 @@ def _row(seen: Replay, span: Span, spans: list[Span]) -> dict[str, Any]:
         "operation_type": about["operation_type"],
         "part": span.part,
         "attempt": span.attempt,
-        "start_s": max(span.start_ms, seen.start_ms) / 1000.0,
-        "end_s": min(span.end_ms, seen.end_ms) / 1000.0,
+        "start_s": max(span.start_ms, replay.start_ms) / 1000.0,
+        "end_s": min(span.end_ms, replay.end_ms) / 1000.0,
         "beaten_by": behind[-1] if behind else None,
         "commits_behind": len(behind) if span.part == _REFUSED else None,
         "paid_ms": paid,
@@ -304,13 +306,13 @@ def _row(seen: Replay, span: Span, spans: list[Span]) -> dict[str, Any]:
     }
 
 
-def _since_read(seen: Replay, refused: Span) -> list[int]:
+def _list_winners(replay: Replay, refused: Span) -> list[int]:
     """Return the transactions that committed between the read that an attempt was based on and its refusal, and could refuse it."""
-    between = (other for time, other in seen.commits if refused.based_on_ms < time <= refused.end_ms)
-    return [other for other in between if seen.compete(refused.txn, other)]
+    between = (other for time, other in replay.commits if refused.based_on_ms < time <= refused.end_ms)
+    return [other for other in between if replay.compete(refused.txn, other)]
 
 
-def _paid(refused: Span, spans: list[Span]) -> float | None:
+def _find_retry_delay(refused: Span, spans: list[Span]) -> float | None:
     """Return the time from a refusal to the start of the next attempt; None if there was none."""
     own = (span.start_ms for span in spans if span.txn == refused.txn and span.part == _COMMIT)
     later = min((start for start in own if start >= refused.end_ms), default=None)

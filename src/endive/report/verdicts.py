@@ -21,7 +21,7 @@ from endive.formatting import (
     join_ends,
     join_names,
 )
-from endive.report.comparison import Alternatives, Comparison, Judgement, Ranking, Side, Standing
+from endive.report.comparison import Alternatives, Comparison, Judgement, RankedSide, Ranking, Side
 
 _NAMES = {"success_rate": "success", "retries_per_txn": "retries per transaction", "throughput_per_s": "throughput"}
 _ROUNDING = 1e-9
@@ -51,8 +51,8 @@ def format_value(metric: str, found: Estimate) -> str:
 
 def format_change(metric: str, found: Difference) -> str:
     """Return the size of a difference with its half width: ``5.1 ± 1.1 pp``."""
-    size = abs(_difference(found))
-    unit, factor = _unit(metric, size)
+    size = abs(_clean_difference(found))
+    unit, factor = _choose_unit(metric, size)
     width = None if found.half_width is None else found.half_width * factor
     return f"{format_estimate(size * factor, width)}{unit}"
 
@@ -61,16 +61,16 @@ def format_signed_change(metric: str, found: Difference | None) -> str:
     """Return a difference with its sign; empty if there is none."""
     if found is None:
         return ""
-    change = _difference(found)
+    change = _clean_difference(found)
     return f"{'+' if change > 0.0 else '−' if change < 0.0 else ''}{format_change(metric, found)}"
 
 
-def _difference(found: Difference) -> float:
+def _clean_difference(found: Difference) -> float:
     """Return the difference, without what rounding leaves of 0."""
     return 0.0 if found.half_width is not None and abs(found.difference) < _ROUNDING * found.half_width else found.difference
 
 
-def _unit(metric: str, size: float) -> tuple[str, float]:
+def _choose_unit(metric: str, size: float) -> tuple[str, float]:
     kind = kind_of(metric)
     if kind == "time" and size >= 1000.0:
         return " s", 0.001
@@ -91,28 +91,28 @@ def describe_difference(metric: str, found: Difference, name: str = "B") -> str:
     """Return a difference, whether it is significant, and how many seeds would show it if it is not."""
     n = min(found.n_a, found.n_b)
     if n < 2:
-        return f"{_change(metric, found, name)} (one seed: no interval)"
+        return f"{_describe_change(metric, found, name)} (one seed: no interval)"
     if found.is_significant:
-        return f"{_change(metric, found, name)}{f' in each of {n} seeds' if found.half_width is None else ''}"
+        return f"{_describe_change(metric, found, name)}{f' in each of {n} seeds' if found.half_width is None else ''}"
     if found.difference == 0.0:
         unseen = None if found.half_width is None else replace(found, difference=found.half_width, half_width=None)
         limit = "" if unseen is None else f"; differences up to {format_change(metric, unseen)} cannot be excluded"
         return f"no difference in any of {n} seeds{limit}"
     if found.half_width is None:
-        return f"{_change(metric, found, name)} ({n} seeds: too few for an interval)"
+        return f"{_describe_change(metric, found, name)} ({n} seeds: too few for an interval)"
     seeds = estimate_seeds_needed(found)
     size = format_change(metric, replace(found, half_width=None))
     return "no significant difference" + ("" if seeds is None else f"; about {seeds:,} seeds would resolve {size}")
 
 
-def _change(metric: str, found: Difference, name: str) -> str:
+def _describe_change(metric: str, found: Difference, name: str) -> str:
     more = found.difference >= 0.0
     direction = ("longer" if more else "shorter") if kind_of(metric) == "time" else ("higher" if more else "lower")
     percent = "" if found.ratio is None or kind_of(metric) == "share" else f" ({100.0 * (found.ratio - 1.0):+.3g}%)"
     return f"{name_metric(metric)} {format_change(metric, found)} {direction} in {name}{percent}"
 
 
-def describe_standing(each: Standing) -> str:
+def describe_ranked_side(each: RankedSide) -> str:
     """Return the verdict of a side in a ranking: better or worse than the baseline, and by how much."""
     compared = each.comparison
     if compared is None:
@@ -146,11 +146,11 @@ def _summarize_pair(found: Alternatives) -> str:
 def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
     """Return which alternatives are better and worse than the baseline, and which one to choose."""
     title, metric = capitalize(name_subject(ranking.subject)), ranking.subject.metric
-    if not ranking.standings:
+    if not ranking.sides:
         return [f"{title} could not be measured."]
     verdicts: dict[str, list[str]] = {}
     baseline = found.baseline
-    for each in ranking.standings:
+    for each in ranking.sides:
         text = f"{each.name} ({format_value(metric, each.estimate)})"
         if each.comparison is None:
             baseline = text
@@ -219,7 +219,7 @@ def explain_aborts(sides: Sequence[Side]) -> list[str]:
     for side in sides:
         classes = sorted(name for name, operation in side.groups if operation == ALL and name != ALL)
         for name in classes if len(classes) > 1 else [ALL]:
-            rows = [run.of(name, ALL) for run in side.runs]
+            rows = [run.select(name, ALL) for run in side.runs]
             started, aborted = (sum(row[key] for row in rows) for key in ("transactions", "aborted"))
             if not aborted or 1.0 - aborted / started >= LEAST_SUCCESS:
                 continue

@@ -16,13 +16,13 @@ from endive.config.schema import Document
 from endive.formatting import format_duration, format_number, format_percent
 from endive.report import ReportError
 from endive.report.figure import Axis, Figure, Reference, Threshold
-from endive.report.page import Page, drawn
+from endive.report.page import Page, encode_figure
 from endive.report.phrases import TIME_PARTS
 from endive.report.style import PART_COLOURS
-from endive.report.timeline import timeline_of, watch
+from endive.report.timeline import make_timeline_figure, record_replay
 from endive.serve.changes import scale_load
 from endive.serve.messages import Chart, LoadPoint, Tree
-from endive.studies.experiment_tables import load_point as load_point_of
+from endive.studies.experiment_tables import make_load_point as load_point_of
 from endive.studies.measure import RunMetrics, RunRows
 
 _PAGE = Page("", "", (), (), (), {}, "")
@@ -31,7 +31,7 @@ IDEAL = "ideal: every transaction commits"
 
 
 def _to_chart(figure: Figure) -> Chart:
-    return {"title": figure.title, "definition": figure.definition, "notes": list(figure.notes), **drawn(figure, _PAGE)}
+    return {"title": figure.title, "definition": figure.definition, "notes": list(figure.notes), **encode_figure(figure, _PAGE)}
 
 
 def draw_breakdown(runs: Sequence[RunMetrics]) -> Chart | None:
@@ -40,7 +40,7 @@ def draw_breakdown(runs: Sequence[RunMetrics]) -> Chart | None:
     parts = {column: word for column, word in TIME_PARTS.items() if word != "runtime"}
     rows = []
     for name in names or [ALL]:
-        of_class = [run.of(name, ALL) for run in runs]
+        of_class = [run.select(name, ALL) for run in runs]
         means = {word: estimate_metric(of_class, f"mean_{column}") for column, word in parts.items()}
         values = {word: each.mean for word, each in means.items() if each is not None}
         total = sum(values.values())
@@ -69,7 +69,7 @@ def draw_breakdown(runs: Sequence[RunMetrics]) -> Chart | None:
 
 def measure_load(factor: float, runs: Sequence[RunMetrics]) -> LoadPoint | None:
     """Measure runs at a multiple of the load; None if no transaction started committing."""
-    rows = [run.of(ALL, ALL) for run in runs]
+    rows = [run.select(ALL, ALL) for run in runs]
     offered, throughput = (estimate_metric(rows, name) for name in ("offered_per_s", "throughput_per_s"))
     success = estimate_metric(rows, "success_rate")
     if offered is None or throughput is None or success is None or offered.mean <= 0.0:
@@ -165,8 +165,8 @@ def draw_timeline(
     shorter = {"duration_ms": min(duration_ms, end + life), "engine": "reference", "drain": False}
     repeated = document.model_copy(update={"simulation": document.simulation.model_copy(update=shorter)})
     try:
-        observed = watch(build_simulation_config(repeated, seed_override=seed), start, end, check_stopped)
-        figure = timeline_of(observed, txn=txn, source="this run")
+        observed = record_replay(build_simulation_config(repeated, seed_override=seed), start, end, check_stopped)
+        figure = make_timeline_figure(observed, txn=txn, source="this run")
     except ReportError:
         return None
     lost = int(retries[place])

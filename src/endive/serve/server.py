@@ -172,6 +172,6 @@ class _Server(uvicorn.Server):
 @cache
 def drawing_libraries() -> str:
     """Return Vega and its companions as one script, which takes about a second to build."""
-    from endive.report.page import libraries
+    from endive.report.page import bundle_libraries
 
-    return libraries()
+    return bundle_libraries()

@@ -31,8 +31,8 @@ from endive.report.verdicts import (
     summarize_comparison,
 )
 from endive.serve.messages import Answer, ClassRow, Compared, ComparedRow, MetricValues, Value
-from endive.studies.experiment_tables import load_point
-from endive.studies.frontier import values_of
+from endive.studies.experiment_tables import make_load_point
+from endive.studies.frontier import list_values
 from endive.studies.measure import RunMetrics
 
 METRICS = TABLES["page"]
@@ -63,7 +63,7 @@ def _classes(runs: Sequence[RunMetrics]) -> list[str]:
 
 
 def _rows(runs: Sequence[RunMetrics], name: str) -> list[Mapping[str, Any]]:
-    return [run.of(name, ALL) for run in runs]
+    return [run.select(name, ALL) for run in runs]
 
 
 def _class_row(runs: Sequence[RunMetrics], name: str) -> ClassRow:
@@ -129,7 +129,7 @@ def _worst_class(runs: Sequence[RunMetrics], whole: float) -> str:
 
 def _overload(runs: Sequence[RunMetrics]) -> str | None:
     rows = _rows(runs, ALL)
-    reason = load_point(0.0, rows).reason
+    reason = make_load_point(0.0, rows).reason
     entered = [row["transactions"] for row in rows]
     means = {name: sum(row[name] or 0 for row in rows) / len(rows) for name in ("in_flight", "aborted", "throughput_ratio")}
     found = describe_overload({"saturated": reason, "transactions": sum(entered) / len(entered), **means})
@@ -159,7 +159,7 @@ def list_assumptions(document: Document) -> Iterator[str]:
 def compare_sides(a: Side, b: Side) -> Compared:
     """Compare B with A, metric by metric, as ``endive compare`` does."""
     sides = (replace(a, name="A"), replace(b, name="B"))
-    found = comparison.compare_sides(sides, comparison.all_subjects(sides, comparison.METRICS), corrected=1)
+    found = comparison.compare_sides(sides, comparison.list_subjects(sides, comparison.METRICS), corrected=1)
     pairing = found.pairings["B"]
     pairs = comparison.pair_transactions(a, b, pairing) or {}
     return Compared(
@@ -191,5 +191,5 @@ def _compared_row(each: Comparison) -> ComparedRow:
 def measure_metric(runs: Sequence[RunMetrics], metric: str, workload_class: str) -> MetricValues:
     """Return the values of a metric by seed, and their estimate."""
     rows = _rows(runs, workload_class)
-    values = values_of(tuple(runs), metric, workload_class, ALL)
+    values = list_values(tuple(runs), metric, workload_class, ALL)
     return MetricValues(values, to_value(metric, estimate_metric(rows, metric)), sum(row["transactions"] for row in rows))

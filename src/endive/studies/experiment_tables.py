@@ -31,7 +31,7 @@ _DURATION = "param_simulation_duration_ms"
 _LOAD = re.compile(r"_(rate|inter_arrival_(scale|mean|value))$")
 
 
-def experiments_table(runs: pa.Table, manifest: Inventory) -> pa.Table:
+def make_experiments_table(runs: pa.Table, manifest: Inventory) -> pa.Table:
     """Metrics over seeds and the parameters; those that vary come first.
 
     A metric has the half width of its 95 % interval (``_hw``) and, if it can be missing, in how many seeds it is there (``_n``).
@@ -61,15 +61,17 @@ def experiments_table(runs: pa.Table, manifest: Inventory) -> pa.Table:
     columns["warmup_settled"] = grouped.column("warmup_settled_min")
     columns["warmup_by"] = grouped.column("warmup_by_first")
     columns |= {name: grouped.column(f"{name}_max") for name in ("duration_ms", "window_ms", "needed_ms")}
-    judged = _judged(runs, list(zip(*(grouped.column(name).to_pylist() for name in _GROUP), strict=True)))
+    judged = _estimate_groups(runs, list(zip(*(grouped.column(name).to_pylist() for name in _GROUP), strict=True)))
     for name in (*METRICS, "warmup_ms"):
-        columns |= _mean_columns(grouped, name) if name in _MEANS else {each: judged[each] for each in _judged_names(name)}
+        columns |= (
+            _make_mean_columns(grouped, name) if name in _MEANS else {each: judged[each] for each in _name_estimate_columns(name)}
+        )
     columns |= {name: judged[name] for name in ("backlog_grows", "saturated")}
     columns |= {name: parameter_array(name, types[name], parameters) for name in types if name not in changing}
     return pa.table(columns)
 
 
-def _mean_columns(grouped: pa.Table, name: str) -> dict[str, Any]:
+def _make_mean_columns(grouped: pa.Table, name: str) -> dict[str, Any]:
     """The mean over seeds, and its half width by Student's t."""
     deviations = grouped.column(f"{name}_stddev").to_numpy(zero_copy_only=False)
     counts = grouped.column(f"{name}_count").to_numpy()
@@ -78,13 +80,13 @@ def _mean_columns(grouped: pa.Table, name: str) -> dict[str, Any]:
     return {**found, f"{name}_n": grouped.column(f"{name}_count")} if name in RATES else found
 
 
-def _judged_names(name: str) -> tuple[str, ...]:
+def _name_estimate_columns(name: str) -> tuple[str, ...]:
     """The columns of a metric that is no plain mean."""
     ends = (at_least(name), at_most(name)) if name in PERCENTILES else (f"{name}_low", f"{name}_high")
     return (name, f"{name}_hw", f"{name}_n", *ends)
 
 
-def _judged(runs: pa.Table, groups: Sequence[tuple[str, str, str]]) -> dict[str, pa.Array]:
+def _estimate_groups(runs: pa.Table, groups: Sequence[tuple[str, str, str]]) -> dict[str, pa.Array]:
     """Shares, percentiles and saturation over seeds, for each experiment, class and operation."""
     names = [name for name in runs.column_names if name in _NEEDED]
     rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {group: [] for group in groups}
@@ -94,8 +96,8 @@ def _judged(runs: pa.Table, groups: Sequence[tuple[str, str, str]]) -> dict[str,
     for group in groups:
         found: dict[str, Any] = {}
         for name in (*SHARES, *PERCENTILES):
-            found |= _estimate_columns(name, estimate_metric(rows[group], name))
-        point = load_point(0.0, rows[group])
+            found |= _make_estimate_columns(name, estimate_metric(rows[group], name))
+        point = make_load_point(0.0, rows[group])
         found |= {"backlog_grows": point.grows, "saturated": point.reason}
         for name, value in found.items():
             columns.setdefault(name, []).append(value)
@@ -104,16 +106,16 @@ def _judged(runs: pa.Table, groups: Sequence[tuple[str, str, str]]) -> dict[str,
     return {name: pa.array(values, kinds.get(name, pa.float64())) for name, values in columns.items()}
 
 
-def _estimate_columns(name: str, found: Estimate | None) -> dict[str, float | None]:
+def _make_estimate_columns(name: str, found: Estimate | None) -> dict[str, float | None]:
     if found is None:
-        return {each: 0 if each.endswith("_n") else None for each in _judged_names(name)}
+        return {each: 0 if each.endswith("_n") else None for each in _name_estimate_columns(name)}
     value = found.mean if found.kind == "number" else None
     ends = (found.low, found.high) if found.kind != "number" or name in SHARES else (None, None)
     width = found.half_width if found.kind == "number" else None
-    return dict(zip(_judged_names(name), (value, width, found.n, *ends), strict=True))
+    return dict(zip(_name_estimate_columns(name), (value, width, found.n, *ends), strict=True))
 
 
-def load_point(load: float, rows: Sequence[Mapping[str, Any]]) -> LoadPoint:
+def make_load_point(load: float, rows: Sequence[Mapping[str, Any]]) -> LoadPoint:
     """What the runs of a configuration say of whether it carries its load."""
     backlogs = [Backlog(tuple(row[COMMITTING_IN_WINDOW]), tuple(row[ENTERED_IN_WINDOW])) for row in rows if row["transactions"]]
     return LoadPoint(
@@ -141,7 +143,7 @@ class LoadAxis:
         return 1000.0 / float(value) if self.is_interval else float(value)
 
 
-def load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
+def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
     """The axis that was asked for, or the one rate that varies; otherwise why there is none.
 
     Raises PipelineError if what was asked for is no number that experiments have.
@@ -164,25 +166,25 @@ def load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
     return f"several rates of arrivals vary ({', '.join(candidates)}); --load KEY says which one is the load"
 
 
-def saturation_table(experiments: pa.Table, manifest: Inventory, axis: LoadAxis | None) -> pa.Table:
+def make_saturation_table(experiments: pa.Table, manifest: Inventory, axis: LoadAxis | None) -> pa.Table:
     """The saturation of every curve: experiments that differ in nothing but the load. No rows if there is no load."""
     if axis is None:
         return pa.schema([("code_version", pa.string()), *_CURVE]).empty_table()
     types = column_types(manifest.parameters)
-    apart = _apart(manifest, axis)
+    apart = _list_curve_parameters(manifest, axis)
     curves: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in experiments.to_pylist():
         if row["workload_class"] == row["operation_type"] == ALL and (row[axis.column] or 0.0) > 0.0:
             curves.setdefault((row["code_version"], *(row[name] for name in apart)), []).append(row)
     rows = [
-        {"code_version": key[0], **dict(zip(apart, key[1:], strict=True)), **_curve(curve, axis)}
+        {"code_version": key[0], **dict(zip(apart, key[1:], strict=True)), **_make_curve(curve, axis)}
         for key, curve in sorted(curves.items(), key=lambda item: str(item[0]))
     ]
     fields = [("code_version", pa.string()), *((name, parameter_array(name, types[name], []).type) for name in apart)]
     return pa.Table.from_pylist(rows, schema=pa.schema([*fields, *_CURVE]))
 
 
-def _apart(manifest: Inventory, axis: LoadAxis) -> list[str]:
+def _list_curve_parameters(manifest: Inventory, axis: LoadAxis) -> list[str]:
     """The parameters that tell curves apart: all that vary but the load. Runs at low load are often made longer, for as many
     transactions, so the duration tells curves apart only where nothing else tells two experiments apart.
     """
@@ -210,8 +212,8 @@ _CURVE: Sequence[tuple[str, pa.DataType]] = (
 )
 
 
-def _curve(rows: list[dict[str, Any]], axis: LoadAxis) -> dict[str, Any]:
-    points = {axis.load(row[axis.column]): _stored_point(axis.load(row[axis.column]), row) for row in rows}
+def _make_curve(rows: list[dict[str, Any]], axis: LoadAxis) -> dict[str, Any]:
+    points = {axis.load(row[axis.column]): _read_load_point(axis.load(row[axis.column]), row) for row in rows}
     found = saturation(list(points.values()))
     seeds = min(row["n_seeds"] for row in rows)
     return {
@@ -231,7 +233,7 @@ def _curve(rows: list[dict[str, Any]], axis: LoadAxis) -> dict[str, Any]:
     }
 
 
-def _stored_point(load: float, row: Mapping[str, Any]) -> LoadPoint:
+def _read_load_point(load: float, row: Mapping[str, Any]) -> LoadPoint:
     """A point of a curve from the row of an experiment."""
     success, ratio = (
         None if row[name] is None else Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], row[f"{name}_n"])

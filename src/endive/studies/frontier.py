@@ -71,17 +71,17 @@ def read_question(path: Path, given: FrontierSettings, overrides: Mapping[str, A
     assert settings.until is not None
     condition = parse_condition(settings.until, RATES, "--until")
     with_override(tree, f"{path}: --vary", settings.vary, settings.lowest or 1.0)
-    tree, value = _with_rate(tree, settings.vary, overrides)
+    tree, value = _normalize_rate(tree, settings.vary, overrides)
     question = Question(
-        str(path), tree, path.parent, overrides, settings.vary, condition, _search(settings, value, settings.vary, path)
+        str(path), tree, path.parent, overrides, settings.vary, condition, _make_search(settings, value, settings.vary, path)
     )
-    return _checked(question)
+    return _check_question(question)
 
 
-def _with_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tuple[Tree, float | None]:
+def _normalize_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tuple[Tree, float | None]:
     """The configuration with exponential intervals of the varied class turned into its rate, and the value that it has."""
     if vary == "transaction.rate":
-        scale = _value(tree, f"transaction.{INTER_ARRIVAL.key}.scale", overrides)
+        scale = _read_value(tree, f"transaction.{INTER_ARRIVAL.key}.scale", overrides)
         return tree, None if scale is None else 1000.0 / scale
     own = _OWN_RATE.match(vary)
     if own is not None:
@@ -93,16 +93,16 @@ def _with_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tuple[Tre
                 rest = {key: item for key, item in section.items() if key != INTER_ARRIVAL.key}
                 changed = {**rest, RATE.key: 1000.0 / mean}
                 tree = {**tree, "workload": {**tree["workload"], own["name"]: changed}}
-    return tree, _value(tree, vary, overrides)
+    return tree, _read_value(tree, vary, overrides)
 
 
-def _value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | None:
+def _read_value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | None:
     """The number that a configuration has at a key; None if it has none."""
     found = value_at(tree, key) if overrides.get(key) is None else overrides[key]
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 < found <= MOST_MS else None
 
 
-def _search(settings: FrontierSettings, value: float | None, vary: str, path: Path) -> Search:
+def _make_search(settings: FrontierSettings, value: float | None, vary: str, path: Path) -> Search:
     start = value if settings.lowest is None else settings.lowest
     if start is None:
         raise ConfigError(
@@ -121,7 +121,7 @@ def _search(settings: FrontierSettings, value: float | None, vary: str, path: Pa
     return Search(min(start, highest), lowest, highest, settings.tolerance or defaults.tolerance, seeds, most)
 
 
-def _checked(question: Question) -> Question:
+def _check_question(question: Question) -> Question:
     """The question, if its configuration is valid at the loads of the search and has what the condition is about."""
     search, condition = question.search, question.condition
     document = question.document(search.start)
@@ -150,16 +150,16 @@ def check_known(source: str, asked: Condition | Subject, document: Document) -> 
 
 def estimate_at(question: Question, replications: Replications, load: float, seeds: int) -> Estimate | None:
     """Estimate the metric of a question by running it with seeds 0, 1, ...; None if nothing of what it is about has happened."""
-    return estimate_of(replications.measure(question.document(load), range(seeds)), question.condition, CONFIDENCE)
+    return estimate_condition(replications.measure(question.document(load), range(seeds)), question.condition, CONFIDENCE)
 
 
-def values_of(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, operation: str) -> dict[int, float]:
+def list_values(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, operation: str) -> dict[int, float]:
     """A metric by seed, where it could be measured."""
-    found = {run.seed: run.of(workload_class, operation).get(metric) for run in runs}
+    found = {run.seed: run.select(workload_class, operation).get(metric) for run in runs}
     return {seed: float(value) for seed, value in found.items() if value is not None}
 
 
-def estimate_of(runs: tuple[RunMetrics, ...], condition: Condition, confidence: float) -> Estimate | None:
+def estimate_condition(runs: tuple[RunMetrics, ...], condition: Condition, confidence: float) -> Estimate | None:
     """What a condition is about, over the seeds of some runs; None if it could not be measured in any."""
-    rows = [run.of(condition.workload_class, condition.operation) for run in runs]
+    rows = [run.select(condition.workload_class, condition.operation) for run in runs]
     return estimate_metric(rows, condition.metric, confidence)

@@ -99,7 +99,7 @@ class RunMetrics:
         """Window in which the run was measured."""
         return window_of(self.rows[0])
 
-    def of(self, workload_class: str, operation: str) -> Row:
+    def select(self, workload_class: str, operation: str) -> Row:
         """Return the metrics of a class and operation; those of no transactions if the run has none."""
         for row in self.rows:
             if (row["workload_class"], row["operation_type"]) == (workload_class, operation):

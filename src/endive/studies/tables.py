@@ -21,7 +21,7 @@ from endive.runs.inventory import Damage, Experiment, Inventory, PipelineError
 from endive.runs.layout import CONFIG, RESULTS, run_directory
 from endive.runs.parameters import SCENARIO_COLUMN, varying_within_scenarios
 from endive.runs.stored import StoredRun
-from endive.studies.experiment_tables import LoadAxis, experiments_table, load_axis, saturation_table
+from endive.studies.experiment_tables import LoadAxis, find_load_axis, make_experiments_table, make_saturation_table
 from endive.studies.measure import (
     KEYS,
     MEASURED_SCHEMA,
@@ -90,7 +90,7 @@ def check_options(inventory: Inventory, options: MetricsOptions) -> LoadAxis | s
         problem = options.problem_with(experiment.duration_ms)
         if problem is not None:
             raise PipelineError(f"{problem} {name}, which lasts {experiment.duration_ms:g} ms", usage=True)
-    return load_axis(inventory, options.load)
+    return find_load_axis(inventory, options.load)
 
 
 def plan_measuring(root: Path, inventory: Inventory, options: MetricsOptions) -> list[MeasureUnit]:
@@ -129,7 +129,7 @@ def measure_unit(unit: MeasureUnit) -> MeasuredUnit:
             if problem is not None:
                 damaged[name, seed] = problem
     while True:
-        runs = [each for each in (_runs_of(unit, name, damaged) for name in unit.experiments) if each.runs]
+        runs = [each for each in (_list_runs(unit, name, damaged) for name in unit.experiments) if each.runs]
         try:
             rows = list(measure_experiments(runs, unit.options)) if runs else []
         except UnusableRunError as error:
@@ -139,7 +139,7 @@ def measure_unit(unit: MeasureUnit) -> MeasuredUnit:
         return MeasuredUnit(pa.RecordBatch.from_pylist(rows, schema=MEASURED_SCHEMA), left_out)
 
 
-def _runs_of(unit: MeasureUnit, name: str, damaged: Mapping[tuple[str, int], str]) -> ExperimentRuns:
+def _list_runs(unit: MeasureUnit, name: str, damaged: Mapping[tuple[str, int], str]) -> ExperimentRuns:
     directory = Path(unit.root) / name
     seeds = [seed for seed in unit.experiments[name] if (name, seed) not in damaged]
     files = tuple(RunFile(seed, run_directory(directory, seed) / RESULTS) for seed in seeds)
@@ -155,14 +155,14 @@ def make_tables(rows: pa.Table, inventory: Inventory, options: MetricsOptions) -
     """Make the tables from rows of metrics, in any order."""
     whole = pa.concat_tables([rows.cast(MEASURED_SCHEMA), _missing_rows(rows)])
     rows = whole.sort_by([(name, "ascending") for name, _ in KEYS]).combine_chunks()
-    axis = load_axis(inventory, options.load)
+    axis = find_load_axis(inventory, options.load)
     found = axis if isinstance(axis, LoadAxis) else None
     runs = rows.select(RUN_SCHEMA.names)
-    experiments = experiments_table(runs, inventory)
+    experiments = make_experiments_table(runs, inventory)
     return Metrics(
         runs.select(PLAIN_COLUMNS),
         experiments,
-        saturation_table(experiments, inventory, found),
+        make_saturation_table(experiments, inventory, found),
         distributions_table(rows),
         over_time_table(rows),
         found,

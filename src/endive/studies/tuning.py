@@ -21,7 +21,7 @@ from endive.config.aliases import ICEBERG_RETRY
 from endive.config.load import check_document, parse_assignment, read_toml
 from endive.config.resolve import resolve_classes
 from endive.config.values import plain_value
-from endive.studies.frontier import check_known, estimate_of
+from endive.studies.frontier import check_known, estimate_condition
 from endive.studies.measure import RunMetrics
 from endive.studies.replicate import WINDOW_SEEDS, Replications
 from endive.transaction.policy import UNUSED_BY_KIND
@@ -73,11 +73,11 @@ class TuningQuestion:
     @property
     def same_references(self) -> bool:
         """Whether today's setting is Iceberg's defaults."""
-        today, iceberg = (_retry_settings(self.candidates[each].document) for each in (TODAY, ICEBERG))
+        today, iceberg = (_list_retry_settings(self.candidates[each].document) for each in (TODAY, ICEBERG))
         return today == iceberg
 
 
-def _retry_settings(document: Document) -> list[Tree]:
+def _list_retry_settings(document: Document) -> list[Tree]:
     """All that Iceberg's defaults are about, by class."""
     return [each.settings.model_dump(include=set(ICEBERG_RETRY)) for each in resolve_classes(document)]
 
@@ -104,11 +104,11 @@ def read_tuning(
     )
     is_iceberg = any(each.path.is_iceberg for each in resolve_classes(today) if objective.workload_class in (ALL, each.name))
     base, searched = (_ICEBERG_BACKOFF, ICEBERG_SETTINGS) if is_iceberg else (_BACKOFF, RETRY_SETTINGS)
-    own = [_dimension(text, lambda settings: document({**_everywhere(tuned, base), **settings})) for text in vary]
+    own = [_parse_dimension(text, lambda settings: document({**_set_in_sections(tuned, base), **settings})) for text in vary]
     given = {each.name for each in own}
     retry = [each for each in searched if not all(f"{section}.{each.name}" in given for section in tuned)]
     points = design([*retry, *own], count, key)
-    settings = [{}, _everywhere(tuned, ICEBERG_RETRY), *(_settings(tuned, base, retry, point) for point in points)]
+    settings = [{}, _set_in_sections(tuned, ICEBERG_RETRY), *(_make_settings(tuned, base, retry, point) for point in points)]
     labels = ["today", "Iceberg's defaults", *(f"candidate {number}" for number in range(1, count + 1))]
     candidates: dict[str, Candidate] = {}
     for place, (label, each) in enumerate(zip(labels, settings, strict=True)):
@@ -119,15 +119,15 @@ def read_tuning(
     return TuningQuestion(str(path), tree, overrides, objective, condition, tuned, tuple(candidates.values()))
 
 
-def _everywhere(tuned: Sequence[str], values: Mapping[str, Any]) -> Tree:
+def _set_in_sections(tuned: Sequence[str], values: Mapping[str, Any]) -> Tree:
     return {f"{section}.{name}": value for section in tuned for name, value in values.items()}
 
 
-def _settings(tuned: Sequence[str], base: Mapping[str, Any], retry: Sequence[Dimension], point: Mapping[str, Any]) -> Tree:
+def _make_settings(tuned: Sequence[str], base: Mapping[str, Any], retry: Sequence[Dimension], point: Mapping[str, Any]) -> Tree:
     """Return the keys of a candidate: the backoff of each tuned class, and the other keys."""
     searched = {each.name for each in retry}
-    settings = _everywhere(tuned, base)
-    settings |= _everywhere(tuned, {name: value for name, value in point.items() if name in searched})
+    settings = _set_in_sections(tuned, base)
+    settings |= _set_in_sections(tuned, {name: value for name, value in point.items() if name in searched})
     settings |= {name: value for name, value in point.items() if name not in searched}
     for section in tuned:
         for name in UNUSED_BY_KIND.get(settings.get(f"{section}.retry_backoff.kind", ""), frozenset()):
@@ -135,7 +135,7 @@ def _settings(tuned: Sequence[str], base: Mapping[str, Any], retry: Sequence[Dim
     return settings
 
 
-def _dimension(text: str, document: Callable[[Mapping[str, Any]], Document]) -> Dimension:
+def _parse_dimension(text: str, document: Callable[[Mapping[str, Any]], Document]) -> Dimension:
     """A key and its values from ``KEY=LOW..HIGH`` or ``KEY=a,b,c``."""
     key, equals, values = text.partition("=")
     key = key.strip()
@@ -184,8 +184,8 @@ class CostEvaluator:
         """Measure a candidate with some seeds."""
         runs = self.runs(candidate, seeds)
         objective, condition = self._question.objective, self._question.condition
-        rows = [run.of(objective.workload_class, objective.operation) for run in runs]
-        costs = tuple(cost_of(row, objective.metric) for row in rows)
+        rows = [run.select(objective.workload_class, objective.operation) for run in runs]
+        costs = tuple(compute_cost(row, objective.metric) for row in rows)
         least = 0.0
         if objective.metric in SHARES:
             least = least_share_width(sum(row["transactions"] for row in rows))
@@ -193,7 +193,7 @@ class CostEvaluator:
             least = least_rate_width(self.window.length_ms / 1000.0 * len(rows))
         if condition is None:
             return Measured(costs, least_width=least)
-        found = estimate_of(runs, condition, 0.95)
+        found = estimate_condition(runs, condition, 0.95)
         if found is None:
             return Measured(costs, "open", False, least)
         return Measured(costs, condition.verdict(found.low, found.high), condition.holds(found.mean), least)
@@ -205,7 +205,7 @@ def _check_transactions(objective: Subject, runs: Sequence[RunMetrics]) -> None:
     if percent is None:
         return
     needed = fewest(percent / 100.0)
-    found = min(int(run.of(objective.workload_class, objective.operation)["transactions"]) for run in runs)
+    found = min(int(run.select(objective.workload_class, objective.operation)["transactions"]) for run in runs)
     if found < needed:
         longer = runs[0].window.duration_ms * needed / max(found, 1)
         message = (
@@ -215,7 +215,7 @@ def _check_transactions(objective: Subject, runs: Sequence[RunMetrics]) -> None:
         raise ConfigError("--for", [Problem("", message)])
 
 
-def cost_of(row: Mapping[str, Any], metric: str) -> Cost:
+def compute_cost(row: Mapping[str, Any], metric: str) -> Cost:
     """Return what a run cost: the metric, with its sign turned where more is better; from the least to the most that it may be."""
     if metric == "success_rate" and row.get("success_low") is not None:
         return Cost(-row["success_high"], -row["success_low"])

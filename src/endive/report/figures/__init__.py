@@ -12,35 +12,35 @@ from endive.report.figures.common import LATENCY, OVERHEAD, RETRIES, SUCCESS, TH
 from endive.report.study_data import ALL, Study
 
 Builder = Callable[[Study], Figure]
-_by_class = partial(breakdowns.measure_by, what="workload class")
-_by_operation = partial(breakdowns.measure_by, what="operation")
+_by_class = partial(breakdowns.build_by_group, what="workload class")
+_by_operation = partial(breakdowns.build_by_group, what="operation")
 FIGURES: dict[str, Builder] = {
-    "question": load_curves.question,
-    "frontier": breakdowns.frontier,
-    "throughput_load": load_curves.throughput_load,
-    "success_load": partial(load_curves.measure_load, measure=SUCCESS, name="success_load"),
-    "latency_throughput": load_curves.latency_throughput,
-    "success_latency": breakdowns.success_latency,
+    "question": load_curves.build_question,
+    "frontier": breakdowns.build_frontier,
+    "throughput_load": load_curves.build_throughput_load,
+    "success_load": partial(load_curves.build_over_load, measure=SUCCESS, name="success_load"),
+    "latency_throughput": load_curves.build_latency_throughput,
+    "success_latency": breakdowns.build_success_latency,
     "success_by_class": partial(_by_class, measure=SUCCESS, name="success_by_class"),
-    "commit_parts": bar_charts.commit_parts,
+    "commit_parts": bar_charts.build_commit_parts,
     "latency_by_class": partial(_by_class, measure=LATENCY, name="latency_by_class"),
-    "latency_distribution": load_curves.latency_distribution,
-    "commit_rate_time": partial(time_series.measure_time, measure=time_series.COMMIT_RATE, name="commit_rate_time"),
-    "committing_time": partial(time_series.measure_time, measure=time_series.COMMITTING, name="committing_time"),
-    "success_time": partial(time_series.measure_time, measure=SUCCESS, name="success_time"),
-    "latency_time": partial(time_series.measure_time, measure=time_series.TIME_TO_COMMIT, name="latency_time"),
-    "retries_time": partial(time_series.measure_time, measure=RETRIES, name="retries_time"),
-    "sustainable_throughput": bar_charts.sustainable_throughput,
-    "cost": bar_charts.cost,
-    "time_parts": bar_charts.time_parts,
-    "retries": partial(load_curves.measure_load, measure=RETRIES, name="retries"),
-    "overhead": partial(load_curves.measure_load, measure=OVERHEAD, name="overhead"),
-    "catalogs_throughput": partial(bar_charts.catalog_designs, measure=THROUGHPUT, name="catalogs_throughput"),
-    "catalogs_latency": partial(bar_charts.catalog_designs, measure=LATENCY, name="catalogs_latency"),
+    "latency_distribution": load_curves.build_latency_distribution,
+    "commit_rate_time": partial(time_series.build_over_time, measure=time_series.COMMIT_RATE, name="commit_rate_time"),
+    "committing_time": partial(time_series.build_over_time, measure=time_series.COMMITTING, name="committing_time"),
+    "success_time": partial(time_series.build_over_time, measure=SUCCESS, name="success_time"),
+    "latency_time": partial(time_series.build_over_time, measure=time_series.TIME_TO_COMMIT, name="latency_time"),
+    "retries_time": partial(time_series.build_over_time, measure=RETRIES, name="retries_time"),
+    "sustainable_throughput": bar_charts.build_sustainable_throughput,
+    "cost": bar_charts.build_cost,
+    "time_parts": bar_charts.build_time_parts,
+    "retries": partial(load_curves.build_over_load, measure=RETRIES, name="retries"),
+    "overhead": partial(load_curves.build_over_load, measure=OVERHEAD, name="overhead"),
+    "catalogs_throughput": partial(bar_charts.build_catalog_designs, measure=THROUGHPUT, name="catalogs_throughput"),
+    "catalogs_latency": partial(bar_charts.build_catalog_designs, measure=LATENCY, name="catalogs_latency"),
     "success_by_operation": partial(_by_operation, measure=SUCCESS, name="success_by_operation"),
     "latency_by_operation": partial(_by_operation, measure=LATENCY, name="latency_by_operation"),
-    "heatmap_throughput": partial(heatmaps.heatmap, measure=THROUGHPUT, name="heatmap_throughput"),
-    "heatmap_latency": partial(heatmaps.heatmap, measure=LATENCY, name="heatmap_latency"),
+    "heatmap_throughput": partial(heatmaps.build_heatmap, measure=THROUGHPUT, name="heatmap_throughput"),
+    "heatmap_latency": partial(heatmaps.build_heatmap, measure=LATENCY, name="heatmap_latency"),
 }
 """Figures by name, those that tell most first: a report begins with the first four that a study has. A builder raises
 NotInStudyError if there is no data for it."""
@@ -49,23 +49,23 @@ _FEW_CURVES = 4
 """So many configurations are compared by curves; a heatmap of them would show the same again."""
 
 
-def figures_of(study: Study) -> list[Figure]:
+def build_figures(study: Study) -> list[Figure]:
     """All figures that the study has data for."""
-    return [figure for _, figure, _ in catalogue(study) if figure is not None]
+    return [figure for _, figure, _ in try_figures(study) if figure is not None]
 
 
-def report_figures(study: Study) -> list[Figure]:
+def build_report_figures(study: Study) -> list[Figure]:
     """Return the figures of a report, those that tell most first, without those that would show the same again.
 
     What the study is about comes first, and where the load changes by plan, what happens through time.
     """
-    found = figures_of(study)
-    repeated = set(_repeated(study, {figure.name for figure in found}))
+    found = build_figures(study)
+    repeated = set(_list_repeated(study, {figure.name for figure in found}))
     kept = [figure for figure in found if figure.name not in repeated]
     names = {figure.name for figure in kept}
-    about = _about_the_question(study, names)
-    cells = ("heatmap_throughput",) if len(study.drawn) < len(study.series) else ()  # curves leave configurations out
-    first = (*about[:1], *cells, *(_THROUGH_TIME if time_series.schedule_of(study) else ()))
+    about = _list_question_figures(study, names)
+    cells = ("heatmap_throughput",) if len(study.visible_series) < len(study.series) else ()  # curves leave configurations out
+    first = (*about[:1], *cells, *(_THROUGH_TIME if time_series.find_schedule(study) else ()))
     last = ("success_by_class",) if "frontier" in names else ()  # its curves but one are those of the frontier
 
     def place(figure: Figure) -> tuple[int, int]:
@@ -76,7 +76,7 @@ def report_figures(study: Study) -> list[Figure]:
     return sorted(kept, key=place)
 
 
-def _about_the_question(study: Study, names: set[str]) -> tuple[str, ...]:
+def _list_question_figures(study: Study, names: set[str]) -> tuple[str, ...]:
     """Name the figures that show the metric that the study is about, the one that tells most first."""
     if study.question is None:
         return ()
@@ -89,9 +89,9 @@ def _about_the_question(study: Study, names: set[str]) -> tuple[str, ...]:
     return tuple(name for name in (others.get(metric), "question") if name in names)
 
 
-def _repeated(study: Study, names: set[str]) -> Iterable[str]:
+def _list_repeated(study: Study, names: set[str]) -> Iterable[str]:
     """Name the figures whose curves another figure of the report has as well."""
-    yield from _about_the_question(study, names)[1:]
+    yield from _list_question_figures(study, names)[1:]
     table = study.experiments
     split = table[(table["workload_class"] != ALL) & (table["operation_type"] != ALL)]
     pairs = set(zip(split["workload_class"], split["operation_type"], strict=True))
@@ -103,11 +103,11 @@ def _repeated(study: Study, names: set[str]) -> Iterable[str]:
         yield from ("heatmap_throughput", "heatmap_latency")
     if "throughput_load" in names:
         yield "catalogs_throughput"
-    if len(study.manifest.experiments) > 1 and not time_series.schedule_of(study):  # curves over the load tell it
+    if len(study.manifest.experiments) > 1 and not time_series.find_schedule(study):  # curves over the load tell it
         yield from ("success_time", "latency_time", "retries_time")
 
 
-def catalogue(study: Study) -> Iterable[tuple[str, Figure | None, str]]:
+def try_figures(study: Study) -> Iterable[tuple[str, Figure | None, str]]:
     """Every figure by name: as a value, or why the study does not have it."""
     for name, build in FIGURES.items():
         try:
@@ -116,7 +116,7 @@ def catalogue(study: Study) -> Iterable[tuple[str, Figure | None, str]]:
             yield name, None, str(error)
 
 
-def figure_of(study: Study, name: str) -> Figure:
+def build_figure(study: Study, name: str) -> Figure:
     """One figure. Raises ReportError if there is no such figure, or the study has no data for it."""
     if name not in FIGURES:
         raise ReportError(f"there is no figure {name!r}; there are {', '.join(FIGURES)}")

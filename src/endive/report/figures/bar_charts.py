@@ -28,20 +28,20 @@ _MOST_GROUPS = 4
 """Designs at more loads than this are curves rather than groups of bars."""
 
 
-def sustainable_throughput(study: Study) -> Figure:
+def build_sustainable_throughput(study: Study) -> Figure:
     """Return the load at which each configuration saturates."""
     if study.axis is None or study.axis.load is None:
         raise common.NotInStudyError("no arrival rate varies, so saturation is not measured")
-    labels = [each.label for each in study.drawn]
-    rows = common.in_order(study.saturation[study.saturation["series"].isin(labels)], "series", labels)
+    labels = [each.label for each in study.visible_series]
+    rows = common.sort_by_label(study.saturation[study.saturation["series"].isin(labels)], "series", labels)
     if rows.empty or rows["n_loads"].max() < 2:
         raise common.NotInStudyError("every configuration has one load only")
     signs = rows["bound"].map(_BOUNDS)
     rows = rows.assign(y=rows["saturation_load"], low=rows["saturation_low"], high=rows["saturation_high"], bound_sign=signs)
     columns = ["y", "low", "high", "bound", "bound_sign", "reason", "lowest_load", "highest_load", "peak_throughput_per_s"]
-    data = common.tidy(rows, columns)
-    load, unit = common.axis_word(study), study.axis.title.partition(" (")[2].rstrip(")")
-    return common.of_configurations(
+    data = common.select_columns(rows, columns)
+    load, unit = common.name_axis(study), study.axis.title.partition(" (")[2].rstrip(")")
+    return common.make_figure(
         study,
         rows,
         data,
@@ -52,14 +52,14 @@ def sustainable_throughput(study: Study) -> Figure:
         "\u2265: the highest load is sustained; \u2264: the lowest is not.",
         kind="bars",
         x=Axis("series", "configuration", "category"),
-        y=common.fitting(Axis("y", f"maximum sustainable {load}" + (f" ({unit})" if unit else "")), data),
+        y=common.fit_scale(Axis("y", f"maximum sustainable {load}" + (f" ({unit})" if unit else "")), data),
         text="bound_sign",
     )
 
 
-def time_parts(study: Study) -> Figure:
+def build_time_parts(study: Study) -> Figure:
     """Return the mean total latency of a committed transaction, by what it was spent on."""
-    return _stacked(
+    return _build_breakdown(
         study,
         tuple(phrases.TIME_PARTS),
         "time_parts",
@@ -69,9 +69,9 @@ def time_parts(study: Study) -> Figure:
     )
 
 
-def commit_parts(study: Study) -> Figure:
+def build_commit_parts(study: Study) -> Figure:
     """Return the same without the runtime."""
-    return _stacked(
+    return _build_breakdown(
         study,
         tuple(name for name in phrases.TIME_PARTS if name != "t_runtime"),
         "commit_parts",
@@ -81,17 +81,17 @@ def commit_parts(study: Study) -> Figure:
     )
 
 
-def _stacked(study: Study, parts: tuple[str, ...], name: str, title: str, definition: str, y: str) -> Figure:
+def _build_breakdown(study: Study, parts: tuple[str, ...], name: str, title: str, definition: str, y: str) -> Figure:
     rows = study.totals().dropna(subset=["mean_t_runtime"])
     if rows.empty:
         raise common.NotInStudyError("nothing was committed")
-    rows = common.with_place(study, rows).assign(total=sum(rows[f"mean_{part}"].astype(float) for part in parts))
+    rows = common.add_place(study, rows).assign(total=sum(rows[f"mean_{part}"].astype(float) for part in parts))
     shares = rows["total"].max() > HIDING * rows["total"].median() and (rows["total"] > 0.0).all()
     more = " Bars show shares; the total time is at the end of each bar." if shares else ""
-    return common.of_parts(
+    return common.make_stacked_figure(
         study,
         rows,
-        _parts(rows, parts, rows["total"] if shares else 1.0),
+        _make_parts(rows, parts, rows["total"] if shares else 1.0),
         name=name,
         title=title,
         definition=f"{definition} Lines: 95% intervals of each part over seeds.{more}",
@@ -100,7 +100,7 @@ def _stacked(study: Study, parts: tuple[str, ...], name: str, title: str, defini
     )
 
 
-def _parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[float] | float) -> pd.DataFrame:
+def _make_parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[float] | float) -> pd.DataFrame:
     """Return a row for each part that takes any time, in units of ``unit``; the last one of a bar says how long the bar is."""
     shown = [part for part in parts if (rows[f"mean_{part}"].astype(float) > 0.0).any()]
     found = []
@@ -109,22 +109,22 @@ def _parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[float] | 
         text = [format_duration(total) for total in rows["total"]] if part == shown[-1] else ""
         ends = {"y": mean / unit, "low": (mean - width).clip(lower=0.0) / unit, "high": (mean + width) / unit}
         found.append(rows.assign(part=phrases.TIME_PARTS[part], text=text, **ends))
-    return common.in_order(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))
+    return common.sort_by_label(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))
 
 
-def catalog_designs(study: Study, measure: common.Measure, name: str) -> Figure:
+def build_catalog_designs(study: Study, measure: common.Measure, name: str) -> Figure:
     """Return a measure of catalog designs side by side."""
     design = [column for column in DESIGN if column in study.varying]
     if not design:
         raise common.NotInStudyError("neither catalog type, manifest list mode nor metadata inlining varies")
     rows = study.totals()
-    others = {each.label: {k: v for k, v in each.parameters.items() if k not in design} for each in study.drawn}
+    others = {each.label: {k: v for k, v in each.parameters.items() if k not in design} for each in study.visible_series}
     panel = rows["series"].map({label: phrases.label_configuration(rest) for label, rest in others.items()})
     along = common.has_axis(study)
     lines = along and study.axis is not None and len(study.axis.values) > _MOST_GROUPS
-    data = common.measured(common.with_place(study, rows).assign(panel=panel), measure, ["where", "panel"])
+    data = common.select_measure(common.add_place(study, rows).assign(panel=panel), measure, ["where", "panel"])
     factors = join_names([phrases.name_parameter(column)[0] for column in design])
-    return common.of_configurations(
+    return common.make_figure(
         study,
         rows,
         data.sort_values("x", kind="stable") if along else data,
@@ -132,18 +132,18 @@ def catalog_designs(study: Study, measure: common.Measure, name: str) -> Figure:
         title=f"Catalog designs: {measure.title.lower()}",
         definition=f"{measure.definition} Designs differ in {factors}. {common.INTERVAL}",
         kind="line" if lines else "bars",
-        x=common.study_axis(study) if lines else common.place_axis(study),
-        y=common.fitting(measure.y if lines else replace(measure.y, scale="linear"), data),
+        x=common.require_axis(study) if lines else common.make_place_axis(study),
+        y=common.fit_scale(measure.y if lines else replace(measure.y, scale="linear"), data),
         series_title="catalog design",
         facet="panel" if panel.nunique() > 1 else None,
     )
 
 
-def cost(study: Study) -> Figure:
+def build_cost(study: Study) -> Figure:
     """Return the requests per 1,000 commits by kind, with their price if all of them have one."""
     if study.runs.empty:
         raise common.NotInStudyError("there are no runs")
-    by_experiment = _costs(study)
+    by_experiment = _compute_costs(study)
     rows = study.totals()
     rows = rows[rows["experiment"].isin(list(by_experiment))]
     if rows.empty:
@@ -153,11 +153,11 @@ def cost(study: Study) -> Figure:
     currency = study.prices.currency
     at = ", at list price" if study.prices == list_prices() else ", at the prices given"
     what = f"cost of 1,000 commits ({currency})" if priced else "requests for 1,000 commits"
-    return common.of_parts(
+    return common.make_stacked_figure(
         study,
         rows,
-        _cost_parts(common.with_place(study, rows), by_experiment, priced),
-        further=_left_behind(study, rows, by_experiment),
+        _make_cost_parts(common.add_place(study, rows), by_experiment, priced),
+        further=_note_orphans(study, rows, by_experiment),
         name="cost",
         title="Request cost per 1,000 commits" if priced else "Requests per 1,000 commits",
         definition=f"Requests to object store and catalog per 1,000 commits{at if priced else ''}, including those of "
@@ -168,7 +168,7 @@ def cost(study: Study) -> Figure:
     )
 
 
-def _left_behind(study: Study, rows: pd.DataFrame, by_experiment: dict[str, list[Cost]]) -> Iterator[str]:
+def _note_orphans(study: Study, rows: pd.DataFrame, by_experiment: dict[str, list[Cost]]) -> Iterator[str]:
     """How many files nobody deletes, where crashes or answers that were lost leave some: of the configurations with most."""
     means = [mean_estimate([each.orphaned_files for each in by_experiment[name]]).mean for name in rows["experiment"]]
     if not any(means):
@@ -177,14 +177,14 @@ def _left_behind(study: Study, rows: pd.DataFrame, by_experiment: dict[str, list
     for series, x, mean in zip(rows["series"], rows["x"], means, strict=True):
         most[series] = max(most.get(series, (0.0, 0.0)), (mean, float(x)))
     at = {
-        series: f" at {common.place_label(study, x, named=True)}" if common.has_axis(study) else ""
+        series: f" at {common.format_place(study, x, named=True)}" if common.has_axis(study) else ""
         for series, (_, x) in most.items()
     }
     told = [f"{format_number(left)} with {series}{at[series]}" for series, (left, _) in most.items()]
     yield f"Orphaned files per 1,000 commits, at most: {join_names(told)}."
 
 
-def _costs(study: Study) -> dict[str, list[Cost]]:
+def _compute_costs(study: Study) -> dict[str, list[Cost]]:
     """Return what a thousand commits take in each run, by experiment; experiments in which a run has no commit are left out."""
     runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in study.runs.to_dict("records"):
@@ -199,7 +199,7 @@ def _costs(study: Study) -> dict[str, list[Cost]]:
     return found
 
 
-def _cost_parts(rows: pd.DataFrame, by_experiment: dict[str, list[Cost]], priced: bool) -> pd.DataFrame:
+def _make_cost_parts(rows: pd.DataFrame, by_experiment: dict[str, list[Cost]], priced: bool) -> pd.DataFrame:
     """Return a row for each kind of request that there is; the last one of a bar says what all of them come to."""
     values = {
         name: [each.money if priced and each.money is not None else each.requests for each in costs]
@@ -217,4 +217,4 @@ def _cost_parts(rows: pd.DataFrame, by_experiment: dict[str, list[Cost]], priced
             "high": [each.high if math.isfinite(each.high) else math.nan for each in estimates],
         }
         found.append(rows.assign(part=KINDS[kind], total=totals, text=text, **ends))
-    return common.in_order(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))
+    return common.sort_by_label(pd.concat(found), "series", list(dict.fromkeys(rows["series"])))

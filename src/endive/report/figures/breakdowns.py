@@ -23,7 +23,7 @@ COMMITTABLE = 0.95
 """A class of which less is committed is counted as un-committable."""
 
 
-def measure_by(study: Study, what: Literal["operation", "workload class"], measure: common.Measure, name: str) -> Figure:
+def build_by_group(study: Study, what: Literal["operation", "workload class"], measure: common.Measure, name: str) -> Figure:
     """Return a measure of each operation or class: a panel for each if there is an axis, else a group of bars."""
     of_operations = what == "operation"
     members = study.operations if of_operations else study.classes
@@ -35,19 +35,19 @@ def measure_by(study: Study, what: Literal["operation", "workload class"], measu
         else study.totals(workload_class=member).assign(member=member)
         for member in members
     )
-    data = common.measured(every, measure, ["member"])
+    data = common.select_measure(every, measure, ["member"])
     lines = common.has_axis(study)
-    return common.of_configurations(
+    return common.make_figure(
         study,
         every,
         data,
-        further=_left_out(every, measure.column) if measure is common.LATENCY else (),
+        further=_note_missing(every, measure.column) if measure is common.LATENCY else (),
         name=name,
         title=f"{measure.title} by {what}",
         definition=f"{measure.definition} {common.INTERVAL}",
         kind="line" if lines else "bars",
-        x=common.study_axis(study) if lines else Axis("member", what, "category"),
-        y=measure.y if lines else common.fitting(replace(measure.y, scale="linear"), data),
+        x=common.require_axis(study) if lines else Axis("member", what, "category"),
+        y=measure.y if lines else common.fit_scale(replace(measure.y, scale="linear"), data),
         facet="member" if lines else None,
         thresholds=(Threshold(COMMITTABLE, "95%"),) if measure is common.SUCCESS else (),
         filters=("series", "member"),
@@ -60,17 +60,17 @@ _REASONS = {"aborted": "falls on aborted transactions", "-": "needs more transac
 """Why there is no number for a percentile, by the beginning of what is said instead."""
 
 
-def _left_out(every: pd.DataFrame, metric: str) -> Iterator[str]:
+def _note_missing(every: pd.DataFrame, metric: str) -> Iterator[str]:
     """Return what has no percentile to draw, by the reason."""
     found = [format_percentile(row, metric).partition(" ")[0] for row in every.to_dict("records")]
     rows = every[["member", "series"]].assign(why=found)
     for why, reason in _REASONS.items():
-        named = [who for member in pd.unique(rows["member"]) if (who := _who(rows, str(member), why))]
+        named = [who for member in pd.unique(rows["member"]) if (who := _name_missing(rows, str(member), why))]
         if named:
             yield f"Left out where it {reason}: {join_names(named)}."
 
 
-def _who(rows: pd.DataFrame, member: str, why: str) -> str:
+def _name_missing(rows: pd.DataFrame, member: str, why: str) -> str:
     """Return a class or operation whose percentile is missing for this reason, and in which configurations; nothing if in none."""
     own = rows[rows["member"] == member]
     every, lost = Counter(own["series"]), Counter(own[own["why"] == why]["series"])
@@ -82,59 +82,59 @@ def _who(rows: pd.DataFrame, member: str, why: str) -> str:
     return f"{member} with {join_names(parts)}" if parts else ""
 
 
-def success_latency(study: Study) -> Figure:
+def build_success_latency(study: Study) -> Figure:
     """Return success against the p99 of the time to commit, a point for each configuration: the best are at the upper left."""
-    if len(study.drawn) < 2 or common.has_axis(study):
+    if len(study.visible_series) < 2 or common.has_axis(study):
         raise common.NotInStudyError("it compares configurations that differ in no number")
     asked = study.question
     of = ALL if asked is None or asked.workload_class not in study.classes else asked.workload_class
     latency = ("latency", "latency_low", "latency_high")
-    rows = common.with_interval(study.totals(workload_class=of), "time_to_commit_p99_ms", latency)
-    data = common.measured(rows.dropna(subset=["latency"]), common.SUCCESS, latency)
-    return common.of_configurations(
+    rows = common.add_interval(study.totals(workload_class=of), "time_to_commit_p99_ms", latency)
+    data = common.select_measure(rows.dropna(subset=["latency"]), common.SUCCESS, latency)
+    return common.make_figure(
         study,
         rows,
         data,
-        further=_left_out(rows.assign(member="p99"), "time_to_commit_p99_ms"),
+        further=_note_missing(rows.assign(member="p99"), "time_to_commit_p99_ms"),
         name="success_latency",
         title=f"Success against p99 of {'all transactions' if of == ALL else of}",
         definition="Committed share against the p99 of the time to commit over all transactions that started committing. Better "
         f"configurations are at the upper left. {common.INTERVAL}",
         kind="line",
-        x=common.fitting(Axis("latency", "time to commit, p99 (ms)"), data),
+        x=common.fit_scale(Axis("latency", "time to commit, p99 (ms)"), data),
         y=common.SUCCESS.y,
         x_low="latency_low",
         x_high="latency_high",
     )
 
 
-def frontier(study: Study) -> Figure:
+def build_frontier(study: Study) -> Figure:
     """Success of the other classes against the rate of one: where they can no longer commit."""
-    x = common.study_axis(study)
+    x = common.require_axis(study)
     assert study.axis is not None
     driving = phrases.find_load_class(study.axis.column) if study.axis.load is not None else None
     others = [name for name in study.classes if column_name(name) != column_name(driving or "")]
     if driving is None or len(others) == len(study.classes) or not others:
         raise common.NotInStudyError("it needs two workload classes and a varying rate of one of them")
     every = pd.concat(study.totals(workload_class=name).assign(member=name) for name in others)
-    data = common.measured(every, common.SUCCESS, ["member"])
+    data = common.select_measure(every, common.SUCCESS, ["member"])
     curves = data.sort_values("x").groupby(["member", "series"], sort=False)
-    found = {(str(member), str(series)): _crossing(curve) for (member, series), curve in curves}
+    found = {(str(member), str(series)): _find_crossing(curve) for (member, series), curve in curves}
     lines, marks = [Threshold(COMMITTABLE, "95%")], []
     for (_, series), at in found.items():
         if at.bound == "crossed" and len(found) == 1:
-            lines.append(Threshold(at.load, common.place_label(study, at.load, named=False), "x", at.low, at.high))
+            lines.append(Threshold(at.load, common.format_place(study, at.load, named=False), "x", at.low, at.high))
         elif at.bound == "crossed" and len(others) == 1:
             marks.append(CurveCrossing(series, at.load, COMMITTABLE, at.low, at.high))
     marked = "; ticks mark the crossing, shades its 95% interval" if marks else ""
-    return common.of_configurations(
+    return common.make_figure(
         study,
         every,
         data,
-        further=_crossings(study, found),
+        further=_note_crossings(study, found),
         name="frontier",
-        title=f"Success of {join_names(others)} by {common.axis_word(study)}",
-        definition=f"Committed share of {join_names(others)} transactions against the {common.axis_word(study)}. Dashed: 95%"
+        title=f"Success of {join_names(others)} by {common.name_axis(study)}",
+        definition=f"Committed share of {join_names(others)} transactions against the {common.name_axis(study)}. Dashed: 95%"
         f"{marked}. {common.INTERVAL}",
         kind="line",
         x=x,
@@ -146,7 +146,7 @@ def frontier(study: Study) -> Figure:
     )
 
 
-def _crossing(curve: pd.DataFrame) -> Crossing:
+def _find_crossing(curve: pd.DataFrame) -> Crossing:
     """Where a curve of success falls below the threshold, and where the ends of its interval do."""
     rows = curve[["x", "y", "low", "high"]].to_numpy(float)
     found = crossing([(x, Estimate(y, low, high, 2)) for x, y, low, high in rows], COMMITTABLE, falling=True)
@@ -154,15 +154,15 @@ def _crossing(curve: pd.DataFrame) -> Crossing:
     return found
 
 
-def _crossings(study: Study, curves: Mapping[tuple[str, str], Crossing]) -> Iterator[str]:
+def _note_crossings(study: Study, curves: Mapping[tuple[str, str], Crossing]) -> Iterator[str]:
     """Where each curve falls below the threshold, in words."""
     for (member, series), where in curves.items():
-        at = common.place_label(study, where.load, named=True)
+        at = common.format_place(study, where.load, named=True)
         if where.bound == "above":
             yield f"{member}, {series}: success is above 95% up to {at}."
         elif where.bound == "at_or_below":
             yield f"{member}, {series}: success is below 95% at the lowest load, {at}."
         else:
-            low, high = (None if end is None else common.place_label(study, end, named=False) for end in (where.low, where.high))
+            low, high = (None if end is None else common.format_place(study, end, named=False) for end in (where.low, where.high))
             within = f" (95% interval {low or 'below all loads'} to {high or 'above all loads'})" if low or high else ""
             yield f"{member}, {series}: success falls below 95% at {at}{within}."

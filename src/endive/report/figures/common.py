@@ -10,9 +10,9 @@ import pandas as pd
 
 from endive.formatting import format_number, format_quantity
 from endive.report.figure import Axis, Figure
-from endive.report.scales import fitting_scale
+from endive.report.scales import choose_scale
 from endive.report.study_data import ALL, Study
-from endive.report.style import ramp
+from endive.report.style import assign_ramp
 
 INTERVAL = "Bars: 95% intervals over seeds."
 MOST_FACETS = 9
@@ -63,9 +63,7 @@ RETRIES = Measure(
 )
 
 
-def of_configurations(
-    study: Study, rows: pd.DataFrame, data: pd.DataFrame, *, further: Iterable[str] = (), **fields: Any
-) -> Figure:
+def make_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, *, further: Iterable[str] = (), **fields: Any) -> Figure:
     """Return a figure whose series are the configurations of the study, with the intervals of y in ``low`` and ``high``.
 
     ``rows`` are what the notes are about; ``fields`` are those of ``Figure`` that differ from figure to figure.
@@ -78,31 +76,31 @@ def of_configurations(
         "colours": study.colours,
         "filters": ("series",),
     }
-    return Figure(data=data, notes=notes(study, rows, *further), **{**usual, **fields})
+    return Figure(data=data, notes=write_notes(study, rows, *further), **{**usual, **fields})
 
 
-def of_parts(study: Study, rows: pd.DataFrame, data: pd.DataFrame, **fields: Any) -> Figure:
+def make_stacked_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, **fields: Any) -> Figure:
     """Return a figure of bars that are made of parts: of each configuration, or of each of its places on the axis.
 
     ``data`` has the columns of ``with_place``, and ``part``, ``y``, ``low``, ``high``, ``total`` and ``text`` of each part.
     """
     facet = "series" if has_axis(study) else None
-    usual: dict[str, Any] = {"kind": "stacked", "x": place_axis(study), "series": None, "series_title": "", "facet": facet}
-    data = tidy(data, ["where", "part", "y", "low", "high", "total", "text"])
-    return of_configurations(study, rows, data, part="part", text="text", **usual, **fields)
+    usual: dict[str, Any] = {"kind": "stacked", "x": make_place_axis(study), "series": None, "series_title": "", "facet": facet}
+    data = select_columns(data, ["where", "part", "y", "low", "high", "total", "text"])
+    return make_figure(study, rows, data, part="part", text="text", **usual, **fields)
 
 
-def fitting(axis: Axis, data: pd.DataFrame) -> Axis:
+def fit_scale(axis: Axis, data: pd.DataFrame) -> Axis:
     """Return the axis on a logarithmic scale where one value would hide the others on a linear one."""
     if axis.percent or axis.scale != "linear":
         return axis
-    return replace(axis, scale=fitting_scale(data[axis.column].astype(float)))
+    return replace(axis, scale=choose_scale(data[axis.column].astype(float)))
 
 
-def measured(rows: pd.DataFrame, measure: Measure, columns: Sequence[str] = ()) -> pd.DataFrame:
+def select_measure(rows: pd.DataFrame, measure: Measure, columns: Sequence[str] = ()) -> pd.DataFrame:
     """Return the rows that have a value of a measure, with the columns ``y``, ``low`` and ``high``. Raises NotInStudyError."""
-    data = with_interval(rows, measure.column, most=measure.most)
-    data = tidy(data, [*columns, "y", "low", "high"]).dropna(subset=["y"])
+    data = add_interval(rows, measure.column, most=measure.most)
+    data = select_columns(data, [*columns, "y", "low", "high"]).dropna(subset=["y"])
     if data.empty:
         raise NotInStudyError(f"no experiment has a value of {measure.column}")
     return data
@@ -113,25 +111,25 @@ def has_axis(study: Study) -> bool:
     return study.axis is not None and len(study.axis.values) > 1
 
 
-def study_axis(study: Study) -> Axis:
+def require_axis(study: Study) -> Axis:
     """Return the axis from left to right. Raises NotInStudyError if no number varies."""
     if study.axis is None or not has_axis(study):
         raise NotInStudyError("no numeric parameter varies in this study")
     return Axis("x", study.axis.title, study.axis.scale)
 
 
-def place_axis(study: Study) -> Axis:
+def make_place_axis(study: Study) -> Axis:
     """Return the column ``where`` as an axis: places on the axis of the study, or configurations if no number varies."""
-    return Axis("where", study_axis(study).title if has_axis(study) else "configuration", "category")
+    return Axis("where", require_axis(study).title if has_axis(study) else "configuration", "category")
 
 
-def with_place(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def add_place(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with their place on the axis in words, or with their configuration if no number varies, as the column ``where``."""
     along = has_axis(study)
-    return rows.assign(where=[place_label(study, x, named=False) for x in rows["x"]] if along else rows["series"])
+    return rows.assign(where=[format_place(study, x, named=False) for x in rows["x"]] if along else rows["series"])
 
 
-def with_interval(
+def add_interval(
     rows: pd.DataFrame, metric: str, names: Sequence[str] = ("y", "low", "high"), most: float = float("inf")
 ) -> pd.DataFrame:
     """Rows with a metric and the ends of its interval as columns of these names. Where there is one seed, there is no interval."""
@@ -144,26 +142,26 @@ def with_interval(
     return rows.assign(**dict(zip(names, (y, low, high), strict=True)))
 
 
-def axis_word(study: Study) -> str:
+def name_axis(study: Study) -> str:
     """Return the axis without its unit."""
     return "" if study.axis is None else study.axis.title.partition(" (")[0]
 
 
-def place_label(study: Study, x: float, *, named: bool) -> str:
+def format_place(study: Study, x: float, *, named: bool) -> str:
     """Return a place on the axis in words, with the name of the axis or without."""
     if study.axis is None:
         return ""
     unit = study.axis.title.partition(" (")[2].rstrip(")")
-    return f"{axis_word(study)} = {format_quantity(x, unit)}" if named else format_number(x, 4)
+    return f"{name_axis(study)} = {format_quantity(x, unit)}" if named else format_number(x, 4)
 
 
-def in_order(frame: pd.DataFrame, column: str, labels: Iterable[str]) -> pd.DataFrame:
+def sort_by_label(frame: pd.DataFrame, column: str, labels: Iterable[str]) -> pd.DataFrame:
     """Rows sorted by a column of labels in the order given; renderers keep the order of first appearance."""
     order = {label: place for place, label in enumerate(labels)}
     return frame.sort_values(column, key=lambda values: values.map(order), kind="stable")
 
 
-def by_load_or_class(study: Study, table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+def split_by_load_or_class(study: Study, table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Rows with their panel, and what is drawn where: a panel for each load, or for each class where there is no load.
 
     Where loads are too many for that, a panel for each configuration, in which colours stand for loads.
@@ -175,23 +173,22 @@ def by_load_or_class(study: Study, table: pd.DataFrame) -> tuple[pd.DataFrame, d
         return pd.concat(parts).assign(load=""), {"facet": facet, "filters": ("series", "panel") if facet else ("series",)}
     assert study.axis is not None
     rows = study.rows(table)
-    labels = [place_label(study, x, named=True) for x in study.axis.values]
-    rows = rows.assign(panel=[place_label(study, x, named=True) for x in rows["x"]])
+    labels = [format_place(study, x, named=True) for x in study.axis.values]
+    rows = rows.assign(panel=[format_place(study, x, named=True) for x in rows["x"]])
     if len(labels) <= MOST_FACETS:
-        return in_order(rows, "panel", labels).assign(load=""), {"facet": "panel", "filters": ("series", "panel")}
-    loads = [place_label(study, x, named=False) for x in study.axis.values]
-    rows = rows.assign(load=[place_label(study, x, named=False) for x in rows["x"]], panel=rows["series"])
-    fields = {"series": "load", "series_title": study_axis(study).title, "colours": ramp(loads), "facet": "panel"}
-    return in_order(rows, "load", loads), {**fields, "filters": ("series",)}
+        return sort_by_label(rows, "panel", labels).assign(load=""), {"facet": "panel", "filters": ("series", "panel")}
+    loads = [format_place(study, x, named=False) for x in study.axis.values]
+    rows = rows.assign(load=[format_place(study, x, named=False) for x in rows["x"]], panel=rows["series"])
+    fields = {"series": "load", "series_title": require_axis(study).title, "colours": assign_ramp(loads), "facet": "panel"}
+    return sort_by_label(rows, "load", loads), {**fields, "filters": ("series",)}
 
 
-def notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, ...]:
+def write_notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, ...]:
     """Return notes on few seeds, missing steady states and configurations that are not drawn."""
     found: list[str] = []
-    if len(study.drawn) < len(study.series):
-        found.append(
-            f"{len(study.drawn)} of {len(study.series)} configurations are drawn, from the highest peak throughput to the lowest."
-        )
+    if len(study.visible_series) < len(study.series):
+        number = f"{len(study.visible_series)} of {len(study.series)} configurations"
+        found.append(f"{number} are drawn, from the highest peak throughput to the lowest.")
     if "n_seeds" in rows.columns and len(rows):
         fewest = int(rows["n_seeds"].min())
         if fewest < 2:
@@ -205,7 +202,7 @@ def notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, ...]:
     return (*found, *(text for text in further if text))
 
 
-def tidy(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+def select_columns(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Return the columns that a figure draws, and those that say what a row is of."""
     identity = ("experiment", "series", "x", "workload_class", "operation_type", "n_seeds")
     names = dict.fromkeys([*(name for name in identity if name in rows.columns), *columns])

@@ -18,19 +18,19 @@ _HATCHING = "Hatched where success is below 95%, cross-hatched below 80%."
 _NO_NUMBER = " aborted: the percentile falls on aborted transactions; -: it needs more transactions."
 
 
-def heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
+def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
     """Return a measure over two parameters. Raises NotInStudyError if fewer vary."""
-    x = common.study_axis(study)
-    vertical = _vertical(study.series)
-    rows, panels = _cells(study, vertical)
+    x = common.require_axis(study)
+    vertical = _choose_vertical(study.series)
+    rows, panels = _make_cells(study, vertical)
     metric, most, timed = measure.column, common.MOST_FACETS, measure is common.LATENCY
     further = f"{most} of {len(panels)} combinations of the other parameters are shown." if len(panels) > most else ""
     rows = rows.assign(instead=[format_percentile(row, metric) if timed else "" for row in rows.to_dict("records")])
-    data = common.tidy(rows, ["across", "down", "panel", metric, "success_rate", "hatch", "instead"])
-    value = common.fitting(replace(measure.y, column=metric), data)
+    data = common.select_columns(rows, ["across", "down", "panel", metric, "success_rate", "hatch", "instead"])
+    value = common.fit_scale(replace(measure.y, column=metric), data)
     return Figure(
         name=name,
-        title=f"{measure.title} over {phrases.name_parameter(vertical)[0]} and {common.axis_word(study)}",
+        title=f"{measure.title} over {phrases.name_parameter(vertical)[0]} and {common.name_axis(study)}",
         definition=f"{measure.definition} Means over seeds. {_HATCHING}{_NO_NUMBER if timed else ''}",
         kind="heatmap",
         data=data,
@@ -41,22 +41,22 @@ def heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
         hatch="hatch",
         text="instead",
         filters=("panel",) if len(panels) > 1 else (),
-        notes=tuple(note for note in common.notes(study, rows, further) if "are drawn" not in note),
+        notes=tuple(note for note in common.write_notes(study, rows, further) if "are drawn" not in note),
     )
 
 
-def _cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
+def _make_cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
     """Return a row for each cell, in order, and the names of all panels, of which the first few have rows."""
     rows = study.experiments
     rows = rows[(rows["workload_class"] == ALL) & (rows["operation_type"] == ALL)].dropna(subset=["x"])
     by_label = {each.label: each for each in study.series}
     chosen = [by_label[label] for label in rows["series"]]
     rows = rows.assign(
-        across=[common.place_label(study, place, named=False) for place in rows["x"]],
-        down=[_bare(vertical, each.parameters[vertical]) for each in chosen],
+        across=[common.format_place(study, place, named=False) for place in rows["x"]],
+        down=[_format_bare(vertical, each.parameters[vertical]) for each in chosen],
         panel=[phrases.label_configuration({k: v for k, v in each.parameters.items() if k != vertical}) for each in chosen],
         rank=[list(by_label).index(each.label) for each in chosen],
-        hatch=rows["success_rate"].map(_hatch),
+        hatch=rows["success_rate"].map(_choose_hatch),
     )
     panels = list(dict.fromkeys(rows.sort_values("rank")["panel"]))
     rows = rows[rows["panel"].isin(panels[: common.MOST_FACETS])]
@@ -65,12 +65,12 @@ def _cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
     return rows.assign(rank=ranks, place=places).sort_values(["x", "place", "rank"], kind="stable"), panels
 
 
-def _bare(column: str, value: Value | None) -> str:
+def _format_bare(column: str, value: Value | None) -> str:
     """Return a value beside an axis that says what it is a value of."""
     return phrases.name_value(column, value).removeprefix(f"{phrases.name_parameter(column)[0]} = ")
 
 
-def _vertical(series: tuple[Series, ...]) -> str:
+def _choose_vertical(series: tuple[Series, ...]) -> str:
     """Return the parameter beside the axis that has most values."""
     names = list(series[0].parameters)
     if not names or len(series) < 2:
@@ -78,7 +78,7 @@ def _vertical(series: tuple[Series, ...]) -> str:
     return max(names, key=lambda name: len({each.parameters[name] for each in series}))
 
 
-def _hatch(success: float) -> str:
+def _choose_hatch(success: float) -> str:
     if pd.isna(success) or success >= _FEW:
         return ""
     return "x" if success < _VERY_FEW else "/"

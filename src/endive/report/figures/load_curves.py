@@ -27,26 +27,26 @@ _MOST_PREDICTED = 48
 """Predictions of more experiments than this would be waited for."""
 
 
-def throughput_load(study: Study) -> Figure:
+def build_throughput_load(study: Study) -> Figure:
     """Throughput against the load that was offered: where it bends, a configuration is saturated."""
     if study.axis is None or study.axis.load is None or len(study.axis.values) < 2:
         raise common.NotInStudyError("no arrival rate varies")
     offered = ("offered", "offered_low", "offered_high")
-    rows = common.with_interval(study.totals(), "offered_per_s", offered)
-    data = common.measured(rows, common.THROUGHPUT, offered)
-    x = common.fitting(Axis("offered", "offered load (transactions/s)"), data)
-    y = common.fitting(common.THROUGHPUT.y, data)
+    rows = common.add_interval(study.totals(), "offered_per_s", offered)
+    data = common.select_measure(rows, common.THROUGHPUT, offered)
+    x = common.fit_scale(Axis("offered", "offered load (transactions/s)"), data)
+    y = common.fit_scale(common.THROUGHPUT.y, data)
     scale: Scale = "log" if "log" in (x.scale, y.scale) and (data[["offered", "y"]] > 0.0).all(axis=None) else "linear"
-    predictions = _predicted_throughput(study)
+    predictions = _predict_throughput(study)
     drawn = " Lines labelled theory: renewal approximation of optimistic retries." if predictions else ""
     ends = [float(data["offered"].min()) if scale == "log" else 0.0, float(data["offered"].max())]
-    return common.of_configurations(
+    return common.make_figure(
         study,
         rows,
         data,
         name="throughput_load",
         title="Throughput against offered load",
-        definition=f"Commits per second against transactions per second that start committing, by {common.axis_word(study)}. "
+        definition=f"Commits per second against transactions per second that start committing, by {common.name_axis(study)}. "
         f"Dashed: every transaction commits.{drawn} {common.INTERVAL}",
         kind="line",
         x=replace(x, scale=scale),
@@ -58,7 +58,7 @@ def throughput_load(study: Study) -> Figure:
     )
 
 
-def _predicted_throughput(study: Study) -> tuple[Reference, ...]:
+def _predict_throughput(study: Study) -> tuple[Reference, ...]:
     """Return the throughput that the renewal approximation predicts against the offered load, a curve for each configuration.
 
     Configurations that theory has nothing to say of have none.
@@ -66,12 +66,12 @@ def _predicted_throughput(study: Study) -> tuple[Reference, ...]:
     rows = study.totals()
     if study.kind != "sweep" or len(rows) > _MOST_PREDICTED:
         return ()
-    curves = ((series.label, _predicted_curve(study, rows[rows["series"] == series.label])) for series in study.drawn)
-    only = len(study.drawn) == 1
+    curves = ((series.label, _predict_curve(study, rows[rows["series"] == series.label])) for series in study.visible_series)
+    only = len(study.visible_series) == 1
     return tuple(Reference("theory" if only else f"{label}, theory", curve, label) for label, curve in curves if len(curve) > 1)
 
 
-def _predicted_curve(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def _predict_curve(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the points of a configuration for which there is a prediction, by load."""
     points, curve = [], Curve()
     for experiment in rows["experiment"]:
@@ -82,26 +82,26 @@ def _predicted_curve(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(sorted(points), columns=["x", "y"])
 
 
-def latency_throughput(study: Study) -> Figure:
+def build_latency_throughput(study: Study) -> Figure:
     """Percentiles of the time to commit against throughput: a panel for each percentile, a curve for each configuration."""
-    common.study_axis(study)
+    common.require_axis(study)
     throughput = ("throughput", "throughput_low", "throughput_high")
-    rows = common.with_interval(study.totals(), "throughput_per_s", throughput)
-    panels = [common.with_interval(rows, f"time_to_commit_p{percent}_ms").assign(percentile=f"p{percent}") for percent in PERCENTS]
-    data = common.tidy(pd.concat(panels), ["percentile", *throughput, "y", "low", "high"]).dropna(subset=["y"])
+    rows = common.add_interval(study.totals(), "throughput_per_s", throughput)
+    panels = [common.add_interval(rows, f"time_to_commit_p{percent}_ms").assign(percentile=f"p{percent}") for percent in PERCENTS]
+    data = common.select_columns(pd.concat(panels), ["percentile", *throughput, "y", "low", "high"]).dropna(subset=["y"])
     if data.empty:
         raise common.NotInStudyError("no percentile of the time to commit has a value")
-    return common.of_configurations(
+    return common.make_figure(
         study,
         rows,
         data,
         name="latency_throughput",
         title="Time to commit against throughput",
         definition="Percentiles of the time to commit over all transactions that started committing, against commits per second; "
-        f"points are connected in the order of the {common.axis_word(study)}. Percentiles that fall on aborted transactions, or of "
+        f"points are connected in the order of the {common.name_axis(study)}. Percentiles that fall on aborted transactions, or of "
         f"which only a bound is known, are left out. {common.INTERVAL}",
         kind="line",
-        x=common.fitting(Axis("throughput", "throughput (commits/s)"), data),
+        x=common.fit_scale(Axis("throughput", "throughput (commits/s)"), data),
         y=Axis("y", "time to commit (ms)", "log"),
         facet="percentile",
         x_low="throughput_low",
@@ -111,41 +111,41 @@ def latency_throughput(study: Study) -> Figure:
     )
 
 
-def measure_load(study: Study, measure: common.Measure, name: str) -> Figure:
+def build_over_load(study: Study, measure: common.Measure, name: str) -> Figure:
     """Return a measure of whole configurations against the axis of the study."""
-    x = common.study_axis(study)
+    x = common.require_axis(study)
     rows = study.totals()
-    data = common.measured(rows, measure).dropna(subset=["x"])
-    return common.of_configurations(
+    data = common.select_measure(rows, measure).dropna(subset=["x"])
+    return common.make_figure(
         study,
         rows,
         data,
         name=name,
-        title=f"{measure.title} against {common.axis_word(study)}",
+        title=f"{measure.title} against {common.name_axis(study)}",
         definition=f"{measure.definition} {common.INTERVAL}",
         kind="line",
         x=x,
-        y=common.fitting(measure.y, data),
+        y=common.fit_scale(measure.y, data),
         thresholds=(Threshold(LEAST_SUCCESS, "99%"),) if measure is common.SUCCESS else (),
     )
 
 
-def latency_distribution(study: Study) -> Figure:
+def build_latency_distribution(study: Study) -> Figure:
     """Return the share of transactions whose commit took longer, on logarithmic axes: the tail is to be seen."""
-    rows, fields = common.by_load_or_class(study, study.distributions)
+    rows, fields = common.split_by_load_or_class(study, study.distributions)
     supported = rows["slower_share"] * rows["committed"] >= 1.0
     rows = rows[supported | (rows["slower_share"] == 1.0)]
     if rows.empty:
         raise common.NotInStudyError("no transaction committed")
     latency = ("latency", "latency_low", "latency_high")
-    data = common.with_interval(rows, "commit_latency_ms", latency)
+    data = common.add_interval(rows, "commit_latency_ms", latency)
     data = data[data["latency"] > 0.0]
     if data.empty:
         raise common.NotInStudyError("no commit took any time")
-    return common.of_configurations(
+    return common.make_figure(
         study,
         rows,
-        common.tidy(data, ["panel", "load", "slower_share", *latency]),
+        common.select_columns(data, ["panel", "load", "slower_share", *latency]),
         name="latency_distribution",
         title="Commit latency distribution",
         definition="Share of committed transactions with a longer commit latency (1 − CDF). Quantiles are means over seeds, bands "
@@ -169,18 +169,18 @@ _KNOWN = {
 _UNITS: dict[Kind, str] = {"share": " (%)", "time": " (ms)", "rate": " (1/s)", "number": ""}
 
 
-def question(study: Study) -> Figure:
+def build_question(study: Study) -> Figure:
     """Return the metric that the study is about, of each configuration."""
     asked = study.question
     if asked is None:
         raise common.NotInStudyError("the study has no question (set [sweep] question)")
     rows = study.totals(asked.workload_class, asked.operation)
-    measure = _KNOWN.get(asked.metric) or _measure(asked.metric)
-    data = common.measured(rows, measure)
+    measure = _KNOWN.get(asked.metric) or _make_measure(asked.metric)
+    data = common.select_measure(rows, measure)
     lines = common.has_axis(study)
     if not lines:
         data = data.sort_values("y", ascending=more_is_better(asked.metric) is False, kind="stable").reset_index(drop=True)
-    return common.of_configurations(
+    return common.make_figure(
         study,
         rows,
         data,
@@ -188,19 +188,19 @@ def question(study: Study) -> Figure:
         title=capitalize(name_subject(asked)),
         definition=f"The question of this study. {measure.definition} {common.INTERVAL}",
         kind="line" if lines else "bars",
-        x=common.study_axis(study) if lines else Axis("series", "configuration", "category"),
-        y=measure.y if lines else common.fitting(replace(measure.y, scale="linear"), data),
+        x=common.require_axis(study) if lines else Axis("series", "configuration", "category"),
+        y=measure.y if lines else common.fit_scale(replace(measure.y, scale="linear"), data),
     )
 
 
-def _measure(metric: str) -> common.Measure:
+def _make_measure(metric: str) -> common.Measure:
     kind, name = kind_of(metric), name_metric(metric)
     most = 1.0 if kind == "share" else float("inf")
     y = Axis("y", f"{name}{_UNITS[kind]}", "log" if kind == "time" else "linear", percent=kind == "share")
     return common.Measure(metric, name, y, f"{capitalize(name)}, mean over seeds.", most)
 
 
-def frontier_figure(frontier: Frontier, vary: str, condition: Condition, name: str) -> Figure:
+def build_search_figure(frontier: Frontier, vary: str, condition: Condition, name: str) -> Figure:
     """Every load that was looked at, with the interval by which it was judged, and the load at which the condition begins."""
     measured = [(point, point.estimate) for point in frontier.points if point.estimate is not None]
     data = pd.DataFrame(

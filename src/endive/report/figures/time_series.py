@@ -32,20 +32,20 @@ TIME_TO_COMMIT = common.Measure(
 )
 
 
-def measure_time(study: Study, measure: common.Measure, name: str) -> Figure:
+def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
     """Return a measure of each part of the run: of what happens in it, or of the transactions that entered in it."""
-    rows, fields = common.by_load_or_class(study, study.over_time)
+    rows, fields = common.split_by_load_or_class(study, study.over_time)
     if not (rows["commits_per_s"] > 0.0).any():
         raise common.NotInStudyError("nothing was committed")
-    data = common.with_interval(rows, measure.column, most=measure.most)
+    data = common.add_interval(rows, measure.column, most=measure.most)
     unit, length = next((unit, length) for unit, length, most in _UNITS if rows["to_ms"].max() <= most)
     time = f"time_{unit}"
     data = data.assign(**{time: (data["from_ms"] + data["to_ms"]) / 2.0 / length})
-    data = common.tidy(data, ["panel", "load", time, "y", "low", "high"]).dropna(subset=["y"])
+    data = common.select_columns(data, ["panel", "load", time, "y", "low", "high"]).dropna(subset=["y"])
     if len(data) < _FEWEST_PARTS * len(rows):
         raise common.NotInStudyError("too few transactions start committing in each interval")
-    marks = tuple(replace(mark, value=mark.value / length) for mark in schedule_of(study))
-    return common.of_configurations(
+    marks = tuple(replace(mark, value=mark.value / length) for mark in find_schedule(study))
+    return common.make_figure(
         study,
         rows,
         data,
@@ -55,14 +55,14 @@ def measure_time(study: Study, measure: common.Measure, name: str) -> Figure:
         + (" Dashed: scheduled changes of the load." if marks else ""),
         kind="line",
         x=Axis(time, f"time ({unit})"),
-        y=common.fitting(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak is what there is to see
+        y=common.fit_scale(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak is what there is to see
         band=True,
         thresholds=marks,
         **fields,
     )
 
 
-def schedule_of(study: Study) -> tuple[Threshold, ...]:
+def find_schedule(study: Study) -> tuple[Threshold, ...]:
     """Return the moments (ms) at which the load of a class changes by plan; none if configurations differ in that."""
     if any(_TIMES.search(column) for column in study.varying):
         return ()
