@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -205,3 +206,20 @@ def test_a_lost_update_at_a_service_that_applies_appends_again_is_found_among_ot
     earlier, later = max(by_table.values(), key=len)[:2]
     found = check_history(rows, changed(events, later, kind=events[earlier]["kind"]), rules)
     assert any("an update is lost" in each for each in found)
+
+
+def test_an_abort_for_retries_or_time_without_a_failed_attempt(history: tuple[list[Row], list[Row]]) -> None:
+    rows, events = history
+    place = next(i for i, event in enumerate(events) if event["event"] == "attempt")
+    abort = {**events[place], "event": "abort", "kind": "commit_timeout"}
+    found = check_history(rows, [*events[:place], abort, *events[place:]])
+    assert f"transaction {abort['txn_id']} ran out of retries or time, but its last attempt did not fail" in found
+
+
+def test_a_transaction_takes_effect_twice_only_where_clients_retry_blindly() -> None:
+    rows, events, rules = history_with()
+    assert not rules.at_most_once
+    found = check_history(rows, events, replace(rules, at_most_once=True))
+    assert len(found) == sum(row["installs"] > 1 for row in rows) > 3
+    assert all("though no client retries blindly" in each for each in found)
+    assert STRICT.at_most_once

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from endive.config.load import check_document
 from endive.runs.contents import results_problem
 from endive.runs.execute import run_experiment
 from endive.runs.stored import StoredRun
@@ -56,6 +57,11 @@ def swap_rows(run: StoredRun) -> None:
     rewrite(run.directory, table.take(pa.array(order)))
 
 
+def twice(run: StoredRun) -> None:
+    first_of("committed", "installs", 2)(run)
+    first_of("committed", "duplicates", 1)(run)
+
+
 def flip_bit(name: str) -> Callable[[StoredRun], None]:
     def do(run: StoredRun) -> None:
         content = bytearray((run.directory / name).read_bytes())
@@ -80,6 +86,12 @@ DAMAGES: dict[str, tuple[Callable[[StoredRun], None], str]] = {
     "other retries than in the summary": (first_of("committed", "n_retries", 40), "n_retries is"),
     "an unknown class": (first_of("committed", "workload_class", "other"), "workload_class is 'other'"),
     "an aborted transaction whose commit took effect": (first_of("aborted", "installs", 1), "its commit took effect"),
+    "a commit that did not take effect": (first_of("committed", "installs", 0), "did not take effect"),
+    "a commit that took effect twice without a lost response": (twice, "took effect twice"),
+    "files left behind by a commit": (first_of("committed", "orphaned_files", 3), "orphaned_files is set"),
+    "more restarts than real conflicts": (first_of("committed", "n_restarts", 90), "n_restarts exceeds"),
+    "a later start of committing": (first_of("committed", "commit_latency", 0.0), "is not the end"),
+    "a transaction that occurs twice": (edit("txn_id", lambda ids: ids.__setitem__(1, ids[0])), "missing or occur twice"),
     "a reason without an abort": (first_of("committed", "abort_reason", "commit_timeout"), "abort_reason is set"),
     "a time that is not a number": (first_of("committed", "total_latency", float("nan")), "total_latency"),
     "a flipped bit in the summary": (flip_bit("summary.json"), "summary"),
@@ -107,3 +119,22 @@ def test_another_number_of_rows_is_named(run: StoredRun) -> None:
     pq.write_table(table.slice(1), run.results)
     seal(run.directory)
     assert f"it has {table.num_rows - 1} rows, but {table.num_rows} were recorded" in (results_problem(run) or "")
+
+
+def test_a_client_of_a_closed_loop_that_submits_too_early_is_named(tmp_path: Path) -> None:
+    tree: dict[str, Any] = {
+        "simulation": {"duration_ms": 2_000.0},
+        "storage": {"provider": "instant"},
+        "experiment": {"label": "closed"},
+        "transaction": {"runtime": {"distribution": "fixed", "value": 100.0}},
+        "workload": {"writers": {"closed": {"clients": 2}, "operation": "fast_append"}},
+    }
+    files = run_experiment(check_document(tree, "test"), root=tmp_path, seed=0).files
+    run = StoredRun(files.results.parent)
+    assert results_problem(run) is None
+
+    def merge_clients(clients: list[Any]) -> None:
+        clients[:] = [0] * len(clients)
+
+    edit("client", merge_clients)(run)
+    assert "its client had not finished the previous one" in (results_problem(StoredRun(run.directory)) or "")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
+from endive.analysis.history_check import check_history, rules_of
 from endive.catalog import StoredCatalog
 from endive.config import build_simulation_config
 from endive.config.load import check_document
@@ -28,10 +30,39 @@ def table_of(engine: Engine, config: SimulationConfig) -> tuple[pa.Table, RunCou
     """Return the rows of a run, which satisfy the row invariants, and its counters."""
     batches: list[pa.RecordBatch] = []
     counters = engine(config, batches.append).run()
-    invariants = RowInvariants(frozenset(cls.name for cls in config.workload.config.workload_classes))
+    check_rows(config, batches)
+    return pa.Table.from_batches(batches, schema=RESULT_SCHEMA), counters
+
+
+def check_rows(config: SimulationConfig, batches: Sequence[pa.RecordBatch]) -> None:
+    """Check the row invariants of a whole run."""
+    classes = config.workload.config.workload_classes
+    closed = frozenset(cls.name for cls in classes if cls.arrivals.waits and cls.committer is None)
+    invariants = RowInvariants(frozenset(cls.name for cls in classes), closed)
     for batch in batches:
         invariants.check(batch)
-    return pa.Table.from_batches(batches, schema=RESULT_SCHEMA), counters
+    invariants.check_complete()
+
+
+def check_run(tree: dict[str, Any]) -> None:
+    """Run a configuration on the reference engine and check the invariants of its rows and of its history.
+
+    Raises:
+        RowError: A row violates an invariant.
+        AssertionError: The history violates one.
+    """
+    document = check_document(tree, "generated")
+    config = build_simulation_config(document)
+    rows: list[pa.RecordBatch] = []
+    events: list[pa.RecordBatch] = []
+    ReferenceEngine(config, rows.append, events.append).run()
+    check_rows(config, rows)
+    problems = check_history(
+        (row for batch in rows for row in batch.to_pylist()),
+        (event for batch in events for event in batch.to_pylist()),
+        rules_of(document),
+    )
+    assert problems == []
 
 
 def frame_of(engine: Engine, tree: dict[str, Any]) -> pd.DataFrame:
@@ -47,4 +78,5 @@ def run_with_catalog(config: SimulationConfig) -> tuple[pd.DataFrame, RunCounter
     counters = engine.run()
     catalog = engine._catalog
     assert isinstance(catalog, StoredCatalog)
+    check_rows(config, batches)
     return pa.Table.from_batches(batches, schema=RESULT_SCHEMA).to_pandas(), counters, catalog

@@ -113,6 +113,9 @@ def reasons_retries_and_budgets_agree(run: Run) -> None:
         assert (exhausted["n_retries"] == budget).all()
         if config.policy_of(cls).total_timeout_ms is None:
             assert not (mine["abort_reason"] == "commit_timeout").any()
+        else:
+            timed_out = mine[(mine["abort_reason"] == "commit_timeout") & (restarts == 0)]
+            assert (timed_out["commit_latency"] > config.policy_of(cls).total_timeout_ms).all()
         if not config.policy_of(cls).backoff.enabled:
             assert (mine["t_backoff"] == 0.0).all()
 

@@ -15,9 +15,11 @@ from endive.config.resolve import resolve_classes
 from endive.config.schema import CatalogSection, Document
 from endive.table import OperationSettings, traits_of
 from endive.table.operations import VALIDATING
+from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED
 
 Row = Mapping[str, Any]
 _SLACK_MS = 1e-6
+_ATTEMPT_FAILED = ("commit_failed", "answer_lost", "check_failed")
 _STRICT = frozenset(name for name in VALIDATING if traits_of(name, OperationSettings()).conflicts)
 """Operations that validate by default."""
 
@@ -29,12 +31,14 @@ class Rules:
     No two commits of a table are based on the same version, but for those of operations that are applied to ``any_base``: appends,
     where a server applies them again or several at once, and expiries, where they move no main branch. ``strict``: operations that
     must have seen no other commit of their tables between their start and their commit. ``refused``: operations that commit nothing
-    after a real conflict, unless they are started again.
+    after a real conflict, unless they are started again. ``at_most_once``: no transaction takes effect twice, because no client
+    retries blindly after a lost response.
     """
 
     any_base: frozenset[str] = frozenset()
     strict: frozenset[str] = frozenset()
     refused: frozenset[str] = VALIDATING
+    at_most_once: bool = False
 
 
 _USUAL = Rules()
@@ -55,6 +59,7 @@ def rules_of(document: Document) -> Rules:
         any_base=_applied_to_any_base(catalog),
         strict=_STRICT if strict and not merges else frozenset(),
         refused=frozenset() if merges else VALIDATING,
+        at_most_once=document.failures.on_unknown != "retry",
     )
 
 
@@ -81,6 +86,10 @@ class _Story:
     """Whether there was one since the last start."""
     after_conflict: bool = False
     """Whether a commit took effect after one."""
+    attempt_failed: bool = False
+    """Whether the last attempt failed."""
+    unfounded_abort: bool = False
+    """Whether it ran out of retries or time without a failed attempt."""
 
     @property
     def installs(self) -> list[tuple[float, dict[int, int]]]:
@@ -107,6 +116,7 @@ def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _US
     problems += _too_new(by_id, stories)
     problems += _reads(stories)
     problems += _strict(by_id, stories, rules)
+    problems += _outcomes(stories, rules)
     return problems
 
 
@@ -126,6 +136,12 @@ def _stories(events: Iterable[Row]) -> dict[int, _Story]:
     stories: dict[int, _Story] = defaultdict(_Story)
     for event in events:
         story, name = stories[event["txn_id"]], event["event"]
+        if name in _ATTEMPT_FAILED:
+            story.attempt_failed = True
+        elif name in ("attempt", "restart"):
+            story.attempt_failed = False
+        elif name == "abort" and event["kind"] in (MAX_RETRIES_EXCEEDED, COMMIT_TIMEOUT):
+            story.unfounded_abort = not story.attempt_failed
         if name == "catalog_read":
             seen = _parsed(event["kind"])
             story.reads.append((event["time_ms"] - event["duration_ms"], event["time_ms"], seen))
@@ -245,3 +261,17 @@ def _strict(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules
                 message = f"table {table}: transaction {txn_id} started at version {story.start[table]} and committed on {version}"
                 problems.append(f"{message}, though {operation} has to refuse what came between")
     return problems
+
+
+def _outcomes(stories: Mapping[int, _Story], rules: Rules) -> list[str]:
+    """Check that only a failed attempt uses up retries or time, and that no transaction takes effect twice where none may."""
+    problems = [
+        f"transaction {txn_id} ran out of retries or time, but its last attempt did not fail"
+        for txn_id, story in stories.items()
+        if story.unfounded_abort
+    ]
+    return problems + [
+        f"transaction {txn_id} took effect {len(story.installs)} times, though no client retries blindly"
+        for txn_id, story in stories.items()
+        if rules.at_most_once and len(story.installs) > 1
+    ]

@@ -45,10 +45,11 @@ def results_problem(run: StoredRun) -> str | None:
     problem = structure_problem(run)
     if problem is not None:
         return problem
-    invariants = RowInvariants(_classes(run))
+    invariants = RowInvariants(_classes(run), _closed_classes(run))
     try:
         for batch in read_batches(run.results, run.provenance["rows"]):
             invariants.check(batch)
+        invariants.check_complete()
         invariants.check_summary(read_record(run.directory / SUMMARY, SummaryRecord)["total"])
     except (UnsoundError, RowError) as error:
         return str(error)
@@ -111,6 +112,13 @@ def read_events(path: Path) -> pa.Table:
 
 def _classes(run: StoredRun) -> frozenset[str]:
     return frozenset(run.provenance["parameters"].get("workload") or {DEFAULT_CLASS: None})
+
+
+def _closed_classes(run: StoredRun) -> frozenset[str]:
+    """Return the classes of clients that submit only after their previous transaction has ended."""
+    workload = run.provenance["parameters"].get("workload")
+    classes = workload.items() if isinstance(workload, dict) else ()
+    return frozenset(name for name, cls in classes if isinstance(cls, dict) and cls.get("closed") and not cls.get("committer"))
 
 
 def _checksum_problem(run: StoredRun) -> str | None:

@@ -14,14 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from endive.simulation.columns import COLUMNS, COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS
+from endive.table.operations import VALIDATING
 from endive.transaction import OPERATIONS, TransactionStatus
 
 _SLACK_MS = 1e-6
 _RELATIVE = 1e-9
 _STATUSES = frozenset(status.name.lower() for status in TransactionStatus)
 _SUMS = (*COUNT_COLUMNS, *IO_COLUMNS)
+_MASK = 2**64 - 1
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
@@ -35,11 +38,17 @@ class RowInvariants:
 
     Args:
         classes: Workload classes of the run; None to accept any.
+        closed_classes: Classes of clients that submit only after their previous transaction has ended.
     """
 
-    def __init__(self, classes: frozenset[str] | None = None) -> None:
+    def __init__(self, classes: frozenset[str] | None = None, closed_classes: frozenset[str] = frozenset()) -> None:
         self._classes = classes
+        self._closed_classes = closed_classes
+        self._client_end_ms: dict[tuple[str, int], float] = {}
         self._end_ms = -np.inf
+        self._rows = 0
+        self._sum_of_ids = 0
+        self._sum_of_squares = 0
         self.statuses: Counter[str] = Counter()
         """Number of rows by status."""
         self.sums: Counter[str] = Counter()
@@ -81,9 +90,30 @@ class RowInvariants:
         installs, unknown = columns["installs"], columns["unknown_outcomes"]
         self._require((installs == 0) | (unknown > 0), numbers, "it is aborted, but its commit took effect", aborted)
         self._require(columns["duplicates"] == np.maximum(installs - 1, 0), numbers, "duplicates is not installs beyond the first")
+        self._check_counts(batch, columns, status)
+        self._require((start != -1.0) | (columns["commit_latency"] == 0.0), numbers, "commit_latency is set before t_commit_start")
+        self._require(
+            np.abs(start + columns["commit_latency"] - submit - total) <= slack,
+            numbers,
+            "t_commit_start + commit_latency is not the end",
+            (start != -1.0) & (columns["n_restarts"] == 0),
+        )
         self._check_order(np.where(in_flight, np.inf, submit + total), numbers)
+        self._check_clients(batch, submit, submit + total)
+        self._add_ids(numbers)
         self.statuses.update(status.tolist())
         self.sums.update({name: int(columns[name].sum()) for name in _SUMS})
+
+    def check_complete(self) -> None:
+        """Check that the rows so far are those of transactions 0, 1, 2, ..., each once.
+
+        Raises:
+            RowError: A transaction is missing, or has more than one row.
+        """
+        n = self._rows
+        expected = (n * (n - 1) // 2) & _MASK, ((n - 1) * n * (2 * n - 1) // 6) & _MASK
+        if (self._sum_of_ids, self._sum_of_squares) != expected:
+            raise RowError(f"the {n:,} rows are not those of transactions 0 to {n - 1:,}: some are missing or occur twice")
 
     def check_summary(self, total: Mapping[str, Any]) -> None:
         """Check the counts of all rows against the summary of the run.
@@ -96,6 +126,42 @@ class RowInvariants:
         for name, value in found.items():
             if total.get(name) != value:
                 raise RowError(f"{name} is {value:,} in the rows, but {total.get(name)} in the summary")
+
+    def _check_counts(self, batch: pa.RecordBatch, columns: Mapping[str, npt.NDArray[Any]], status: npt.NDArray[Any]) -> None:
+        """Check counts against each other, the status and the operation."""
+        numbers, installs = columns["txn_id"], columns["installs"]
+        operation = np.asarray(batch.column("operation_type").to_pylist())
+        writes = np.asarray(pc.list_value_length(batch.column("tables_written"))) > 0
+        committed = status == "committed"
+        validates = np.isin(operation, tuple(VALIDATING))
+        unknown, retries = columns["unknown_outcomes"] > 0, columns["n_retries"] > 0
+        self._require(~writes, numbers, "it is read-only, but has tables_written", operation == "read_only")
+        self._require(installs > 0, numbers, "it is committed, but its commit did not take effect", committed & writes)
+        self._require(installs == 0, numbers, "it wrote no table, but has installs", ~writes)
+        self._require((installs <= 1) | unknown, numbers, "its commit took effect twice, but no response was lost")
+        self._require(columns["real_conflicts"] == 0, numbers, "its operation cannot have real_conflicts", ~validates)
+        self._require(columns["n_restarts"] <= columns["real_conflicts"], numbers, "n_restarts exceeds real_conflicts")
+        self._require((columns["t_backoff"] == 0.0) | retries | unknown, numbers, "t_backoff is set, but n_retries is 0")
+        self._require(columns["orphaned_files"] == 0, numbers, "orphaned_files is set, but it is not aborted", status != "aborted")
+
+    def _check_clients(self, batch: pa.RecordBatch, submit: Floats, ends_ms: Floats) -> None:
+        """Check that a client of a closed loop submits only after its previous transaction has ended."""
+        if not self._closed_classes:
+            return
+        names, clients = batch.column("workload_class").to_pylist(), batch.column("client").to_pylist()
+        for place, client in enumerate(zip(names, clients, strict=True)):
+            if client[0] in self._closed_classes:
+                previous = self._client_end_ms.get(client, 0.0)
+                if submit[place] < previous - _SLACK_MS - _RELATIVE * previous:
+                    number = batch.column("txn_id")[place].as_py()
+                    raise RowError(f"transaction {number}: its client had not finished the previous one when it was submitted")
+                self._client_end_ms[client] = float(ends_ms[place])
+
+    def _add_ids(self, numbers: npt.NDArray[Any]) -> None:
+        ids = numbers.astype(np.uint64)
+        self._rows += len(ids)
+        self._sum_of_ids = (self._sum_of_ids + int(ids.sum())) & _MASK
+        self._sum_of_squares = (self._sum_of_squares + int((ids * ids).sum())) & _MASK
 
     def _check_texts(self, batch: pa.RecordBatch) -> None:
         for name, allowed in (("status", _STATUSES), ("operation_type", frozenset(OPERATIONS)), ("workload_class", self._classes)):
