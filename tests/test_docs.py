@@ -224,8 +224,8 @@ def test_examples_run(example: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
-def test_examples_are_in_the_readme(example: Path) -> None:
-    assert f"](examples/{example.name})" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_examples_are_in_the_guide_to_configurations(example: Path) -> None:
+    assert f"](../../examples/{example.name})" in (ROOT / "docs/guides/configuration.md").read_text(encoding="utf-8")
 
 
 def overrides_in(example: Path) -> Iterator[Any]:

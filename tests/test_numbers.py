@@ -65,9 +65,9 @@ def test_rows_of_tables_are_checked_against_their_command(numbers: ModuleType, m
     assert list(numbers.check_rows("page", found[0][1], Path())) == []
 
 
-def test_the_frontiers_of_the_readme_are_rows_that_are_checked(numbers: ModuleType) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(numbers._ROW.findall(readme)) == readme.count("`endive frontier examples/frontier/") == 4
+def test_the_frontiers_of_the_guide_are_rows_that_are_checked(numbers: ModuleType) -> None:
+    guide = (ROOT / "docs/guides/decisions.md").read_text(encoding="utf-8")
+    assert len(numbers._ROW.findall(guide)) == guide.count("| `endive frontier examples/frontier/") == 4
 
 
 def test_the_first_run_of_the_tutorial_prints_what_it_shows(numbers: ModuleType, tmp_path: Path) -> None:
