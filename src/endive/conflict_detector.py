@@ -1,4 +1,4 @@
-"""Conflict detectors: is an overlap of writes a real conflict of data, or can both changes stand?"""
+"""Conflict detectors: decide whether overlapping writes are a real conflict."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ __all__ = ["ConflictDetector", "PartitionOverlapConflictDetector", "Probabilisti
 
 
 class ProbabilisticConflictDetector(ConflictDetector):
-    """Says that an overlap is real with a fixed probability, for operations whose data can conflict at all."""
+    """Detector that reports an overlap as a real conflict with a fixed probability, for operations that can conflict."""
 
     def __init__(self, real_conflict_probability: float, rng: RandomSource | None = None) -> None:
         if not 0.0 <= real_conflict_probability <= 1.0:
-            raise ValueError(f"real_conflict_probability is {real_conflict_probability}, but must lie in [0, 1]")
+            raise ValueError(f"real_conflict_probability is {real_conflict_probability}, but must be in [0, 1]")
         self.real_conflict_probability = real_conflict_probability
         self._rng: RandomSource = np.random.RandomState(0) if rng is None else rng
 
     def bind(self, rng: RandomSource) -> ProbabilisticConflictDetector:
-        """Return the same detector drawing from ``rng``."""
+        """Return the detector with another source of randomness."""
         return ProbabilisticConflictDetector(self.real_conflict_probability, rng)
 
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """One draw, if the operation can conflict."""
+        """Draw the outcome, if the operation can conflict."""
         return txn.can_have_real_conflict() and self._rng.random_sample() < self.real_conflict_probability
 
 
 class PartitionOverlapConflictDetector(ConflictDetector):
-    """Says that every overlap is real: whoever wrote to the same partition wrote to the same data."""
+    """Detector that reports every change to the same partition as a real conflict."""
 
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Whether a written partition has changed since the start, if the operation can conflict.
+        """Return whether a written partition has changed since the start, if the operation can conflict.
 
-        Partitions are compared one by one, whatever the versions of their tables; where none are tracked, all of a table's count.
+        Versions of partitions are compared one by one. If the transaction does not track them, all partitions of a table count.
         """
         return txn.can_have_real_conflict() and any(
             self._has_changed(txn, start_snapshot.get_table(table_id), current_snapshot.get_table(table_id))

@@ -108,7 +108,7 @@ def test_without_an_intention_the_append_goes_to_the_end_of_the_log() -> None:
 
 
 def test_a_provider_that_cannot_append_cannot_hold_a_log() -> None:
-    with pytest.raises(UnsupportedOperationError, match="'fixed' cannot append"):
+    with pytest.raises(UnsupportedOperationError, match="'fixed' does not support append"):
         AppendCatalog(fixed_provider(append=None), 1, (1,))
 
 

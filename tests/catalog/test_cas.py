@@ -266,7 +266,7 @@ def test_a_linearization_outside_the_latency_is_refused(linearization: float) ->
 
 @pytest.mark.parametrize(("num_tables", "partitions"), [(0, ()), (2, (1,)), (1, (1, 1))])
 def test_tables_without_a_partition_count_each_are_refused(num_tables: int, partitions: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="partition counts"):
+    with pytest.raises(ValueError, match="one value per table"):
         CASCatalog(fixed_provider(), num_tables, partitions)
 
 

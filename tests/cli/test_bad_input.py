@@ -46,11 +46,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (
             ["run.toml", "--set", "storage.provider=azur"],
-            "run.toml: storage.provider: there is no such provider; did you mean 'azure'? (is 'azur')",
+            "run.toml: storage.provider: unknown provider; did you mean 'azure'? (is 'azur')",
         ),
         (
             ["run.toml", "--set", "storage.provider=s3", "--set", "catalog.type=append"],
-            "run.toml: catalog.type: append needs a provider that can append; 's3' cannot (is 'append')",
+            "run.toml: catalog.type: append needs a provider with append support; 's3' has none (is 'append')",
         ),
         (
             ["run.toml", "--set", "simulation.duration_ms=nan"],

@@ -63,7 +63,7 @@ def test_what_no_engine_could_hold_is_an_error_that_shows_the_bound(key: str, va
 def test_more_memory_than_there_is_is_refused_with_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("endive.config.checks.available_bytes", lambda: 2**30)
     keys = {"catalog.num_tables": 1_000, "catalog.partitions.num_partitions": 100_000, "transaction.partitions_per_txn": 1}
-    assert "100,000,000 partitions in all need about 3.7 GiB of memory" in problems(overrides=keys)["catalog.partitions"]
+    assert "100,000,000 partitions need about 3.7 GiB" in problems(overrides=keys)["catalog.partitions"]
     assert problems(overrides={**keys, "catalog.num_tables": 10}) == {}
 
 

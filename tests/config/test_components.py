@@ -154,7 +154,7 @@ def test_stores_and_operations_of_the_guide(config: Path, kind: str, heading: st
         ("parts.catalog.options.servce_ms", 1.0, "parts.catalog.options: cannot be made with its options and provider"),
         ("parts.catalg.code", "a:B", "parts.catalg: no such key; did you mean 'catalog'?"),
         ("parts.catalog.source", "x", "parts.catalog.source: is read from the file that code names"),
-        ("parts.catalog.classes", ["w"], "parts.catalog.classes: has an effect only for a transaction"),
+        ("parts.catalog.classes", ["w"], "parts.catalog.classes: applies to parts.transaction only"),
         ("simulation.engine", "compiled", "custom components run on the reference engine only"),
         (
             "parts.transaction.code",

@@ -41,7 +41,7 @@ def test_every_unit_is_read_back(count: int, unit: str) -> None:
     ],
 )
 def test_an_error_names_the_nearest_form(text: str, nearest: str) -> None:
-    with pytest.raises(ValueError, match="should be a number of milliseconds or a duration") as caught:
+    with pytest.raises(ValueError, match="must be a number of milliseconds or a duration") as caught:
         duration_ms(text)
     assert f"did you mean {nearest}?" in str(caught.value)
 

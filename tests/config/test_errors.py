@@ -54,7 +54,7 @@ def test_an_unknown_key_brings_the_nearest_spelling(key: str, value: Any, hint: 
         ("simulation.drain", "yes", "should be a valid boolean (is 'yes')"),
         ("simulation.seed", -1, "should be greater than or equal to 0 (is -1)"),
         ("simulation.seed", 2**63, "should be less than or equal to 9223372036854775807"),
-        ("simulation.output_path", ".", "should name a file (is '.')"),
+        ("simulation.output_path", ".", "must name a file (is '.')"),
         (
             "simulation.output_path",
             "runs/..",
@@ -105,11 +105,11 @@ def test_a_missing_key() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"distribution": "exponential", "value": 1.0}, "'value' means nothing for exponential, which takes mean, min, scale"),
+        ({"distribution": "exponential", "value": 1.0}, "'value' is not a parameter of exponential; allowed are mean, min, scale"),
         ({"distribution": "exponential"}, "exponential needs exactly one of mean, scale"),
         ({"distribution": "lognormal", "mean": 1.0, "median": 1.0}, "lognormal needs exactly one of mean, median"),
-        ({"distribution": "uniform", "min": 3.0, "max": 1.0}, "the lower bound of uniform is above the upper one"),
-        ({"distribution": "fixed", "value": 1.0, "sigma": 1.0}, "'sigma' means nothing for fixed, which takes mean, value"),
+        ({"distribution": "uniform", "min": 3.0, "max": 1.0}, "min 3 is above max 1"),
+        ({"distribution": "fixed", "value": 1.0, "sigma": 1.0}, "'sigma' is not a parameter of fixed; allowed are mean, value"),
         ({"distribution": "gamma"}, "should be 'exponential', 'lognormal', 'normal', 'uniform' or 'fixed' (is 'gamma')"),
     ],
 )

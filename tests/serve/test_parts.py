@@ -129,7 +129,7 @@ def test_a_file_with_code_is_taken_only_with_the_flag_and_only_the_one_that_was_
         f"error: {path}: parts: is code, which runs with your permissions. Use --allow-code to permit it.",
     )
     done = invoke("serve", "--no-open", "--allow-code")
-    assert (done.exit_code, "there is no FILE" in done.stderr) == (2, True)
+    assert (done.exit_code, "needs a FILE that names code" in done.stderr) == (2, True)
 
 
 def test_a_study_and_its_report_keep_the_part_and_are_allowed_to_run_it(started: tuple[Client, Presets]) -> None:

@@ -162,10 +162,10 @@ class TestClientTime:
     ("keys", "message"),
     [
         ('kind = "slots"\nbase_ms = 5', 'has no effect with kind = "slots"'),
-        ('kind = "aimd"\njitter = "full"', "aimd takes a number for jitter, such as 0.1"),
+        ('kind = "aimd"\njitter = "full"', 'jitter must be a number such as 0.1 with kind = "aimd"'),
         ('kind = "retry_after"\nbase_ms = 5', 'has no effect with kind = "retry_after"'),
-        ('kind = "retry_after"\njitter = "full"', "retry_after takes a number for jitter, such as 0.1"),
-        ('kind = "retry_after"', 'needs a service that says how long to wait: catalog.type = "service"'),
+        ('kind = "retry_after"\njitter = "full"', 'jitter must be a number such as 0.1 with kind = "retry_after"'),
+        ('kind = "retry_after"', 'needs catalog.type = "service"'),
         ('kind = "slot"', "did you mean 'slots'?"),
         ('jitter = "ful"', "did you mean 'full'?"),
         ("jitter = 1.5", "less than or equal to 1"),

@@ -136,10 +136,10 @@ def test_a_batch_whose_outcome_was_never_learned_is_not_committed_twice() -> Non
 
 BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"rate": 1.0, "committer": {"max_in_flight": 2}}, "workload.w.committer.max_in_flight", "closed, or writers and every"),
-    ({"rate": 1.0, "committer": {"interval_ms": "2h"}}, "workload.w.committer.interval_ms", "nothing would be committed"),
+    ({"rate": 1.0, "committer": {"interval_ms": "2h"}}, "workload.w.committer.interval_ms", "nothing is committed"),
     ({"rate": 1.0, "committer": {"max_batch": -1}}, "workload.w.committer.max_batch", "greater than or equal to 0"),
     ({"rate": 1.0, "committer": {"interval": 1.0, "max_btch": 1}}, "workload.w.committer.max_btch", "max_batch"),
-    ({"rate": 1.0, "committer": {}, "operation": "read_only"}, "workload.w.committer", "nothing to commit"),
+    ({"rate": 1.0, "committer": {}, "operation": "read_only"}, "workload.w.committer", "cannot commit read_only operations"),
 ]
 
 
@@ -153,15 +153,15 @@ def test_what_contradicts_a_committer_is_an_error(cls: dict[str, Any], key: str,
     assert message in str(error.value)
 
 
-def test_group_commit_at_the_service_has_nothing_to_do_where_one_committer_commits() -> None:
+def test_group_commit_of_the_service_is_rejected_with_a_single_committer() -> None:
     tree = fixed(1, 1_000.0)
     tree["catalog"] = {"type": "service", "coalesce": {"linger_ms": 1.0}}
     tree["workload"]["writers"]["committer"] = {}
-    with pytest.raises(ConfigError, match=r"catalog\.coalesce: contradicts a committer"):
+    with pytest.raises(ConfigError, match=r"catalog\.coalesce: has no effect with a committer"):
         check_document(tree, "test")
 
 
-def test_a_trace_says_of_hand_overs_only_when_they_begin_and_how_long_they_work(tmp_path: Path) -> None:
+def test_a_trace_with_a_committer_has_only_times_and_runtimes(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     tree = fixed(1, 1_000.0)
     tree["workload"] = {"w": {"trace": str(path), "operation": "fast_append", "committer": {}}}
@@ -169,5 +169,5 @@ def test_a_trace_says_of_hand_overs_only_when_they_begin_and_how_long_they_work(
     for engine in ENGINES:
         assert list(table_of(engine, config_of(tree))[0].to_pandas()["batch_size"]) == [2]
     path.write_text("time_ms,table\n0,0\n")
-    with pytest.raises(ConfigError, match="a column table, which a committer cannot follow"):
+    with pytest.raises(ConfigError, match="must not have the column table with a committer"):
         check_document(tree, "test")

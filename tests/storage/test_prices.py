@@ -55,7 +55,7 @@ def test_another_currency_stands_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[stores.s3]\nget_per_1000 = 1\n", "stores.s3: put_per_1000: missing"),
+        ("[stores.s3]\nget_per_1000 = 1\n", "stores.s3: put_per_1000: is missing"),
         (f"[stores.s3]\n{STORE}post_per_1000 = 1\n", "stores.s3: post_per_1000: no such key"),
         (f"[stores.s3]\n{STORE.replace('= 1', '= -1')}", "get_per_1000 is -1, but must be a number from 0"),
         (f"[stores.s3]\n{STORE.replace('= 1', '= nan')}", "get_per_1000 is nan"),
@@ -65,7 +65,7 @@ def test_another_currency_stands_alone(tmp_path: Path) -> None:
         ("[shops]\n", "shops: no such key; allowed are currency, stores, service"),
         ("currency = 3\n", "currency is 3"),
         ("[service]\nrequest_per_1000 = true\n", "request_per_1000 is True"),
-        ("[stores", "cannot be read as a table of prices"),
+        ("[stores", "cannot read price table"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, told: str) -> None:

@@ -235,13 +235,13 @@ class TestErrors:
         path.write_bytes(content)
         with pytest.raises(ProfileError) as raised:
             load_profile(path)
-        assert str(raised.value).startswith(f"{path}: cannot be read")
+        assert str(raised.value).startswith(f"{path}: cannot read latency profile")
 
     def test_a_file_that_is_not_there_is_refused_by_name(self, tmp_path: Path) -> None:
         path = tmp_path / "nowhere.toml"
         with pytest.raises(ProfileError) as raised:
             load_profile(path)
-        assert str(raised.value).startswith(f"{path}: cannot be read")
+        assert str(raised.value).startswith(f"{path}: cannot read latency profile")
 
 
 def test_a_limit_of_writes_is_kept_and_must_be_above_zero(tmp_path: Path) -> None:

@@ -124,11 +124,11 @@ def test_metadata_beyond_the_limit_fails_for_good_and_the_run_says_when(engine: 
     [
         ({"lost_answer": 1.5}, "failures.lost_answer"),
         ({"client_crash": -0.1}, "failures.client_crash"),
-        ({"request_error": 1.0}, "request_error should be at most 0.99"),
-        ({"request_error": 1.0 - 1e-12}, "request_error should be at most 0.99"),
-        ({"lost_answer": 1.0 - 1e-12, "on_unknown": "idempotency_key"}, "lost_answer should be at most 0.99"),
+        ({"request_error": 1.0}, "request_error must be at most 0.99"),
+        ({"request_error": 1.0 - 1e-12}, "request_error must be at most 0.99"),
+        ({"lost_answer": 1.0 - 1e-12, "on_unknown": "idempotency_key"}, "lost_answer must be at most 0.99"),
         ({"lost_answer": 0.1, "on_unknown": "idempotency_key"}, 'catalog.type = "service"'),
-        ({"on_unknown": "retry"}, "has an effect only with failures.lost_answer"),
+        ({"on_unknown": "retry"}, "has no effect unless failures.lost_answer is above 0"),
         ({"lost_answer": 0.1, "on_unknown": "chek"}, "did you mean 'check'"),
     ],
 )
@@ -151,10 +151,10 @@ def test_a_probability_is_from_0_to_1() -> None:
 @pytest.mark.parametrize(
     ("catalog", "message"),
     [
-        ({"type": "instant", "workers": 2}, 'catalog.workers: has an effect only with catalog.type = "service"'),
+        ({"type": "instant", "workers": 2}, 'catalog.workers: has no effect unless catalog.type = "service"'),
         ({"type": "service", "coalesce": {"linger_ms": 1.0}, "lock": "none"}, "contradicts catalog.coalesce"),
-        ({"type": "service", "queue_limit": 3}, "Set catalog.workers"),
-        ({"type": "service", "workers": 1, "retry_after_ms": 5.0}, "has an effect only with catalog.queue_limit"),
+        ({"type": "service", "queue_limit": 3}, "has no effect unless catalog.workers or catalog.coalesce is set"),
+        ({"type": "service", "workers": 1, "retry_after_ms": 5.0}, "has no effect unless catalog.queue_limit is set"),
         ({"type": "service", "linearization": 0.5}, "has no effect with catalog.type"),
         ({"type": "servce"}, "did you mean 'service'"),
     ],

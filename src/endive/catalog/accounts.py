@@ -1,4 +1,4 @@
-"""Keeps account of the files of tables for a catalog that does not: how a user's own catalog works on Iceberg's commit paths."""
+"""Metadata files of tables for a custom catalog, which makes it usable on Iceberg's commit paths."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from endive.table import TableFiles, TableModel
 
 
 class AccountedCatalog(Catalog):
-    """A catalog with an account of files beside it.
+    """Catalog that tracks the metadata files of tables for another catalog.
 
-    A commit was installed by the step in which ``seq`` of the catalog grew; the files of its tables are those of the versions
-    before, with the changes of the commit on top. Snapshots show the files of the versions that they name.
+    The step that increments ``seq`` of the catalog installs the commit; its changes are then applied to the files of the previous
+    versions of its tables. Snapshots contain the files of their table versions.
     """
 
     def __init__(self, catalog: Catalog, table_model: TableModel) -> None:
         self.table_model = table_model
         self._catalog = catalog
-        self._watched = catalog
+        self._shared = catalog
         self._files: dict[tuple[int, int], TableFiles] = {}
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """Return the same catalog as one transaction sees it."""
+        """Return the view of one transaction."""
         view = copy.copy(self)
         view._catalog = self._catalog.bind(rng, group)
         return view
 
     @property
     def seq(self) -> int:
-        """How many commits were installed."""
-        return self._watched.seq
+        """Number of installed commits."""
+        return self._shared.seq
 
     @property
     def counters(self) -> CatalogCounters:
-        """What happened so far."""
-        return self._watched.counters
+        """Counters of the catalog."""
+        return self._shared.counters
 
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
-        """Learn the current state."""
+        """Read the current state."""
         snapshot = yield from self._catalog.read(timestamp_ms)
         return replace(
-            snapshot, tables=tuple(replace(table, files=self._at(table.table_id, table.version)) for table in snapshot.tables)
+            snapshot, tables=tuple(replace(table, files=self._files_at(table.table_id, table.version)) for table in snapshot.tables)
         )
 
     def commit(
@@ -60,28 +60,28 @@ class AccountedCatalog(Catalog):
         partitions_written: Mapping[int, frozenset[int]] | None = None,
         changes: Mapping[int, TableChanges] | None = None,
     ) -> Generator[Step, None, CommitResult]:
-        """Commit, and enter the changes where the commit is installed."""
+        """Commit, and record the changes in the step that installs the commit."""
         steps = self._catalog.commit(expected_seq, writes, timestamp_ms, intention, partitions_written=partitions_written)
         while True:
-            before = self._watched.seq
+            before = self._shared.seq
             try:
                 step = next(steps)
             except StopIteration as stop:
-                self._enter(before, writes, changes)
+                self._record(before, writes, changes)
                 result: CommitResult = stop.value
                 return result
-            self._enter(before, writes, changes)
+            self._record(before, writes, changes)
             yield step
 
-    def _enter(self, before: int, writes: Mapping[int, int], changes: Mapping[int, TableChanges] | None) -> None:
-        if self._watched.seq == before:
+    def _record(self, before: int, writes: Mapping[int, int], changes: Mapping[int, TableChanges] | None) -> None:
+        if self._shared.seq == before:
             return
         for table_id, version in writes.items():
-            files = self._at(table_id, version - 1)
+            files = self._files_at(table_id, version - 1)
             for change in () if changes is None else changes[table_id]:
                 files = files.after(change)
             self._files[table_id, version] = files
 
-    def _at(self, table_id: int, version: int) -> TableFiles:
+    def _files_at(self, table_id: int, version: int) -> TableFiles:
         files = self._files.get((table_id, version))
         return TableFiles.initial(self.table_model) if files is None else files

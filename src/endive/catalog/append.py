@@ -1,4 +1,4 @@
-"""The catalog log: commits are appended as intention records, and conflict only where their tables do."""
+"""Append catalog: commits are appended to a log as intention records and conflict only if their tables do."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from endive.table import TableModel
 
 
 class AppendCatalog(StoredCatalog):
-    """A checkpoint and a log per table group.
+    """Catalog with a checkpoint and a log per table group.
 
-    An append is refused if the log no longer ends where the transaction thinks (a physical failure, tried again at the new end).
-    Once it is in the log, it is applied if the tables it names still have the versions it relies on; a read tells which. When
-    the log has grown past a threshold it is sealed, and the next commit first pays a compare-and-swap that compacts it.
+    An append is rejected if the log no longer ends at the expected offset (a physical failure, retried at the new end). A record in
+    the log is applied if its tables still have the versions it relies on; a read of the catalog returns the outcome. A log above a
+    threshold is sealed, and the next commit first compacts it by a compare-and-swap.
     """
 
     replays_log: ClassVar[bool] = True
@@ -37,7 +37,7 @@ class AppendCatalog(StoredCatalog):
         table_model: TableModel | None = None,
     ) -> None:
         if not storage.supports_append:
-            raise UnsupportedOperationError(f"provider {storage.name!r} cannot append, so it cannot hold a catalog log")
+            raise UnsupportedOperationError(f"provider {storage.name!r} does not support append, which an append catalog needs")
         super().__init__(
             storage,
             num_tables,
@@ -52,11 +52,11 @@ class AppendCatalog(StoredCatalog):
         self.compaction_max_entries = compaction_max_entries
 
     def log_offset(self, group: int = 0) -> int:
-        """Where the log of a group ends."""
+        """Return the offset of the end of a group's log."""
         return self._state.groups[group].log_offset
 
     def _commit(self, request: CommitRequest) -> Generator[float, None, CommitResult]:
-        """Append until the record is in the log, then read the catalog to learn whether it was applied."""
+        """Append until the record is in the log, then read the catalog for the outcome."""
         group, offset = self._state.group_of(request.writes), request.intention.expected_offset
         if offset is None:
             offset = group.log_offset
@@ -72,20 +72,20 @@ class AppendCatalog(StoredCatalog):
             landed = group.log_offset == offset
             if landed:
                 applied = self._apply(group, request)
-                answer = append.success_ms
+                response_ms = append.success_ms
             else:
                 self._state.counters.append_physical_failure += 1
                 offset = group.log_offset
-                answer = failed_answer_ms(effect, append.failure_ms)
-            if answer - effect > 0.0:
-                yield answer - effect
-            latency += answer
+                response_ms = failed_answer_ms(effect, append.failure_ms)
+            if response_ms - effect > 0.0:
+                yield response_ms - effect
+            latency += response_ms
             round_trips += 1
         _, discovery = yield from self._timed_read(request.timestamp_ms + latency, group)
         return CommitResult(applied, latency + discovery, round_trips + 1)
 
     def _apply(self, group: Group, request: CommitRequest) -> bool:
-        """Enter a record into the log and say whether it takes effect."""
+        """Add a record to the log and return whether it takes effect."""
         counters = self._state.counters
         counters.append_physical_success += 1
         group.log_offset += self.log_entry_bytes
@@ -109,7 +109,7 @@ class AppendCatalog(StoredCatalog):
         return too_long or too_many
 
     def _compact(self, group: Group) -> Generator[float, None, float]:
-        """Write a new checkpoint by compare-and-swap of the old one; whoever comes second finds another there."""
+        """Write a new checkpoint by compare-and-swap; of concurrent compactions, the first one succeeds."""
         checkpoint = group.checkpoint_offset
         request = self.storage.compaction_ms(CATALOG, group.seq, self.size_bytes)
         effect = moment_of_effect_ms(request.success_ms, self.linearization)
@@ -119,9 +119,9 @@ class AppendCatalog(StoredCatalog):
             group.checkpoint_offset = group.log_offset
             group.entries_since_checkpoint = 0
             self._state.counters.append_compactions_completed += 1
-            answer = request.success_ms
+            response_ms = request.success_ms
         else:
-            answer = failed_answer_ms(effect, request.failure_ms)
-        if answer - effect > 0.0:
-            yield answer - effect
-        return answer
+            response_ms = failed_answer_ms(effect, request.failure_ms)
+        if response_ms - effect > 0.0:
+            yield response_ms - effect
+        return response_ms

@@ -1,7 +1,7 @@
-"""The interface of catalogs, and the state that the built-in ones keep.
+"""Interface of catalogs, and the state of the built-in ones.
 
-Reads return immutable snapshots; commits name the sequence number that they are based on and return whether they were installed.
-The catalog owns the versions of tables and partitions and one sequence number for each table group; nobody else changes them.
+Reads return immutable snapshots. A commit passes the sequence number that it is based on and returns whether it was installed.
+The catalog owns the versions of tables and partitions and one sequence number per table group.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from endive.table import TableChange, TableFiles, TableModel
 
 DEFAULT_CATALOG_BYTES = 4096
 TableChanges = tuple[TableChange, ...]
-"""What a commit does to a table: one change for each snapshot that it makes."""
+"""Changes of a table by a commit, one per snapshot."""
 
 
 class Catalog(ABC):
-    """What a transaction may ask of a catalog. Subclass it for a catalog of your own."""
+    """Catalog as transactions use it. Subclass it for a custom catalog."""
 
     @abstractmethod
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
-        """Learn the current state."""
+        """Read the current state."""
 
     @abstractmethod
     def commit(
@@ -42,42 +42,49 @@ class Catalog(ABC):
         *,
         partitions_written: Mapping[int, frozenset[int]] | None = None,
     ) -> Generator[Step, None, CommitResult]:
-        """Install new versions of tables (table id to new version), if nothing that they rely on has changed.
+        """Install new versions of tables, if the state that the commit relies on has not changed.
 
-        ``partitions_written`` says which partitions of each table change; None means all of them. A catalog that keeps account
-        of files (``table_model``) also takes ``changes``: what becomes of the snapshots and manifests of each table.
+        A catalog that tracks metadata files (``table_model``) also takes ``changes``: the changes of each table's snapshots and
+        manifests.
+
+        Args:
+            expected_seq: sequence number that the commit is based on.
+            writes: new version of each table, by table id.
+            timestamp_ms: simulated time of the call.
+            intention: record with the requirements of the commit.
+            partitions_written: changed partitions of each table; None for all.
         """
 
     @property
     @abstractmethod
     def seq(self) -> int:
-        """How many commits were installed."""
+        """Number of installed commits."""
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Catalog:
-        """Return the same catalog as one transaction sees it: drawing from its stream (if it has one), reading its table group."""
+        """Return the view of one transaction, with its source of randomness (if given) and its table group."""
         return self
 
-    def narrowed(self, tables: Collection[int]) -> Catalog:
-        """Return the same view for a transaction that reads these tables only, where its costs depend on them."""
+    def restrict(self, tables: Collection[int]) -> Catalog:
+        """Restrict the view of a transaction to the tables that it reads, and return it."""
         return self
 
     @property
     def takes_requirements(self) -> bool:
-        """Whether a commit says what it relies on and is checked by the catalog alone (REST), so that no client looks before."""
+        """True if commits contain their requirements and only the catalog checks them (REST), without a refresh by the client."""
         return False
 
     def fresh(self) -> Self:
-        """Return the same catalog before its first commit, so that a configuration can be run more than once."""
+        """Return the catalog in its initial state, so that a configuration can be run more than once."""
         return copy.deepcopy(self)
 
     @property
     def counters(self) -> CatalogCounters:
-        """What happened so far."""
+        """Counters of the catalog."""
         return CatalogCounters()
 
 
 class CommitRequest(NamedTuple):
-    """What a commit asks of a built-in catalog; ``partitions`` and ``changes`` as ``Catalog.commit`` takes them."""
+    """Commit request to a built-in catalog, with the arguments of ``Catalog.commit``."""
 
     expected_seq: int
     writes: Mapping[int, int]
@@ -89,7 +96,7 @@ class CommitRequest(NamedTuple):
 
 @dataclass
 class Group:
-    """The shared object of one table group: a pointer for compare-and-swap, or a log."""
+    """Shared object of one table group: a commit pointer or a log."""
 
     seq: int = 0
     log_offset: int = 0
@@ -97,11 +104,11 @@ class Group:
     entries_since_checkpoint: int = 0
     sealed: bool = False
     writable_ms: float = 0.0
-    """From when on the store takes the next write of the pointer."""
+    """Time from which the store accepts the next write of the commit pointer."""
 
 
 class CatalogState:
-    """The mutable heart of a built-in catalog, shared by the views that ``bind`` makes."""
+    """Mutable state of a built-in catalog, shared by the views of all transactions."""
 
     def __init__(
         self, partitions_per_table: Sequence[int], table_groups: Sequence[int], table_model: TableModel | None = None
@@ -113,14 +120,14 @@ class CatalogState:
         self.counters = CatalogCounters()
 
     def group_of(self, writes: Mapping[int, int]) -> Group:
-        """Return the one group that all the written tables belong to."""
+        """Return the table group of the written tables. Raises ValueError if they are of several groups."""
         ids = {self.table_groups[table_id] for table_id in writes}
         if len(ids) != 1:
-            raise ValueError(f"a commit belongs to one table group, but tables {sorted(writes)} are of groups {sorted(ids)}")
+            raise ValueError(f"a commit must be within one table group, but tables {sorted(writes)} are of groups {sorted(ids)}")
         return self.groups[ids.pop()]
 
     def install(self, group: Group, request: CommitRequest) -> None:
-        """Put new versions in place of the old ones; snapshots that were handed out keep the old ones."""
+        """Install the new versions. Snapshots that were read before keep the old ones."""
         tables, partitions = list(self.tables), request.partitions
         for table_id, new_version in request.writes.items():
             table = tables[table_id]
@@ -143,12 +150,12 @@ class CatalogState:
 
 
 class StoredCatalog(Catalog):
-    """What the built-in catalogs have in common: state, and a read that takes effect at ``linearization`` of its latency."""
+    """Base of the built-in catalogs. A read takes effect at the fraction ``linearization`` of its latency."""
 
     needs_cas: ClassVar[bool] = False
-    """Whether the store has to have compare-and-swap."""
+    """True if the store must support compare-and-swap."""
     replays_log: ClassVar[bool] = False
-    """Whether each log entry since the checkpoint adds to a read."""
+    """True if each log entry since the checkpoint adds to the latency of a read."""
 
     def __init__(
         self,
@@ -163,11 +170,13 @@ class StoredCatalog(Catalog):
         metadata_limit_bytes: int | None = None,
     ) -> None:
         if num_tables < 1 or len(partitions_per_table) != num_tables:
-            raise ValueError(f"{num_tables} tables need {num_tables} partition counts, not {len(partitions_per_table)}")
+            raise ValueError(f"partitions_per_table must have one value per table ({num_tables}), not {len(partitions_per_table)}")
         if not 0.0 <= linearization <= 1.0:
-            raise ValueError(f"linearization is {linearization}, but must lie in [0, 1]")
+            raise ValueError(f"linearization is {linearization}, but must be in [0, 1]")
         if self.needs_cas and not storage.supports_cas:
-            raise UnsupportedOperationError(f"provider {storage.name!r} has no compare-and-swap, so it cannot hold this catalog")
+            raise UnsupportedOperationError(
+                f"provider {storage.name!r} does not support compare-and-swap, which this catalog needs"
+            )
         self.storage = storage
         self.linearization = linearization
         self.size_bytes = size_bytes
@@ -176,17 +185,17 @@ class StoredCatalog(Catalog):
         self._group_id = 0
         groups = (0,) * num_tables if table_groups is None else tuple(table_groups)
         if len(groups) != num_tables or min(groups) < 0:
-            raise ValueError(f"{num_tables} tables need as many groups, numbered from 0, not {groups}")
+            raise ValueError(f"table_groups must have {num_tables} group numbers, one per table and at least 0, not {groups}")
         self._state = CatalogState(partitions_per_table, groups, table_model)
 
     def fresh(self) -> Self:
-        """Return the same catalog before its first commit."""
+        """Return the catalog in its initial state."""
         catalog = copy.copy(self)
         catalog._state = CatalogState([table.num_partitions for table in self.tables], self.table_groups, self.table_model)
         return catalog
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """Return the same catalog as one transaction sees it: drawing from its stream (if it has one), reading its table group."""
+        """Return the view of one transaction, with its source of randomness (if given) and its table group."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         if rng is not None:
@@ -196,26 +205,26 @@ class StoredCatalog(Catalog):
 
     @property
     def seq(self) -> int:
-        """How many commits were installed, in all groups."""
+        """Number of installed commits of all groups."""
         return sum(group.seq for group in self._state.groups)
 
     def group_seq(self, group: int) -> int:
-        """Return how many commits were installed in one group."""
+        """Return the number of installed commits of one group."""
         return self._state.groups[group].seq
 
     @property
     def tables(self) -> tuple[TableMetadata, ...]:
-        """The tables as they are now, for whoever watches the run from outside."""
+        """Current tables, for observers outside of the simulation."""
         return self._state.tables
 
     @property
     def table_groups(self) -> tuple[int, ...]:
-        """The group of each table."""
+        """Table group of each table."""
         return self._state.table_groups
 
     @property
     def counters(self) -> CatalogCounters:
-        """What happened so far."""
+        """Counters of the catalog."""
         return self._state.counters
 
     def commit(
@@ -228,7 +237,7 @@ class StoredCatalog(Catalog):
         partitions_written: Mapping[int, frozenset[int]] | None = None,
         changes: Mapping[int, TableChanges] | None = None,
     ) -> Generator[Step, None, CommitResult]:
-        """Install new versions of tables, if nothing that they rely on has changed."""
+        """Install new versions of tables, if the state that the commit relies on has not changed."""
         intention = intention or IntentionRecord(-1, expected_seq, writes)
         return self._commit(CommitRequest(expected_seq, writes, timestamp_ms, intention, partitions_written, changes))
 
@@ -236,12 +245,12 @@ class StoredCatalog(Catalog):
         raise NotImplementedError
 
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
-        """Learn the current state of the group."""
+        """Read the current state of the group."""
         snapshot, _ = yield from self._timed_read(timestamp_ms, self._state.groups[self._group_id])
         return snapshot
 
     def _timed_read(self, timestamp_ms: float, group: Group) -> Generator[float, None, tuple[CatalogSnapshot, float]]:
-        """Read the catalog, and add the time of a log that is replayed entry by entry."""
+        """Read the catalog; return the snapshot and the latency, including the replay of log entries."""
         latency = self.storage.read_ms(CATALOG, self.size_bytes)
         per_entry = self.storage.log_entry_read_ms() if self.replays_log else 0.0
         effect = moment_of_effect_ms(latency, self.linearization)

@@ -1,4 +1,4 @@
-"""Catalogs that commit by one compare-and-swap of a pointer."""
+"""Catalogs that commit by one compare-and-swap of a commit pointer."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from endive.table import TableModel
 
 
 class CASCatalog(StoredCatalog):
-    """A catalog in one object per table group, replaced as a whole: any commit of the group makes the others start anew.
+    """Catalog with one object per table group, replaced as a whole: a commit invalidates all concurrent commits of the group.
 
-    With one group it is the single-file catalog; with as many groups as tables it is a per-table catalog (REST, JDBC). Raises
-    ``UnsupportedOperationError`` if the store has no compare-and-swap.
+    With one group it is a single-file catalog; with one group per table it has a commit pointer per table (REST, JDBC).
+
+    Raises:
+        UnsupportedOperationError: the store does not support compare-and-swap.
     """
 
     needs_cas: ClassVar[bool] = True
 
     def _commit(self, request: CommitRequest) -> Generator[float, None, CommitResult]:
-        """One compare-and-swap of the group's pointer."""
+        """Replace the commit pointer of the group by compare-and-swap, and resend while the store throttles writes."""
         group, now_ms, latency, sent = self._state.group_of(request.writes), request.timestamp_ms, 0.0, 0
         while True:
             swap = self.storage.cas_ms(CATALOG, request.expected_seq, self.size_bytes)
@@ -38,16 +40,16 @@ class CASCatalog(StoredCatalog):
             if success:
                 self._state.install(group, request)
                 group.writable_ms = now_ms + self._write_interval_ms
-                answer = swap.success_ms
+                response_ms = swap.success_ms
             else:
                 self._state.counters.commit_throttled += throttled
                 self._state.counters.commit_conflict += not throttled
-                answer = failed_answer_ms(effect, swap.failure_ms)
-            rest = answer - effect
+                response_ms = failed_answer_ms(effect, swap.failure_ms)
+            rest = response_ms - effect
             if rest > 0.0:
                 yield rest
                 now_ms += rest
-            latency += answer
+            latency += response_ms
             if not throttled:
                 return CommitResult(success, latency, sent, reason)
             wait = store_resend_wait_ms(sent, self.storage.uniform())
@@ -57,13 +59,13 @@ class CASCatalog(StoredCatalog):
 
     @property
     def _write_interval_ms(self) -> float:
-        """How long after a write the store refuses the next one of the same object."""
+        """Time after a write in which the store rejects the next write of the same object."""
         limit = self.storage.object_writes_per_s
         return 0.0 if limit is None else 1000.0 / limit
 
 
 class InstantCatalog(CASCatalog):
-    """A compare-and-swap catalog of its own with one fixed latency, for tests and for asking what an ideal catalog would give."""
+    """Compare-and-swap catalog with a constant latency, independent of the object store, for tests and lower bounds."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The kinds of catalogs, each described once: configuration, checks, words and both engines go by ``CATALOG_KINDS``."""
+"""Kinds of catalogs. Configuration, checks, reports and both engines use ``CATALOG_KINDS``."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from endive.catalog.service import ServiceCatalog
 _SIZE = {"size_bytes": "size_bytes"}
 _LIMIT = {"metadata_limit_bytes": "metadata_limit_bytes"}
 _SERVICE = [setting.name for setting in fields(ServiceSettings) if setting.name != "writes_metadata"]
-"""Settings of a service, which ``endive.config.build`` puts together."""
+"""Settings of a service, which ``endive.config.build`` passes as one argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogKind:
-    """A kind of catalog: what it is made of, and what it needs of the store that holds it.
+    """Kind of catalog, with its settings and its requirements on the object store.
 
-    ``settings`` maps keys of ``[catalog]`` to arguments of ``catalog``; with other kinds those keys have no effect. ``needs`` names
-    accesses of a storage profile, of which one has to be there, with what to say of a provider that has none of them.
+    ``settings`` maps keys of ``[catalog]`` to arguments of ``catalog``; with other kinds those keys have no effect. ``needs`` maps
+    alternative operations of a latency profile to the error message for a provider that supports none of them.
     """
 
     name: str
     catalog: type[StoredCatalog]
     word: str
-    """What reports call it."""
+    """Label in reports."""
     stored: bool = True
-    """False: it needs no store."""
+    """True if the catalog is an object in an object store, or uses one."""
     settings: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
@@ -56,8 +56,8 @@ CATALOG_KINDS: Mapping[str, CatalogKind] = {
                 "compaction_max_entries": "compaction_max_entries",
             },
             needs={
-                ("append",): "needs a provider that can append; {} cannot",
-                ("cas", "compaction"): "compacts its log by compare-and-swap, which {} lacks",
+                ("append",): "needs a provider with append support; {} has none",
+                ("cas", "compaction"): "needs compare-and-swap to compact its log; {} has none",
             },
         ),
         CatalogKind("instant", InstantCatalog, "instant catalog", stored=False, settings={"latency_ms": "latency_ms", **_LIMIT}),
@@ -65,4 +65,4 @@ CATALOG_KINDS: Mapping[str, CatalogKind] = {
     )
 }
 CATALOG_SETTINGS = frozenset(key for kind in CATALOG_KINDS.values() for key in kind.settings)
-"""Keys of ``[catalog]`` that have an effect with some kinds only."""
+"""Keys of ``[catalog]`` that only some kinds use."""

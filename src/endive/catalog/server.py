@@ -1,6 +1,6 @@
-"""A catalog service as a queueing system: workers, a queue, locks of tables and batches, and what is measured about them.
+"""Catalog service as a queueing system: workers, a queue, table locks and batches, with their counters.
 
-It owns nothing of the catalog's content. Requests are served in the order in which they arrive, ties by transaction id.
+It does not own the content of the catalog. Requests are served in order of arrival, ties in order of transaction id.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from endive.steps import Signal, Step, WaitFor
 from endive.storage import FixedLatency, LognormalLatency, QuantileDistribution
 
 SERVICE_UNAVAILABLE = "service_unavailable"
-"""Why a transaction is aborted whose request was refused too often (429, 503)."""
+"""Abort reason of a transaction with a request that was rejected more than ``max_resends`` times (429, 503)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coalesce:
-    """Group commit: a commit waits ``linger_ms`` for others of its table; at most ``max_batch`` make one swap (0: any number)."""
+    """Group commit: a commit waits ``linger_ms`` for others of its table; a swap has at most ``max_batch`` (0: no limit)."""
 
     linger_ms: float = 0.0
     max_batch: int = 0
@@ -29,11 +29,11 @@ class Coalesce:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """How long a service takes, in milliseconds, and how many requests it takes at once.
+    """Latencies of a service in milliseconds, and its capacity.
 
-    ``network`` is one way. ``load`` and ``commit`` are times of service; ``check`` is that of a commit which is found to have lost.
-    ``workers`` of 0 serve any number at once. Beyond ``queue_limit`` waiting requests others are refused; the client sends them
-    again after ``retry_after_ms``, at most ``max_resends`` times.
+    ``network`` is the one-way latency. ``load`` and ``commit`` are service times; ``check`` is that of a commit that loses the
+    race. ``workers`` is the number of concurrent requests (0: no limit). Requests that arrive while ``queue_limit`` others wait are
+    rejected; the client resends them after ``retry_after_ms``, at most ``max_resends`` times.
     """
 
     network: QuantileDistribution = field(default_factory=lambda: LognormalLatency.from_median(1.0, 0.3, 0.0))
@@ -48,25 +48,25 @@ class ServiceSettings:
     server_retries: int = 0
     coalesce: Coalesce | None = None
     transfer_ms_per_mib: float = 10.0
-    """What each MiB of table metadata adds to the answer of a load."""
+    """Latency that each MiB of table metadata adds to the response to a load."""
     writes_metadata: bool = True
-    """The server writes metadata.json, within the time of service, and serves it with the load."""
+    """True if the server writes metadata.json within the service time and returns it with a load."""
 
 
 @dataclass(eq=False, slots=True)
 class Member:
-    """A commit that waits at the server to go into a batch."""
+    """Commit that waits at the server for a batch."""
 
     request: CommitRequest
     arrived_ms: float
     signal: Signal = field(default_factory=Signal)
     leads: bool = False
     outcome: str | None = ""
-    """None: it took effect. Otherwise why it failed for good; empty: it lost."""
+    """None if the commit took effect, otherwise the abort reason; empty if it lost the race."""
 
 
 class Server:
-    """Workers, the queue before them, locks of tables, and commits that wait for a batch of their table."""
+    """Workers, their queue, table locks, and commits that wait for a batch of their table."""
 
     def __init__(self, settings: ServiceSettings, counters: CatalogCounters) -> None:
         self._settings = settings
@@ -79,7 +79,7 @@ class Server:
         self._batches: dict[int, deque[Member]] = {}
 
     def refuses(self, *, joins_batch: bool = False) -> bool:
-        """Return whether a request that arrives now is sent away, because there are too many before it."""
+        """Return whether a request that arrives now is rejected because the queue is full."""
         limit = self._settings.queue_limit
         if limit is None or self._waiting < limit:
             return False
@@ -92,7 +92,7 @@ class Server:
         return 0 < self._settings.workers <= self._busy
 
     def enter(self, now_ms: float, *, waits_already: bool = False) -> Generator[Step, None, float]:
-        """Get a worker, waiting for one if need be; returns when. One that waits already (in a batch) is not counted twice."""
+        """Acquire a worker and return the time. With ``waits_already`` (in a batch) the request is not counted as waiting again."""
         self._counters.service_requests += 1
         if not self._is_full():
             self._busy += 1
@@ -110,7 +110,7 @@ class Server:
         return signal.time_ms
 
     def leave(self, began_ms: float, now_ms: float) -> None:
-        """Give the worker to the one who has waited longest, if any."""
+        """Release the worker to the request that has waited longest, if any."""
         self._counters.service_busy_ms += now_ms - began_ms
         if self._queue:
             self._queue.popleft().wake()
@@ -118,7 +118,7 @@ class Server:
             self._busy -= 1
 
     def lock(self, tables: Collection[int], now_ms: float) -> Generator[Step, None, float]:
-        """Lock the tables, all at once, waiting until nobody else holds one of them; returns when."""
+        """Acquire the locks of all tables at once, and return the time."""
         if self._locked.isdisjoint(tables):
             self._locked.update(tables)
             return now_ms
@@ -128,7 +128,7 @@ class Server:
         return signal.time_ms
 
     def unlock(self, tables: Collection[int]) -> None:
-        """Give the locks to those who have waited for them, the longest waiting first."""
+        """Release the locks of the tables to waiting commits, the longest waiting first."""
         self._locked.difference_update(tables)
         left = []
         for wanted, signal in self._lock_queue:
@@ -140,7 +140,7 @@ class Server:
         self._lock_queue = left
 
     def join(self, table: int, member: Member) -> None:
-        """Wait for a batch of the table; where none is open or under way, the member leads the next one."""
+        """Add a member to the next batch of the table. If there is no batch, the member leads it."""
         self._waiting += 1
         if table in self._batches:
             self._batches[table].append(member)
@@ -149,7 +149,7 @@ class Server:
             member.leads = True
 
     def take_batch(self, table: int) -> list[Member]:
-        """Those who go into the batch that begins now, the leader first."""
+        """Remove the members of the batch that starts now and return them, the leader first."""
         waiting, most = self._batches[table], self._settings.coalesce.max_batch if self._settings.coalesce else 0
         batch = [waiting.popleft() for _ in range(min(len(waiting), most or len(waiting)))]
         self._waiting -= len(batch)
@@ -157,7 +157,7 @@ class Server:
         return batch
 
     def end_batch(self, table: int, batch: list[Member]) -> None:
-        """Answer the others of the batch, and let the first of those who wait lead the next one."""
+        """Respond to the other members of the batch, and let the first waiting commit lead the next batch."""
         for member in batch[1:]:
             member.signal.wake()
         waiting = self._batches[table]

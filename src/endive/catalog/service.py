@@ -1,7 +1,8 @@
-"""A catalog behind a service: REST, or a database. Requests travel, wait for a worker, are served, and travel back.
+"""Catalog service: a REST catalog or a database, with network latency, a queue and workers.
 
-A commit is checked when its service begins: one that has lost is answered at once. Otherwise it takes effect at the end of its
-service, unless somebody else has moved its table meanwhile. See docs/explanation/services.md for the order of draws and events.
+A commit is checked when its service starts: one that has lost the race is rejected after the service time ``check``. Otherwise it
+takes effect at the end of its service, unless another commit has moved its table meanwhile. docs/explanation/services.md describes
+the order of draws and events.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ DEFAULT_METADATA_BYTES = 16_384
 
 
 class ServiceCatalog(StoredCatalog):
-    """A catalog service. With a pointer for each table, a commit requires only that the main branches it moves are where it saw
-    them, so an expiry of snapshots and an append do not conflict, and a commit over several tables takes effect as a whole.
+    """Catalog service.
+
+    With a commit pointer per table, a commit requires only that the main branches it moves are unchanged. An expiry of snapshots
+    and an append therefore do not conflict, and a commit to several tables is atomic.
     """
 
     def __init__(
@@ -51,26 +54,26 @@ class ServiceCatalog(StoredCatalog):
         self._server = Server(self.settings, self._state.counters)
 
     def fresh(self) -> Self:
-        """Return the same catalog before its first commit, with an idle server."""
+        """Return the catalog in its initial state, with an idle server."""
         catalog = super().fresh()
         catalog._server = Server(self.settings, catalog._state.counters)
         return catalog
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
-        """Return the same catalog as one transaction sees it."""
+        """Return the view of one transaction."""
         view = super().bind(rng, group)
         if rng is not None:
             view._rng = rng
         return view
 
-    def narrowed(self, tables: Collection[int]) -> Self:
-        """Return the same view for a transaction that loads these tables only."""
+    def restrict(self, tables: Collection[int]) -> Self:
+        """Restrict the view to the tables that the transaction loads, and return it."""
         self._tables = tables
         return self
 
     @property
     def takes_requirements(self) -> bool:
-        """A commit is one POST that says what it relies on; the server writes the metadata."""
+        """True if the server writes the metadata: a commit is then one POST with its requirements."""
         return self.settings.writes_metadata
 
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
@@ -100,7 +103,7 @@ class ServiceCatalog(StoredCatalog):
         now_ms, u, back, round_trips = yield from self._send(request.timestamp_ms, joins_batch=coalesced)
         outcome: str | None
         if intention.applied:
-            outcome, now_ms = yield from self._recognise(u, now_ms)
+            outcome, now_ms = yield from self._respond_to_known(u, now_ms)
         elif coalesced:
             outcome, now_ms = yield from self._commit_in_batch(request, u, now_ms)
         else:
@@ -110,8 +113,10 @@ class ServiceCatalog(StoredCatalog):
         return CommitResult(outcome is None, now_ms + back - request.timestamp_ms, round_trips, outcome or None)
 
     def _send(self, now_ms: float, *, joins_batch: bool) -> Generator[Step, None, tuple[float, float, float, int]]:
-        """Bring a request to the server, again while it is refused. Returns when it is there, the uniform of its service, the way
-        back and how often it was sent.
+        """Send a request, and resend it while it is rejected.
+
+        Returns:
+            Time of arrival, uniform of its service time, network latency of the response, and number of requests.
         """
         settings, round_trips = self.settings, 0
         while True:
@@ -130,8 +135,8 @@ class ServiceCatalog(StoredCatalog):
             yield settings.retry_after_ms
             now_ms += settings.retry_after_ms
 
-    def _recognise(self, u: float, now_ms: float) -> Generator[Step, None, tuple[None, float]]:
-        """Serve a commit whose idempotency key is known, because it took effect when it was sent before."""
+    def _respond_to_known(self, u: float, now_ms: float) -> Generator[Step, None, tuple[None, float]]:
+        """Serve a commit that has taken effect before with the same idempotency key."""
         now_ms = began_ms = yield from self._server.enter(now_ms)
         service = self.settings.check.at(u)
         yield service
@@ -140,19 +145,19 @@ class ServiceCatalog(StoredCatalog):
         return None, now_ms
 
     def _commit_alone(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
-        """Serve one commit; returns None where it took effect, otherwise why not (empty: it lost), and when it was decided."""
+        """Serve one commit; return its outcome (as ``Member.outcome``) and the time of the decision."""
         settings, server, tables = self.settings, self._server, sorted(request.writes)
         now_ms = began_ms = yield from server.enter(now_ms)
         if settings.lock == "table":
             now_ms = yield from server.lock(tables, now_ms)
         retries = settings.server_retries if request.intention.rebasable else 0
-        seen = self._seen(request)
+        required = self._required(request)
         outcome: str | None = ""
-        if seen != self._current(request) and retries > 0:
+        if required != self._current(request) and retries > 0:
             retries -= 1
             self._state.counters.service_retries += 1
-            seen = self._current(request)
-        if seen != self._current(request):
+            required = self._current(request)
+        if required != self._current(request):
             service = settings.check.at(u)
         elif self._is_too_large(request, now_ms):
             service, outcome = settings.check.at(u), METADATA_TOO_LARGE
@@ -160,13 +165,13 @@ class ServiceCatalog(StoredCatalog):
             service, outcome = settings.commit.at(u) + self._write_ms(tables, 1), None
         yield service
         now_ms += service
-        while outcome is None and seen != self._current(request):
+        while outcome is None and required != self._current(request):
             if retries == 0:
                 outcome = ""
                 break
             retries -= 1
             self._state.counters.service_retries += 1
-            seen = self._current(request)
+            required = self._current(request)
             service = settings.commit.at(self._rng.random_sample()) + self._write_ms(tables, 1)
             yield service
             now_ms += service
@@ -177,7 +182,7 @@ class ServiceCatalog(StoredCatalog):
         return outcome, now_ms
 
     def _commit_in_batch(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
-        """Wait for the batch of the table, lead it if nobody else does, and learn what came of it."""
+        """Join the batch of the table, lead it if there is no leader, and return the outcome and the time of the decision."""
         coalesce, server = self.settings.coalesce, self._server
         assert coalesce is not None
         table, member = min(request.writes), Member(request, now_ms)
@@ -197,7 +202,7 @@ class ServiceCatalog(StoredCatalog):
         yield service
         now_ms += service
         for each in batch:
-            if each.request.intention.rebasable or self._seen(each.request) == self._current(each.request):
+            if each.request.intention.rebasable or self._required(each.request) == self._current(each.request):
                 each.outcome = METADATA_TOO_LARGE if self._is_too_large(each.request, now_ms) else None
             self._decide(each.request, each.outcome)
         server.leave(began_ms, now_ms)
@@ -205,7 +210,7 @@ class ServiceCatalog(StoredCatalog):
         return member.outcome, now_ms
 
     def _decide(self, request: CommitRequest, outcome: str | None) -> None:
-        """Put a commit in place, or count it as lost."""
+        """Install a commit, or count a conflict."""
         if outcome is not None:
             self._state.counters.commit_conflict += 1
             return
@@ -215,7 +220,7 @@ class ServiceCatalog(StoredCatalog):
         for group in others:
             self._state.groups[group].seq += 1
 
-    def _seen(self, request: CommitRequest) -> tuple[int, ...]:
+    def _required(self, request: CommitRequest) -> tuple[int, ...]:
         """Return the requirements of the commit: the refs of its tables, or the pointer that they share."""
         if not self.own_pointers:
             return (request.expected_seq,)
@@ -234,7 +239,7 @@ class ServiceCatalog(StoredCatalog):
         return self.metadata_bytes if files is None else metadata_size(files.model, files.snapshots + more_snapshots)
 
     def _write_ms(self, tables: Collection[int], more_snapshots: int) -> float:
-        """Return how long the server takes to write the metadata of the tables, one after the other."""
+        """Return the latency of writing the metadata of the tables sequentially."""
         total = 0.0
         if self.settings.writes_metadata:
             for table_id in tables:

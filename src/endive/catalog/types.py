@@ -1,4 +1,4 @@
-"""What transactions and catalogs exchange: immutable values."""
+"""Values that transactions and catalogs exchange."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, replace
 from endive.table import TableFiles
 
 METADATA_TOO_LARGE = "metadata_too_large"
-"""Why a transaction is aborted whose table metadata has outgrown what the catalog takes."""
+"""Abort reason of a transaction with table metadata above the size limit of the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """A table as a snapshot shows it: ``version`` counts its commits, ``partition_versions`` those of each partition."""
+    """Table in a snapshot. ``version`` counts its commits, ``partition_versions`` those of each partition."""
 
     table_id: int
     version: int
     num_partitions: int
     partition_versions: tuple[int, ...]
     files: TableFiles | None = None
-    """Its snapshots and manifests, where the catalog keeps account of them."""
+    """Snapshots and manifests, if the catalog tracks them."""
     ref: int = field(default=0, compare=False)
-    """How often its main branch was moved: by every commit but an expiry of snapshots."""
+    """Number of commits that moved the main branch: all except expiries of snapshots."""
 
     def with_version(self, new_version: int) -> TableMetadata:
         """Return the table at another version."""
@@ -36,65 +36,65 @@ class TableMetadata:
 
 @dataclass(frozen=True, slots=True)
 class CatalogSnapshot:
-    """The catalog at one moment: all that a transaction ever sees of it.
+    """State of the catalog at one point in time, as a transaction reads it.
 
-    ``seq`` counts the commits of the table group that was read (of the whole catalog, where there is one group). It shares its
-    tables with the catalog, which replaces them and never changes them, so a snapshot costs no copy.
+    ``seq`` counts the commits of the table group that was read. Tables are immutable and shared with the catalog, so a snapshot
+    needs no copy.
     """
 
     seq: int
     tables: tuple[TableMetadata, ...]
     timestamp_ms: float
     log_offset: int = 0
-    """Where the group's log ended (append catalog only)."""
+    """End offset of the group's log (append catalog only)."""
 
     def get_table(self, table_id: int) -> TableMetadata:
         """Return the table with this id."""
         return self.tables[table_id]
 
     def get_partition_version(self, table_id: int, partition_id: int) -> int:
-        """Return how often that partition was written."""
+        """Return the number of commits that wrote the partition."""
         return self.tables[table_id].partition_versions[partition_id]
 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """Whether a commit was installed, and how long the answer took. It carries no state: after a failure, read the catalog."""
+    """Outcome and latency of a commit. It contains no state of the catalog: after a failure, read the catalog."""
 
     success: bool
     latency_ms: float
     round_trips: int = 1
     reason: str | None = None
-    """Why it failed for good, so that another attempt is of no use; None where it is."""
+    """Abort reason if a retry cannot succeed, otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntentionRecord:
-    """What a transaction wants to do: the entry that an append catalog writes to its log, with the versions it relies on."""
+    """Intention of a commit with the versions it relies on; the log entry of an append catalog."""
 
     txn_id: int
     expected_seq: int
     tables_written: Mapping[int, int]
-    """Table id to new version."""
+    """New version by table id."""
     partitions_written: Mapping[int, tuple[int, ...]] | None = None
     size_bytes: int = 100
     tables_read: Mapping[int, int] = field(default_factory=dict)
-    """Table id to the version that was read."""
+    """Version that was read, by table id."""
     expected_offset: int | None = None
-    """Where the transaction last saw the log end; None asks for the end as it is now."""
+    """End offset of the log that the transaction last read; None for the current end."""
     refs: Mapping[int, int] | None = None
-    """Table id to where its main branch was seen; None takes the versions before those of ``tables_written``."""
+    """Main branch that was read, by table id; None for the versions before those of ``tables_written``."""
     moves_ref: bool = True
-    """Whether it moves the main branches of its tables; an expiry of snapshots does not."""
+    """True if the commit moves the main branches of its tables; an expiry of snapshots does not."""
     rebasable: bool = False
-    """Whether it can be applied on top of another state without the client: appends can."""
+    """True if the server can apply the commit to another state without the client, as with appends."""
     applied: bool = False
-    """Whether it was sent before with the same idempotency key, and took effect."""
+    """True if the commit has taken effect before with the same idempotency key."""
 
 
 @dataclass
 class CatalogCounters:
-    """What happened at the catalog, counted at the moment of effect."""
+    """Counters of the catalog, incremented at the linearization point."""
 
     commit_success: int = 0
     commit_conflict: int = 0
@@ -113,4 +113,4 @@ class CatalogCounters:
     service_busy_ms: float = 0.0
     service_waited_ms: float = 0.0
     metadata_limit_reached_ms: float = 0.0
-    """When a commit first failed because table metadata was too large; 0: never."""
+    """Time at which a commit first failed because table metadata was too large; 0: never."""

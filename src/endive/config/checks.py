@@ -1,4 +1,4 @@
-"""What a schema cannot say: keys that have to fit together."""
+"""Checks across keys, which the schema cannot express."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ Check = Callable[[Document], Iterator[Problem]]
 
 
 def cross_checks(document: Document, broken: Collection[str] = ()) -> list[Problem]:
-    """All that is wrong with a document whose keys are each right for themselves.
+    """Return the problems of keys that contradict each other.
 
-    Sections named in ``broken`` are not, so the checks that read them are left out.
+    Args:
+        document: a document in which every key is valid by itself.
+        broken: names of invalid sections; checks that read them are skipped.
     """
     problems: list[Problem] = []
     for check, sections in _CHECKS:
@@ -45,7 +47,7 @@ def partitions_per_table(document: Document) -> tuple[int, ...]:
 
 
 def _useless_keys(name: str, section: Section, keys: Collection[str], message: str) -> Iterator[Problem]:
-    """Keys of a section that are given, and have no effect."""
+    """Report the given keys of a section, with the same message for each."""
     for key in sorted(section.changed_keys.intersection(keys)):
         yield Problem(f"{name}.{key}", message, getattr(section, key))
 
@@ -56,7 +58,7 @@ def _simulation(document: Document) -> Iterator[Problem]:
         message = "must stay below the output directory: use a relative path without '..'"
         yield Problem("simulation.output_path", message, path)
     elif not Path(path).name:
-        yield Problem("simulation.output_path", "should name a file", path)
+        yield Problem("simulation.output_path", "must name a file", path)
 
 
 def _memory(document: Document) -> Iterator[Problem]:
@@ -64,25 +66,25 @@ def _memory(document: Document) -> Iterator[Problem]:
     partitions = sum(partitions_per_table(document))
     needed = _BYTES_PER_TABLE * document.catalog.num_tables + _BYTES_PER_PARTITION * partitions
     if needed > available_bytes() / 2:
-        size = f"{needed / 2**30:,.1f} GiB of memory"
-        yield Problem("catalog.partitions", f"{partitions:,} partitions in all need about {size}, more than half of what is free")
+        size = f"{needed / 2**30:,.1f} GiB"
+        yield Problem("catalog.partitions", f"{partitions:,} partitions need about {size}, more than half of the free memory")
 
 
 _BYTES_PER_TABLE, _BYTES_PER_PARTITION = 700, 40
-"""What the reference engine, which needs more, was seen to hold."""
+"""Measured memory of the reference engine, which needs more than the compiled one."""
 
 
 def _topology(document: Document) -> Iterator[Problem]:
     catalog = document.catalog
     per_table = catalog.partitions.per_table
     if not _one_number_per_table(document):
-        yield Problem("catalog.partitions.per_table", f"needs one number for each of the {catalog.num_tables} tables", per_table)
+        yield Problem("catalog.partitions.per_table", f"must have {catalog.num_tables} values, one per table", per_table)
     if catalog.pointers > catalog.num_tables:
-        yield Problem("catalog.num_groups", f"is more than the {catalog.num_tables} tables", catalog.num_groups)
+        yield Problem("catalog.num_groups", f"must be at most catalog.num_tables = {catalog.num_tables}", catalog.num_groups)
 
 
 def spans_groups(document: Document) -> bool:
-    """Return whether transactions may touch tables with pointers of their own: a service commits to all of them or to none."""
+    """Return whether a transaction may span tables with separate commit pointers: a service commits to them atomically."""
     catalog = document.catalog
     return catalog.type == "service" and catalog.pointers == catalog.num_tables
 
@@ -93,167 +95,171 @@ def _one_number_per_table(document: Document) -> bool:
 
 
 def _catalog_effects(document: Document) -> Iterator[Problem]:
-    """Keys of ``[catalog]`` that would be accepted and have no effect."""
+    """Check for keys of ``[catalog]`` that have no effect."""
     catalog = document.catalog
     names = [catalog.type] if catalog.type else INFERRED_KINDS
     yield from _settings_of_other_kinds(catalog, [CATALOG_KINDS[name] for name in names])
     if "group_sizes" in catalog.changed_keys and catalog.pointers == 1:
-        yield Problem("catalog.group_sizes", "has an effect only with catalog.num_groups above 1", catalog.group_sizes)
+        yield Problem("catalog.group_sizes", "has no effect unless catalog.num_groups is above 1", catalog.group_sizes)
 
 
 def _settings_of_other_kinds(catalog: CatalogSection, kinds: Sequence[CatalogKind]) -> Iterator[Problem]:
-    """Keys that have no effect with any of these kinds."""
+    """Check for keys that none of these kinds uses."""
     used = {key for kind in kinds for key in kind.settings}
     for key in sorted((CATALOG_SETTINGS - used) & catalog.changed_keys):
         owners = " or ".join(f'"{name}"' for name, kind in CATALOG_KINDS.items() if key in kind.settings)
-        yield Problem(f"catalog.{key}", f"has an effect only with catalog.type = {owners}", getattr(catalog, key))
+        yield Problem(f"catalog.{key}", f"has no effect unless catalog.type = {owners}", getattr(catalog, key))
     if "provider" in catalog.model_fields_set and not any(kind.stored for kind in kinds):
         yield Problem("catalog.provider", f'has no effect with catalog.type = "{kinds[0].name}"', catalog.provider)
 
 
 def _service(document: Document) -> Iterator[Problem]:
-    """Keys of a service that contradict each other."""
+    """Check for keys of a service that contradict each other."""
     catalog = document.catalog
     given = catalog.changed_keys
     if catalog.type != "service":
         return
     if "linearization" in given:
-        message = 'has no effect with catalog.type = "service": a commit takes effect at the end of its service'
+        message = 'has no effect with catalog.type = "service": a commit takes effect when the server completes it'
         yield Problem("catalog.linearization", message)
     if catalog.queue_limit is not None and catalog.workers == 0 and catalog.coalesce is None:
-        yield Problem("catalog.queue_limit", "has no effect without a queue. Set catalog.workers.", catalog.queue_limit)
+        yield Problem("catalog.queue_limit", "has no effect unless catalog.workers or catalog.coalesce is set", catalog.queue_limit)
     if catalog.queue_limit is None:
         heeded = any(cls.settings.retry_backoff.kind == "retry_after" for cls in resolve_classes(document))
         keys = ("max_resends",) if heeded else ("max_resends", "retry_after_ms")
-        yield from _useless_keys("catalog", catalog, keys, "has an effect only with catalog.queue_limit")
+        yield from _useless_keys("catalog", catalog, keys, "has no effect unless catalog.queue_limit is set")
     if "transfer_ms_per_mib" in given and not catalog.table_metadata_inlined:
-        message = "has no effect with table_metadata_inlined = false: the client reads metadata.json by itself"
+        message = "has no effect with catalog.table_metadata_inlined = false: clients read metadata.json from the object store"
         yield Problem("catalog.transfer_ms_per_mib", message, catalog.transfer_ms_per_mib)
     if document.transaction.manifest_list_mode == "append":
-        message = 'ML+ goes with the catalogs "cas" and "append", not with a service'
+        message = 'needs catalog.type = "cas" or "append": a service does not support ML+'
         yield Problem("transaction.manifest_list_mode", message, "append")
     if catalog.coalesce is not None:
         yield from _coalesce(document)
 
 
 def _failures(document: Document) -> Iterator[Problem]:
-    """Keys of ``[failures]`` that contradict each other or others."""
+    """Check for keys of ``[failures]`` that have no effect or contradict other keys."""
     failures = document.failures
     if failures.on_unknown == "idempotency_key" and document.catalog.type != "service":
-        message = 'needs a service that knows the key: catalog.type = "service"; "check" goes with every catalog'
+        message = 'needs catalog.type = "service"; "check" and "retry" work with every catalog'
         yield Problem("failures.on_unknown", message, failures.on_unknown)
     if "on_unknown" in failures.changed_keys and failures.lost_answer == 0.0:
-        yield Problem("failures.on_unknown", "has an effect only with failures.lost_answer", failures.on_unknown)
+        yield Problem("failures.on_unknown", "has no effect unless failures.lost_answer is above 0", failures.on_unknown)
     if failures.lost_answer == 0.0 or failures.on_unknown != "check":
-        message = 'has an effect only with lost_answer and on_unknown = "check"'
+        message = 'has no effect unless failures.lost_answer is above 0 and on_unknown = "check"'
         yield from _useless_keys("failures", failures, ("status_checks", "min_wait_ms", "max_wait_ms"), message)
 
 
 def _coalesce(document: Document) -> Iterator[Problem]:
     catalog = document.catalog
     if catalog.lock == "none":
-        message = 'contradicts catalog.coalesce: commits of one table wait for each other; lock = "table" does'
+        message = 'contradicts catalog.coalesce, which serializes the commits of a table; use "table" or remove it'
         yield Problem("catalog.lock", message, "none")
     if "server_retries" in catalog.changed_keys:
-        message = "has no effect with catalog.coalesce, which applies appends to whatever state there is"
+        message = "has no effect with catalog.coalesce, which applies appends to the current state of the table"
         yield Problem("catalog.server_retries", message, catalog.server_retries)
     for cls in resolve_classes(document):
         if cls.settings.tables_per_txn != 1:
-            message = "must be 1 with catalog.coalesce: a batch is of one table"
+            message = "must be 1 with catalog.coalesce: a batch commits to one table"
             yield Problem(cls.key("tables_per_txn"), message, cls.settings.tables_per_txn)
 
 
 def _transaction_effects(document: Document) -> Iterator[Problem]:
-    """Keys of ``[transaction]`` that would be accepted and have no effect."""
+    """Check for keys of ``[transaction]`` that have no effect."""
     if document.transaction.manifest_list_mode != "append":
-        message = 'has an effect only with manifest_list_mode = "append"'
+        message = 'has no effect unless transaction.manifest_list_mode = "append"'
         keys = ("manifest_list_seal_threshold", "manifest_list_entry_size")
         yield from _useless_keys("transaction", document.transaction, keys, message)
 
 
 def _workload_effects(document: Document) -> Iterator[Problem]:
-    """Keys of ``[transaction]`` that no class of ``[workload]`` uses."""
+    """Check for keys of ``[transaction]`` that no class of ``[workload]`` inherits, and for reserved class names."""
     if ALL_CLASSES in document.workload:
-        yield Problem(f"workload.{ALL_CLASSES}", "is the name of totals over all classes. Choose another name.")
+        yield Problem(f"workload.{ALL_CLASSES}", "is reserved for totals over all classes; choose another name")
     transaction, classes = document.transaction, document.workload.values()
     if classes:
         own = all(cls.kind is not None for cls in classes)
         if own and INTER_ARRIVAL.key in transaction.changed_keys:
-            yield Problem(
-                f"transaction.{INTER_ARRIVAL.key}", "has no effect: every class of [workload] has arrivals of its own. Remove it."
-            )
+            yield Problem(f"transaction.{INTER_ARRIVAL.key}", "has no effect: every class of [workload] sets its own arrivals")
         if "operation_types" in transaction.changed_keys and all(
             {"operation", "operation_types"} & cls.model_fields_set for cls in classes
         ):
-            yield Problem(
-                "transaction.operation_types", "has no effect: every class of [workload] has operations of its own. Remove it."
-            )
+            yield Problem("transaction.operation_types", "has no effect: every class of [workload] sets its own operations")
 
 
 _FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "retain_snapshots")
 
 
 def _iceberg(document: Document) -> Iterator[Problem]:
-    """Check keys and operations that a commit path does not have."""
+    """Check for keys and operations that a commit path does not support."""
     if not follows_iceberg(document) and document.table.changed_keys:
         yield Problem(
-            "table", f"has no effect on the commit path {DEFAULT_PATH.name}. Set commit_path, for example to {ICEBERG.name!r}."
+            "table", f"has no effect with commit_path = {DEFAULT_PATH.name!r}; set commit_path, for example to {ICEBERG.name!r}"
         )
     for cls in resolve_classes(document):
         settings, given = cls.settings, cls.changed_keys
         if not cls.path.keeps_files:
             for key in _FILES:
                 if key in given:
-                    yield Problem(cls.key(key), f"has no effect on the commit path {DEFAULT_PATH.name}", getattr(settings, key))
+                    yield Problem(cls.key(key), f"has no effect with commit_path = {DEFAULT_PATH.name!r}", getattr(settings, key))
             continue
         where = f'commit_path = "{settings.commit_path}"'
         if document.transaction.manifest_list_mode == "append":
-            yield Problem(cls.key("commit_path"), "does not append to manifest lists (ML+)", settings.commit_path)
+            yield Problem(
+                cls.key("commit_path"),
+                f"does not support ML+; use {DEFAULT_PATH.name!r}, or manifest_list_mode = 'rewrite'",
+                settings.commit_path,
+            )
         if settings.on_real_conflict == "merge" or (settings.conflicting_manifests and settings.on_real_conflict is None):
-            yield Problem(cls.key("on_real_conflict"), f"Iceberg does not merge real conflicts: not with {where}", "merge")
+            yield Problem(
+                cls.key("on_real_conflict"),
+                f"is not supported with {where}: Iceberg aborts or restarts on a real conflict",
+                "merge",
+            )
         unknown = {name for name, weight in settings.operation_types if weight > 0.0} - cls.path.operations - {"read_only"}
         if unknown:
-            yield Problem(cls.key("commit_path"), f"{cls.path.client} has no {', '.join(sorted(unknown))}", cls.path.name)
+            yield Problem(cls.key("commit_path"), f"{cls.path.client} does not support {', '.join(sorted(unknown))}", cls.path.name)
         if "manifests_per_concurrent_commit" in given:
-            message = f"has no effect with {where}: [table] says when manifests are merged"
+            message = f"has no effect with {where}; [table] sets when manifests are merged"
             yield Problem(cls.key("manifests_per_concurrent_commit"), message, settings.manifests_per_concurrent_commit)
 
 
 def _parts(document: Document) -> Iterator[Problem]:
-    """Parts of one's own where they cannot be."""
+    """Check custom components against the engine and the workload classes."""
     parts = document.parts
     if not parts.model_fields_set:
         return
     if document.simulation.engine == "compiled":
         yield Problem(
             "simulation.engine",
-            "custom components run on the reference engine only. Use 'auto' or 'reference'.",
+            "must be 'auto' or 'reference': custom components run on the reference engine only",
             document.simulation.engine,
         )
     for kind in ("provider", "catalog"):
         part = getattr(parts, kind)
         if part is not None and part.classes is not None:
-            yield Problem(f"parts.{kind}.classes", "has an effect only for a transaction", part.classes)
+            yield Problem(f"parts.{kind}.classes", "applies to parts.transaction only", part.classes)
     if parts.transaction is not None:
         if parts.transaction.options:
-            yield Problem("parts.transaction.options", "a transaction takes no options")
+            yield Problem("parts.transaction.options", "are not supported: a transaction takes no options")
         for name in parts.transaction.classes or ():
             if name not in document.workload:
-                yield Problem("parts.transaction.classes", f"there is no class {name!r}; {nearest(name, document.workload)}")
+                yield Problem("parts.transaction.classes", f"unknown class {name!r}; {nearest(name, document.workload)}")
 
 
 def _storage_effects(document: Document) -> Iterator[Problem]:
-    """Keys of ``[storage]`` that would be accepted and have no effect."""
+    """Check for keys of ``[storage]`` that have no effect."""
     storage = document.storage
     if "profile" in storage.changed_keys and (storage.provider or "").endswith(".toml"):
-        yield Problem("storage.profile", "has no effect on a custom profile", storage.profile)
+        yield Problem("storage.profile", "has no effect with a custom profile (*.toml)", storage.profile)
 
 
 def _handles(document: Document) -> Iterator[Problem]:
-    """Kept handles where nothing is saved by them."""
+    """Check for cached table handles where they save no request."""
     for cls in resolve_classes(document):
         if "table_handle" in cls.changed_keys and cls.settings.table_handle == "kept" and document.catalog.table_metadata_inlined:
-            message = "has an effect only with catalog.table_metadata_inlined = false: there is no metadata to be read apart"
+            message = "has no effect unless catalog.table_metadata_inlined = false: the catalog returns table metadata"
             yield Problem(cls.key("table_handle"), message, "kept")
 
 
@@ -266,7 +272,7 @@ def _classes(document: Document) -> Iterator[Problem]:
 
 
 def _arrival_times(document: Document) -> Iterator[Problem]:
-    """Arrivals that have to fit the length of the run, and traces the tables too."""
+    """Check arrivals against the length of the run, and traces against the tables."""
     for resolved in resolve_classes(document):
         yield from check_times(resolved, document)
         if _one_number_per_table(document):
@@ -279,13 +285,15 @@ def _access(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
     partitions = partitions_per_table(document)
     outside = [table for table in own.tables or () if table >= len(partitions)] if own else []
     if outside:
-        yield Problem(cls.key("tables"), f"there are only {len(partitions)} tables, numbered from 0", outside)
+        yield Problem(
+            cls.key("tables"), f"must be below catalog.num_tables = {len(partitions)}; tables are numbered from 0", outside
+        )
         return
     if own and own.tables is not None and len(set(own.tables)) != len(own.tables):
-        yield Problem(cls.key("tables"), "names a table twice", own.tables)
+        yield Problem(cls.key("tables"), "contains duplicates", own.tables)
     tables = own.tables if own and own.tables is not None else range(len(partitions))
     if isinstance(settings.tables_per_txn, int) and settings.tables_per_txn > len(tables):
-        yield Problem(cls.key("tables_per_txn"), f"is more than the {len(tables)} tables", settings.tables_per_txn)
+        yield Problem(cls.key("tables_per_txn"), f"must be at most {len(tables)}, the number of tables", settings.tables_per_txn)
     else:
         yield from _within_groups(cls, document)
     fewest = min(partitions[table] for table in tables)
@@ -296,26 +304,28 @@ def _access(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
             return
         fewest = end - first
         if settings.partitions_per_txn is None:
-            yield Problem(cls.key("partition_range"), "has an effect only with partitions_per_txn", own.partition_range)
+            yield Problem(cls.key("partition_range"), "has no effect unless partitions_per_txn is set", own.partition_range)
     wanted = settings.partitions_per_txn
     if wanted is not None and wanted > fewest:
-        yield Problem(cls.key("partitions_per_txn"), f"is more than the {fewest} partitions of a table", wanted)
+        yield Problem(cls.key("partitions_per_txn"), f"must be at most {fewest}, the number of partitions of a table", wanted)
 
 
 def _within_groups(cls: ResolvedClass, document: Document) -> Iterator[Problem]:
-    """Check that the largest group has enough tables: a transaction never leaves its group."""
+    """Check that the largest group has enough tables: a transaction never spans groups."""
     catalog, wanted = document.catalog, cls.settings.tables_per_txn
     if not 1 < catalog.pointers <= catalog.num_tables or spans_groups(document):
         return
     largest = group_sizes(catalog.num_tables, catalog.pointers, catalog.group_sizes)[0]
     if isinstance(wanted, int) and wanted > largest:
-        yield Problem(cls.key("tables_per_txn"), f"is more than the {largest} tables of the largest group", wanted)
+        yield Problem(cls.key("tables_per_txn"), f"must be at most {largest}, the size of the largest table group", wanted)
     elif not isinstance(wanted, int) and largest == 1:
-        yield Problem(cls.key("tables_per_txn"), "has no effect: every group has one table, and transactions stay in theirs")
+        yield Problem(
+            cls.key("tables_per_txn"), "has no effect: every table group has one table, and a transaction does not span groups"
+        )
 
 
 def _useless_waits(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
-    """Keys of backoff that its kind does not use; Iceberg's defaults for them are accepted."""
+    """Check for keys that the kind of backoff does not use. Iceberg's defaults for them are accepted."""
     backoff = settings.retry_backoff
     if settings.retry_policy is None:
         for key in sorted(UNUSED_BY_KIND.get(backoff.kind, frozenset()) & backoff.changed_keys):
@@ -323,10 +333,10 @@ def _useless_waits(cls: ResolvedClass, settings: Transactions) -> Iterator[Probl
 
 
 def _retry_after(document: Document) -> Iterator[Problem]:
-    """Only a service can say how long to wait."""
+    """Check that ``retry_after`` is used with a service."""
     for cls in resolve_classes(document):
         if cls.settings.retry_backoff.kind == "retry_after" and document.catalog.type != "service":
-            message = 'needs a service that says how long to wait: catalog.type = "service", with catalog.retry_after_ms'
+            message = 'needs catalog.type = "service", which sends Retry-After (catalog.retry_after_ms)'
             yield Problem(cls.key("retry_backoff.kind"), message, "retry_after")
 
 
@@ -334,14 +344,14 @@ def _useless(cls: ResolvedClass, settings: Transactions) -> Iterator[Problem]:
     given = cls.changed_keys
     yield from _useless_waits(cls, settings)
     if settings.partitions_per_txn is None and "partition_selection" in given:
-        yield Problem(cls.key("partition_selection"), "has an effect only with partitions_per_txn")
+        yield Problem(cls.key("partition_selection"), "has no effect unless partitions_per_txn is set")
     if settings.on_real_conflict != "restart" and "max_restarts" in given:
-        yield Problem(cls.key("max_restarts"), 'has an effect only with on_real_conflict = "restart"', settings.max_restarts)
+        yield Problem(cls.key("max_restarts"), 'has no effect unless on_real_conflict = "restart"', settings.max_restarts)
     if settings.on_real_conflict not in (None, "merge") and "conflicting_manifests" in given:
-        yield Problem(cls.key("conflicting_manifests"), 'has an effect only with on_real_conflict = "merge"')
+        yield Problem(cls.key("conflicting_manifests"), 'has no effect unless on_real_conflict = "merge"')
     if settings.conflict_detector != "probabilistic" and "real_conflict_probability" in given:
         value = settings.real_conflict_probability
-        yield Problem(cls.key("real_conflict_probability"), "has an effect only with the probabilistic detector", value)
+        yield Problem(cls.key("real_conflict_probability"), 'has no effect unless conflict_detector = "probabilistic"', value)
 
 
 def _providers(document: Document) -> Iterator[Problem]:
@@ -371,9 +381,9 @@ def _manifest_lists(document: Document) -> Iterator[Problem]:
     try:
         profile = storage_profile(document.storage)
     except (ProfileError, OSError):
-        return  # which _providers tells
+        return  # reported by _providers
     if profile.append is None:
-        message = f"append (ML+) needs a provider that can append; {profile.name!r} cannot"
+        message = f"needs a provider with append support; {profile.name!r} has none"
         yield Problem("transaction.manifest_list_mode", message, "append")
 
 
@@ -381,8 +391,8 @@ def _unknown_provider(key: str, name: str, error: Exception) -> Problem:
     if Path(name).suffix == ".toml":
         return Problem(key, str(error))
     if not name:
-        return Problem(key, "is missing: name a provider, or describe one with the T_* keys")
-    return Problem(key, f"there is no such provider; {nearest(name, builtin_profiles())}", name)
+        return Problem(key, "is missing; set a provider or the T_* keys")
+    return Problem(key, f"unknown provider; {nearest(name, builtin_profiles())}", name)
 
 
 _CHECKS: tuple[tuple[Check, set[str]], ...] = (
@@ -405,4 +415,4 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_providers, {"storage", "catalog"}),
     (_manifest_lists, {"storage", "transaction"}),
 )
-"""Each check and the sections that it reads."""
+"""Checks, each with the sections that it reads."""

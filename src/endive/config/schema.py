@@ -1,7 +1,6 @@
-"""The schema of a configuration file: every key, its type, its default and what it means.
+"""Schema of a configuration file: the type, default and description of every key.
 
-Times are in milliseconds, or durations such as ``"90s"``. Keys that the sources of the model spell differently are translated
-before they get here (``aliases``).
+Times are in milliseconds, or durations such as ``"90s"``. Aliases of keys are translated before validation (``aliases``).
 """
 
 from __future__ import annotations
@@ -43,36 +42,36 @@ from endive.transaction.policy import OnRealConflict, OnUnknown, TableHandle
 
 
 class RetryBackoff(Section):
-    """Waiting before a retry: min(base x multiplier^(retry - 1), max) x (1 +- jitter), or as ``kind`` and ``jitter`` say."""
+    """Backoff before a retry: min(base x multiplier^(retry - 1), max) x (1 +- jitter) by default; see ``kind`` and ``jitter``."""
 
-    enabled: bool = Field(False, description="Whether retries wait.")
+    enabled: bool = Field(False, description="Wait before each retry.")
     kind: Literal["exponential", "slots", "aimd", "retry_after", "linear"] = Field(
         "exponential",
-        description="slots: one of 4 slots as long as the first attempt took, twice as many each time; "
-        "aimd: a wait that the writer keeps, times multiplier after a loss, base_ms less after a commit; "
-        "retry_after: what a service says, its retry_after_ms, and up to jitter of it more; "
-        "linear: base_ms longer each time, moved by jitter.",
+        description="slots: one of 4 slots, each as long as the first attempt; the number of slots doubles at each retry; "
+        "aimd: per writer, multiplied by multiplier after a lost race and reduced by base_ms after a commit; "
+        "retry_after: retry_after_ms of the service, plus up to jitter of it; "
+        "linear: base_ms more at each retry, randomized by jitter.",
     )
-    base_ms: NonNegativeMs = Field(10.0, description="Wait before the first retry.")
-    multiplier: Annotated[float, Field(ge=1, le=1e6)] = Field(2.0, description="Growth from one retry to the next.")
-    max_ms: NonNegativeMs = Field(5000.0, description="No wait is longer, but for the jitter.")
+    base_ms: NonNegativeMs = Field(10.0, description="Backoff before the first retry.")
+    multiplier: Annotated[float, Field(ge=1, le=1e6)] = Field(2.0, description="Factor from one retry to the next.")
+    max_ms: NonNegativeMs = Field(5000.0, description="Longest backoff, before jitter.")
     jitter: Probability | Literal["full", "equal", "decorrelated"] = Field(
         0.1,
-        description="Each wait is moved at random by at most this part of it; full: 0 to all of it; equal: half to all of it; "
-        "decorrelated: base_ms to multiplier times the last wait.",
+        description="Largest random change, as a fraction of the backoff; full: uniform from 0 to the backoff; equal: from half "
+        "of the backoff to all of it; decorrelated: from base_ms to multiplier times the previous backoff.",
     )
 
     @model_validator(mode="after")
     def _check(self) -> RetryBackoff:
         if self.changed_keys and "enabled" not in self.model_fields_set:
-            raise ValueError("has no effect without enabled = true")
+            raise ValueError("has no effect unless enabled = true")
         if self.kind in ("aimd", "retry_after", "linear") and isinstance(self.jitter, str):
-            raise ValueError(f"{self.kind} takes a number for jitter, such as 0.1, not {self.jitter!r}")
+            raise ValueError(f'jitter must be a number such as 0.1 with kind = "{self.kind}", not {self.jitter!r}')
         return self
 
 
 class _OperationWeights(Section):
-    """The weight of each operation."""
+    """Relative frequency of each operation."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -84,7 +83,7 @@ class _OperationWeights(Section):
 if TYPE_CHECKING:
 
     class OperationTypes(_OperationWeights):
-        """The weight of each operation: a key for each of ``endive.table.OPERATION_FACTS``."""
+        """Relative frequency of each operation, with a key for each of ``endive.table.OPERATION_FACTS``."""
 
     Operation = str
     CatalogName = str
@@ -104,102 +103,118 @@ else:
 
 
 class Transactions(Section):
-    """``[transaction]``: what transactions do and how they commit; classes of ``[workload]`` take from here what they leave out."""
+    """``[transaction]``: operations and commits of transactions; defaults of the classes of ``[workload]``."""
 
-    retry: Files = Field(10, description="Retries after the first attempt.")
-    runtime: Runtime = Field(default_factory=lambda: Runtime(mean=180_000.0, sigma=1.5), description="Time of the work.")
-    inter_arrival: Interval | None = Field(None, description="Time between arrivals.")
+    retry: Files = Field(10, description="Maximum number of retries after the first attempt.")
+    runtime: Runtime = Field(
+        default_factory=lambda: Runtime(mean=180_000.0, sigma=1.5), description="Job duration before the commit."
+    )
+    inter_arrival: Interval | None = Field(None, description="Interval between arrivals.")
     operation_types: OperationTypes = Field(
         default_factory=lambda: OperationTypes.model_validate(
             {"fast_append": 0.7, "merge_append": 0.2, "validated_overwrite": 0.1}
         ),
-        description="How often each operation, as weights.",
+        description="Relative frequencies (weights) of the operations.",
     )
-    tables_per_txn: Some | ZipfTables = Field(1, description="Tables of a transaction, all of one group.")
-    table_selection: Selection = Field(default_factory=Selection, description="Which tables.")
+    tables_per_txn: Some | ZipfTables = Field(1, description="Number of tables of a transaction, all of one table group.")
+    table_selection: Selection = Field(default_factory=Selection, description="Selection of the tables of a transaction.")
     partitions_per_txn: Annotated[float, Field(ge=1, le=MOST_FILES)] | None = Field(
-        None, description="Partitions written in each table; a fraction is a mean. Left out: any change of the table overlaps."
+        None,
+        description="Number of partitions written per table; a fraction is a mean. Default: every change of the table overlaps.",
     )
-    partition_selection: Selection = Field(default_factory=Selection, description="Which partitions of a table.")
-    manifests_per_concurrent_commit: PerCommit = Field(1.5, description="What a merge append merges again per commit.")
-    real_conflict_probability: Probability = Field(0.0, description="How likely an overlap is a real conflict.")
+    partition_selection: Selection = Field(default_factory=Selection, description="Selection of the partitions of a table.")
+    manifests_per_concurrent_commit: PerCommit = Field(
+        1.5, description="Manifests that a merge append rewrites for each concurrent commit."
+    )
+    real_conflict_probability: Probability = Field(0.0, description="Probability that an overlapping change is a real conflict.")
     conflict_detector: Literal["probabilistic", "partition_overlap"] = Field(
-        "probabilistic", description="partition_overlap calls every overlap a real conflict."
+        "probabilistic", description="Detection of real conflicts; partition_overlap: every overlapping change is one."
     )
     on_real_conflict: OnRealConflict | None = Field(
-        None, description="Default abort, or merge where conflicting_manifests is given."
+        None, description="Reaction to a real conflict. Default: abort, or merge if conflicting_manifests is set."
     )
-    max_restarts: Files = Field(3, description="With restart: how often the application starts again.")
-    conflicting_manifests: ManifestCounts | None = Field(None, description="With merge: how many manifests a conflict takes.")
-    total_timeout_ms: NonNegativeMs | None = Field(None, description="Budget of the commit, checked after a failed attempt.")
-    retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Waiting before a retry.")
+    max_restarts: Files = Field(3, description="restart: maximum number of restarts of the job.")
+    conflicting_manifests: ManifestCounts | None = Field(None, description="merge: number of manifests merged per conflict.")
+    total_timeout_ms: NonNegativeMs | None = Field(
+        None, description="Maximum total time of the commit, checked after each failed attempt."
+    )
+    retry_backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Backoff before a retry.")
     table_handle: TableHandle = Field(
         "loaded",
-        description="kept: writers live long, and read table metadata at the start only if the table has moved since they saw it.",
+        description="loaded: each transaction loads the table; kept: writers cache the table and reload it only if it has changed.",
     )
     client_ms_per_access: NonNegativeMs | Runtime | None = Field(
-        None, description="How long the client computes for each access to the store or the catalog: a time or a distribution."
+        None, description="Client CPU time per request to the object store or the catalog: a time or a distribution."
     )
     commit_path: CommitPathName = Field(
         DEFAULT_PATH.name,
         description=f"Commit protocol: {'; '.join(f'{path.name}: {path.client}' for path in COMMIT_PATHS.values())}.",
     )
     retry_policy: RetryPolicy | None = Field(
-        None, description="iceberg: its defaults for retry, retry_backoff and total_timeout_ms, where they are not given."
+        None, description="iceberg: Iceberg's defaults for retry, retry_backoff and total_timeout_ms, unless they are set."
     )
     isolation: Isolation | None = Field(
-        None, description="How far an operation validates. Default serializable; none for replace_partitions and delete."
+        None, description="Isolation level of validation. Default: serializable; none for replace_partitions and delete."
     )
-    overwrite_by: Literal["files", "filter"] = Field("files", description="Whether an overwrite names the files it replaces.")
-    delete_files: Literal["position", "equality", "vectors"] = Field("position", description="What a row_delta deletes with.")
-    manifests_hit: Files | Literal["all"] = Field(1, description="Manifests that hold files which the operation removes.")
-    manifests_missed: Files = Field(0, description="Manifests that it looks into in vain.")
-    retain_snapshots: Some = Field(1, description="Snapshots that expire_snapshots leaves.")
-    manifest_list_mode: Literal["rewrite", "append"] = Field("rewrite", description="append is ML+.")
-    manifest_list_seal_threshold: Threshold = Field(0, description="ML+: size in bytes after which a list is sealed; 0: never.")
-    manifest_list_entry_size: AtLeastOne = Field(50, description="ML+: bytes of an entry.")
+    overwrite_by: Literal["files", "filter"] = Field(
+        "files", description="Files replaced by an overwrite: listed explicitly, or selected by a filter."
+    )
+    delete_files: Literal["position", "equality", "vectors"] = Field(
+        "position", description="Kind of delete files that a row_delta writes."
+    )
+    manifests_hit: Files | Literal["all"] = Field(1, description="Number of manifests that contain files removed by the operation.")
+    manifests_missed: Files = Field(0, description="Number of manifests that are read but contain none of these files.")
+    retain_snapshots: Some = Field(1, description="Snapshots that expire_snapshots retains.")
+    manifest_list_mode: Literal["rewrite", "append"] = Field(
+        "rewrite", description="rewrite: each commit writes a new manifest list; append: entries are appended to it (ML+)."
+    )
+    manifest_list_seal_threshold: Threshold = Field(
+        0, description="ML+: size in bytes above which a manifest list is sealed; 0: never."
+    )
+    manifest_list_entry_size: AtLeastOne = Field(50, description="ML+: size of an entry in bytes.")
 
 
 class CommitterSection(Section):
-    """One client commits for all writers of the class, which hand over what they have; one commit at a time."""
+    """Committer: one client that commits the file batches of all writers of the class, one commit at a time."""
 
     interval_ms: NonNegativeMs = Field(
-        0.0, description="Time from the start of one commit to the start of the next, in ms; 0: as soon as possible."
+        0.0, description="Interval from the start of one commit to the start of the next, in ms; 0: as soon as possible."
     )
-    max_batch: Count = Field(0, description="File batches that start a commit, and the most that it has; 0: no limit.")
+    max_batch: Count = Field(
+        0, description="Number of file batches that triggers a commit, and the maximum per commit; 0: no limit."
+    )
     max_in_flight: AtLeastOne | None = Field(
         None,
-        description="Hand-overs of one writer that may be uncommitted before it waits. Default: 1 in a closed loop, any number of "
-        "`writers`.",
+        description="Uncommitted file batches of a writer at which it waits. Default: 1 with `closed`, unlimited with `writers`.",
     )
 
 
 class _ClassKeys(ArrivalKeys):
-    """``[workload.NAME]``: a class of transactions. What it leaves out is as ``[transaction]`` says."""
+    """``[workload.NAME]``: class of transactions. Keys that are not set default to those of ``[transaction]``."""
 
     committer: CommitterSection | None = Field(
         None, description="One client that commits the file batches of all writers (Flink, Kafka Connect)."
     )
-    operation: Operation | None = Field(None, description="Its one operation.")
-    tables: list[Count] | None = Field(None, description="The tables it is confined to.", min_length=1)
+    operation: Operation | None = Field(None, description="Operation of all its transactions, instead of operation_types.")
+    tables: list[Count] | None = Field(None, description="Tables that the class uses. Default: all.", min_length=1)
     partition_range: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="The partitions it is confined to: first, one past the last."
+        None, description="Partitions that the class uses, as [first, end] without end. Default: all."
     )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if {"operation", "operation_types"} <= self.model_fields_set:
-            raise ValueError("operation and operation_types are given both")
+            raise ValueError("operation and operation_types exclude each other; keep one of them")
         return self
 
 
 _OF_THE_RUN = {"manifest_list_mode", "manifest_list_seal_threshold", "manifest_list_entry_size"}
-"""Keys of ``[transaction]`` that no class can have for itself."""
+"""Keys of ``[transaction]`` that a class cannot override."""
 
 if TYPE_CHECKING:
 
     class ClassSection(_ClassKeys):
-        """``[workload.NAME]``: the keys of ``_ClassKeys``, and each of ``[transaction]`` that a class may have for itself."""
+        """``[workload.NAME]``: the keys of ``_ClassKeys`` and those of ``[transaction]`` that a class may override."""
 else:
     ClassSection = create_model(
         "ClassSection",
@@ -215,127 +230,135 @@ CLASS_KEYS = {
     name: any(isinstance(kind, type) and issubclass(kind, BaseModel) for kind in get_args(field.annotation))
     for name, field in ClassSection.model_fields.items()
 }
-"""The keys of a class, and whether the value of each can be a table."""
+"""Keys of a class, with True if the value can be a table."""
 
 
 class Partitions(Section):
-    """``[catalog.partitions]``: how many partitions tables have."""
+    """``[catalog.partitions]``: number of partitions of the tables."""
 
-    num_partitions: Some | None = Field(None, description="Of every table. Default 1.")
-    per_table: list[Some] | None = Field(None, description="Of each table.")
+    num_partitions: Some | None = Field(None, description="Number of partitions of every table. Default: 1.")
+    per_table: list[Some] | None = Field(None, description="Number of partitions of each table.")
 
     @model_validator(mode="after")
     def _check(self) -> Partitions:
         if self.num_partitions is not None and self.per_table is not None:
-            raise ValueError("num_partitions and per_table are given both")
+            raise ValueError("num_partitions and per_table exclude each other; keep one of them")
         return self
 
 
 class CoalesceSection(Section):
-    """Group commit: what waits for the same table when a commit begins goes into one swap."""
+    """Group commit: one swap commits all requests that wait for the same table."""
 
-    linger_ms: NonNegative = Field(0.0, description="Time that a commit waits for others, in ms.")
-    max_batch: Count = Field(0, description="Most commits in one swap; 0: no limit.")
+    linger_ms: NonNegative = Field(0.0, description="Time that a commit waits for others to join it, in ms.")
+    max_batch: Count = Field(0, description="Maximum number of commits per swap; 0: no limit.")
 
 
 class CatalogSection(Section):
-    """``[catalog]``: who holds the versions of tables, and how a commit is installed."""
+    """``[catalog]``: catalog of the tables and its commit mechanism."""
 
     type: CatalogName | None = Field(
-        None, description="Default cas, or append on a provider that can only append. service: REST, or a database."
+        None,
+        description="cas, append: catalog file in the object store; service: REST catalog or database; instant: constant latency. "
+        "Default: cas, or append if the provider supports only appends.",
     )
-    num_tables: Some = Field(1, description="Tables, numbered from 0.")
+    num_tables: Some = Field(1, description="Number of tables, numbered from 0.")
     num_groups: Some | None = Field(
         None,
-        description="Tables of a group share one pointer. 1, the default: single-file catalog. With service: one for each table.",
+        description="Number of table groups. Tables of a group share one commit pointer. Default: 1, with service num_tables.",
     )
-    group_sizes: Literal["uniform", "longtail"] = Field("uniform", description="longtail: sizes in proportion to 1/rank.")
-    partitions: Partitions = Field(default_factory=Partitions, description="How many partitions tables have.")
-    provider: str | None = Field(None, description="A store of its own for the catalog. Default: that of [storage].")
-    latency_ms: PositiveMs = Field(1.0, description="With type instant: the latency of reads and commits.")
-    linearization: Probability = Field(1.0, description="When, within its latency, a read or commit takes effect.")
-    size_bytes: Count = Field(4096, description="Size of the catalog object, for latencies that depend on it.")
-    table_metadata_inlined: bool = Field(True, description="False: table metadata is read and written apart.")
-    compaction_threshold: Threshold = Field(16_000_000, description="append: size in bytes after which the log is sealed.")
-    compaction_max_entries: Count = Field(0, description="append: entries after which the log is sealed; 0: no limit.")
-    log_entry_size: AtLeastOne = Field(100, description="append: bytes of a log entry.")
-    network: Latency | None = Field(None, description="service: the way there, and the way back. Default: median 1 ms, sigma 0.3.")
-    load: Latency | None = Field(None, description="service: time of service of a load. Default: median 5 ms, sigma 0.5.")
-    commit: Latency | None = Field(None, description="service: time of service of a commit. Default: median 10 ms, sigma 0.5.")
-    check: Latency | None = Field(None, description="service: time of service of a commit that has lost. Default: 2 ms.")
-    workers: Files = Field(0, description="service: requests that are served at once; the others wait in a queue. 0: no queue.")
+    group_sizes: Literal["uniform", "longtail"] = Field(
+        "uniform", description="Sizes of the table groups; longtail: proportional to 1/rank."
+    )
+    partitions: Partitions = Field(default_factory=Partitions, description="Number of partitions of the tables.")
+    provider: str | None = Field(None, description="Object store of the catalog. Default: storage.provider.")
+    latency_ms: PositiveMs = Field(1.0, description="instant: latency of reads and commits.")
+    linearization: Probability = Field(1.0, description="Linearization point of a read or commit, as a fraction of its latency.")
+    size_bytes: Count = Field(4096, description="Size of the catalog file, for latencies that depend on size.")
+    table_metadata_inlined: bool = Field(
+        True, description="True: the catalog returns and stores table metadata; false: clients read and write metadata files."
+    )
+    compaction_threshold: Threshold = Field(16_000_000, description="append: size in bytes above which the log is sealed.")
+    compaction_max_entries: Count = Field(0, description="append: number of entries at which the log is sealed; 0: no limit.")
+    log_entry_size: AtLeastOne = Field(100, description="append: size of a log entry in bytes.")
+    network: Latency | None = Field(None, description="service: one-way network latency. Default: median 1 ms, sigma 0.3.")
+    load: Latency | None = Field(None, description="service: service time of a load. Default: median 5 ms, sigma 0.5.")
+    commit: Latency | None = Field(None, description="service: service time of a commit. Default: median 10 ms, sigma 0.5.")
+    check: Latency | None = Field(None, description="service: service time of a commit that loses the race. Default: 2 ms.")
+    workers: Files = Field(
+        0, description="service: number of requests served concurrently; others wait in a queue. 0: unlimited, no queue."
+    )
     queue_limit: Threshold | None = Field(
-        None, description="service: waiting requests beyond which further ones are rejected (429, 503)."
+        None, description="service: queue length at which further requests are rejected (429, 503)."
     )
     retry_after_ms: NonNegative = Field(
-        1000.0, description="service: a refused request is sent again after this, a lost commit with the backoff retry_after."
+        1000.0, description="service: wait before a rejected request is resent, and base of the backoff kind retry_after."
     )
     max_resends: Files = Field(
         5, description="service: resends of a rejected request before the operation ends with service_unavailable."
     )
     lock: Literal["none", "table"] | None = Field(
-        None, description="service: table makes a commit wait for others of its table, instead of failing at its end."
+        None,
+        description="service: table serializes the commits of a table; none lets them race. "
+        "Default: none; coalesce always serializes them.",
     )
-    server_retries: Files = Field(0, description="service: retries in the server of an append that lost the race.")
-    coalesce: CoalesceSection | None = Field(None, description="service: group commit of what waits for the same table.")
-    transfer_ms_per_mib: NonNegative = Field(
-        10.0, description="service: what a MiB of table metadata adds to the answer of a load."
-    )
+    server_retries: Files = Field(0, description="service: server-side retries of an append that lost the race.")
+    coalesce: CoalesceSection | None = Field(None, description="service: group commit of requests for the same table.")
+    transfer_ms_per_mib: NonNegative = Field(10.0, description="service: latency that each MiB of table metadata adds to a load.")
     metadata_limit_bytes: Annotated[int, Field(ge=1, le=10**15)] | None = Field(
-        None, description="A commit that makes metadata.json larger fails for good (AWS Glue: 20 MB)."
+        None, description="Size limit of metadata.json; a commit that exceeds it aborts (AWS Glue: 20 MB)."
     )
 
     @property
     def pointers(self) -> int:
-        """How many groups of tables there are."""
+        """Number of commit pointers, one per table group."""
         return self.num_groups or (self.num_tables if self.type == "service" else 1)
 
 
 class TableSection(Section):
-    """``[table]``: how every table begins and how large its metadata is, for classes on Iceberg's commit paths."""
+    """``[table]``: initial state and metadata sizes of every table, for commit paths that track metadata files."""
 
     manifests: Files = Field(1, description="Data manifests at the start.")
     delete_manifests: Files = Field(0, description="Delete manifests at the start.")
     snapshots: Some = Field(1, description="Retained snapshots at the start.")
     metadata_bytes: Count = Field(2_000, description="Size of a metadata file without snapshots.")
-    metadata_bytes_per_snapshot: Count = Field(740, description="What each retained snapshot adds.")
+    metadata_bytes_per_snapshot: Count = Field(740, description="Bytes that each retained snapshot adds.")
     manifest_list_bytes: Count = Field(4_400, description="Size of a manifest list without manifests.")
-    manifest_list_bytes_per_manifest: Count = Field(42, description="What each manifest adds.")
+    manifest_list_bytes_per_manifest: Count = Field(42, description="Bytes that each manifest adds.")
     manifest_bytes: AtLeastOne = Field(7_100, description="Size of a new manifest.")
-    manifest_header_bytes: Count = Field(6_900, description="The part of it that a merge saves.")
+    manifest_header_bytes: Count = Field(6_900, description="Part of manifest_bytes that a merge saves per manifest.")
     min_count_to_merge: Annotated[int, Field(ge=2, le=MOST)] = Field(
-        100, description="Number of manifests, the new one included, at which they are merged."
+        100, description="Number of manifests, including the new one, at which they are merged."
     )
     target_bytes: Annotated[int, Field(ge=1, le=10**15)] = Field(
-        8 * 1024 * 1024, description="Merged manifests do not grow beyond this."
+        8 * 1024 * 1024, description="Target size of merged manifests in bytes."
     )
-    merge_manifests: bool = Field(True, description="False: no operation merges manifests.")
+    merge_manifests: bool = Field(True, description="Merge manifests on commit.")
 
     @model_validator(mode="after")
     def _check(self) -> TableSection:
         if self.manifest_header_bytes > self.manifest_bytes:
             raise ValueError(
-                f"manifest_header_bytes {self.manifest_header_bytes} is more than manifest_bytes {self.manifest_bytes}"
+                f"manifest_header_bytes {self.manifest_header_bytes} must be at most manifest_bytes {self.manifest_bytes}"
             )
         return self
 
 
 class Normal(Section):
-    """A normal latency, cut at the provider's floor."""
+    """Normal latency, truncated at the provider's floor."""
 
     mean: PositiveMs
     stddev: NonNegativeMs = 0.0
 
 
 class ReadWrite(Section):
-    """Latencies of reading and writing a kind of object."""
+    """Latencies of reads and writes of one kind of object."""
 
     read: Normal | None = None
     write: Normal | None = None
 
 
 class Sizes(Section):
-    """``[storage.sizes]``: sizes of metadata objects, for latencies that depend on them."""
+    """``[storage.sizes]``: sizes of metadata objects, for latencies that depend on size."""
 
     table_metadata_bytes: Count = 16_384
     manifest_list_bytes: Count = 8_192
@@ -343,83 +366,85 @@ class Sizes(Section):
 
 
 class StorageSection(Section):
-    """``[storage]``: the object store. Without ``provider``, the T_* keys describe one of your own."""
+    """``[storage]``: object store. Without ``provider``, the T_* keys describe a custom one."""
 
-    provider: str | None = Field(None, description="A built-in provider, or the path of a profile of your own (*.toml).")
-    profile: Literal["2025-06", "2025-12", "2026-01"] = Field("2026-01", description="The set of built-in profiles.")
-    max_parallel: Writers = Field(4, description="Accesses of one kind that run in parallel.")
-    min_latency_ms: NonNegativeMs | None = Field(None, description="Floor under every latency, in place of the profile's.")
+    provider: str | None = Field(None, description="Built-in provider, or path of a custom latency profile (*.toml).")
+    profile: Literal["2025-06", "2025-12", "2026-01"] = Field("2026-01", description="Version of the built-in latency profiles.")
+    max_parallel: Writers = Field(4, description="Maximum number of parallel requests of one kind.")
+    min_latency_ms: NonNegativeMs | None = Field(None, description="Floor of every latency, instead of the profile's.")
     sizes: Sizes = Field(default_factory=Sizes, description="Sizes of metadata objects.")
-    T_CAS: Normal | None = Field(None, description="Compare-and-swap of the catalog's pointer.")
-    T_METADATA_ROOT: ReadWrite | None = Field(None, description="The catalog object; table metadata too, unless given apart.")
-    T_TABLE_METADATA: ReadWrite | None = Field(None, description="Table metadata that is not inlined in the catalog.")
+    T_CAS: Normal | None = Field(None, description="Compare-and-swap of the catalog file.")
+    T_METADATA_ROOT: ReadWrite | None = Field(None, description="Catalog file, and table metadata unless T_TABLE_METADATA is set.")
+    T_TABLE_METADATA: ReadWrite | None = Field(None, description="Table metadata files.")
     T_MANIFEST_LIST: ReadWrite | None = Field(None, description="Manifest lists.")
     T_MANIFEST_FILE: ReadWrite | None = Field(None, description="Manifests.")
-    T_APPEND: Normal | None = Field(None, description="An append, to the catalog log or (ML+) to a manifest list.")
-    T_COMPACTION: Normal | None = Field(None, description="The compare-and-swap that compacts the catalog log. Default: T_CAS.")
-    T_LOG_ENTRY_READ: Normal | None = Field(None, description="What each entry of the log adds to a read of the catalog.")
+    T_APPEND: Normal | None = Field(None, description="Append to the catalog log or, with ML+, to a manifest list.")
+    T_COMPACTION: Normal | None = Field(None, description="Compare-and-swap that compacts the catalog log. Default: T_CAS.")
+    T_LOG_ENTRY_READ: Normal | None = Field(None, description="Latency that each log entry adds to a read of the catalog.")
 
 
 class SimulationSection(Section):
-    """``[simulation]``: the run."""
+    """``[simulation]``: length, seed and output of the run."""
 
-    duration_ms: PositiveMs = Field(description="Length of the run: nothing arrives later.")
+    duration_ms: PositiveMs = Field(description="Length of the run; no transaction arrives later.")
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] | None = Field(
-        None, description="Default: a random one, which the results record."
+        None, description="Seed of the run. Default: random; the results record it."
     )
     output_path: str = Field(
         "results.parquet",
-        description="File of the results, below the output directory, when the experiment has no label.",
+        description="Results file of an experiment without a label, relative to the output directory.",
         min_length=1,
     )
-    drain: bool = Field(False, description="Let transactions finish that are in flight at the end.")
+    drain: bool = Field(False, description="Let transactions finish that are in flight at the end of the run.")
     engine: Literal["auto", "reference", "compiled"] = Field(
-        "auto", description="All engines give the same rows; auto compiles what can be compiled."
+        "auto", description="auto: compiled where possible. All engines write the same rows."
     )
 
 
 ScenarioName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,80}$")]
-"""A name as its user writes it."""
+"""Name of a scenario, unchanged from the file."""
 
 
 class Experiment(Section):
-    """``[experiment]``: with a label, results go to experiments/label-hash/seed/."""
+    """``[experiment]``: name of the experiment. With a label, results are written to experiments/label-hash/seed/."""
 
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = Field(
         None, description="Name of the experiment."
     )
     scenario: ScenarioName | None = Field(
-        None, description="What this alternative is called in tables and figures; sweeps with [scenario.NAME] set it."
+        None, description="Name of the scenario in tables and figures; set by sweeps with [scenario.NAME]."
     )
 
 
 _MOST_FAILING = 0.99
-"""What is sent again until it gets through is sent a hundred times then; a run would not end much beyond."""
+"""Largest failure probability of requests that are resent until they succeed: 100 attempts on average."""
 
 
 class FailuresSection(Section):
-    """``[failures]``: what fails, and what clients do about an outcome that they do not learn."""
+    """``[failures]``: probabilities of failures, and how clients handle an unknown commit state."""
 
-    request_error: Probability = Field(0.0, description="A request fails, and is sent again by the SDK after a wait of its own.")
-    lost_answer: Probability = Field(0.0, description="A commit takes effect or not, and its client never learns which.")
-    client_crash: Probability = Field(0.0, description="At each attempt: the client dies before it sends its commit.")
+    request_error: Probability = Field(0.0, description="Probability that a request fails; the SDK resends it after a backoff.")
+    lost_answer: Probability = Field(
+        0.0, description="Probability that the response to a commit is lost, whether or not it took effect."
+    )
+    client_crash: Probability = Field(
+        0.0, description="Probability per attempt that the client crashes before it sends the commit."
+    )
     on_unknown: OnUnknown = Field(
         "check",
-        description="After a lost answer: check looks into the catalog, as Iceberg does; retry tries again, and may commit twice; "
-        "idempotency_key sends the same commit again, which a service recognises.",
+        description="Reaction to a lost response. check: read the catalog, as Iceberg does; retry: commit again, possibly twice; "
+        "idempotency_key: resend the same commit, which the service recognizes.",
     )
-    status_checks: Count = Field(3, description="check: looks after the first (commit.status-check.num-retries).")
-    min_wait_ms: NonNegative = Field(1_000.0, description="check: wait before the second look; it doubles.")
-    max_wait_ms: NonNegative = Field(60_000.0, description="check: no wait is longer.")
+    status_checks: Count = Field(3, description="check: status checks after the first one (commit.status-check.num-retries).")
+    min_wait_ms: NonNegative = Field(1_000.0, description="check: wait before the second status check; it doubles each time.")
+    max_wait_ms: NonNegative = Field(60_000.0, description="check: longest wait between status checks.")
 
     @model_validator(mode="after")
     def _check(self) -> FailuresSection:
         if self.lost_answer > _MOST_FAILING and self.on_unknown == "idempotency_key":
-            raise ValueError(
-                f"lost_answer should be at most {_MOST_FAILING:g} with idempotency_key: hardly an answer would ever come"
-            )
+            raise ValueError(f'lost_answer must be at most {_MOST_FAILING:g} with on_unknown = "idempotency_key"')
         if self.request_error > _MOST_FAILING:
-            raise ValueError(f"request_error should be at most {_MOST_FAILING:g}: hardly a request would ever get through")
+            raise ValueError(f"request_error must be at most {_MOST_FAILING:g}")
         return self
 
 
@@ -427,25 +452,25 @@ class ComponentSection(Section):
     """Custom component: a class in a Python file."""
 
     code: Annotated[str, Field(pattern=r"^[^:]+:[A-Za-z_][A-Za-z0-9_]*$")] = Field(
-        description="FILE.py:CLASS, relative to this file. It runs only with --allow-code."
+        description="FILE.py:CLASS, relative to the configuration file. Requires --allow-code."
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the class.")
-    classes: list[str] | None = Field(None, description="transaction: the workload classes that run it. Default: all.")
-    source: str | None = Field(None, description="Read from the file that code names; not to be given.")
+    classes: list[str] | None = Field(None, description="transaction: workload classes that use it. Default: all.")
+    source: str | None = Field(None, description="Content of the file that code names; set by Endive.")
 
 
 class PartsSection(Section):
     """``[parts]``: custom components in place of built-in ones, on the reference engine."""
 
     provider: ComponentSection | None = Field(
-        None, description="A store; sizes, parallel accesses and estimates are those of [storage]."
+        None, description="Custom object store; sizes, parallel requests and estimates are those of [storage]."
     )
-    catalog: ComponentSection | None = Field(None, description="A catalog.")
-    transaction: ComponentSection | None = Field(None, description="Transaction, in place of the operation.")
+    catalog: ComponentSection | None = Field(None, description="Custom catalog.")
+    transaction: ComponentSection | None = Field(None, description="Custom transaction, instead of the operation.")
 
 
 class Document(Section):
-    """A whole configuration file."""
+    """Configuration file."""
 
     simulation: SimulationSection
     experiment: Experiment = Field(default_factory=Experiment)
@@ -456,7 +481,7 @@ class Document(Section):
     failures: FailuresSection = Field(default_factory=FailuresSection)
     parts: PartsSection = Field(default_factory=PartsSection)
     workload: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], ClassSection] = Field(
-        default_factory=dict, description="Classes of transactions by name."
+        default_factory=dict, description="Classes of transactions, by name."
     )
 
 

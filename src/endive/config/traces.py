@@ -1,4 +1,4 @@
-"""Traces of submissions: a Parquet or CSV file becomes what ``TraceArrivals`` replays."""
+"""Traces of submissions in Parquet or CSV files, replayed by ``TraceArrivals``."""
 
 from __future__ import annotations
 
@@ -24,19 +24,24 @@ COLUMNS = {
     "table": "table",
     "partitions": "partitions",
 }
-"""Columns that a trace may have, and what they hold."""
+"""Columns that a trace may have, and the field that each sets."""
 
 
 _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?")
-"""Numbers are text in a column of a CSV file that has durations too."""
+"""Number as text: a column of a CSV file that mixes numbers and durations is a column of strings."""
 
 
 class TraceError(ValueError):
-    """A trace that cannot be replayed; the message names the row and what is allowed."""
+    """Invalid trace; the message names the row and the allowed values."""
 
 
 def read_trace(path: Path) -> tuple[Submission, ...]:
-    """Read a trace. Raises TraceError, and OSError where there is no such file."""
+    """Read a trace.
+
+    Raises:
+        TraceError: the content is invalid.
+        OSError: the file does not exist or is not readable.
+    """
     status = path.stat()
     return _read(path, status.st_mtime_ns, status.st_size)
 
@@ -48,7 +53,7 @@ def trace_hash(path: Path) -> str:
 
 _BYTES_PER_SUBMISSION = 600
 _MOST = 10**6
-"""Tables and partitions have numbers below this."""
+"""Exclusive upper bound of the numbers of tables and partitions."""
 
 
 @lru_cache(maxsize=8)
@@ -59,14 +64,14 @@ def _read(path: Path, modified_ns: int, size: int) -> tuple[Submission, ...]:
         raise TraceError(str(error)) from None
     columns = _columns(path)
     if not columns["time_ms"]:
-        raise TraceError("has no rows: a trace needs at least one submission")
+        raise TraceError("must have at least one row")
     submissions = []
     before_ms = 0.0
     for number, row in enumerate(zip(*columns.values(), strict=True), start=1):
         submission = _submission(dict(zip(columns, row, strict=True)), number)
         if submission.time_ms < before_ms:
             times = f"row {number} is at {submission.time_ms:.12g} ms and row {number - 1} at {before_ms:.12g} ms"
-            raise TraceError(f"{times}: sort the rows by time")
+            raise TraceError(f"{times}; sort the rows by time")
         before_ms = submission.time_ms
         submissions.append(submission)
     return tuple(submissions)
@@ -86,23 +91,23 @@ def _columns(path: Path) -> dict[str, list[Any]]:
 
             table = pyarrow.csv.read_csv(path)
         else:
-            raise TraceError("should end in .parquet or .csv")
+            raise TraceError("must end in .parquet or .csv")
         names = table.column_names
     except (pa.ArrowException, OSError) as error:
         raise TraceError(f"cannot be read: {in_short(str(error))}") from error
     except UnicodeDecodeError:
-        raise TraceError("is no text (UTF-8)") from None
+        raise TraceError("is not valid UTF-8") from None
     found: dict[str, list[Any]] = {}
     for name in names:
         if name not in COLUMNS:
-            raise TraceError(f"column {in_short(repr(name))}: no such column; {nearest(name, COLUMNS)}")
+            raise TraceError(f"unknown column {in_short(repr(name))}; {nearest(name, COLUMNS)}")
         if names.count(name) > 1:
-            raise TraceError(f"column {in_short(repr(name))} is given twice")
+            raise TraceError(f"duplicate column {in_short(repr(name))}")
         if COLUMNS[name] in found:
-            raise TraceError(f"column {in_short(repr(name))} is another spelling of {COLUMNS[name]!r}, which is given too")
+            raise TraceError(f"column {in_short(repr(name))} is an alias of {COLUMNS[name]!r}; keep one of them")
         found[COLUMNS[name]] = table.column(name).to_pylist()
     if "time_ms" not in found:
-        raise TraceError("has no column 'time_ms'")
+        raise TraceError("must have a column 'time_ms'")
     return found
 
 
@@ -110,7 +115,7 @@ def _submission(row: dict[str, Any], number: int) -> Submission:
     table = _whole(row.get("table"), f"row {number}: table")
     partitions = _partitions(row.get("partitions"), f"row {number}: partitions")
     if partitions is not None and table is None:
-        raise TraceError(f"row {number}: partitions need a table")
+        raise TraceError(f"row {number}: partitions are given without a table")
     time_ms = _time(row["time_ms"], f"row {number}: time_ms")
     if time_ms is None:
         raise TraceError(f"row {number}: time_ms is missing")
@@ -122,8 +127,8 @@ def _operation(name: Any, number: int) -> type[Transaction] | None:
     if name is None or name == "":
         return None
     if name not in OPERATIONS:
-        allowed = closest(str(name), OPERATIONS) or f"; there are {', '.join(sorted(OPERATIONS))}"
-        raise TraceError(f"row {number}: there is no operation {in_short(repr(name))}{allowed}")
+        allowed = closest(str(name), OPERATIONS) or f"; allowed are {', '.join(sorted(OPERATIONS))}"
+        raise TraceError(f"row {number}: unknown operation {in_short(repr(name))}{allowed}")
     return OPERATIONS[name]
 
 
@@ -135,7 +140,7 @@ def _time(value: Any, where: str) -> float | None:
     except ValueError as error:
         raise TraceError(f"{where} {error} (is {in_short(repr(value))})") from None
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
-        raise TraceError(f"{where} should be a finite number of milliseconds, at least 0 (is {in_short(repr(value))})")
+        raise TraceError(f"{where} must be a finite number of milliseconds, at least 0 (is {in_short(repr(value))})")
     return float(number)
 
 
@@ -143,20 +148,20 @@ def _whole(value: Any, where: str) -> int | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST or value != int(value):
-        raise TraceError(f"{where} should be a whole number, from 0 to {_MOST - 1:,} (is {in_short(repr(value))})")
+        raise TraceError(f"{where} must be a whole number from 0 to {_MOST - 1:,} (is {in_short(repr(value))})")
     return int(value)
 
 
 def _partitions(value: Any, where: str) -> frozenset[int] | None:
-    """Partitions as a list, or as text with separators."""
+    """Parse partitions, given as a list or as text such as ``0;3``."""
     if value is None or value == "":
         return None
     if isinstance(value, str):
         parts = re.split(r"[;\s]+", value.strip())
         if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-            raise TraceError(f"{where} should be numbers such as '0;3' (is {in_short(repr(value))})")
+            raise TraceError(f"{where} must be numbers such as '0;3' (is {in_short(repr(value))})")
         value = [int(part) for part in parts]
     items = [_whole(item, where) for item in (value if isinstance(value, list) else [value])]
     if not items:
-        raise TraceError(f"{where} is an empty list: leave it out, or name at least one")
+        raise TraceError(f"{where} must not be empty")
     return frozenset(item for item in items if item is not None)

@@ -11,10 +11,10 @@ from pydantic_core import CoreSchema
 from endive.storage import distributions
 
 MOST_MS = 1e15
-"""30,000 years in milliseconds: beyond that, exponentials overflow."""
+"""Largest duration, about 30,000 years in milliseconds; exponentials overflow above it."""
 
 UNITS_MS = {"ms": 1.0, "s": 1_000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
-"""Milliseconds of each unit that a duration may have."""
+"""Milliseconds per unit of a duration."""
 
 _SPELLINGS = {
     "ms": ("ms", "", "msec", "msecs", "millis", "millisecond", "milliseconds"),
@@ -27,11 +27,15 @@ _TIMES = {"every", "start", "end", "scale", "mean", "median", "stddev", "value",
 _NUMBER = r"\d+(?:\.\d+)?|\.\d+"
 _DURATION = re.compile(rf"({_NUMBER})({'|'.join(UNITS_MS)})")
 _NEARLY = re.compile(rf"({_NUMBER})\s*([a-z]*)")
-_ALLOWED = 'should be a number of milliseconds or a duration such as "250ms", "90s", "4min", "1h"'
+_ALLOWED = 'must be a number of milliseconds or a duration such as "250ms", "90s", "4min", "1h"'
 
 
 def duration_ms(value: Any) -> Any:
-    """Turn text like ``"90s"`` into milliseconds, and hand on anything else. Raises ValueError, which names the nearest form."""
+    """Convert text such as ``"90s"`` to milliseconds; return any other value unchanged.
+
+    Raises:
+        ValueError: the text is not a duration; the message suggests the nearest valid form.
+    """
     if not isinstance(value, str):
         return value
     match = _DURATION.fullmatch(value)
@@ -41,13 +45,13 @@ def duration_ms(value: Any) -> Any:
 
 
 def is_time(key: str) -> bool:
-    """Tell whether the value of a dotted key is a time, by its name."""
+    """Return whether the value of a dotted key is a time, judged by the name of the key."""
     last = key.rpartition(".")[2]
     return last.endswith("_ms") or last in _TIMES
 
 
 def plain_value(key: str, value: Any) -> Any:
-    """Return the value of a dotted key in milliseconds if the key is a time and the value a duration; others as they are."""
+    """Return the value of a dotted key, converted to milliseconds if the key is a time and the value a duration."""
     if isinstance(value, str) and is_time(key) and _DURATION.fullmatch(value):
         return duration_ms(value)
     return value
@@ -60,14 +64,14 @@ def _nearest_form(text: str) -> str:
 
 
 class _OrText:
-    """Lets the JSON schema of a number accept the text of a duration too."""
+    """Annotation that adds durations as text to the JSON schema of a number."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [handler(schema), {"type": "string", "pattern": f"^{_DURATION.pattern}$"}]}
 
 
 DURATION = _OrText()
-"""Marks the types below, for those who describe them."""
+"""Annotation of the types of durations, by which documentation recognizes them."""
 Ms = Annotated[float, BeforeValidator(duration_ms), DURATION]
 NonNegativeMs = Annotated[float, Field(ge=0, le=MOST_MS), BeforeValidator(duration_ms), DURATION]
 PositiveMs = Annotated[float, Field(gt=0, le=MOST_MS), BeforeValidator(duration_ms), DURATION]
@@ -77,9 +81,9 @@ Positive = Annotated[float, Field(gt=0, le=MOST_MS)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 MAX_SEED = 2**63 - 1
 MOST = 10**9
-"""The largest whole number of most keys: products of two of them still fit into 64 bits, in both engines."""
+"""Largest whole number of most keys. Products of two of them fit into 64 bits."""
 MOST_FILES = 10**6
-"""Files, tables, partitions of a table: more than that would be read, or held in memory, one by one."""
+"""Largest number of files, tables, or partitions of a table, which are kept in memory one by one."""
 MOST_WRITERS = 10**5
 Count = Annotated[int, Field(ge=0, le=MOST)]
 AtLeastOne = Annotated[int, Field(ge=1, le=MOST)]
@@ -87,13 +91,13 @@ Files = Annotated[int, Field(ge=0, le=MOST_FILES)]
 Some = Annotated[int, Field(ge=1, le=MOST_FILES)]
 Writers = Annotated[int, Field(ge=1, le=MOST_WRITERS)]
 Threshold = Annotated[int, Field(ge=0, le=10**15)]
-"""Bytes that something is compared with, and that is multiplied by nothing."""
+"""Threshold in bytes. It may exceed ``MOST`` because it is only compared."""
 PerCommit = Annotated[float, Field(ge=0, le=1000)]
 Weight = Annotated[float, Field(ge=0, le=1e9)]
 Alpha = Annotated[float, Field(ge=0, le=20)]
-"""Of a Zipf distribution: with a million items, weights stay within what a float can hold."""
+"""Exponent of a Zipf distribution. The weights of a million items stay within the range of a float."""
 Rate = Annotated[float, Field(ge=1e-9, le=1e6)]
-"""Arrivals per second: one in thirty years to a million."""
+"""Arrivals per second, from one in 30 years to a million."""
 
 _SHAPES: dict[str, tuple[set[str], set[str]]] = {
     "exponential": ({"scale", "mean"}, {"min"}),
@@ -102,17 +106,17 @@ _SHAPES: dict[str, tuple[set[str], set[str]]] = {
     "uniform": ({"max"}, {"min"}),
     "fixed": ({"value", "mean"}, set()),
 }
-"""For each distribution the keys of which exactly one is needed, and those that may be added."""
+"""Keys of each distribution: those of which exactly one is required, and the optional ones."""
 
 
 class Section(BaseModel):
-    """A table of the file: unknown keys, wrong types, NaN and infinity are errors."""
+    """Table of a configuration file. Unknown keys, wrong types, NaN and infinity are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
     @property
     def changed_keys(self) -> set[str]:
-        """Keys that are given with another value than their default."""
+        """Keys that are set to a value other than their default."""
         return {key for key in self.model_fields_set if getattr(self, key) != default_of(type(self), key)}
 
 
@@ -122,21 +126,21 @@ def default_of(section: type[BaseModel], key: str) -> Any:
 
 
 class Distribution(Section):
-    """A distribution of times. Which keys it takes depends on ``distribution``; ``min`` is a floor (uniform: the lower bound)."""
+    """Distribution of times. ``distribution`` determines the allowed keys; ``min`` is a floor (uniform: the lower bound)."""
 
     usual_kind: ClassVar[str] = "lognormal"
-    """Its kind where ``distribution`` names none."""
+    """Kind of distribution if ``distribution`` is not set."""
     distribution: Literal["exponential", "lognormal", "normal", "uniform", "fixed"] | None = Field(
-        None, description="Its kind; runtimes are lognormal and intervals exponential unless this says otherwise."
+        None, description="Kind of distribution. Default: lognormal for runtimes and latencies, exponential for intervals."
     )
-    scale: PositiveMs | None = Field(None, description="Mean of an exponential.")
-    mean: PositiveMs | None = Field(None, description="Mean, before the floor.")
-    median: PositiveMs | None = Field(None, description="Median of a lognormal, in place of its mean.")
-    sigma: Annotated[float, Field(ge=0, le=10)] | None = Field(None, description="Sigma of a lognormal.")
-    stddev: NonNegativeMs | None = Field(None, description="Standard deviation of a normal.")
-    value: NonNegativeMs | None = Field(None, description="The value of fixed.")
-    min: NonNegativeMs | None = Field(None, description="Floor; of uniform the lower bound.")
-    max: NonNegativeMs | None = Field(None, description="Upper bound of uniform.")
+    scale: PositiveMs | None = Field(None, description="exponential: mean (as `mean`).")
+    mean: PositiveMs | None = Field(None, description="Mean, before the floor is applied.")
+    median: PositiveMs | None = Field(None, description="lognormal: median, instead of the mean.")
+    sigma: Annotated[float, Field(ge=0, le=10)] | None = Field(None, description="lognormal: standard deviation of the logarithm.")
+    stddev: NonNegativeMs | None = Field(None, description="normal: standard deviation.")
+    value: NonNegativeMs | None = Field(None, description="fixed: the value.")
+    min: NonNegativeMs | None = Field(None, description="Floor of every sample; uniform: lower bound.")
+    max: NonNegativeMs | None = Field(None, description="uniform: upper bound.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -145,11 +149,11 @@ class Distribution(Section):
         given = self.model_fields_set - {"distribution"}
         wrong = sorted(given - one_of - optional)
         if wrong:
-            raise ValueError(f"{wrong[0]!r} means nothing for {kind}, which takes {', '.join(sorted(one_of | optional))}")
+            raise ValueError(f"{wrong[0]!r} is not a parameter of {kind}; allowed are {', '.join(sorted(one_of | optional))}")
         if len(given & one_of) != 1:
             raise ValueError(f"{kind} needs exactly one of {', '.join(sorted(one_of))}")
-        if kind == "uniform" and (self.min or 0.0) > (self.max or 0.0):
-            raise ValueError("the lower bound of uniform is above the upper one")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"min {self.min:.12g} is above max {self.max:.12g}")
         return self
 
     def to_distribution(self) -> distributions.QuantileDistribution:
@@ -169,51 +173,55 @@ class Distribution(Section):
 
 
 class Runtime(Distribution):
-    """How long the work of a transaction takes: lognormal, unless ``distribution`` says otherwise."""
+    """Job duration before the commit. Default: lognormal."""
 
 
 class Interval(Distribution):
-    """Time between arrivals, or of thinking: exponential, unless ``distribution`` says otherwise."""
+    """Interval between arrivals, or think time. Default: exponential."""
 
     usual_kind = "exponential"
 
 
 class ManifestCounts(Section):
-    """How many manifests a real conflict makes one merge (``on_real_conflict = "merge"``)."""
+    """Number of manifests merged because of a real conflict (``on_real_conflict = "merge"``)."""
 
-    distribution: Literal["exponential", "uniform", "fixed"] = Field("exponential", description="Uniform is from min to max.")
-    mean: Positive | None = Field(None, description="Mean of exponential, value of fixed.")
-    min: Files = Field(1, description="At least so many.")
-    max: Files = Field(10, description="At most so many.")
+    distribution: Literal["exponential", "uniform", "fixed"] = Field(
+        "exponential", description="Distribution of the number; uniform ranges from min to max."
+    )
+    mean: Positive | None = Field(None, description="exponential: mean; fixed: the value.")
+    min: Files = Field(1, description="Smallest number.")
+    max: Files = Field(10, description="Largest number.")
 
     @model_validator(mode="after")
     def _check(self) -> ManifestCounts:
         if self.min > self.max:
             raise ValueError(f"min {self.min} is above max {self.max}")
         if (self.distribution == "uniform") == (self.mean is not None):
-            raise ValueError("mean belongs to exponential and fixed, which need it, and not to uniform")
+            raise ValueError("mean is required with exponential and fixed, and not allowed with uniform")
         return self
 
 
 class Selection(Section):
-    """How tables or partitions are chosen."""
+    """Selection of tables or partitions."""
 
-    distribution: Literal["uniform", "zipf"] = Field("uniform", description="zipf makes a few of them hot.")
-    alpha: Alpha | None = Field(None, description="Zipf: item k has weight 1/k^alpha. Default 1.5.")
-    write_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="The part of them that is written.")
+    distribution: Literal["uniform", "zipf"] = Field(
+        "uniform", description="Distribution of accesses; zipf concentrates them on a few items."
+    )
+    alpha: Alpha | None = Field(None, description="zipf: exponent; item k has weight 1/k^alpha. Default: 1.5.")
+    write_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="Share of the selected items that is written.")
 
     @model_validator(mode="after")
     def _check(self) -> Selection:
         if self.distribution == "uniform" and self.alpha is not None:
-            raise ValueError("'alpha' means nothing for uniform")
+            raise ValueError("'alpha' is not a parameter of uniform; set distribution = 'zipf'")
         return self
 
 
 class ZipfTables(Section):
-    """A number of tables that is itself Zipf-distributed."""
+    """Zipf-distributed number of tables."""
 
-    zipf: Alpha = Field(description="k tables have weight 1/k^zipf.")
+    zipf: Alpha = Field(description="Exponent: k tables have weight 1/k^zipf.")
 
 
 class Latency(Distribution):
-    """A time of service or on the way: lognormal, unless ``distribution`` says otherwise."""
+    """Service time or network latency. Default: lognormal."""

@@ -1,8 +1,7 @@
 """Distributions of latencies, inter-arrival times and runtimes, all in milliseconds.
 
-A distribution is a frozen value. ``sample(rng)`` makes one value of one uniform of ``rng``, which may be a keyed ``Stream`` or a
-plain ``np.random.RandomState``. Built-in distributions say with ``parameters`` what they are made of; that is how the compiled
-engine reads them.
+A distribution is immutable. ``sample(rng)`` converts one uniform of ``rng``, a keyed ``Stream`` or an ``np.random.RandomState``,
+to one value. The compiled engine reads built-in distributions through ``parameters``.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from endive.arithmetic.draws import EXPONENTIAL, FIXED, LOGNORMAL, NORMAL, UNIFO
 from endive.randomness import RandomSource
 
 Parameters = tuple[int, float, float, float]
-"""Kind, a, b, floor, as ``endive.arithmetic.draws.quantile`` takes them."""
+"""Kind, a, b and floor: the arguments of ``endive.arithmetic.draws.quantile``."""
 
 
 class LatencyDistribution(ABC):
-    """Anything that can be asked for a latency; subclass it for a distribution of your own."""
+    """Latency distribution. Subclass it for a custom distribution."""
 
     @abstractmethod
     def sample(self, rng: RandomSource) -> float:
@@ -29,19 +28,19 @@ class LatencyDistribution(ABC):
 
 
 class QuantileDistribution(LatencyDistribution):
-    """A built-in distribution: one uniform makes one value, by the inverse of its distribution function."""
+    """Built-in distribution, sampled by inversion: one uniform per value."""
 
     @property
     @abstractmethod
     def parameters(self) -> Parameters:
-        """What ``quantile`` needs to make a value of a uniform."""
+        """Arguments of ``quantile`` before the uniform."""
 
     def at(self, u: float) -> float:
         """Return the value at the uniform ``u``."""
         return quantile(*self.parameters, u)
 
     def mean_of_quantiles_ms(self, points: int) -> float:
-        """Return about the mean, after the floor, in milliseconds: that of so many equally likely values."""
+        """Return the approximate mean in milliseconds, with the floor applied: the mean of ``points`` equally likely values."""
         return fmean(self.at((point + 0.5) / points) for point in range(points))
 
     def sample(self, rng: RandomSource) -> float:
@@ -51,19 +50,19 @@ class QuantileDistribution(LatencyDistribution):
 
 @dataclass(frozen=True)
 class FixedLatency(QuantileDistribution):
-    """Always the same latency."""
+    """Constant latency."""
 
     latency_ms: float
 
     @property
     def parameters(self) -> Parameters:
-        """FIXED, the latency."""
+        """``FIXED`` and the latency."""
         return FIXED, self.latency_ms, 0.0, 0.0
 
 
 @dataclass(frozen=True)
 class UniformLatency(QuantileDistribution):
-    """Uniform between two bounds."""
+    """Uniform latency between two bounds."""
 
     low_ms: float
     high_ms: float
@@ -71,26 +70,26 @@ class UniformLatency(QuantileDistribution):
 
     @property
     def parameters(self) -> Parameters:
-        """UNIFORM, low, high."""
+        """``UNIFORM`` and the bounds."""
         return UNIFORM, self.low_ms, self.high_ms, self.min_latency_ms
 
 
 @dataclass(frozen=True)
 class ExponentialLatency(QuantileDistribution):
-    """Exponential with mean ``scale_ms``: the inter-arrival times of a Poisson process."""
+    """Exponential distribution with mean ``scale_ms``, as of the inter-arrival times of a Poisson process."""
 
     scale_ms: float
     min_latency_ms: float = 0.0
 
     @property
     def parameters(self) -> Parameters:
-        """EXPONENTIAL, mean."""
+        """``EXPONENTIAL`` and the mean."""
         return EXPONENTIAL, self.scale_ms, 0.0, self.min_latency_ms
 
 
 @dataclass(frozen=True)
 class NormalLatency(QuantileDistribution):
-    """Normal, cut at a floor: what falls below it is the floor."""
+    """Normal latency; values below the floor are raised to it."""
 
     mean_ms: float
     stddev_ms: float
@@ -98,13 +97,13 @@ class NormalLatency(QuantileDistribution):
 
     @property
     def parameters(self) -> Parameters:
-        """NORMAL, mean, standard deviation."""
+        """``NORMAL``, the mean and the standard deviation."""
         return NORMAL, self.mean_ms, self.stddev_ms, self.min_latency_ms
 
 
 @dataclass(frozen=True)
 class LognormalLatency(QuantileDistribution):
-    """Lognormal with a floor; ``mu`` is the logarithm of the median, ``sigma`` says how heavy the tail is."""
+    """Lognormal latency with a floor. ``mu`` is the logarithm of the median; a larger ``sigma`` has a heavier tail."""
 
     mu: float
     sigma: float
@@ -122,13 +121,13 @@ class LognormalLatency(QuantileDistribution):
 
     @property
     def parameters(self) -> Parameters:
-        """LOGNORMAL, mu, sigma."""
+        """``LOGNORMAL``, mu and sigma."""
         return LOGNORMAL, self.mu, self.sigma, self.min_latency_ms
 
 
 @dataclass(frozen=True)
 class SizeBasedLatency(QuantileDistribution):
-    """Lognormal around a median that grows with the size of the object: base + rate x MiB (Durner et al., VLDB 2023)."""
+    """Lognormal latency with a median that grows with object size: base + rate x MiB (Durner et al., VLDB 2023)."""
 
     base_latency_ms: float
     latency_per_mib_ms: float
@@ -137,17 +136,17 @@ class SizeBasedLatency(QuantileDistribution):
     size_bytes: int = 0
 
     def with_size(self, size_bytes: int) -> SizeBasedLatency:
-        """Return the same model for an object of this size."""
+        """Return the distribution for an object of this size."""
         return replace(self, size_bytes=size_bytes)
 
     @property
     def median_ms(self) -> float:
-        """The median for the object's size, before the floor."""
+        """Median for the object size, before the floor."""
         return sized_median_ms(self.base_latency_ms, self.latency_per_mib_ms, self.size_bytes)
 
     @property
     def parameters(self) -> Parameters:
-        """LOGNORMAL, ln(median for the size), sigma; FIXED, median for the size, where sigma is 0."""
+        """``LOGNORMAL``, the logarithm of the median for the size, and sigma; ``FIXED`` and the median if sigma is 0."""
         if self.sigma == 0.0:
             return FIXED, self.median_ms, 0.0, self.min_latency_ms
         return LOGNORMAL, math.log(self.median_ms), self.sigma, self.min_latency_ms

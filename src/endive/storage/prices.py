@@ -1,14 +1,14 @@
-"""What requests to stores and catalog services cost: a TOML file in the package, or one of the user's own.
+"""Prices of requests to object stores and catalog services, from a TOML file.
 
     currency = "USD"
-    [stores.NAME]                      # of a provider: s3, s3x, gcp, or the name of a profile of one's own
+    [stores.NAME]                      # provider: s3, s3x, gcp, or the name of a custom latency profile
     get_per_1000 = 0.0004              # and put, list, delete
     region = "..."  source = "..."  date = "2025-06"
     [service]                          # a catalog of type "service"
     request_per_1000 = 0.001
     source = "..."  date = "2025-06"
 
-A file of the user's own replaces what it names. What has no price is not guessed: its requests are counted, and no money is told.
+The package has list prices; a user's file overrides the prices that it names. Requests without a price are counted but not priced.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from endive.input_files import UnreadableError, in_short, parse_toml, read_toml
 _REQUESTS = ("get", "put", "list", "delete")
 _ABOUT = ("region", "source", "date")
 _MOST = 1e6
-"""Per 1,000 requests; beyond, it is a mistake."""
+"""Largest accepted price of 1,000 requests."""
 
 
 class PriceError(ValueError):
-    """A price file that does not say what it should; the message names the file and the key."""
+    """Invalid price file; the message names the file and the key."""
 
 
 @dataclass(frozen=True)
 class StorePrices:
-    """Prices of 1,000 requests to a store, and where they were read."""
+    """Prices of 1,000 requests to an object store, with their source."""
 
     get: float
     put: float
@@ -47,32 +47,36 @@ class StorePrices:
 
 @dataclass(frozen=True)
 class Prices:
-    """A table of prices. ``service_request`` is that of 1,000 requests to a catalog service; None where it has none."""
+    """Price table. ``service_request`` is the price of 1,000 requests to a catalog service, or None."""
 
     currency: str
     stores: Mapping[str, StorePrices] = field(default_factory=dict)
     service_request: float | None = None
 
     def of(self, provider: str) -> StorePrices | None:
-        """Return the prices of a provider; a profile of one's own is found by its name, with or without the digest behind it."""
+        """Return the prices of a provider, or None. The name of a custom profile may end in its digest."""
         return self.stores.get(provider) or self.stores.get(provider.rpartition("-")[0])
 
 
 @cache
 def list_prices() -> Prices:
-    """Return the list prices that come with the package."""
+    """Return the list prices of the package."""
     text = resources.files("endive.storage").joinpath("price_data", "list_prices.toml").read_text()
     return _parsed(parse_toml(text), "list_prices.toml", Prices("USD"))
 
 
 def load_prices(path: Path | None) -> Prices:
-    """Return the list prices with those of a file in their place. Raises PriceError that names the file and the key."""
+    """Return the list prices, overridden by those of a file.
+
+    Raises:
+        PriceError: the file is invalid; the message names the file and the key.
+    """
     if path is None:
         return list_prices()
     try:
         tree = read_toml(path)
     except UnreadableError as error:
-        raise PriceError(f"{path}: cannot be read as a table of prices: {error}") from None
+        raise PriceError(f"{path}: cannot read price table: {error}") from None
     return _parsed(tree, str(path), list_prices())
 
 
@@ -80,9 +84,9 @@ def _parsed(tree: Mapping[str, Any], where: str, base: Prices) -> Prices:
     _only(tree, ("currency", "stores", "service"), where)
     currency = tree.get("currency", base.currency)
     if not isinstance(currency, str) or not 1 <= len(currency) <= 10:
-        raise PriceError(f"{where}: currency is {in_short(repr(currency))}, but must be a short text such as USD")
+        raise PriceError(f"{where}: currency is {in_short(repr(currency))}, but must be text of 1 to 10 characters, such as USD")
     if currency != base.currency and base.stores:
-        base = Prices(currency)  # prices in another currency do not stand beside these
+        base = Prices(currency)  # list prices are in another currency
     stores = _table(tree, "stores", where)
     service = _table(tree, "service", where)
     _only(service, ("request_per_1000", *_ABOUT), f"{where}: service")
@@ -115,7 +119,7 @@ def _only(table: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> Non
 
 def _price(table: Mapping[str, Any], key: str, where: str) -> float:
     if key not in table:
-        raise PriceError(f"{where}: {key}: missing; it may be 0")
+        raise PriceError(f"{where}: {key}: is missing; set it to 0 if requests are free")
     value = table[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= _MOST:
         raise PriceError(f"{where}: {key} is {in_short(repr(value))}, but must be a number from 0 to {_MOST:,.0f}")

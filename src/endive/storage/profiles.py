@@ -1,13 +1,13 @@
-"""Profiles of providers: TOML data files, built-in ones by set and name, or a user's own.
+"""Latency profiles of object stores in TOML files, built-in or custom.
 
-A file gives ``name``, ``min_latency_ms`` and a table for each of ``read``, ``write``, ``cas`` and, where the store has them,
-``failed_cas``, ``append``, ``failed_append``, ``compaction``, ``log_entry_read``. ``object_writes_per_s`` is the rate at which the
-store takes writes of one object; left out, there is no limit. Each table holds a distribution:
+A file has ``name``, ``min_latency_ms`` and a table for each of ``read``, ``write``, ``cas`` and, if the store supports them,
+``failed_cas``, ``append``, ``failed_append``, ``compaction``, ``log_entry_read``. ``object_writes_per_s`` is the maximum rate of
+writes to one object; without it there is no limit. Each table describes a distribution:
 ``median_ms`` and ``sigma`` (lognormal), ``base_ms``, ``per_mib_ms`` and ``sigma`` (by size), ``mean_ms`` and ``stddev_ms``
-(normal), or ``fixed_ms``; and, each also with ``per_mib_ms``: ``shift_ms``, ``median_ms`` and ``sigma`` (shifted lognormal; the
+(normal), or ``fixed_ms``; and, optionally with ``per_mib_ms``: ``shift_ms``, ``median_ms`` and ``sigma`` (shifted lognormal; the
 median is that of the sum), ``mean_ms`` and ``shape`` (gamma), ``median_ms``, ``sigma``, ``second_median_ms``, ``second_sigma`` and
-``second_share`` (mixture of two lognormals), ``probabilities`` and ``quantiles_ms`` (empirical). ``read.manifest_list`` and the
-like override a kind of object.
+``second_share`` (mixture of two lognormals), ``probabilities`` and ``quantiles_ms`` (empirical). Tables such as
+``read.manifest_list`` override the distribution of one kind of object.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from endive.storage.tables import EmpiricalLatency, GammaLatency, MixtureLatency
 PROFILE_SETS = ("2025-06", "2025-12", "2026-01")
 DEFAULT_PROFILE_SET = "2026-01"
 _CONDITIONALS = ("cas", "failed_cas", "append", "failed_append", "compaction", "log_entry_read")
-_MAX_SIGMA = 10.0  # a spread of e^10 either way: beyond, latencies overflow
+_MAX_SIGMA = 10.0  # latencies overflow above a spread of e^10
 _TOP_LEVEL = {"name", "description", "source", "min_latency_ms", "tail_append", "object_writes_per_s", "read", "write"}
 _TOP_LEVEL |= set(_CONDITIONALS)
 
 
 class ProfileError(ValueError):
-    """A profile file that does not say what it should; the message names the file and the key."""
+    """Invalid latency profile; the message names the file and the key."""
 
 
 @cache
 def builtin_profiles(profile_set: str = DEFAULT_PROFILE_SET) -> Mapping[str, StorageProfile]:
-    """Return the profiles of a set by name. Providers that a later set leaves out are those of the first set."""
+    """Return the profiles of a version, by name. Providers that a later version lacks are those of the first version."""
     if profile_set not in PROFILE_SETS:
-        raise ProfileError(f"there is no profile set {profile_set!r}; there are {', '.join(PROFILE_SETS)}")
+        raise ProfileError(f"unknown profile version {profile_set!r}; allowed are {', '.join(PROFILE_SETS)}")
     profiles: dict[str, StorageProfile] = {}
     for directory in dict.fromkeys((PROFILE_SETS[0], profile_set)):
         folder = resources.files("endive.storage").joinpath("profile_data", directory)
@@ -65,7 +65,7 @@ def load_profile(path: Path) -> StorageProfile:
     try:
         document = read_toml(path)
     except UnreadableError as error:
-        raise ProfileError(f"{path}: cannot be read as a provider profile: {error}") from error
+        raise ProfileError(f"{path}: cannot read latency profile: {error}") from error
     return parse_profile({"name": path.stem, **document}, str(path))
 
 
@@ -73,7 +73,7 @@ def create_provider(name: str, rng: RandomSource, profiles: Mapping[str, Storage
     """Return the provider with this name among ``profiles`` (by default the built-in ones)."""
     known = builtin_profiles() if profiles is None else profiles
     if name not in known:
-        raise ProfileError(f"there is no provider {name!r}; there are {', '.join(known)}")
+        raise ProfileError(f"unknown provider {name!r}; allowed are {', '.join(known)}")
     return ProfiledProvider(known[name], rng)
 
 
@@ -85,14 +85,14 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
     floor = _number(document, "min_latency_ms", where, default=0.0)
     for access in ("read", "write"):
         if access not in document:
-            raise ProfileError(f"{where}: {access}: missing; a profile says how long reads and writes take")
+            raise ProfileError(f"{where}: {access}: is missing; a profile needs read and write latencies")
     conditionals = {
         key: parse_distribution(document[key], 0.0 if key == "log_entry_read" else floor, f"{where}: {key}")
         for key in _CONDITIONALS
         if key in document
     }
     if "cas" not in conditionals and "append" not in conditionals:
-        raise ProfileError(f"{where}: cas: missing; a profile has cas, append, or both")
+        raise ProfileError(f"{where}: cas: is missing; a profile needs cas, append, or both")
     tail_append = document.get("tail_append", False)
     if not isinstance(tail_append, bool) or (tail_append and "append" not in conditionals):
         raise ProfileError(
@@ -101,7 +101,7 @@ def parse_profile(document: Mapping[str, Any], where: str) -> StorageProfile:
     limit = _number(document, "object_writes_per_s", where) if "object_writes_per_s" in document else None
     if limit is not None and limit < _FEWEST_PER_S:
         raise ProfileError(
-            f"{where}: object_writes_per_s is {limit:g}, but must be at least {_FEWEST_PER_S:g}; leave it out if there is no limit"
+            f"{where}: object_writes_per_s is {limit:g}, but must be at least {_FEWEST_PER_S:g}; remove it for no limit"
         )
     if not isinstance(document["name"], str):
         raise ProfileError(f"{where}: name is {in_short(repr(document['name']))}, but must be a string")
@@ -140,14 +140,14 @@ _SHAPES: dict[frozenset[str], str] = {
     frozenset({"probabilities", "quantiles_ms"}): "empirical",
 }
 _BY_SIZE = ("shifted", "gamma", "mixture", "empirical")
-"""Shapes that take ``per_mib_ms`` beside their own keys."""
+"""Shapes that accept ``per_mib_ms`` in addition to their own keys."""
 _MIN_GAMMA, _MAX_GAMMA = 0.05, 1e5
 _MOST, _FEWEST_PER_S = 1e15, 1e-9
-"""No number of a profile is larger, as in configurations: sums of such latencies are still numbers."""
+"""Largest number of a profile, as in configurations (sums of such latencies stay finite), and smallest write rate."""
 
 
 def parse_distribution(table: Any, floor: float, where: str) -> QuantileDistribution:
-    """Parse a distribution from its table; its keys decide which one it is."""
+    """Parse a distribution from its table, whose keys determine its shape."""
     shape = _shape_of(table)
     if shape is None:
         allowed = "; or ".join(", ".join(sorted(keys)) for keys in _SHAPES)
@@ -198,18 +198,18 @@ def _tabled(shape: str, value: dict[str, float], floor: float, where: str) -> Qu
 
 
 def _empirical(table: Mapping[str, Any], floor: float, where: str) -> QuantileDistribution:
-    """Quantiles that were measured, in rising order."""
+    """Parse measured quantiles, which must increase."""
     probabilities, quantiles = table["probabilities"], table["quantiles_ms"]
     for key, values in (("probabilities", probabilities), ("quantiles_ms", quantiles)):
         if not isinstance(values, list) or len(values) < 2:
             raise ProfileError(f"{where}: {key} is {in_short(repr(values))}, but must be a list of at least two numbers")
         numbers = [_number({key: value}, key, where) for value in values]
         if any(b < a for a, b in pairwise(numbers)) or numbers[0] <= 0.0:
-            raise ProfileError(f"{where}: {key} must be greater than 0 and rise from one to the next")
+            raise ProfileError(f"{where}: {key} must be greater than 0 and not decrease")
     if len(probabilities) != len(quantiles):
-        raise ProfileError(f"{where}: there are {len(probabilities)} probabilities, but {len(quantiles)} quantiles_ms")
+        raise ProfileError(f"{where}: {len(probabilities)} probabilities, but {len(quantiles)} quantiles_ms; numbers must be equal")
     if probabilities[-1] >= 1.0 or any(b <= a for a, b in pairwise(probabilities)):
-        raise ProfileError(f"{where}: probabilities must rise from one to the next and stay below 1")
+        raise ProfileError(f"{where}: probabilities must increase and be below 1")
     per_mib_ms = _number(table, "per_mib_ms", where, default=0.0)
     return EmpiricalLatency(
         tuple(map(float, probabilities)), tuple(map(float, quantiles)), latency_per_mib_ms=per_mib_ms, min_latency_ms=floor
@@ -230,20 +230,20 @@ def _positive(value: Mapping[str, float], key: str, where: str) -> float:
 
 
 TYPICAL_BYTES = 8_192
-"""The size of the object for which latencies that depend on it are told."""
+"""Object size for which size-dependent latencies are reported."""
 _STEPS = 2_000
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """The median and the 99th percentile of a latency as it is drawn, in ms."""
+    """Median and 99th percentile of a latency distribution, in ms."""
 
     median_ms: float
     p99_ms: float
 
 
 def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
-    """For each kind of access, what is drawn for an object of ``TYPICAL_BYTES``; None where the store has no such access."""
+    """Return the latencies of each kind of request for an object of ``TYPICAL_BYTES``; None if the store does not support it."""
     conditional = {
         "cas": profile.cas,
         "failed_cas": profile.failed_cas or profile.cas,
@@ -258,7 +258,7 @@ def drawn_latencies(profile: StorageProfile) -> dict[str, Drawn | None]:
 
 
 def cas_rate_per_s(profile: StorageProfile) -> float | None:
-    """Return how often in a second one writer alone can swap one object: one after the other, and within the limit of the store."""
+    """Return the maximum rate of sequential compare-and-swaps of one object, within the write limit of the store."""
     if profile.cas is None:
         return None
     rate = 1000.0 / profile.cas.mean_of_quantiles_ms(_STEPS)

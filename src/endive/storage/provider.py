@@ -1,7 +1,7 @@
-"""Storage providers: how long each access to an object store takes.
+"""Storage providers: latencies of requests to an object store.
 
-A latency follows from the kind of object, its size, and a source of randomness; generators yield it as a bare float. A provider
-owns nothing but its latency profile; what the store holds is the business of catalogs and tables.
+A latency depends on the kind of object, its size and a source of randomness; generators yield it as a float. A provider has no
+state other than its latency profile; catalogs and tables own the content of the store.
 
 Keys are kinds of objects (``MANIFEST_LIST``, ...), optionally followed by ``/`` and a name.
 """
@@ -27,14 +27,14 @@ OBJECT_KINDS = (CATALOG, TABLE_METADATA, MANIFEST_LIST, MANIFEST_FILE)
 
 
 class UnsupportedOperationError(RuntimeError):
-    """The provider has no such operation."""
+    """Operation that the provider does not support."""
 
 
 @dataclass(frozen=True)
 class StorageResult:
-    """What the store answered; ``success`` of false ends the transaction that asked (``request_failed``).
+    """Response of the store. If ``success`` is false, the transaction aborts (``request_failed``).
 
-    Whether a conditional write met its condition is decided by whoever owns the object.
+    The owner of the object decides whether the condition of a conditional write was met.
     """
 
     success: bool
@@ -44,16 +44,17 @@ class StorageResult:
 
 @dataclass(frozen=True, slots=True)
 class ConditionalLatency:
-    """The two answers that a compare-and-swap or an append may get, made from one uniform."""
+    """Latencies of a compare-and-swap or an append if it succeeds and if it fails, drawn from one uniform."""
 
     success_ms: float
     failure_ms: float
 
 
 def total_ms(operation: Generator[float, None, StorageResult]) -> float:
-    """Return how long an operation takes if nobody else is looked at meanwhile: the sum of what it yields.
+    """Return the latency of an operation: the sum of the latencies that it yields.
 
-    Raises RequestFailedError if the store answers that it did not do it (``StorageResult.success`` is false).
+    Raises:
+        RequestFailedError: the store rejected the operation (``StorageResult.success`` is false).
     """
     total = 0.0
     while True:
@@ -66,13 +67,13 @@ def total_ms(operation: Generator[float, None, StorageResult]) -> float:
 
 
 class StorageProvider(ABC):
-    """An object store. Subclass it for a store of your own: the five operations and the four properties are all it takes."""
+    """Object store. Subclass it for a custom store and implement its five operations and five properties."""
 
     def __init__(self, rng: RandomSource) -> None:
         self._rng = rng
 
     def bind(self, rng: RandomSource) -> Self:
-        """Return the same provider drawing from ``rng``: how each transaction gets its own stream."""
+        """Return the provider with another source of randomness: each transaction has its own stream."""
         bound = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)
         bound._rng = rng
@@ -96,7 +97,7 @@ class StorageProvider(ABC):
 
     @abstractmethod
     def tail_append(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
-        """Append to an object wherever it ends."""
+        """Append to the end of an object."""
 
     @property
     @abstractmethod
@@ -116,16 +117,16 @@ class StorageProvider(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The provider's name."""
+        """Name of the provider."""
 
     @property
     @abstractmethod
     def min_latency_ms(self) -> float:
-        """The floor under every latency."""
+        """Floor of every latency."""
 
     @property
     def object_writes_per_s(self) -> float | None:
-        """The rate at which the store takes writes of one object; None is without limit."""
+        """Maximum rate of writes to one object; None for no limit."""
         return None
 
     def uniform(self) -> float:
@@ -141,20 +142,20 @@ class StorageProvider(ABC):
         return total_ms(self.write(key, size_bytes))
 
     def slowest_read_ms(self, key: str, expected_size_bytes: int, count: int) -> float:
-        """Return the latency of ``count`` reads at once."""
+        """Return the latency of ``count`` parallel reads."""
         return max(self.read_ms(key, expected_size_bytes) for _ in range(count))
 
     def slowest_write_ms(self, key: str, size_bytes: int, count: int) -> float:
-        """Return the latency of ``count`` writes at once."""
+        """Return the latency of ``count`` parallel writes."""
         return max(self.write_ms(key, size_bytes) for _ in range(count))
 
     def cas_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
-        """Return the latencies of one compare-and-swap, should it succeed or fail."""
+        """Return the latencies of one compare-and-swap, on success and on failure."""
         latency = total_ms(self.cas(key, expected_version, size_bytes))
         return ConditionalLatency(latency, latency)
 
     def append_ms(self, key: str, offset: int, size_bytes: int) -> ConditionalLatency:
-        """Return the latencies of one append, should it succeed or fail."""
+        """Return the latencies of one append, on success and on failure."""
         latency = total_ms(self.append(key, offset, size_bytes))
         return ConditionalLatency(latency, latency)
 
@@ -163,16 +164,16 @@ class StorageProvider(ABC):
         return self.cas_ms(key, expected_version, size_bytes)
 
     def log_entry_read_ms(self) -> float:
-        """Return what each log entry since the checkpoint adds to a read of the catalog."""
+        """Return the latency that each log entry since the checkpoint adds to a read of the catalog."""
         return 0.0
 
 
 @dataclass(frozen=True)
 class StorageProfile:
-    """The latencies of a provider: for reads and writes by kind of object, where ``"*"`` stands for every other kind.
+    """Latency profile of a provider. Reads and writes are by kind of object; ``"*"`` is every other kind.
 
-    ``failed_cas`` and ``failed_append`` default to the latency of success. A profile without ``append`` cannot append.
-    ``object_writes_per_s`` is the rate at which the store takes writes of one object; None is without limit.
+    ``failed_cas`` and ``failed_append`` default to the latency of success. A store without ``append`` does not support appends.
+    ``object_writes_per_s`` is the maximum rate of writes to one object; None for no limit.
     """
 
     name: str
@@ -191,16 +192,16 @@ class StorageProfile:
     object_writes_per_s: float | None = None
 
     def distribution(self, key: str, *, write: bool) -> QuantileDistribution:
-        """Return the latency of reads or writes of that object, of whatever size."""
+        """Return the latency distribution of reads or writes of an object, before its size is applied."""
         by_kind = self.writes if write else self.reads
         return by_kind.get(key.partition("/")[0]) or by_kind["*"]
 
     def read_parameters(self, key: str, size_bytes: int) -> Parameters:
-        """Return the distribution of a read of that object."""
+        """Return the parameters of the latency of a read."""
         return _sized(self.distribution(key, write=False), size_bytes)
 
     def write_parameters(self, key: str, size_bytes: int) -> Parameters:
-        """Return the distribution of a write of that object."""
+        """Return the parameters of the latency of a write."""
         return _sized(self.distribution(key, write=True), size_bytes)
 
 
@@ -211,34 +212,34 @@ def _sized(distribution: QuantileDistribution, size_bytes: int) -> Parameters:
 
 
 _MOST_PREPARED = 10_000
-_Answers = tuple[Parameters, Parameters]
-"""The distributions of the two answers to a conditional write: success, failure."""
+_Responses = tuple[Parameters, Parameters]
+"""Latency parameters of a conditional write: on success, on failure."""
 
 
 class ProfiledProvider(StorageProvider):
-    """A provider described by a ``StorageProfile``: all the built-in ones, and those from a user's own profile file."""
+    """Provider with a ``StorageProfile``, built-in or custom."""
 
     def __init__(self, profile: StorageProfile, rng: RandomSource) -> None:
         super().__init__(rng)
         self.profile = profile
-        self._cas = _answers(profile.cas, profile.failed_cas)
-        self._append = _answers(profile.append, profile.failed_append)
-        self._compaction = _answers(profile.compaction or profile.cas, profile.failed_cas)
+        self._cas = _responses(profile.cas, profile.failed_cas)
+        self._append = _responses(profile.append, profile.failed_append)
+        self._compaction = _responses(profile.compaction or profile.cas, profile.failed_cas)
         self._prepared: dict[tuple[bool, str, int], Parameters] = {}
 
     @property
     def name(self) -> str:
-        """The profile's name."""
+        """Name of the profile."""
         return self.profile.name
 
     @property
     def min_latency_ms(self) -> float:
-        """The profile's floor."""
+        """Floor of the profile."""
         return self.profile.min_latency_ms
 
     @property
     def object_writes_per_s(self) -> float | None:
-        """The profile's limit."""
+        """Write limit of the profile."""
         return self.profile.object_writes_per_s
 
     @property
@@ -273,9 +274,9 @@ class ProfiledProvider(StorageProvider):
         return (yield from _done(self.append_ms(key, offset, size_bytes).success_ms, size_bytes))
 
     def tail_append(self, key: str, size_bytes: int) -> Generator[float, None, StorageResult]:
-        """Append wherever the object ends."""
+        """Append to the end of the object."""
         if not self.supports_tail_append:
-            raise UnsupportedOperationError(f"provider {self.name!r} has no tail append")
+            raise UnsupportedOperationError(f"provider {self.name!r} does not support tail append")
         return self.append(key, -1, size_bytes)
 
     def read_ms(self, key: str, expected_size_bytes: int) -> float:
@@ -287,18 +288,18 @@ class ProfiledProvider(StorageProvider):
         return self.slowest_write_ms(key, size_bytes, 1)
 
     def slowest_read_ms(self, key: str, expected_size_bytes: int, count: int) -> float:
-        """Return the latency of ``count`` reads at once: that of the largest of as many uniforms."""
+        """Return the latency of ``count`` parallel reads: the quantile at the largest of ``count`` uniforms."""
         return self._slowest_ms(False, key, expected_size_bytes, count)
 
     def slowest_write_ms(self, key: str, size_bytes: int, count: int) -> float:
-        """Return the latency of ``count`` writes at once: that of the largest of as many uniforms."""
+        """Return the latency of ``count`` parallel writes: the quantile at the largest of ``count`` uniforms."""
         return self._slowest_ms(True, key, size_bytes, count)
 
     def _slowest_ms(self, write: bool, key: str, size_bytes: int, count: int) -> float:
         prepared, place = self._prepared, (write, key, size_bytes)
         parameters = prepared.get(place)
         if parameters is None:
-            if len(prepared) >= _MOST_PREPARED:  # sizes of growing objects do not come back: begin anew
+            if len(prepared) >= _MOST_PREPARED:  # sizes of growing objects do not recur
                 prepared.clear()
             profile = self.profile
             parameters = profile.write_parameters(key, size_bytes) if write else profile.read_parameters(key, size_bytes)
@@ -306,27 +307,27 @@ class ProfiledProvider(StorageProvider):
         return quantile(*parameters, _largest(self._rng, count))
 
     def cas_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
-        """Return the latencies of one compare-and-swap, both made from one uniform."""
+        """Return the latencies of one compare-and-swap, on success and on failure, from one uniform."""
         return self._draw(self._cas, "compare-and-swap")
 
     def append_ms(self, key: str, offset: int, size_bytes: int) -> ConditionalLatency:
-        """Return the latencies of one append, both made from one uniform."""
+        """Return the latencies of one append, on success and on failure, from one uniform."""
         return self._draw(self._append, "append")
 
     def compaction_ms(self, key: str, expected_version: int, size_bytes: int) -> ConditionalLatency:
         """Return the latencies of the compare-and-swap that compacts a catalog log."""
         return self._draw(self._compaction, "compare-and-swap")
 
-    def _draw(self, answers: _Answers | None, operation: str) -> ConditionalLatency:
-        if answers is None:
-            raise UnsupportedOperationError(f"provider {self.name!r} has no {operation}")
-        success, failure = answers
+    def _draw(self, responses: _Responses | None, operation: str) -> ConditionalLatency:
+        if responses is None:
+            raise UnsupportedOperationError(f"provider {self.name!r} does not support {operation}")
+        success, failure = responses
         u = self._rng.random_sample()
         success_ms = quantile(*success, u)
         return ConditionalLatency(success_ms, success_ms if failure == success else quantile(*failure, u))
 
     def log_entry_read_ms(self) -> float:
-        """Return what each log entry since the checkpoint adds to a read of the catalog (0 where the profile says nothing)."""
+        """Return the latency that each log entry since the checkpoint adds to a read of the catalog; 0 by default."""
         entry = self.profile.log_entry_read
         return 0.0 if entry is None else entry.sample(self._rng)
 
@@ -343,5 +344,5 @@ def _largest(rng: RandomSource, count: int) -> float:
     return max(rng.random_sample() for _ in range(count))
 
 
-def _answers(success: QuantileDistribution | None, failure: QuantileDistribution | None) -> _Answers | None:
+def _responses(success: QuantileDistribution | None, failure: QuantileDistribution | None) -> _Responses | None:
     return None if success is None else (success.parameters, (failure or success).parameters)

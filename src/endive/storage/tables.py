@@ -1,10 +1,10 @@
-"""Latency distributions that are drawn from a table of quantiles: shifted lognormal, gamma, mixture of two lognormals, empirical.
+"""Latency distributions that are sampled from a table of quantiles: shifted lognormal, gamma, mixture of two lognormals, empirical.
 
-Each is a frozen value that says the logarithm of its quantile at a standard normal score. The table holds those logarithms at
-``TABLE_CELLS + 1`` evenly spaced scores, less that of the median, and both engines interpolate between them on a straight line.
-What is lognormal is exact, gammas and shifts are right to 1e-3, relative (``tests/storage/test_tables.py`` uses scipy's).
+The table contains the logarithms of the quantiles at ``TABLE_CELLS + 1`` evenly spaced standard normal scores, relative to the
+median. Both engines interpolate linearly between them. Lognormal segments are exact; gamma and shifted distributions have a
+relative error of at most 1e-3 (``tests/storage/test_tables.py`` compares them with scipy).
 
-The size of an object moves the median, and the whole distribution is scaled with it, as in ``SizeBasedLatency``.
+Object size changes the median and scales the whole distribution, as in ``SizeBasedLatency``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCORES = tuple((i - _MIDDLE) * _STEP for i in range(TABLE_CELLS + 1))
 
 @dataclass(frozen=True, kw_only=True)
 class TableLatency(QuantileDistribution):
-    """A distribution by its quantiles; subclasses say which ones."""
+    """Distribution given by its quantiles, which subclasses define."""
 
     latency_per_mib_ms: float = 0.0
     min_latency_ms: float = 0.0
@@ -34,62 +34,62 @@ class TableLatency(QuantileDistribution):
 
     @abstractmethod
     def log_quantiles(self) -> list[float]:
-        """Return the logarithms of the quantiles, in ms, of an object of no size, at the scores of the table."""
+        """Return the logarithms of the quantiles, in ms, of an object of size 0 at the scores of the table."""
 
     def with_size(self, size_bytes: int) -> Self:
-        """Return the same model for an object of this size."""
+        """Return the distribution for an object of this size."""
         return replace(self, size_bytes=size_bytes)
 
     @property
     def base_latency_ms(self) -> float:
-        """The median for an object of no size, before the floor."""
+        """Median for an object of size 0, before the floor."""
         return math.exp(_kept(self._shape())[1])
 
     @property
     def median_ms(self) -> float:
-        """The median for the object's size, before the floor."""
+        """Median for the object size, before the floor."""
         return sized_median_ms(self.base_latency_ms, self.latency_per_mib_ms, self.size_bytes)
 
     @property
     def parameters(self) -> Parameters:
-        """TABLE, ln(median for the size), place of the table."""
+        """``TABLE``, the logarithm of the median for the size, and the offset of the table."""
         offset, _ = _kept(self._shape())
         return TABLE, math.log(self.median_ms), float(offset), self.min_latency_ms
 
     def _shape(self) -> Self:
-        """Return what the table depends on: all but size and floor."""
+        """Return the distribution without size and floor, which the table does not depend on."""
         return replace(self, latency_per_mib_ms=0.0, min_latency_ms=0.0, size_bytes=0)
 
 
 @cache
 def _kept(shape: TableLatency) -> tuple[int, float]:
-    """Where the table of a distribution begins, and the logarithm of its median."""
+    """Store the table of a distribution; return its offset and the logarithm of the median."""
     logs = shape.log_quantiles()
     return keep_table([value - logs[_MIDDLE] for value in logs]), logs[_MIDDLE]
 
 
 @dataclass(frozen=True)
 class ShiftedLognormalLatency(TableLatency):
-    """A lognormal on top of a least latency: ``shift_ms`` + lognormal with median ``median_above_ms``."""
+    """Shifted lognormal: ``shift_ms`` plus a lognormal with median ``median_above_ms``."""
 
     shift_ms: float
     median_above_ms: float
     sigma: float
 
     def log_quantiles(self) -> list[float]:
-        """ln(shift + median exp(sigma z))."""
+        """Return ln(shift + median exp(sigma z)) at each score z."""
         return [math.log(self.shift_ms + self.median_above_ms * math.exp(self.sigma * z)) for z in _SCORES]
 
 
 @dataclass(frozen=True)
 class GammaLatency(TableLatency):
-    """Gamma with this mean; the larger ``shape``, the narrower (1 is the exponential)."""
+    """Gamma distribution with mean ``mean_ms``. A larger ``shape`` is narrower; 1 is the exponential."""
 
     mean_ms: float
     shape: float
 
     def log_quantiles(self) -> list[float]:
-        """Solve P(shape, x) = Phi(z), from the middle outwards, in the smaller of the two tails."""
+        """Solve P(shape, x) = Phi(z) from the middle outwards, in the smaller of the two tails."""
         k, scale = self.shape, math.log(self.mean_ms / self.shape)
         middle = _log_gamma_root(k, math.log(max(k - 1.0 / 3.0, k * 2.0 ** (-1.0 / k), 1e-300)), 0.0)
         below, above = [middle], [middle]
@@ -101,7 +101,7 @@ class GammaLatency(TableLatency):
 
 @dataclass(frozen=True)
 class MixtureLatency(TableLatency):
-    """Two lognormals: a share ``second_share`` of the draws comes from the second."""
+    """Mixture of two lognormals; ``second_share`` is the weight of the second."""
 
     first_median_ms: float
     first_sigma: float
@@ -110,7 +110,7 @@ class MixtureLatency(TableLatency):
     second_share: float
 
     def log_quantiles(self) -> list[float]:
-        """Solve for each score by bisection: the root lies between the quantiles of the two."""
+        """Solve for each score by bisection between the quantiles of the two lognormals."""
         return [self._log_quantile(z) for z in _SCORES]
 
     def _log_quantile(self, z: float) -> float:
@@ -131,10 +131,10 @@ class MixtureLatency(TableLatency):
 
 @dataclass(frozen=True)
 class EmpiricalLatency(TableLatency):
-    """Measured quantiles: at ``probabilities`` the latencies ``quantiles_ms``, both rising.
+    """Measured quantiles ``quantiles_ms`` at ``probabilities``, both increasing.
 
-    Between them the logarithm runs straight over normal scores. Beyond the first and the last it goes on as it did over the outer
-    segment, which is the tail of a lognormal.
+    The logarithm of the latency is linear in the normal score between them. It is extrapolated beyond the first and the last, which
+    gives lognormal tails.
     """
 
     probabilities: tuple[float, ...]
@@ -176,7 +176,7 @@ def _log_gamma_root(k: float, start: float, z: float) -> float:
 
 
 def _log_lower(k: float, y: float) -> float:
-    """Ln P(k, e^y) by its series."""
+    """Return ln P(k, e^y) by its series."""
     x = math.exp(y)
     term = total = 1.0
     n = k
@@ -188,7 +188,7 @@ def _log_lower(k: float, y: float) -> float:
 
 
 def _log_upper(k: float, y: float) -> float:
-    """Ln Q(k, e^y): the rest of the series, or the continued fraction where that converges."""
+    """Return ln Q(k, e^y) by the series of P, or by the continued fraction where it converges."""
     x = math.exp(y)
     if x < k + 1.0:
         return math.log1p(-math.exp(_log_lower(k, y)))

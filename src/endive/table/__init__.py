@@ -1,4 +1,4 @@
-"""Tables as Iceberg keeps them: the history of their snapshots, their manifests, and what operations do to both."""
+"""Iceberg tables: their snapshots and manifests, and the effects of operations on them."""
 
 from endive.arithmetic.manifests import ALL_MANIFESTS as ALL_MANIFESTS
 from endive.arithmetic.manifests import NO_SNAPSHOT as NO_SNAPSHOT

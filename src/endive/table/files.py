@@ -1,7 +1,7 @@
-"""The state of a table, as far as costs depend on it: its snapshots, and how many manifests it has and how large they are.
+"""State of a table that costs depend on: its snapshots, and the number and size of its manifests.
 
-A change, one for each snapshot that is committed, makes the next state. States are immutable and share their history, so a snapshot
-of the catalog costs no copy; the catalog owns the current one.
+Each committed snapshot is a change that produces the next state. States are immutable and share their history, so a snapshot of the
+catalog needs no copy. The catalog owns the current state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from endive.table.traits import Traits
 
 @dataclass(frozen=True, slots=True)
 class TableModel:
-    """How a table begins, how large its metadata is (in bytes) and when its manifests are merged. Defaults: as measured."""
+    """Initial state of a table, sizes of its metadata in bytes, and thresholds of manifest merging. Default sizes are measured."""
 
     manifests: int = 1
     delete_manifests: int = 0
@@ -25,18 +25,18 @@ class TableModel:
     manifest_list_bytes: int = 4_400
     manifest_list_bytes_per_manifest: int = 42
     manifest_bytes: int = 7_100
-    """Of a new manifest."""
+    """Size of a new manifest."""
     manifest_header_bytes: int = 6_900
-    """What a merge saves for each manifest but one."""
+    """Bytes that a merge saves for each manifest but one."""
     min_count_to_merge: int = 100
     target_bytes: int = 8 * 1024 * 1024
-    """Merged manifests do not grow beyond it."""
+    """Maximum size of a merged manifest."""
     merge_manifests: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What a commit does to a table. ``partitions`` of None may be any."""
+    """Change of a table by a commit. If ``partitions`` is None, any partition may have changed."""
 
     traits: Traits
     partitions: frozenset[int] | None = None
@@ -44,7 +44,7 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """A snapshot in the history of a table: its kind, the manifests that it added, and where."""
+    """Snapshot in the history of a table: its kind, and the manifests and partitions that it added."""
 
     parent: SnapshotRecord | None = field(repr=False)
     kind: int
@@ -53,23 +53,24 @@ class SnapshotRecord:
     partitions: frozenset[int] | None
 
     def range_has(self, partitions: frozenset[int] | None) -> bool:
-        """Return whether one of these partitions lies within the range of those it wrote: all that a manifest list tells."""
+        """Return whether a partition is within the range of those written, which is all that a manifest list records."""
         if not partitions or not self.partitions:
             return partitions is None or self.partitions is None
         first, last = min(self.partitions), max(self.partitions)
         return any(first <= partition <= last for partition in partitions)
 
     def overlaps(self, partitions: frozenset[int] | None) -> bool:
-        """Return whether it may have written to one of these partitions."""
+        """Return whether the snapshot may have written to one of these partitions."""
         return partitions is None or self.partitions is None or not partitions.isdisjoint(self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """A table at one moment.
+    """Table at one point in time.
 
-    ``data`` manifests have together ``data_bytes``, and ``deletes`` have ``delete_bytes``. The revisions count the commits that
-    changed the data manifests, changed the delete manifests, and merged data manifests.
+    ``data_bytes`` is the total size of the ``data`` data manifests, ``delete_bytes`` that of the ``deletes`` delete manifests.
+    ``data_revision``, ``delete_revision`` and ``merges`` count the commits that changed the data manifests, changed the delete
+    manifests, and merged data manifests.
     """
 
     model: TableModel
@@ -79,7 +80,7 @@ class TableFiles:
     delete_bytes: int
     snapshots: int
     length: int = 0
-    """Snapshots since the beginning."""
+    """Number of snapshots committed since the start of the run."""
     head: SnapshotRecord | None = None
     data_revision: int = 0
     delete_revision: int = 0
@@ -99,21 +100,21 @@ class TableFiles:
 
     @property
     def manifests(self) -> int:
-        """All manifests that the manifest list names."""
+        """Number of manifests in the manifest list."""
         return self.data + self.deletes
 
     @property
     def metadata_size(self) -> int:
-        """Bytes of the table metadata."""
+        """Size of the table metadata in bytes."""
         return metadata_size(self.model, self.snapshots)
 
     @property
     def list_size(self) -> int:
-        """Bytes of the manifest list."""
+        """Size of the manifest list in bytes."""
         return list_size(self.model, self.manifests)
 
     def history(self, start: int) -> Iterator[SnapshotRecord]:
-        """Return the snapshots made since the table had ``start`` of them, newest first."""
+        """Yield the snapshots after the first ``start`` ones, newest first."""
         record = self.head
         for _ in range(self.length - start):
             assert record is not None
@@ -121,7 +122,7 @@ class TableFiles:
             record = record.parent
 
     def after(self, change: TableChange) -> TableFiles:
-        """Return the table with a commit on top."""
+        """Return the table after a change."""
         traits = change.traits
         if traits.kind == NO_SNAPSHOT:
             return replace(self, snapshots=min(self.snapshots, traits.retain))

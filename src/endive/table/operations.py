@@ -1,7 +1,7 @@
-"""The operations, each described once: its name, what it means, and what it is to Iceberg's libraries.
+"""Operations: their names, descriptions and traits in Iceberg's libraries.
 
-Codes, weights in configurations, words of reports, and what can be committed on which path follow from ``OPERATION_FACTS``. The
-transactions themselves are in ``endive.transaction.operations``.
+``OPERATION_FACTS`` determines codes, weights in configurations, labels of reports, and the operations of each commit path. The
+transactions are in ``endive.transaction.operations``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def _merge_append(_: OperationSettings) -> Traits:
 
 
 def _overwrite(settings: OperationSettings) -> Traits:
-    """By files or by a filter; the filter also takes what others added to its partitions meanwhile."""
+    """Return the traits of an overwrite; one by filter also replaces files added concurrently to its partitions."""
     isolation = settings.isolation or "serializable"
     traits = _validated(isolation, changed=_ROWS_DELETED, removed=0) if settings.by == "files" else _validated(isolation)
     return replace(_removing(traits, settings, by_filter=settings.by == "filter"), kind=OVERWRITE, data=1)
 
 
 def _row_delta(settings: OperationSettings) -> Traits:
-    """Return the traits of a row delta; deletion vectors alone add no data and look for vectors in all new delete manifests."""
+    """Return the traits of a row delta; deletion vectors add no data and check all new delete manifests for vectors."""
     traits = _validated(settings.isolation or "serializable")
     if settings.deletes == "vectors":
         vectors = _CHANGED if traits.validates else 0
@@ -45,20 +45,20 @@ def _row_delta(settings: OperationSettings) -> Traits:
 
 
 def _rewrite_files(settings: OperationSettings) -> Traits:
-    """Return the traits of a compaction: appends cost it nothing, new deletes are read wherever they are."""
+    """Return the traits of a compaction, which ignores appends and reads new delete files of all partitions."""
     traits = _validated("snapshot", changed=_ROWS_DELETED, removed=0)
     traits = _removing(traits, settings, by_filter=False)
     return replace(traits, kind=REPLACE, data=1, prunes=0, conflicts=_CHANGED, exempt_marks=EQUALITY)
 
 
 def _replace_partitions(settings: OperationSettings) -> Traits:
-    """By default it validates nothing; where it does, without pruning."""
+    """Return the traits of a dynamic overwrite: no validation by default, and validation never prunes."""
     traits = _validated(settings.isolation or "none")
     return replace(_removing(traits, settings, by_filter=True), kind=OVERWRITE, data=1, prunes=0)
 
 
 def _delete(settings: OperationSettings) -> Traits:
-    """Java validates nothing here; with an isolation it is as an overwrite by filter that adds nothing."""
+    """Return the traits of a delete: no validation by default; with an isolation level, that of an overwrite by filter."""
     traits = _validated(settings.isolation or "none")
     return replace(_removing(traits, settings, by_filter=True), kind=DELETE)
 
@@ -68,7 +68,7 @@ def _expire_snapshots(settings: OperationSettings) -> Traits:
 
 
 def _validated(isolation: Isolation, *, changed: int = _CHANGED, removed: int = _CHANGED) -> Traits:
-    """Return the traits of validation: changes by others, and with serializable isolation their additions."""
+    """Return the traits of validation against concurrent changes and, with serializable isolation, concurrent appends."""
     if isolation == "none":
         return Traits(NO_SNAPSHOT)
     appended = APPEND if isolation == "serializable" else 0
@@ -116,9 +116,9 @@ def _python_overwrite(settings: OperationSettings) -> tuple[Traits, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OperationFacts:
-    """An operation: what it means, and its traits in Iceberg's Java library and in PyIceberg, where it exists there.
+    """Operation with its traits in Iceberg's Java library and in PyIceberg, if they support it.
 
-    ``pyiceberg`` gives the snapshots that it makes in one commit: an overwrite is a delete and an append.
+    ``pyiceberg`` returns one set of traits per snapshot of the commit: an overwrite is a delete and an append.
     """
 
     name: str
@@ -126,36 +126,39 @@ class OperationFacts:
     java: Callable[[OperationSettings], Traits] | None = None
     pyiceberg: Callable[[OperationSettings], tuple[Traits, ...]] | None = None
     word: str = ""
-    """What reports call it, if not by its name."""
+    """Label in reports. Default: the name with spaces."""
 
 
 OPERATION_FACTS: tuple[OperationFacts, ...] = (
-    OperationFacts("fast_append", "Adds files in a new manifest.", _fast_append, _python_append),
+    OperationFacts("fast_append", "Appends files in a new manifest.", _fast_append, _python_append),
     OperationFacts(
         "merge_append",
-        "Adds files and merges manifests, again on each retry.",
+        "Appends files and merges manifests; each retry merges again.",
         _merge_append,
         lambda settings: _python_append(settings, merges=1),
     ),
     OperationFacts(
-        "validated_overwrite", "Replaces files, and validates that nobody touched them.", _validated_overwrite, _python_overwrite
+        "validated_overwrite",
+        "Replaces files and validates that no other commit has changed them.",
+        _validated_overwrite,
+        _python_overwrite,
     ),
-    OperationFacts("read_only", "Reads a snapshot and commits nothing."),
-    OperationFacts("overwrite", "Replaces files, as isolation and overwrite_by say.", _overwrite, _python_overwrite),
-    OperationFacts("row_delta", "Adds rows and deletes of rows (merge-on-read).", _row_delta),
-    OperationFacts("rewrite_files", "Compaction: the same rows in other files.", _rewrite_files, word="compaction (rewrite_files)"),
-    OperationFacts("replace_partitions", "Replaces all that is in its partitions.", _replace_partitions),
-    OperationFacts("delete", "Removes whole files and adds none.", _delete, _python_delete),
-    OperationFacts("expire_snapshots", "Forgets old snapshots.", _expire_snapshots),
+    OperationFacts("read_only", "Reads a snapshot without a commit."),
+    OperationFacts("overwrite", "Replaces files; see isolation and overwrite_by.", _overwrite, _python_overwrite),
+    OperationFacts("row_delta", "Adds data files and delete files (merge-on-read).", _row_delta),
+    OperationFacts("rewrite_files", "Compaction: rewrites data files.", _rewrite_files, word="compaction (rewrite_files)"),
+    OperationFacts("replace_partitions", "Replaces all files of its partitions (dynamic overwrite).", _replace_partitions),
+    OperationFacts("delete", "Removes whole data files.", _delete, _python_delete),
+    OperationFacts("expire_snapshots", "Expires old snapshots.", _expire_snapshots),
 )
 
 OPERATION_CODES = {name: code for code, name in enumerate(sorted(facts.name for facts in OPERATION_FACTS))}
-"""What the compiled engine knows operations by: their places in the order of names, which is also that of their weights."""
+"""Codes of the operations in the compiled engine: their positions in the sorted names, the order of their weights."""
 ICEBERG_OPERATIONS = frozenset(facts.name for facts in OPERATION_FACTS if facts.java is not None)
 PYICEBERG_OPERATIONS = frozenset(facts.name for facts in OPERATION_FACTS if facts.pyiceberg is not None)
 _SERIALIZABLE, _SNAPSHOT = OperationSettings(isolation="serializable"), OperationSettings(isolation="snapshot")
 VALIDATING = frozenset(facts.name for facts in OPERATION_FACTS if facts.java and facts.java(_SERIALIZABLE).validates)
-"""Operations that can validate what other commits changed."""
+"""Operations that can validate concurrent changes."""
 ISOLATED = frozenset(facts.name for facts in OPERATION_FACTS if facts.java and facts.java(_SERIALIZABLE) != facts.java(_SNAPSHOT))
 """Operations whose validation depends on the isolation level."""
 OPERATION_WORDS = {facts.name: facts.word or facts.name.replace("_", " ") for facts in OPERATION_FACTS}
@@ -164,17 +167,17 @@ _FACTS = {facts.name: facts for facts in OPERATION_FACTS}
 
 @cache
 def traits_of(operation: str, settings: OperationSettings) -> Traits:
-    """Return the traits of an operation of the Java library. Raises ValueError if it has none of this name."""
+    """Return the traits of an operation of the Java library. Raises ValueError if the library does not support it."""
     facts = _FACTS.get(operation)
     if facts is None or facts.java is None:
-        raise ValueError(f"no operation of Iceberg is called {operation!r}; there are {', '.join(sorted(ICEBERG_OPERATIONS))}")
+        raise ValueError(f"Iceberg does not support {operation!r}; allowed are {', '.join(sorted(ICEBERG_OPERATIONS))}")
     return facts.java(settings)
 
 
 @cache
 def pyiceberg_traits_of(operation: str, settings: OperationSettings) -> tuple[Traits, ...]:
-    """Return the snapshots that an operation of PyIceberg makes in one commit. Raises ValueError if it has none of this name."""
+    """Return the traits of each snapshot of a PyIceberg commit. Raises ValueError if it does not support the operation."""
     facts = _FACTS.get(operation)
     if facts is None or facts.pyiceberg is None:
-        raise ValueError(f"PyIceberg has no operation {operation!r}; there are {', '.join(sorted(PYICEBERG_OPERATIONS))}")
+        raise ValueError(f"PyIceberg does not support {operation!r}; allowed are {', '.join(sorted(PYICEBERG_OPERATIONS))}")
     return facts.pyiceberg(settings)

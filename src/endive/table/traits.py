@@ -1,6 +1,6 @@
-"""What an operation of Iceberg does to a table, and what it looks at in snapshots that came between, as numbers.
+"""Traits of Iceberg operations: their effects on a table, and the concurrent snapshots that they validate.
 
-Both engines read ``Traits``, which are plain integers. A kind of snapshot is a bit, so that a set of kinds is a mask.
+Both engines read ``Traits``, whose fields are integers. A kind of snapshot is a bit, so a set of kinds is a mask.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 APPEND, OVERWRITE, DELETE, REPLACE = 1, 2, 4, 8
-"""Kinds of snapshots: what Iceberg calls the operation of a snapshot."""
+"""Kinds of snapshots (the ``operation`` of a snapshot summary in Iceberg)."""
 EQUALITY = 16
-"""A mark beside the kind: the snapshot deletes rows by equality, not by position."""
+"""Flag of a kind of snapshot: rows are deleted by equality, not by position."""
 
 Isolation = Literal["none", "snapshot", "serializable"]
 
 
 @dataclass(frozen=True, slots=True)
 class OperationSettings:
-    """How an operation is used, as far as its costs depend on it.
+    """Settings of an operation that its costs depend on.
 
-    ``isolation`` of None is what the engines use for the operation. ``manifests_hit`` data manifests hold files that it removes;
-    ``manifests_missed`` are looked into in vain. ``retain_snapshots`` is what an expiry leaves.
+    If ``isolation`` is None, the default of the operation applies. ``manifests_hit`` data manifests contain files that it removes;
+    ``manifests_missed`` are read but contain none. ``retain_snapshots`` is the number that an expiry retains.
     """
 
     isolation: Isolation | None = None
@@ -34,48 +34,48 @@ class OperationSettings:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """An operation on Iceberg's commit path; every number is 0 unless said otherwise."""
+    """Traits of an operation on Iceberg's commit path."""
 
     kind: int
-    """The kind of snapshot that it makes."""
+    """Kind of the new snapshot."""
     validates: int = 0
-    """Kinds whose manifest lists validation reads, newest first."""
+    """Kinds of snapshots that validation reads the manifest lists of, newest first."""
     reads_added: int = 0
-    """Kinds whose new data manifests validation reads, in search of added files."""
+    """Kinds of snapshots that validation checks for added files in new data manifests."""
     reads_removed: int = 0
-    """Kinds whose new data manifests validation reads, in search of removed files."""
+    """Kinds of snapshots that validation checks for removed files in new data manifests."""
     reads_deletes: int = 0
-    """Kinds whose new delete manifests validation reads."""
+    """Kinds of snapshots that validation reads the new delete manifests of."""
     reads_vectors: int = 0
-    """Kinds whose new delete manifests validation reads in search of deletion vectors, whatever their partitions."""
+    """Kinds of snapshots that validation checks for deletion vectors in new delete manifests, in all partitions."""
     prunes: int = 0
-    """1: validation reads only manifests whose range of partitions has one that it writes."""
+    """1: validation skips manifests with a partition range that contains none of the written partitions."""
     conflicts: int = 0
-    """Kinds that can be a real conflict, where partitions overlap."""
+    """Kinds of snapshots that can be a real conflict if partitions overlap."""
     exempt_marks: int = 0
-    """Marks that make a snapshot no conflict."""
+    """Flags that exempt a snapshot from being a conflict."""
     data: int = 0
-    """New data manifests that it writes."""
+    """Number of new data manifests."""
     deletes: int = 0
-    """New delete manifests that it writes."""
+    """Number of new delete manifests."""
     hits: int = 0
-    """Data manifests that hold files it removes: read, and written without them. ``ALL_MANIFESTS``: all."""
+    """Number of data manifests that contain removed files and are rewritten. ``ALL_MANIFESTS``: all."""
     reads_per_hit: int = 1
     misses: int = 0
-    """Data manifests that it looks into in vain."""
+    """Number of data manifests that are read but contain no removed file."""
     matches_new: int = 0
-    """1: manifests that came between are looked into as well, and are hits where partitions overlap."""
+    """1: concurrently added manifests are read too, and rewritten if partitions overlap."""
     filters_deletes: int = 0
-    """1: it reads every delete manifest of the table once."""
+    """1: every delete manifest of the table is read once."""
     merges: int = 0
-    """1: it merges manifests when there are enough of them."""
+    """1: manifests are merged at ``min_count_to_merge``."""
     list_after: int = 0
-    """1: it reads the manifest list again after the commit."""
+    """1: the manifest list is read again after the commit."""
     retain: int = 0
-    """Snapshots that are left when it is committed; 0 leaves all."""
+    """Number of snapshots retained by the commit; 0: all."""
     passes: int = 1
-    """How often validation goes through removed files and through deletes."""
+    """Number of passes of validation over removed files and over deletes."""
     lists_each: int = 0
-    """1: each pass reads the manifest lists anew."""
+    """1: each pass reads the manifest lists again."""
     keeps_nothing: int = 0
-    """1: nothing that an attempt found or wrote is kept for the next one."""
+    """1: a retry reuses nothing that the previous attempt read or wrote."""

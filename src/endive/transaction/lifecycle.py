@@ -62,7 +62,7 @@ class Lifecycle(Account):
         self.max_retries = max_retries
         self.ml_append_mode = ml_append_mode
         bound = catalog.bind(None if streams is None else streams.stream(Purpose.CATALOG), txn.group)
-        self.catalog = bound.narrowed(txn.tables_read)
+        self.catalog = bound.restrict(txn.tables_read)
         self.detector = conflict_detector
         self._bind_detector = streams is not None
         self._written = sorted(txn.tables_written)
