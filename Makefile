@@ -1,4 +1,4 @@
-# The two commands of the README are `make run` and `make test`; each sets up all that it needs.
+# `make run` and `make test` create the virtual environment if it does not exist.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .PHONY: help run test check prose browser bench verify numbers fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate roundtrip soak soak-page setup clean
 
-help:  ## Show what there is
+help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(STAMP): pyproject.toml constraints.txt
@@ -15,23 +15,23 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-soak-page: $(STAMP)  ## Ask the live page 500 questions, and check that memory and processes do not grow
+soak-page: $(STAMP)  ## Send 500 requests to the live page, and check that memory and processes do not grow
 	$(BIN)/python -m tests.serve.soak --questions 500
 
-setup: $(STAMP)  ## Make the virtual environment
+setup: $(STAMP)  ## Create the virtual environment
 
-run: $(STAMP)  ## Run a small study from end to end: sweep, metrics, report, and its answer in words
+run: $(STAMP)  ## Run a small study end to end: sweep, metrics, report and summary
 	$(BIN)/endive examples run load_by_provider -o experiments/load_by_provider
 
-check: $(STAMP)  ## Format, lint and types
+check: $(STAMP)  ## Check format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-prose: $(STAMP)  ## Count words that the project does not use, docstrings without a verb and misspellings, by directory
+prose: $(STAMP)  ## Check the language: forbidden words, docstrings and spelling
 	$(BIN)/python docs/prose.py
 
-browser:  ## Install chromium for the tests of reports, if there is no browser and it can be done
+browser:  ## Install Chromium for the tests of reports, if no browser is installed
 	@for name in "$$CHROMIUM" chromium chromium-browser google-chrome; do \
 	    if [ -n "$$name" ] && command -v "$$name" > /dev/null; then exit 0; fi; \
 	done; \
@@ -40,42 +40,42 @@ browser:  ## Install chromium for the tests of reports, if there is no browser a
 	    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq --yes install --no-install-recommends chromium > /dev/null; } \
 	        || echo "chromium could not be installed: the tests that open reports in a browser are skipped"; \
 	else \
-	    echo "there is no chromium, and only root can install it by apt-get: the tests that open reports in a browser are skipped"; \
+	    echo "chromium is not installed, and installing it requires root and apt-get: the tests that open reports in a browser are skipped"; \
 	fi
 
-test: check browser  ## Check and run the tests
+test: check browser  ## Check format, lint and types, and run the tests
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-bench: $(STAMP)  ## Measure both engines and print tables (minutes)
+bench: $(STAMP)  ## Benchmark both engines (a few minutes)
 	$(BIN)/python -m benchmarks
 
-verify: $(STAMP)  ## Run real Iceberg clients and compare them with the simulator (40 minutes)
+verify: $(STAMP)  ## Compare the simulator with real Iceberg clients (40 min)
 	$(BIN)/python -m verification
 
-numbers: $(STAMP)  ## Run the commands that README, tutorial, guide and gallery show, and compare their numbers (an hour)
+numbers: $(STAMP)  ## Run the commands that the documentation shows, and compare their output (1 h)
 	$(BIN)/python docs/check_numbers.py
 
 fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines
 	$(BIN)/python -m tests.fuzz_engines --examples 10000
 
-soak: $(STAMP)  ## Kill sweeps on Spark a hundred times, and drivers without Spark a hundred times
+soak: $(STAMP)  ## Kill sweeps with and without Spark 100 times each, and check their results
 	ENDIVE_KILLS=100 $(BIN)/pytest tests/pipeline/test_faults.py
 	$(BIN)/python -m tests.soak --kills 100
 
-fuzz-inputs: $(STAMP)  ## Give 20,000 broken files of all kinds to the commands
+fuzz-inputs: $(STAMP)  ## Run the commands on 20,000 malformed files
 	$(BIN)/python -m tests.fuzz_inputs --examples 20000
 
-fuzz-page: $(STAMP)  ## Change the live page at random a thousand times, in a browser
+fuzz-page: $(STAMP)  ## Make 1,000 random changes on the live page in a browser
 	$(BIN)/python -m tests.serve.random_settings --changes 1000
 
-mutate: $(STAMP)  ## Change the code in some 500 places and look whether tests notice (half an hour)
+mutate: $(STAMP)  ## Run mutation tests with about 500 mutants (30 min)
 	$(BIN)/python -m verification.mutations
 
-fuzz-metadata: $(STAMP)  ## Import 2,000 broken metadata files
+fuzz-metadata: $(STAMP)  ## Import 2,000 malformed metadata files
 	$(BIN)/python -m tests.calibrate.mutations --count 2000
 
-roundtrip: $(STAMP)  ## Simulate 20 random systems, import their tables and compare what is predicted
+roundtrip: $(STAMP)  ## Simulate 20 random systems, import their tables and compare the predictions
 	$(BIN)/python -m tests.calibrate.roundtrip --count 20
 
-clean:  ## Remove what was built
+clean:  ## Remove the virtual environment, caches and build results
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

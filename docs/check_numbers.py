@@ -1,9 +1,8 @@
-"""Run the commands that the documentation shows and compare what they print with what it says they print.
+"""Run the commands that the documentation shows, and compare their output with the pages.
 
-``make numbers`` checks README, tutorial and the guide to decisions, and the answers of the gallery (an hour); ``python
-docs/check_numbers.py docs/tutorial.md`` one page; ``--write`` puts what was printed into the pages. ``[...]`` stands for lines that
-a page leaves out; times that a machine took are of no account. Rows of tables with ``LOAD UNIT (LOW to HIGH)`` and a command of
-``endive frontier`` are checked as well.
+``make numbers`` checks README, tutorial, guides and the answers of the gallery (1 h); ``python docs/check_numbers.py
+docs/tutorial.md`` checks one page; ``--write`` updates the pages. A page marks omitted lines by ``[...]``. Wall-clock times are
+ignored. Rows of tables with ``LOAD UNIT (LOW to HIGH)`` and an ``endive frontier`` command are checked as well.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ LEFT_OUT = "[...]"
 _BLOCK = re.compile(r"```(?P<kind>\w+)\n(?P<text>.*?)```", re.DOTALL)
 _FILE = re.compile(r"[Ss]ave this as `(?P<name>[\w.]+\.toml)`:\s*\Z")
 _TAKEN = re.compile(r"\b\d[\d,.]* s\b(?=[;,]| of simulating| of one core|$)|\b[0-9a-f]{12}\b")
-"""Times that a run took, and hashes of experiments."""
+"""Wall-clock times of runs, and hashes of experiments."""
 _PROGRESS = re.compile(r"[\d,]+ of [\d,]+ runs after ")
-"""How far a sweep has come, which a slow machine tells more often."""
+"""Progress of a sweep, which slow machines print more often."""
 _WHOLE = 10_000
-"""Columns in which no answer is broken into lines."""
+"""Terminal width at which no answer is wrapped."""
 _ANSWER = r"(?P<answer>(?P<load>[\d.]+) (?P<unit>\w+/s) \((?P<low>[\d.]+) to (?P<high>[\d.]+)\))"
 _ROW = re.compile(rf"^\|[^|]*\| {_ANSWER} \| `(?P<command>endive frontier [^`]+)` \|$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A command of a page, and the lines that the page says it prints."""
+    """Command of a page, and its output as shown by the page."""
 
     page: str
     command: str
@@ -50,11 +49,11 @@ class Shown:
 
 
 def shown_in(page: str, text: str) -> Iterator[Shown | tuple[str, str]]:
-    """The commands of a page in order, and the files that it tells to save, by name and text."""
+    """Yield the commands of a page in order, and the files that the reader is asked to save, by name and text."""
     for block in _BLOCK.finditer(text):
-        told = _FILE.search(text[: block.start()])
-        if block["kind"] == "toml" and told is not None:
-            yield told["name"], block["text"]
+        request = _FILE.search(text[: block.start()])
+        if block["kind"] == "toml" and request is not None:
+            yield request["name"], block["text"]
         elif block["kind"] == "console":
             yield from _commands(page, block["text"])
 
@@ -67,7 +66,7 @@ def _commands(page: str, text: str) -> Iterator[Shown]:
 
 
 def run(command: str, folder: Path, *, errors: bool = True, columns: int = 200) -> list[str]:
-    """What a command prints, in a folder, with what it says on the side if asked for; the exit code is the page's affair."""
+    """Run a command in a folder and return the lines of stdout and, with ``errors``, of stderr. The exit code is not checked."""
     call = [sys.executable, "-m", "endive", *shlex.split(command)[1:]]
     wide = {**os.environ, "COLUMNS": str(columns)}
     done = subprocess.run(call, cwd=folder, env=wide, capture_output=True, text=True, check=False)
@@ -76,7 +75,7 @@ def run(command: str, folder: Path, *, errors: bool = True, columns: int = 200) 
 
 
 def missing(shown: Shown, printed: list[str]) -> list[str]:
-    """The lines of a page that are not printed, or not in this order."""
+    """Return the lines of a page that the command does not print, or not in this order."""
     left = iter([_plain(line) for line in printed])
     wanted = [line for line in shown.lines if line != LEFT_OUT and line.strip()]
     return [line for line in wanted if not any(_plain(line) == other for other in left)]
@@ -87,7 +86,7 @@ def _plain(line: str) -> str:
 
 
 def rewritten(shown: Shown, printed: list[str]) -> list[str]:
-    """The lines that a page should show: all that is printed, or what is printed in place of each line that it chose to show."""
+    """Return the lines that a page should show: the whole output, or the closest line of output for each line it shows."""
     if LEFT_OUT not in shown.lines:
         return printed
     chosen = []
@@ -98,7 +97,7 @@ def rewritten(shown: Shown, printed: list[str]) -> list[str]:
 
 
 def check_rows(page: str, text: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """Rows of tables whose answer is not that of their command: the row, and the row that it should be."""
+    """Yield the rows of tables that differ from the answer of their command, each with the correct row."""
     for row in _ROW.finditer(text):
         found = json.loads("\n".join(run(f"{row['command']} --json", folder, errors=False)))
         load, low, high = (_two_digits(found[name]) for name in ("load", "low", "high"))
@@ -112,7 +111,7 @@ def _two_digits(value: float | None) -> str:
 
 
 def check_page(page: str, *, write: bool) -> list[str]:
-    """What is wrong with a page; with ``write`` it is put right."""
+    """Return the differences between a page and the output of its commands; with ``write`` the page is updated."""
     path, problems = ROOT / page, []
     text = path.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="endive-docs-") as name:
@@ -136,7 +135,10 @@ def check_page(page: str, *, write: bool) -> list[str]:
 
 
 def check_gallery() -> list[str]:
-    """The answers of the gallery that differ from those that its studies give now; ``docs/make_gallery.py`` makes them anew."""
+    """Return the differences between the answers of the gallery and those of its studies.
+
+    ``docs/make_gallery.py`` updates the gallery.
+    """
     problems = []
     for name, answer in json.loads(GALLERY.read_text(encoding="utf-8")).items():
         with tempfile.TemporaryDirectory(prefix="endive-docs-") as folder:
@@ -147,17 +149,17 @@ def check_gallery() -> list[str]:
 
 
 def main() -> int:
-    """Check the pages that are named, or all and the gallery; 1 if something differs."""
+    """Check the given pages, or all pages and the gallery; return 1 if something differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", nargs="*", metavar="PAGE", help="as docs/tutorial.md; all of them and the gallery without one")
-    parser.add_argument("--write", action="store_true", help="put what is printed into the pages")
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help="page, such as docs/tutorial.md; default: all, and the gallery")
+    parser.add_argument("--write", action="store_true", help="update the pages with the output of the commands")
     options = parser.parse_args()
     problems: list[str] = []
     for page in options.pages or PAGES:
         print(f"{page} ...", file=sys.stderr, flush=True)
         problems += check_page(page, write=options.write)
     problems += [] if options.pages else check_gallery()
-    print("\n".join(problems) or "all numbers are what the commands print")
+    print("\n".join(problems) or "all pages match the output of their commands")
     return 1 if problems else 0
 
 

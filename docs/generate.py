@@ -1,7 +1,7 @@
-"""Write ``docs/reference``: every key of a configuration, every command and option, every column of results.
+"""Generate ``docs/reference`` and the table of metrics: configuration keys, commands and options, columns of results, metrics.
 
-Run ``python docs/generate.py`` after a change of ``endive.config.schema``, ``endive.cli`` or ``endive.simulation.columns``; a test
-fails while a page is behind.
+Run ``python docs/generate.py`` after a change to ``endive.config.schema``, ``endive.cli``, ``endive.simulation.columns`` or
+``endive.analysis.metric``. A test fails if a page is out of date.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ MEANINGS = {
     "ClassSection.periodic": "Arrivals at fixed intervals.",
     "ClassSection.closed": "Clients that wait for their transactions.",
 }
-"""What keys mean whose schema does not say it."""
+"""Descriptions of keys without a description in the schema."""
 
 COLUMN_TYPES = {"id": "int64", "count": "int64", "text": "string", "tables": "list of int64"}
 
 UNBOUNDED = 1e15
-"""Upper bounds from here on guard against overflow and are not worth telling."""
+"""Limit from which upper bounds only guard against overflow and are not documented."""
 
 HEAD = """\
 # Configuration: all keys
@@ -119,7 +119,7 @@ input, 1 any other failure, 3 a condition of `--fail-if` is met, 130 interrupted
 
 
 def page() -> str:
-    """The page of keys."""
+    """Return the page of configuration keys."""
     parts = [HEAD]
     for title, model in TABLES:
         parts.append(_section(f"`{title}`", model))
@@ -161,13 +161,13 @@ def _section(title: str, model: type[BaseModel], level: int = 2) -> str:
 def _introduction(model: type[BaseModel]) -> str:
     text = inspect.cleandoc(model.__doc__ or "").replace("``", "`")
     before, colon, after = text.partition("`: ")
-    if before.startswith("`[") and colon:  # the title says which table it is
+    if before.startswith("`[") and colon:  # the heading names the table
         text = after[:1].upper() + after[1:]
     return text
 
 
 def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
-    """What a key means; a key that nobody explains is an error."""
+    """Return the description of a key. Raises KeyError if it has none."""
     if field.description:
         return field.description
     key = f"{model.__name__}.{name}"
@@ -179,7 +179,7 @@ def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
 
 
 def default_text(field: FieldInfo) -> str:
-    """The default as TOML; a dash where a key may be left out and has none."""
+    """Return the default as TOML, or a dash for an optional key without a default."""
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
@@ -204,7 +204,7 @@ def _toml(value: Any) -> str:
 
 
 def type_text(hint: Any) -> str:
-    """A type in words, with its bounds."""
+    """Describe a type with its bounds."""
     bounds: list[Any] = []
     while get_origin(hint) is Annotated:
         hint, *extras = get_args(hint)
@@ -243,12 +243,12 @@ def _length(bounds: list[Any]) -> str:
 
 
 def _anchor(title: str) -> str:
-    """The anchor that GitHub gives a heading."""
+    """Return the anchor of a heading on GitHub."""
     return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
 
 
 def cli_page() -> str:
-    """The page of commands."""
+    """Return the page of commands."""
     found = sorted(_commands("endive", typer.main.get_command(app)))
     index = ["| command | |", "|---|---|"]
     index += [f"| [`{name}`](#{_anchor(name)}) | {_paragraphs(command.help)[0]} |" for name, command in found]
@@ -256,7 +256,7 @@ def cli_page() -> str:
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """Commands that can be called, by their whole names."""
+    """Yield the commands by full name."""
     within = getattr(command, "commands", {})
     if not within or command.invoke_without_command:
         yield name, command
@@ -278,7 +278,7 @@ def _command(name: str, command: Any) -> str:
 
 
 def _paragraphs(text: str | None) -> list[str]:
-    """The paragraphs of a help text, each on one line."""
+    """Return the paragraphs of a help text, each as one line."""
     return [" ".join(part.split()) for part in inspect.cleandoc(text or "").split("\n\n")]
 
 

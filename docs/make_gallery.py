@@ -1,8 +1,8 @@
-"""Write ``docs/gallery``: every study of ``examples/`` run in its quick form, one telling figure of each, and its answer in words.
+"""Generate ``docs/gallery``: one figure and the answer of every study of ``examples/``, run in its quick form.
 
-Run ``python docs/make_gallery.py`` after a change of the model or of the figures (ten minutes), or with names of studies to make
-those anew only. Results are kept in ``experiments/gallery``, so a second call runs only what is missing. Those of another
-version of the code are removed from it: they do not belong in one figure with what is run now.
+Run ``python docs/make_gallery.py`` after a change to the model or to the figures (10 min), or with names of studies to update only
+those. Results are kept in ``experiments/gallery``, so a second call runs only missing experiments. Results of another version of
+the code are removed first.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "gallery"
 RESULTS = Path("experiments/gallery")
 ANSWERS = FOLDER / "answers.json"
-"""What the studies answered when their figures were made."""
+"""Answers of the studies, from the same runs as their figures."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """An example, the figure that tells most about it, and what to see in it."""
+    """Example with its figure for the gallery and a description of the result."""
 
     name: str
     title: str
@@ -36,138 +36,140 @@ class Study:
 
     @property
     def anchor(self) -> str:
-        """The anchor that GitHub gives its heading."""
+        """Anchor of its heading on GitHub."""
         return "".join(c for c in self.title.lower().replace(" ", "-") if c.isalnum() or c == "-")
 
     @property
     def kind(self) -> str:
-        """The folder of ``examples`` that it is in."""
+        """Subdirectory of ``examples`` that contains it."""
         return "frontier" if self.figure == "answer" else "sweeps"
 
 
 STUDIES = (
     Study(
         "load_by_provider",
-        "Saturation, by store",
+        "Saturation by object store",
         "latency_throughput",
-        "Commits are quick until the store's round trips fill the time between two commits. From there on, more load gives latency "
-        "and aborts rather than commits.",
+        "Commits are fast until the round trips to the object store take up the time between two commits. Beyond that load, "
+        "latency and aborts increase instead of throughput.",
     ),
     Study(
         "catalog_latency",
-        "The latency of the catalog",
+        "Catalog latency",
         "success_load",
-        "A catalog that answers in a millisecond does not make commits free: the manifest list still has to be written to S3 "
-        "before each attempt.",
+        "A catalog that responds within 1 ms does not make commits free: each attempt still writes a manifest list to S3.",
     ),
     Study(
         "tables",
-        "The number of tables",
+        "Number of tables",
         "success_load",
-        "With one pointer for all tables, more tables spare transactions the repair of their manifest lists, but not the race for "
-        "the pointer.",
+        "With one commit pointer for all tables, more tables avoid the repair of manifest lists after a lost race, but not the "
+        "race itself.",
     ),
     Study(
         "groups",
         "Table groups",
         "success_load",
-        "A pointer for each table, as REST and JDBC catalogs have, carries what a single-file catalog of 64 tables cannot.",
+        "With one commit pointer per table, as in REST and JDBC catalogs, 64 tables sustain a load that overloads a single-file "
+        "catalog.",
     ),
     Study(
         "backoff",
-        "Backoff or not",
+        "With and without backoff",
         "latency_throughput",
-        "Waiting before a retry wins some commits near saturation, and everybody pays for them with latency.",
+        "Near saturation, backoff increases the number of commits slightly, at the cost of latency for all writers.",
     ),
     Study(
         "catalog_designs",
         "CAS, append, ML+, inlining",
         "catalogs_latency",
-        "Inlining and lists that are appended to (ML+) each take a little off the latency. A log in place of compare-and-swap adds "
-        "to it: appends that come too late are sent again, and a read has to tell the outcome.",
+        "Inlining table metadata and appending to manifest lists (ML+) each reduce latency slightly. A log instead of "
+        "compare-and-swap increases it: late appends are sent again, and a read is needed to learn the outcome.",
     ),
     Study(
         "inlining",
-        "Table metadata inlined or not",
+        "Inlined table metadata",
         "latency_throughput",
-        "Metadata in a file of its own costs a read before the work and a write in each attempt, and so a part of the throughput.",
+        "Table metadata in a separate file costs a read before the job and a write in each attempt, which reduces throughput.",
     ),
     Study(
         "merge_append_starvation",
-        "Merge appends that starve",
+        "Starvation of merge appends",
         "frontier",
-        "A writer that merges manifests gets through as long as there are few of them. When there are hundreds, a stream of one "
-        "append per second leaves it no gap; a faster stream makes hundreds by itself.",
+        "A writer that merges manifests commits as long as there are few manifests. With hundreds of them, a stream of one append "
+        "per second starves it; a faster stream produces hundreds of manifests by itself.",
     ),
     Study(
         "maintenance",
-        "Maintenance beside ingestion",
+        "Maintenance during ingestion",
         "frontier",
-        "A validated overwrite has to read what came between, and while it reads, more comes. On a slow store it never gets there.",
+        "A validated overwrite reads the concurrent commits, and further commits follow while it reads. On a slow object store it "
+        "never commits.",
     ),
     Study(
         "maintenance_paths",
-        "One maintenance job in four forms",
+        "Four variants of a maintenance job",
         "success_by_class",
-        "Which of them commits is a matter of what is validated and of whether manifests are merged, not of the work.",
+        "The validation and the merging of manifests determine which variant commits, not the job itself.",
     ),
     Study(
         "uncommittable",
         "The un-committable frontier",
         "answer",
-        "The rate of appends from which on fewer than 95 % of the overwrites commit, if every append overlaps with them.",
+        "Rate of appends from which fewer than 95% of overwrites commit, if every append overlaps with them.",
     ),
     Study(
         "uncommittable_iceberg",
         "The frontier on Iceberg's commit path",
         "answer",
-        "The same question for a serializable overwrite of a partition that nobody else writes: validation reads every manifest "
-        "list all the same.",
+        "The same rate for a serializable overwrite of a partition without other writers: validation still reads every manifest "
+        "list.",
     ),
     Study(
         "retries_where",
         "Client retries, server retries, group commit",
         "question",
-        "At 16 appends per second to one table, clients that try again get a third of it through, a server that applies appends "
-        "again is busy with doing so, and one that commits together what waits for the table carries all of it.",
+        "At 16 appends per second to one table, client retries commit a third of the load. Server retries keep the server busy "
+        "with retries. Group commit, which commits all waiting appends together, sustains the whole load.",
     ),
     Study(
         "catalog_queue",
-        "The queue before a catalog",
+        "Queueing at the catalog",
         "question",
-        "A queue is not to be seen until the workers are busy three quarters of the time; beyond, it is all there is to be seen.",
+        "Queueing is negligible up to a utilization of 75% of the workers; above it, queueing dominates commit time.",
     ),
     Study(
         "backoff_kinds",
-        "Ways to wait, for 5, 20 and 100 writers",
+        "Kinds of backoff, for 5, 20 and 100 writers",
         "question",
-        "Five writers need no backoff and twenty are quicker without one; of a hundred, most give up unless they wait.",
+        "Five writers need no backoff, and 20 writers are faster without it. Of 100 writers, most transactions abort without "
+        "backoff.",
     ),
     Study(
         "one_committer",
-        "One committer against many",
+        "One committer or many",
         "question",
-        "Eighty writers that each commit get half of their work through. One that commits for all of them gets all of it through, "
-        "and half a second after it was handed over.",
+        "80 writers that commit on their own commit half of their transactions. A single committer for all of them commits every "
+        "file batch, about 500 ms after its handoff.",
     ),
     Study(
         "lost_answers",
-        "Lost answers, with and without keys",
+        "Lost responses, with and without idempotency keys",
         "question",
-        "Looking into the catalog and idempotency keys cost little. A blind retry commits again what was committed already: the "
-        "column duplicates counts it.",
+        "Checking the catalog and idempotency keys cost little. A blind retry repeats a commit that took effect; the column "
+        "`duplicates` counts these commits.",
     ),
 )
-"""A study is in the gallery once its figure was made."""
+"""Studies of the gallery. A study is listed once its figure exists."""
 
 HEAD = """\
 # Gallery
 
 <!-- Made by docs/make_gallery.py. Do not edit. -->
 
-Studies that run in about a minute each, with the question, the figure that tells most, and the answer that the study gives by
-itself. Each command below writes all figures, and of a sweep a report. `endive examples` lists the studies; `--full` in place of
-the quick form gives more loads, more seeds and longer runs.
+Studies that run in about a minute each, with one figure and the answer that the study prints. Each command below writes all figures
+and, for a sweep, a report. `endive examples` lists the studies; `--full` runs more loads, more seeds and longer runs than the quick
+form.
 """
 
 
@@ -181,25 +183,25 @@ def make(study: Study) -> list[str]:
     else:
         endive("plot", str(folder), "--figure", study.figure, "--format", "png", "-o", str(folder / "figures"))
         drawn = folder / "figures" / f"{study.figure}.png"
-    with Image.open(ROOT / drawn) as image:  # a hundred colours are enough, and a third of the bytes
+    with Image.open(ROOT / drawn) as image:  # a palette of 100 colors reduces the size to a third
         image.convert("RGB").quantize(100).save(FOLDER / f"{study.name}.png", optimize=True)
     return list(answer["answer"])
 
 
 def remove_old(folder: Path) -> None:
-    """Remove the experiments of a study that another version of the code has run; nothing else that may lie there."""
+    """Remove the experiments of a study that were run by another version of the code, and no other files."""
     for experiment in removable(folder, incomplete=False, old=True):
         discard(experiment)
 
 
 def endive(*arguments: str) -> str:
-    """Call the command line in the root of the checkout; returns what it prints."""
+    """Run a command of ``endive`` in the root of the checkout and return its output."""
     command = [sys.executable, "-m", "endive", *arguments]
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def page(answers: dict[str, list[str]]) -> str:
-    """The index of the gallery."""
+    """Return the index of the gallery."""
     parts, made = [HEAD], [study for study in STUDIES if study.name in answers]
     parts += [f"- [{study.title}](#{study.anchor})" for study in made]
     for study in made:
@@ -213,7 +215,7 @@ def page(answers: dict[str, list[str]]) -> str:
 
 
 def main(names: list[str]) -> None:
-    """Make the figures of these studies, or of all, and the index."""
+    """Generate the figures of the given studies, or of all, and the index."""
     FOLDER.mkdir(exist_ok=True)
     answers = json.loads(ANSWERS.read_text(encoding="utf-8")) if ANSWERS.exists() else {}
     for study in STUDIES:

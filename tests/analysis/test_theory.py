@@ -53,7 +53,7 @@ def test_icebergs_path_is_predicted_too() -> None:
         ({"workload": {"writers": {"closed": {"clients": 2}, "operation": "fast_append"}}}, "Poisson"),
         ({"workload": {"others": {"rate": 1.0, "operation": "fast_append"}}}, "several classes"),
         ({"catalog": {"num_tables": 4, "num_groups": 1}}, "share a pointer"),
-        ({"catalog": {"type": "append"}}, "no pointer"),
+        ({"catalog": {"type": "append"}}, "does not swap"),
     ],
 )
 def test_what_has_no_prediction_says_why(sections: dict[str, Any], reason: str) -> None:

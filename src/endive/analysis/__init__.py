@@ -1,7 +1,7 @@
-"""Numbers from rows and from small summaries: windows, cohorts, percentiles, intervals, crossings, saturation.
+"""Statistics of runs: windows, cohorts, percentiles, intervals, crossings, saturation.
 
-Pure functions on arrays and frozen values. There are no files here, no Spark and no sentences; ``docs/explanation/statistics.md``
-has every definition with an example.
+The package consists of pure functions on arrays and frozen values. It reads no files, does not use Spark and writes no sentences.
+``docs/explanation/statistics.md`` defines every metric with an example.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from endive.analysis.warmup import Window
 class Transactions:
     """Transactions of one run, by column; times in ms.
 
-    ``end_ms`` is when a transaction committed or aborted; of an unfinished one it is the end of the run, when it was last seen.
+    ``entry_ms`` is when a transaction started committing, negative if it never did. ``end_ms`` is when it committed or aborted, or
+    the end of the run if it was still in flight.
     """
 
     entry_ms: Floats
@@ -27,9 +28,10 @@ class Transactions:
     def of_rows(
         cls, t_commit_start: Floats, t_submit: Floats, total_latency: Floats, t_commit: Floats, committed: Flags, aborted: Flags
     ) -> Transactions:
-        """Create them from columns of results; what is in flight was last seen ``total_latency`` after its submission.
+        """Create transactions from columns of results.
 
-        A reader commits nothing and has no ``t_commit_start``: it counts at the moment at which it ends.
+        A transaction in flight ends ``total_latency`` after its submission, at the end of the run. A reader does not commit and has
+        no ``t_commit_start``: its end counts as its start.
         """
         entry = np.where(committed & (t_commit_start < 0.0), t_commit, t_commit_start)
         return cls(entry, np.where(committed, t_commit, t_submit + total_latency), committed, aborted)
@@ -40,15 +42,18 @@ class Transactions:
 
     @property
     def entered(self) -> Flags:
-        """Whether each began to commit before the run ended."""
+        """Flags of the transactions that started committing before the run ended."""
         return np.asarray(self.entry_ms >= 0.0)
 
     def cohort(self, window: Window) -> Flags:
-        """Return which of them started committing in the window; an end that is not that of the run is not part of it."""
+        """Flag the transactions that started committing in the window.
+
+        The end of the window is part of it only if it is the end of the run.
+        """
         return np.asarray(_is_inside(self.entry_ms, window) & self.entered)
 
     def committed_in(self, window: Window) -> Flags:
-        """Return which of them committed in the window."""
+        """Flag the transactions that committed in the window."""
         return np.asarray(self.committed & _is_inside(self.end_ms, window))
 
 
@@ -58,17 +63,21 @@ def _is_inside(moments_ms: Floats, window: Window) -> Flags:
 
 
 def success_range(committed: int, unfinished: int, entered: int) -> tuple[float, float, float] | tuple[None, None, None]:
-    """Return the success rate if all transactions in flight abort, the middle, and if all commit; None if there are none."""
+    """Return the success rate if all transactions in flight abort, the middle, and the success rate if all of them commit.
+
+    All three are None for an empty cohort.
+    """
     if not entered:
         return None, None, None
     return committed / entered, (committed + unfinished / 2.0) / entered, (committed + unfinished) / entered
 
 
 def expected_retries(retries: Ints, finished: Flags) -> float:
-    """Return the sum of retries of some transactions, with those that the unfinished are expected to add.
+    """Estimate the sum of retries of some transactions, including the retries that those in flight still need.
 
-    The unfinished have at least the retries they have so far. The Kaplan-Meier estimate of the share that needs more than ``k``
-    retries counts them until then, so that those that need most, of which more are unfinished, do not go missing.
+    A transaction in flight needs at least the retries it has made so far. The Kaplan-Meier estimate of the share that needs more
+    than ``k`` retries counts it up to that number. The plain sum would be too low, because transactions that need many retries are
+    more often in flight than others.
     """
     if finished.all():
         return float(retries.sum())
@@ -81,8 +90,8 @@ def expected_retries(retries: Ints, finished: Flags) -> float:
 def committing(transactions: Transactions, edges_ms: Floats) -> Floats:
     """Return the mean number of committing transactions between consecutive edges.
 
-    A transaction counts from its entry to its end. The integral up to t is the sum of ``t - entry`` over entries before t, less the
-    same of ends: sums of sorted values give it at all edges.
+    A transaction counts from the start of its commit to its end. The integral up to ``t`` is the sum of ``t - start`` over the
+    starts before ``t``, minus the same sum over the ends.
     """
     entered = transactions.entered
     inside = _integral(transactions.entry_ms[entered], edges_ms) - _integral(transactions.end_ms[entered], edges_ms)
@@ -90,7 +99,7 @@ def committing(transactions: Transactions, edges_ms: Floats) -> Floats:
 
 
 def _integral(moments_ms: Floats, edges_ms: Floats) -> Floats:
-    """Return for each edge t the sum of t - m over the moments m before it."""
+    """Return, for each edge ``t``, the sum of ``t - m`` over the moments ``m`` before it."""
     ordered = np.sort(moments_ms)
     before = np.searchsorted(ordered, edges_ms)
     sums = np.concatenate(([0.0], np.cumsum(ordered)))
@@ -98,31 +107,31 @@ def _integral(moments_ms: Floats, edges_ms: Floats) -> Floats:
 
 
 def entries(transactions: Transactions, edges_ms: Floats) -> Ints:
-    """Return how many transactions started committing between consecutive edges."""
+    """Count the transactions that started committing between consecutive edges."""
     counts, _ = np.histogram(transactions.entry_ms[transactions.entered], bins=edges_ms)
     return np.asarray(counts, np.int64)
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """The transactions of one class of one run, in the order of their submission, and when that was."""
+    """Transactions of one class of one run in the order of their submission, and the times of submission."""
 
     submit_ms: Floats
     transactions: Transactions
 
     @classmethod
     def in_order(cls, txn_id: Ints, submit_ms: Floats, transactions: Transactions) -> Submitted:
-        """Sort rows by transaction."""
+        """Create them from rows in any order."""
         order = np.argsort(txn_id, kind="stable")
         return cls(submit_ms[order], transactions.take(order))
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of the same transaction that entered in the window on both sides.
+    """Counts of pairs of the same transaction, which started committing in the window on both sides.
 
-    ``faster_b`` and ``slower_b`` count those that both committed, in different times. ``unfinished`` pairs are still committing on
-    a side and might yet become something else.
+    ``faster_b`` and ``slower_b`` count pairs that committed on both sides, but not in the same time. ``unfinished`` counts pairs
+    that were in flight at the end of the run on at least one side.
     """
 
     pairs: int = 0
@@ -140,14 +149,14 @@ class Pairs:
 
 
 def pair_run(a: Mapping[str, Submitted], b: Mapping[str, Submitted], window: Window) -> dict[str, Pairs | None]:
-    """Return the pairs of a run of A and one of B with the same seed, by class; None for a class that cannot be paired."""
+    """Count the pairs of a run of A and a run of B with the same seed, by class; None for a class that cannot be paired."""
     return {name: pair_class(a[name], b[name], window) for name in sorted(set(a) & set(b))}
 
 
 def pair_class(a: Submitted, b: Submitted, window: Window) -> Pairs | None:
-    """Return the pairs of one class; None if its n-th transactions are not submitted at the same time on both sides.
+    """Count the pairs of one class; None if its n-th transactions are not submitted at the same time on both sides.
 
-    Clients of a closed class submit when their last transaction ends, so theirs are not.
+    A closed loop cannot be paired, because its clients submit when their previous transaction ends.
     """
     n = min(len(a.submit_ms), len(b.submit_ms))
     if not np.array_equal(a.submit_ms[:n], b.submit_ms[:n]):

@@ -1,7 +1,7 @@
-"""Conditions on metrics, as people write them: ``success(compaction) < 95%``, ``p99 > 2s``, ``throughput < 95% of A``.
+"""Parse conditions on metrics: ``success(compaction) < 95%``, ``p99 > 2s``, ``throughput < 95% of A``.
 
-A condition is a metric, optionally a class, or a class and an operation, in brackets, a comparison, and a number with its unit. The
-metrics are the rates of ``by_run``; their names tell their units, and endings such as ``_rate`` or ``_per_s`` may be left out.
+A condition consists of a metric, optionally a class or a class and an operation in parentheses, a comparison, and a number with its
+unit. The metrics are the rates of ``by_run``. Suffixes such as ``_rate`` or ``_per_s`` may be left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALIASES = {
     **{f"p{p}": f"time_to_commit_p{p}_ms" for p in (50, 95, 99)},
     **{f"{kind}_p{p}": f"{kind}_latency_p{p}_ms" for kind in ("commit", "total") for p in (50, 95, 99)},
 }
-"""Short names of metrics. A percentile of nothing in particular is that of the time to commit, over all that entered."""
+"""Short names of metrics. ``p50``, ``p95`` and ``p99`` are percentiles of the time to commit over the whole cohort."""
 _ENDINGS = ("", "_rate", "_per_s", "_ms", "_per_txn")
 
 Kind = Literal["share", "time", "rate", "number"]
@@ -37,7 +37,7 @@ _UNITS: dict[Kind, dict[str, Fraction]] = {
     "rate": {"": Fraction(1), "/s": Fraction(1), "/min": Fraction(1, 60)},
     "number": {"": Fraction(1)},
 }
-"""Exact, so that 95% is the same number as 0.95."""
+"""Factors of units, by kind of metric. They are exact, so that 95% is the same number as 0.95."""
 _SUBJECT = r"""\s*(?P<metric>[A-Za-z]\w*)\s*
     (?:\(\s*(?P<group>[\w-]+)\s*(?:,\s*(?P<operation>\w+)\s*)?\))?\s*"""
 _CONDITION = re.compile(
@@ -49,18 +49,18 @@ _CONDITION = re.compile(
     re.VERBOSE,
 )
 _MOST_DIGITS, _LEAST, _MOST = 50, 1e-15, 1e15
-"""Numbers of conditions: what is longer or has a larger exponent says nothing, and would be computed exactly, at any cost."""
+"""Limits of the numbers of conditions. Numbers are parsed exactly, so that a huge exponent would take unbounded time."""
 FORM = "a condition is METRIC[(CLASS[, OPERATION])] < NUMBER[UNIT], such as 'success(compaction) < 95%' or 'p99 > 2s'"
 
 Sign = Literal["<", "<=", ">", ">="]
 _HOLDS: dict[str, Callable[[float, float], bool]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 Verdict = Literal["holds", "fails", "open"]
-"""Whether a condition holds for all of an interval, for none of it, or for a part."""
+"""Verdict on an interval: the condition holds for all of it, for none of it (``fails``), or for a part (``open``)."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A comparison of one metric with a number, in the unit of the metric; if ``relative``, with that part of what A has."""
+    """Comparison of a metric with a number, in the unit of the metric or, if ``relative``, as a multiple of the value of A."""
 
     text: str
     metric: str
@@ -72,7 +72,7 @@ class Condition:
 
     @property
     def subject(self) -> str:
-        """The metric, and of what: ``success_rate(compaction)``."""
+        """Metric with its class and operation: ``success_rate(compaction)``."""
         group = [name for name in (self.workload_class, self.operation) if name != ALL]
         return f"{self.metric}({', '.join(group)})" if group else self.metric
 
@@ -81,13 +81,23 @@ class Condition:
         return _HOLDS[self.sign](value, self.value)
 
     def verdict(self, low: float, high: float) -> Verdict:
-        """Return whether the condition holds for all, none or a part of an interval."""
+        """Return the verdict on an interval."""
         ends = (self.holds(low), self.holds(high))
         return "holds" if all(ends) else "open" if any(ends) else "fails"
 
 
 def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative: bool = False) -> Condition:
-    """Parse a condition. Raises ConfigError naming ``source``. ``relative`` allows ``of A``."""
+    """Parse a condition.
+
+    Args:
+        text: Condition as given by the user.
+        metrics: Names of the metrics that are allowed.
+        source: Source of the text, for errors.
+        relative: Allow ``of A``.
+
+    Raises:
+        ConfigError: The condition is not valid.
+    """
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise ConfigError(source, [Problem("", f"{text!r} cannot be read; {FORM}")])
@@ -112,7 +122,7 @@ def parse_condition(text: str, metrics: Sequence[str], source: str, *, relative:
 
 @dataclass(frozen=True)
 class Subject:
-    """A metric, and of which class and operation."""
+    """Metric of a class and operation."""
 
     metric: str
     workload_class: str = ALL
@@ -120,7 +130,11 @@ class Subject:
 
 
 def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
-    """Parse a metric, optionally of a class or of a class and an operation. Raises ConfigError naming ``source``."""
+    """Parse a metric, optionally with a class or with a class and an operation.
+
+    Raises:
+        ConfigError: The text is not valid; the error names ``source``.
+    """
     found = re.fullmatch(_SUBJECT, text, re.VERBOSE)
     if found is None:
         form = "METRIC[(CLASS[, OPERATION])], such as 'time_to_commit_p99(ingest)' or 'success'"
@@ -129,9 +143,10 @@ def parse_subject(text: str, metrics: Sequence[str], source: str) -> Subject:
 
 
 def parse_question(text: str, classes: Collection[str], source: str) -> Subject:
-    """Return what a question such as ``success(compaction)`` asks for.
+    """Parse a question such as ``success(compaction)``.
 
-    Raises ConfigError, which names ``source``, if there is no such metric, or no such class among ``classes``.
+    Raises:
+        ConfigError: The metric does not exist, or ``classes`` does not include the class; the error names ``source``.
     """
     subject = parse_subject(text, RATES, source)
     if subject.workload_class not in (*classes, ALL):
@@ -141,7 +156,11 @@ def parse_question(text: str, classes: Collection[str], source: str) -> Subject:
 
 
 def find_metric(name: str, metrics: Sequence[str], source: str) -> str:
-    """Return the full name of a metric. Raises ConfigError that lists the metrics if there is none of this name."""
+    """Return the full name of a metric.
+
+    Raises:
+        ConfigError: No metric has this name; the error lists the metrics.
+    """
     for full in (ALIASES.get(name, name), *(name + ending for ending in _ENDINGS)):
         if full in metrics:
             return full
@@ -156,12 +175,12 @@ def _without_ending(metric: str) -> str:
 
 
 def kind_of(metric: str) -> Kind:
-    """Return what a metric measures. Raises ValueError if the metric has no record."""
+    """Return the kind of quantity that a metric measures. Raises ValueError if the metric has no record."""
     return _KINDS[get_metric(metric).unit]
 
 
 def format_metric(metric: str, value: float | None) -> str:
-    """Return a value of a metric with its unit; ``aborted`` for an infinite time, ``-`` for no value."""
+    """Format a value of a metric with its unit: ``aborted`` for an infinite time, ``-`` for no value."""
     kind = kind_of(metric)
     if value == math.inf and kind == "time":
         return "aborted"

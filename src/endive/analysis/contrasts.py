@@ -1,10 +1,10 @@
-"""Differences and ratios between configurations over seeds, with 95% intervals.
+"""Compare configurations over seeds: differences and ratios with 95% intervals.
 
-Under common random numbers a seed gives A and B the same arrivals, runtimes and latencies, so their difference for that seed has
-much less noise than either value: Student's t of these differences is the interval. Seeds that do not pair are compared by Welch's
-interval. Where several alternatives are compared, the error of 5% is shared equally among the comparisons (Bonferroni), so that all
-intervals hold together with 95% confidence. Dunnett's narrower intervals require alternatives that vary equally and independently
-given the baseline, which runs with common random numbers do not.
+With common random numbers a seed gives A and B the same arrivals, runtimes and latencies. Their difference for a seed varies much
+less than either value, so the interval is Student's t of the differences. Seeds that cannot be paired are compared by Welch's
+interval. Comparisons with several alternatives use Bonferroni's correction: the error of 5% is divided by the number of
+comparisons, so that all intervals hold jointly with 95% confidence. Dunnett's narrower intervals assume equal variances and
+independence given the baseline, which does not hold with common random numbers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, t_quantile, z_qu
 from endive.analysis.metric import more_is_better
 
 MOST_SEEDS = 100_000
-"""More seeds than this are not asked for: then there is no difference that anybody would notice."""
+"""Largest number of seeds that is recommended. A difference that needs more seeds is too small to matter."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """B - A and B / A, with half widths; these are None where the seeds do not tell them, the ratio where A is 0."""
+    """Difference B - A and ratio B / A with half widths.
+
+    A half width is None if it cannot be estimated from the seeds. The ratio is None if A is 0.
+    """
 
     a: float
     b: float
@@ -37,22 +40,25 @@ class Difference:
     n_b: int
     paired: bool
     constant: bool = False
-    """Whether the difference is the same in every seed, so that its spread says nothing."""
+    """True if the difference is the same in every seed, so that its variance cannot be estimated."""
     unfinished: float = 0.0
-    """How much of the half width the unfinished leave open, which more seeds do not narrow."""
+    """Part of the half width that is due to transactions in flight at the end of the run; more seeds do not reduce it."""
 
     @property
     def is_significant(self) -> bool:
-        """Whether the difference is significant (95%): the interval does not reach 0, or it is the same in three seeds or more."""
+        """True if the difference is significant (95%): its interval excludes 0, or it is the same in three seeds or more."""
         if self.half_width is not None:
             return abs(self.difference) > self.half_width
         return self.constant and self.difference != 0.0 and min(self.n_a, self.n_b) >= FEWEST_SEEDS
 
 
 def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
-    """Compare values of the same seeds, in the same order. Raises ValueError if there are none.
+    """Compare values of the same seeds, in the same order.
 
-    The ratio is that of the means; its interval is that of b - ratio x a, which is 0 on average, over the mean of a.
+    The ratio is that of the means. Its half width is that of ``b - ratio * a``, whose mean is 0, divided by the mean of ``a``.
+
+    Raises:
+        ValueError: There are no values, or not as many of A as of B.
     """
     first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
     n = len(first)
@@ -83,7 +89,15 @@ def unpaired_difference(a: Sequence[float], b: Sequence[float], confidence: floa
 
 
 def _difference(first: Floats, second: Floats, half_width: Callable[[float], float], *, same: bool, paired: bool) -> Difference:
-    """Compute difference and ratio of means. ``half_width`` is that of b - ratio x a; ``same``: seeds do not differ."""
+    """Compute difference and ratio of means.
+
+    Args:
+        first: Values of A.
+        second: Values of B.
+        half_width: Function that returns the half width of ``b - ratio * a`` for a ratio.
+        same: True if all seeds have the same difference.
+        paired: True if the values are paired by seed.
+    """
     mean_a, mean_b = float(first.mean()), float(second.mean())
     ratio = mean_b / mean_a if mean_a > 0.0 else None
     enough = min(len(first), len(second)) >= 2
@@ -95,10 +109,10 @@ def _difference(first: Floats, second: Floats, half_width: Callable[[float], flo
 
 
 def with_least_width(found: Difference, least: float, unfinished: float = 0.0) -> Difference:
-    """Return a difference of counts or shares whose half width is at least ``least``, however much the seeds agree.
+    """Return a difference of counts or shares with a half width of at least ``least``, even if all seeds agree.
 
-    ``unfinished`` is the part of it that is open because transactions did not end. Differences of a single seed stay without an
-    interval.
+    ``unfinished`` is the part of the half width that is due to transactions in flight at the end of the run. A difference of a
+    single seed has no interval and is returned unchanged.
     """
     if min(found.n_a, found.n_b) < 2:
         return found
@@ -108,18 +122,18 @@ def with_least_width(found: Difference, least: float, unfinished: float = 0.0) -
 
 
 def least_share_width(transactions: float, confidence: float = CONFIDENCE) -> float:
-    """Return by how much shares of so many transactions may differ unseen: Wilson's upper end for 0 of them."""
+    """Return the smallest half width for shares of ``transactions`` transactions: the upper end of Wilson's interval of 0."""
     z2 = z_quantile(confidence) ** 2
     return z2 / (transactions + z2)
 
 
 def least_rate_width(seconds: float, confidence: float = CONFIDENCE) -> float:
-    """Return the least half width of a difference of rates that were counted for so many seconds."""
+    """Return the smallest half width for rates counted over a number of seconds."""
     return z_quantile(confidence) ** 2 / seconds
 
 
 def estimate_seeds_needed(found: Difference) -> int | None:
-    """Estimate how many seeds would make a difference of this size significant; None if no number would."""
+    """Estimate the number of seeds with which a difference of this size is significant; None if no number suffices."""
     n, size = min(found.n_a, found.n_b), abs(found.difference) - found.unfinished
     if found.half_width is None or size <= 0.0:
         return None
@@ -138,18 +152,23 @@ def better(metric: str, found: Difference) -> bool | None:
 
 
 def confidence_of_each(comparisons: int) -> float:
-    """Return the confidence that each of so many intervals needs, so that all of them hold together with 95 %."""
+    """Return the confidence of each interval with which all of them hold jointly with 95% confidence (Bonferroni)."""
     return 1.0 - (1.0 - CONFIDENCE) / max(1, comparisons)
 
 
 def against_baseline(
     baseline: Sequence[float], alternatives: Mapping[str, Sequence[float]], *, least_width: float = 0.0
 ) -> dict[str, Difference]:
-    """Compare each alternative with the baseline seed by seed; the 95 % intervals hold together.
+    """Compare each alternative with the baseline seed by seed. The intervals hold jointly with 95% confidence.
 
-    ``least_width`` is the half width below which no difference is told, however much the seeds agree (``least_share_width`` of
-    shares, ``least_rate_width`` of rates, both with the confidence of ``confidence_of_each``). Raises ValueError if a value is not
-    finite, or there are not as many as of the baseline.
+    Args:
+        baseline: Values of the baseline by seed.
+        alternatives: Values of each alternative for the same seeds.
+        least_width: Smallest half width: ``least_share_width`` for shares, ``least_rate_width`` for rates, both with the confidence
+            of ``confidence_of_each``.
+
+    Raises:
+        ValueError: A value is not finite, or an alternative and the baseline do not have the same number of values.
     """
     _check(baseline, alternatives)
     confidence = confidence_of_each(len(alternatives))
@@ -158,25 +177,28 @@ def against_baseline(
 
 @dataclass(frozen=True)
 class Best:
-    """The leader of some alternatives, and its lead over each other one: value of the leader less that of the other."""
+    """Leader of some alternatives, and its lead over each other one: value of the leader minus value of the other."""
 
     name: str
     leads: Mapping[str, Difference]
     clear: bool
-    """Whether the leader is better than every other one beyond doubt."""
+    """True if the leader is significantly better (95%) than every other alternative."""
 
     @property
     def rivals(self) -> tuple[str, ...]:
-        """The others that may be as good as the leader."""
+        """Alternatives that are not significantly worse than the leader."""
         return tuple(name for name, lead in self.leads.items() if not lead.is_significant)
 
 
 def best_of(alternatives: Mapping[str, Sequence[float]], metric: str, *, least_width: float = 0.0) -> Best:
-    """Find the best of alternatives by their means over the same seeds, and whether it is significantly better than all others.
+    """Find the alternative with the best mean over the same seeds, and compare it with the others.
 
-    The intervals of its leads hold together with 95 % confidence (multiple comparisons with the best). Of equal means the first
-    leads. ``metric`` says whether more or less is better. Raises ValueError if neither is, if a value is not finite, or if there
-    are no alternatives or not as many values of each.
+    The intervals of its leads hold jointly with 95% confidence (multiple comparisons with the best). The first of equal means
+    leads. ``metric`` determines whether higher or lower values are better.
+
+    Raises:
+        ValueError: Neither direction of the metric is better, a value is not finite, there are no alternatives, or their numbers of
+            values differ.
     """
     more = more_is_better(metric)
     if more is None:

@@ -1,10 +1,10 @@
-"""Where a curve over the load crosses a threshold: isotonic regression, then a line over the logarithm of the load.
+"""Find the load at which a curve crosses a threshold: isotonic regression, then interpolation over the logarithm of the load.
 
-The means of the points and both ends of their intervals are three curves, and the crossings of the ends are the interval of the
-answer: at the load at which the true curve crosses, the threshold lies outside of a 95 % interval in 5 of 100 studies. The curve is
-taken to be monotone, so what is sure at a load is sure at all loads on its side of the threshold. Where noise is small next to the
-distance of the loads, this would tell more than was seen: if the loads on both sides of the crossing are decided, and the interval
-is less than a quarter of the way from one to the other, it is all between them.
+The means of the points, the lower ends and the upper ends of their intervals form three curves. The crossings of the two outer
+curves are the interval of the answer: at the load at which the true curve crosses, a 95% interval excludes the threshold in 5 of
+100 studies. The curve is assumed to be monotone, so an end at one load also bounds the loads that are farther from the threshold.
+If the loads on both sides of the crossing are decided and the interval is narrower than a quarter of the distance between them, the
+interval would reflect the interpolation rather than the data. It is then widened to both loads.
 """
 
 from __future__ import annotations
@@ -19,19 +19,25 @@ from endive.analysis.estimates import Estimate
 
 Bound = Literal["crossed", "at_or_below", "above"]
 _NEVER = 1e300
-"""Beyond every number: no line leads there, and a crossing is put half way."""
+"""Stand-in for an infinite value. There is no interpolation to it: the crossing is assumed half way."""
 _LEAST_PART = 0.25
-"""Of the way between two loads, as logarithms: an interval that is narrower tells of the line that is drawn between them."""
+"""Smallest width of an interval between two decided loads, as a share of their distance on a logarithmic scale."""
 _WIDEST = 1e4
-"""How much wider than the others an interval counts that has no end, and how much narrower one without a width."""
+"""Limit of the ratio of widths in weights, for intervals that are unbounded or have no width."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where a curve crosses a threshold. ``low`` and ``high`` are None where the interval is open.
+    """Load at which a curve crosses a threshold, with its interval.
 
-    ``crossed``: between two loads, ``before`` and ``after``. ``at_or_below``: already at the lowest, which ``load`` and ``after``
-    are. ``above``: not even at the highest, which ``load`` and ``before`` are.
+    Attributes:
+        load: Load of the crossing.
+        low: Lower end of the interval; None if it is open.
+        high: Upper end of the interval; None if it is open.
+        bound: ``crossed`` between the loads ``before`` and ``after``; ``at_or_below`` the lowest load, which is ``load`` and
+            ``after``; or ``above`` the highest load, which is ``load`` and ``before``.
+        before: Highest measured load below the crossing.
+        after: Lowest measured load above the crossing.
     """
 
     load: float
@@ -43,12 +49,12 @@ class Crossing:
 
 
 def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, falling: bool) -> Crossing | None:
-    """Find where a curve over the load crosses a threshold; None if it has no points.
+    """Find the load at which a curve crosses a threshold; None if it has no points.
 
-    ``falling`` looks for where the curve gets below the threshold, otherwise above it. The interval reaches from where the ends of
-    the points' intervals that cross first do so to where the others do, and from load to load where the line between them would
-    decide and not noise. A mean that is infinite (never) counts as the
-    largest of all.
+    Args:
+        points: Loads and the estimates at them, in any order. An infinite mean (aborted) counts as the largest value.
+        threshold: Value to cross.
+        falling: Find where the curve falls below the threshold rather than where it rises above it.
     """
     if not points:
         return None
@@ -62,7 +68,7 @@ def crossing(points: Sequence[tuple[float, Estimate]], threshold: float, *, fall
     early, late = (_beyond(ends, threshold, falling) for ends in ((lows, highs) if falling else (highs, lows)))
     low, low_bound, _ = _first(loads, list(accumulate(reversed(early), min))[::-1])
     high, high_bound, _ = _first(loads, list(accumulate(late, max)))
-    low, high = min(low, high, load), max(low, high, load)  # the other way round where points surely rise and fall
+    low, high = min(low, high, load), max(low, high, load)  # they are in the wrong order if the curve is not monotone
     decided = bound == "crossed" and early[place - 1] <= 0.0 < late[place]
     if decided and before is not None and after is not None and _is_narrow(low, high, before, after):
         low, high = min(low, before), max(high, after)
@@ -76,7 +82,7 @@ def _is_narrow(low: float, high: float, before: float, after: float) -> bool:
 
 
 def _beyond(values: Sequence[float], threshold: float, falling: bool) -> list[float]:
-    """Return how far values lie beyond the threshold: below it if the curve is ``falling``."""
+    """Return the distances of values beyond the threshold: below it if the curve is ``falling``, otherwise above it."""
     sign = -1.0 if falling else 1.0
     return [min(max(sign * (value - threshold), -_NEVER), _NEVER) for value in values]
 
@@ -95,7 +101,7 @@ def _monotone(beyond: Sequence[float], weights: Sequence[float]) -> list[float]:
 
 
 def _first(loads: Sequence[float], beyond: Sequence[float]) -> tuple[float, Bound, int]:
-    """Find where a rising curve first exceeds the threshold, and the index of the first load that does."""
+    """Find the load at which a rising curve first exceeds 0, and the index of the first measured load beyond it."""
     for place, value in enumerate(beyond):
         if value <= 0.0:
             continue

@@ -16,16 +16,16 @@ from endive.analysis.percentiles import PERCENTS
 
 CONFIDENCE = 0.95
 _FEWEST_PER_SEED = 10
-"""Successes and failures in each seed, on average, from which on the variance between seeds is taken as it is."""
+"""Mean number of successes and of failures per seed from which the variance between seeds may be below the binomial one."""
 FEWEST_SEEDS = 3
-"""With fewer seeds than this an interval says little, and outputs flag it."""
+"""Smallest number of seeds of a reliable interval. Outputs flag intervals of fewer seeds."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over the ``n`` seeds that have the metric, and the ends of its interval; infinite where one seed alone cannot tell.
+    """Mean over the ``n`` seeds that have the metric, and the ends of its interval, which are infinite for a single seed.
 
-    A percentile that is no number is a ``bound``, of which ``mean`` and ``low`` are the lower end, or ``never``: infinite.
+    A percentile without a value is a ``bound``, with the lower bound as ``mean`` and ``low``, or ``never``, which is infinite.
     """
 
     mean: float
@@ -34,11 +34,11 @@ class Estimate:
     n: int
     kind: Literal["number", "bound", "never"] = "number"
     unfinished: float = 0.0
-    """By how much a share is higher if all of the unfinished commit, and lower if none does."""
+    """Half of the range of a share that is due to transactions in flight at the end of the run."""
 
     @property
     def half_width(self) -> float | None:
-        """The distance from the mean to the farther end; None if that is not finite."""
+        """Distance from the mean to the farther end of the interval; None if it is not finite."""
         width = max(self.high - self.mean, self.mean - self.low)
         return width if math.isfinite(width) else None
 
@@ -52,13 +52,13 @@ def z_quantile(confidence: float = CONFIDENCE) -> float:
 @cache
 def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
     """Return the two-sided quantile of Student's t distribution."""
-    from scipy import special  # takes long to load, and a single run has no need of it
+    from scipy import special  # slow to import, and not needed for a single run
 
     return float(special.stdtrit(freedom, 0.5 + confidence / 2.0))
 
 
 def half_widths(deviations: Floats, counts: Ints) -> Floats:
-    """Return half widths by Student's t from sample standard deviations; NaN where there are fewer than two seeds."""
+    """Return half widths by Student's t from sample standard deviations; NaN for fewer than two seeds."""
     from scipy import special
 
     enough = counts >= 2
@@ -81,10 +81,12 @@ def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
 def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence: float = CONFIDENCE) -> Estimate:
     """Estimate the share of successes in trials, given by seed: Wilson's interval, widened by the design effect.
 
-    Seeds without trials are not counted. Commits of a window may be more than its entries; that is a share of 1. Raises ValueError
-    if there are no trials at all.
+    Seeds without trials are not counted. The commits in a window may exceed the size of its cohort; the share is then 1.
+
+    Raises:
+        ValueError: There are no trials.
     """
-    pairs = [(each, of) for each, of in zip(successes, trials, strict=True) if of > 0]
+    pairs = [(count, total) for count, total in zip(successes, trials, strict=True) if total > 0]
     if not pairs:
         raise ValueError("a share of nothing")
     good, whole = (np.array(column, np.float64)[:, np.newaxis] for column in zip(*pairs, strict=True))
@@ -93,7 +95,7 @@ def share_estimate(successes: Sequence[float], trials: Sequence[int], confidence
 
 
 def shares(successes: Floats, trials: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats, Floats]:
-    """Estimate many shares at once, a column each, with seeds as rows: share and both ends; NaN without trials."""
+    """Estimate shares and both ends of their intervals, one share per column with seeds as rows; NaN without trials."""
     whole = trials.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.minimum(1.0, successes.sum(axis=0) / whole)
@@ -103,21 +105,24 @@ def shares(successes: Floats, trials: Floats, confidence: float = CONFIDENCE) ->
 def success_estimate(
     committed: Sequence[int], unfinished: Sequence[int], entered: Sequence[int], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Estimate success over seeds: from the lower end if all in flight abort to the upper end if all of them commit."""
+    """Estimate the success rate over seeds.
+
+    The interval reaches from the lower end if all transactions in flight abort to the upper end if all of them commit.
+    """
     all_commit = [each + more for each, more in zip(committed, unfinished, strict=True)]
     least, most = share_estimate(committed, entered, confidence), share_estimate(all_commit, entered, confidence)
     return Estimate((least.mean + most.mean) / 2.0, least.low, most.high, least.n, unfinished=(most.mean - least.mean) / 2.0)
 
 
 def successes(committed: Floats, unfinished: Floats, entered: Floats) -> tuple[Floats, Floats, Floats]:
-    """Estimate success of many groups at once, a column each, with seeds as rows, as ``success_estimate`` does."""
+    """Estimate success rates as ``success_estimate`` does, one group per column with seeds as rows."""
     least, low, _ = shares(committed, entered)
     most, _, high = shares(committed + unfinished, entered)
     return (least + most) / 2.0, low, high
 
 
 def _wilson(share: Floats, trials: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Return Return Wilson's intervals of shares of so many trials, which need not be whole numbers."""
+    """Return Wilson's intervals of shares; the numbers of trials need not be whole."""
     z2 = z_quantile(confidence) ** 2
     middle = (share + z2 / (2.0 * trials)) / (1.0 + z2 / trials)
     width = np.sqrt(z2 * (share * (1.0 - share) / trials + z2 / (4.0 * trials**2))) / (1.0 + z2 / trials)
@@ -126,12 +131,12 @@ def _wilson(share: Floats, trials: Floats, confidence: float) -> tuple[Floats, F
 
 
 def _effective_trials(successes: Floats, trials: Floats, confidence: float) -> Floats:
-    """Return the number of independent trials with the same information as these, which are correlated within seeds.
+    """Return the number of independent trials with the same information as the given trials, which are correlated within seeds.
 
-    Seeds are rows. The design effect is the variance of the share between seeds over the binomial one; it is estimated from few
-    seeds, for which (z / t)^2 makes up (Korn and Graubard, 1998). Where each seed has some successes and some failures, trials may
-    also tell more than independent ones would: a pointer that is always busy commits nearly the same number in every run. Where
-    there are too few to know that, they count as many as there are, at most.
+    Seeds are rows. The design effect is the variance of the share between seeds divided by the binomial variance. The factor
+    ``(z / t)^2`` corrects for its estimation from few seeds (Korn and Graubard, 1998). The effective number may exceed the number
+    of trials only if the seeds have enough successes and failures: a commit pointer that is always busy commits nearly the same
+    number in every run, so that the variance between seeds is below the binomial variance.
     """
     seeds, whole = (trials > 0.0).sum(axis=0), trials.sum(axis=0)
     if len(trials) < 2:
@@ -143,15 +148,15 @@ def _effective_trials(successes: Floats, trials: Floats, confidence: float) -> F
     from scipy import special
 
     known = (z_quantile(confidence) / special.stdtrit(freedom, 0.5 + confidence / 2.0)) ** 2
-    told = np.where(between > 0.0, whole * binomial / np.where(between > 0.0, between, 1.0) * known, np.inf)
+    effective = np.where(between > 0.0, whole * binomial / np.where(between > 0.0, between, 1.0) * known, np.inf)
     rarer = np.minimum(successes.sum(axis=0), whole - successes.sum(axis=0))
-    believed = np.isfinite(told) & (rarer >= _FEWEST_PER_SEED * seeds)
+    reliable = np.isfinite(effective) & (rarer >= _FEWEST_PER_SEED * seeds)
     estimated = (seeds >= 2) & (binomial > 0.0)
-    return np.asarray(np.where(estimated, np.where(believed, told, np.minimum(whole, told)), whole))
+    return np.asarray(np.where(estimated, np.where(reliable, effective, np.minimum(whole, effective)), whole))
 
 
 Row = Mapping[str, Any]
-"""The metrics of one run, class and operation, by name."""
+"""Metrics of one run, class and operation, by name."""
 
 
 def at_least(percentile: str) -> str:
@@ -181,7 +186,7 @@ def _success(rows: Sequence[Row], confidence: float) -> Estimate:
 
 
 def _share(*counted: str) -> Callable[[Sequence[Row], float], Estimate]:
-    """Return an estimator of the share of these counts in all transactions."""
+    """Return an estimator of the share of these counts in the cohort."""
 
     def estimate(rows: Sequence[Row], confidence: float) -> Estimate:
         counts = [sum(row[name] for name in counted) for row in rows]
@@ -217,7 +222,7 @@ def _percentile(rows: Sequence[Row], metric: str, confidence: float) -> Estimate
 
 
 def _lower_percentiles(rows: Sequence[Row], metric: str, confidence: float) -> Iterator[float]:
-    """Yield the estimates of lower percentiles: in every seed a percentile is at least these, and so is its mean."""
+    """Yield the estimates of lower percentiles, which are lower bounds of a percentile."""
     name, _, percent = metric.removesuffix("_ms").rpartition("_p")
     for lower in PERCENTS:
         if percent.isdigit() and lower < int(percent):

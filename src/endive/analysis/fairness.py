@@ -1,6 +1,6 @@
-"""Fairness among writers: how evenly commits are shared, who never commits, and how long anybody waits for one.
+"""Measure fairness among writers: distribution of commits, writers without a commit, and losing streaks.
 
-Functions take arrays of one class, a value for each transaction, in any order. ``fairness_metrics`` puts classes together.
+Functions take arrays of one class with one value per transaction, in any order. ``fairness_metrics`` combines classes.
 """
 
 from __future__ import annotations
@@ -13,30 +13,35 @@ import numpy as np
 from endive.analysis import Flags, Floats, Ints
 
 FAIRNESS = ("jain_index", "writers_without_commit", "longest_losing_streak", "most_attempts")
-"""Metrics of a run."""
+"""Names of the metrics."""
 
 
 @dataclass(frozen=True)
 class Fairness:
-    """How evenly the writers of a class fare."""
+    """Fairness among the writers of a class.
+
+    Attributes:
+        writers: Number of writers.
+        jain_index: 1 if all writers commit equally often, ``1 / writers`` if only one commits.
+        share_without_commit: Share of the writers without a commit.
+        longest_losing_streak: Largest number of consecutive transactions of one writer without a commit.
+    """
 
     writers: int
     jain_index: float
-    """1 where all commit equally often, 1 / writers where one alone does."""
     share_without_commit: float
     longest_losing_streak: int
-    """Transactions that one writer submitted in a row without a commit."""
 
 
 def jain_index(counts: Ints | Floats) -> float:
-    """Compute Jain's index of so many values: (sum x)^2 / (n sum x^2); 1 where there are none, or all are 0."""
+    """Compute Jain's index, ``(sum x)^2 / (n sum x^2)``; 1 if there are no values or all are 0."""
     values = np.asarray(counts, np.float64)
     squares = float((values * values).sum())
     return 1.0 if squares == 0.0 else float(values.sum()) ** 2 / (len(values) * squares)
 
 
 def longest_losing_streak(writers: Ints, ended_ms: Floats, committed: Flags) -> int:
-    """Find the longest run of transactions of one writer, in the order in which they ended, none of which committed."""
+    """Count the transactions of the longest losing streak: consecutive transactions of a writer, by their end, without a commit."""
     longest = 0
     order = np.lexsort((ended_ms, writers))
     streak, before = 0, -1
@@ -48,9 +53,16 @@ def longest_losing_streak(writers: Ints, ended_ms: Floats, committed: Flags) -> 
 
 
 def measure_fairness(writers: Ints, ended_ms: Floats, committed: Flags, total: int) -> Fairness:
-    """Measure how evenly ``total`` writers fare, those that submitted nothing included, from transactions that have ended.
+    """Measure fairness among ``total`` writers, including those that submitted nothing.
 
-    ``writers`` has the number of each transaction's writer, from 0. Raises ValueError if one is negative or not below ``total``.
+    Args:
+        writers: Number of the writer of each transaction, from 0.
+        ended_ms: Time at which each transaction ended.
+        committed: Flags of the committed transactions.
+        total: Number of writers.
+
+    Raises:
+        ValueError: The number of a writer is negative or not below ``total``.
     """
     if len(writers) and not 0 <= int(writers.min()) <= int(writers.max()) < total:
         raise ValueError(f"writers are numbered from 0 to {total - 1}, not {int(writers.min())} to {int(writers.max())}")
@@ -61,10 +73,10 @@ def measure_fairness(writers: Ints, ended_ms: Floats, committed: Flags, total: i
 
 @dataclass(frozen=True)
 class WritersRows:
-    """The cohort of one class and operation: whose each transaction is, and what became of it.
+    """Cohort of one class and operation, with the writer and the outcome of each transaction.
 
-    ``total`` is how many writers of the class submitted such an operation at any time of the run, by their highest number; 0 where
-    all is nobody's (-1).
+    ``total`` is the number of writers: the highest number of a writer that submitted such an operation during the run, plus 1. It
+    is 0 if transactions have no writer (-1).
     """
 
     workload_class: str
@@ -78,15 +90,15 @@ class WritersRows:
 def fairness_metrics(parts: Sequence[WritersRows]) -> Mapping[str, float | None]:
     """Measure fairness over the cohorts of some classes and operations.
 
-    Classes have writers of their own; Jain's index is of one class, since classes do not share their commits evenly by intent. What
-    has no writers has no such numbers, but for the most attempts.
+    Each class numbers its own writers. Jain's index is None for several classes, because classes differ in their rates by design.
+    All metrics except ``most_attempts`` are None if no class has writers.
     """
     most = max((int(part.retries.max(initial=-1)) for part in parts), default=-1) + 1
     found: dict[str, float | None] = dict.fromkeys(FAIRNESS)
     found["most_attempts"] = float(most) if most else None
     owned = [part for part in parts if part.total]
     names = sorted({part.workload_class for part in owned})
-    each = [_of_class([part for part in owned if part.workload_class == name]) for name in names]
+    each = [_measure_class([part for part in owned if part.workload_class == name]) for name in names]
     if each:
         writers = sum(one.writers for one in each)
         found["jain_index"] = each[0].jain_index if len(each) == 1 else None
@@ -95,8 +107,8 @@ def fairness_metrics(parts: Sequence[WritersRows]) -> Mapping[str, float | None]
     return found
 
 
-def _of_class(parts: Sequence[WritersRows]) -> Fairness:
-    """Put the operations of a class together."""
+def _measure_class(parts: Sequence[WritersRows]) -> Fairness:
+    """Measure fairness over all operations of a class."""
     names = ("writers", "ended_ms", "committed")
     writers, ended_ms, committed = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
     return measure_fairness(writers, ended_ms, committed, max(part.total for part in parts))

@@ -1,6 +1,6 @@
-"""Hand-overs of commits: how many there are, and how long they take from hand-over to commit.
+"""Measure file batches handed to the committer: their number, and the time from handoff to commit.
 
-Where a class has no committer, a transaction is its own hand-over, made when it was submitted.
+Without a committer each transaction counts as one file batch, handed off at its submission.
 """
 
 from __future__ import annotations
@@ -15,31 +15,39 @@ from endive.analysis import Flags, Floats
 
 BATCH_COLUMNS = ("batch_size", "batch_wait_ms", "batch_longest_wait_ms")
 OLDEST = "oldest_handover"
-"""Of the first hand-over of each commit: from its hand-over to the commit."""
+"""Name of the metric of the oldest file batch of each commit: time from handoff to commit."""
 HANDOVERS = ("handovers_per_s", "handovers_per_commit", "handover_mean_ms")
 
 
 @dataclass(frozen=True)
-class HandOvers:
-    """Hand-overs of some transactions; ``oldest_ms`` has a value for each that committed."""
+class FileBatches:
+    """File batches of some transactions.
+
+    Attributes:
+        in_window: Number of file batches of the commits in the window.
+        committed: Number of file batches of the commits of the cohort.
+        time_ms: Sum of the times from handoff to commit of the file batches of the cohort.
+        oldest_ms: Time from handoff to commit of the oldest file batch of each commit of the cohort.
+    """
 
     in_window: int
-    """Of commits in the window."""
     committed: int
-    """Of commits of the cohort."""
     time_ms: float
-    """The sum of their times from hand-over to commit."""
     oldest_ms: Floats
 
 
-def count_handovers(columns: Sequence[npt.NDArray[np.generic]], in_window: Flags, done: Flags, latency_ms: Floats) -> HandOvers:
-    """Count hand-overs, from ``BATCH_COLUMNS`` of transactions, and whether each committed in the window.
+def count_handovers(columns: Sequence[npt.NDArray[np.generic]], in_window: Flags, done: Flags, latency_ms: Floats) -> FileBatches:
+    """Count file batches and sum their times.
 
-    Those that are ``done`` are of the cohort and committed; ``latency_ms`` is theirs, from the begin of the commit to its end.
+    Args:
+        columns: ``BATCH_COLUMNS`` of the transactions.
+        in_window: Flags of the transactions that committed in the window.
+        done: Flags of the committed transactions of the cohort.
+        latency_ms: Total latency of the committed transactions of the cohort.
     """
     size, (waited, longest) = columns[0], (np.asarray(each, np.float64) for each in columns[1:])
     sizes = size[done].astype(np.int64)
-    return HandOvers(
+    return FileBatches(
         int(size[in_window].astype(np.int64).sum()),
         int(sizes.sum()),
         float((sizes * latency_ms).sum() + waited[done].sum()),
@@ -50,9 +58,13 @@ def count_handovers(columns: Sequence[npt.NDArray[np.generic]], in_window: Flags
 def waiting_handovers(columns: Sequence[npt.NDArray[np.generic]], entry_ms: Floats, edges_ms: Floats) -> Floats:
     """Return the mean number of file batches that wait for their commit to start, between consecutive edges.
 
-    By Little's law, from the rate of hand-overs and the time for which the first of each commit waited: rows of commits say nothing
-    of what was handed over and never committed, and so less and less of those who wait towards the end of a run. ``columns`` are
-    ``BATCH_COLUMNS`` of the commits, ``entry_ms`` when each began.
+    The number follows from Little's law: rate of handoffs times the wait of the oldest file batch of each commit. Counting file
+    batches directly would miss those that have no commit yet at the end of the run, because results have a row per commit.
+
+    Args:
+        columns: ``BATCH_COLUMNS`` of the commits.
+        entry_ms: Start of each commit.
+        edges_ms: Edges of the time bins.
     """
     longest = np.asarray(columns[2], np.float64)
     if not longest.any():
@@ -64,8 +76,8 @@ def waiting_handovers(columns: Sequence[npt.NDArray[np.generic]], entry_ms: Floa
     return np.asarray(mean * handed / np.diff(edges_ms))
 
 
-def handover_metrics(parts: Sequence[HandOvers], commits: int, seconds: float) -> dict[str, float | None]:
-    """Put hand-overs together: a rate in the window, a mean number for each commit, and their mean time."""
+def handover_metrics(parts: Sequence[FileBatches], commits: int, seconds: float) -> dict[str, float | None]:
+    """Return the metrics of file batches: rate in the window, mean number per commit, and mean time from handoff to commit."""
     committed = sum(part.committed for part in parts)
     return {
         "handovers_per_s": sum(part.in_window for part in parts) / seconds,

@@ -1,7 +1,7 @@
-"""Check a history: from the rows and the trace of a run, who read and wrote which version, and whether that can be.
+"""Check the history of a run: which transaction read and replaced which version of a table, from its rows and its trace.
 
-It knows nothing of the engines: a version of a table is the number of commits before it, so the commits of a table must have been
-based on versions 0, 1, 2, ..., each on one of its own.
+The check is independent of the engines. The version of a table is the number of commits before it, so the commits of a table must
+be based on the versions 0, 1, 2, ..., each on a different one.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ _STRICT = frozenset(name for name in VALIDATING if traits_of(name, OperationSett
 
 @dataclass(frozen=True)
 class Rules:
-    """What a run promises.
+    """Rules that the history of a run has to follow.
 
-    No two commits of a table are based on the same version, but for those of operations that are applied to ``any_base``: appends,
-    where a server applies them again or several at once, and expiries, where they move no main branch. ``strict``: operations that
-    must have seen no other commit of their tables between their start and their commit. ``refused``: operations that commit nothing
-    after a real conflict, unless they are started again. ``at_most_once``: no transaction takes effect twice, because no client
-    retries blindly after a lost response.
+    No two commits of a table are based on the same version, except those of operations in ``any_base``.
+
+    Attributes:
+        any_base: Operations that are applied to any version: appends if a server retries or coalesces them, and snapshot expiration
+            if it does not move the main branch.
+        strict: Operations that tolerate no other commit to their tables between their start and their commit.
+        refused: Operations that do not commit after a real conflict unless they are restarted.
+        at_most_once: True if no transaction takes effect twice, because no client retries blindly after a lost response.
     """
 
     any_base: frozenset[str] = frozenset()
@@ -45,7 +48,7 @@ _USUAL = Rules()
 
 
 def rules_of(document: Document) -> Rules:
-    """Return the rules that a run of this configuration has to keep."""
+    """Return the rules for runs of a configuration."""
     catalog, classes = document.catalog, resolve_classes(document)
     merges = any(cls.settings.on_real_conflict == "merge" or cls.settings.conflicting_manifests for cls in classes)
     strict = all(
@@ -70,44 +73,49 @@ def _applied_to_any_base(catalog: CatalogSection) -> frozenset[str]:
 
 @dataclass
 class _Story:
-    """What one transaction did."""
+    """Reads and commits of one transaction; versions are by table.
+
+    Attributes:
+        commits: Commits that the client knows of: time, and the versions they were based on.
+        hidden: Commits that took effect, but whose responses were lost.
+        lost: Last commit that took effect with a lost response, as long as the client may still learn of it.
+        reads: Time of the request, time of the response, and the versions of each read.
+        start: Versions of the first read since the last start.
+        real_conflict: True if a real conflict occurred since the last start.
+        after_conflict: True if a commit took effect after a real conflict.
+        attempt_failed: True if the last attempt failed.
+        unfounded_abort: True if the transaction ran out of retries or time without a failed attempt.
+    """
 
     commits: list[tuple[float, dict[int, int]]] = field(default_factory=list)
-    """Commits that it knows of: when, and the versions that they were based on."""
     hidden: list[tuple[float, dict[int, int]]] = field(default_factory=list)
-    """Commits that took effect and whose answers were lost for good."""
     lost: tuple[float, dict[int, int]] | None = None
-    """The last commit that took effect without an answer, as long as the transaction may still learn of it."""
     reads: list[tuple[float, float, dict[int, int]]] = field(default_factory=list)
-    """When each read was sent and answered, and what it saw."""
     start: dict[int, int] | None = None
-    """What the first read since the last start saw."""
     real_conflict: bool = False
-    """Whether there was one since the last start."""
     after_conflict: bool = False
-    """Whether a commit took effect after one."""
     attempt_failed: bool = False
-    """Whether the last attempt failed."""
     unfounded_abort: bool = False
-    """Whether it ran out of retries or time without a failed attempt."""
 
     @property
     def installs(self) -> list[tuple[float, dict[int, int]]]:
-        """All commits that took effect."""
+        """Commits that took effect."""
         return [*self.commits, *self.hidden]
 
     def forget_lost(self) -> None:
-        """Count a commit whose response was lost as hidden."""
+        """Count a commit with a lost response as hidden."""
         if self.lost is not None:
             self.hidden.append(self.lost)
             self.lost = None
 
 
 def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _USUAL) -> list[str]:
-    """Return all that is wrong with a history, empty if nothing is.
+    """Return the violations of the rules in a history.
 
-    ``rows`` are results, with ``txn_id``, ``status``, ``operation_type``, ``tables_written`` and ``installs``; ``events`` are the
-    trace of the same run, in the order in which it was written.
+    Args:
+        rows: Results, with ``txn_id``, ``status``, ``operation_type``, ``tables_written`` and ``installs``.
+        events: Trace of the same run, in its order.
+        rules: Rules to check.
     """
     stories = _stories(events)
     by_id = {row["txn_id"]: row for row in rows}
@@ -121,15 +129,18 @@ def check_history(rows: Iterable[Row], events: Iterable[Row], rules: Rules = _US
 
 
 def wrong_outcomes(rows: Iterable[Row]) -> list[str]:
-    """Return what clients were told wrongly, or did twice, because answers were lost or refused: facts of a run, not faults."""
-    told = []
+    """Describe the wrong or repeated outcomes that lost or rejected responses caused for clients.
+
+    They are results of the run, not violations of its rules.
+    """
+    outcomes = []
     for row in rows:
         installs = row["installs"]
         if row["status"] == "aborted" and installs:
-            told.append(f"transaction {row['txn_id']} ended with {row['abort_reason']}, and its commit took effect")
+            outcomes.append(f"transaction {row['txn_id']} ended with {row['abort_reason']}, and its commit took effect")
         if installs > 1:
-            told.append(f"transaction {row['txn_id']} took effect {installs} times")
-    return told
+            outcomes.append(f"transaction {row['txn_id']} took effect {installs} times")
+    return outcomes
 
 
 def _stories(events: Iterable[Row]) -> dict[int, _Story]:
@@ -143,9 +154,9 @@ def _stories(events: Iterable[Row]) -> dict[int, _Story]:
         elif name == "abort" and event["kind"] in (MAX_RETRIES_EXCEEDED, COMMIT_TIMEOUT):
             story.unfounded_abort = not story.attempt_failed
         if name == "catalog_read":
-            seen = _parsed(event["kind"])
-            story.reads.append((event["time_ms"] - event["duration_ms"], event["time_ms"], seen))
-            story.start = story.start or seen
+            versions = _parsed(event["kind"])
+            story.reads.append((event["time_ms"] - event["duration_ms"], event["time_ms"], versions))
+            story.start = story.start or versions
         elif name == "answer_lost":
             story.lost = (event["time_ms"], _parsed(event["kind"])) if event["kind"] else story.lost
             story.after_conflict |= story.real_conflict and bool(event["kind"])
@@ -170,7 +181,7 @@ def _parsed(text: str) -> dict[int, int]:
 
 
 def _rows_against_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
-    """Check that each committed row has one commit, and no other row has any (except where the run ended before the response)."""
+    """Check that each committed row has one commit in the trace, and each aborted row none."""
     problems, silent = [], _Story()
     for txn_id, row in rows.items():
         story = stories.get(txn_id, silent)
@@ -180,23 +191,25 @@ def _rows_against_trace(rows: Mapping[int, Row], stories: Mapping[int, _Story]) 
         if row["status"] == "aborted" and commits:
             problems.append(f"transaction {txn_id} is aborted, with {len(commits)} commits in the trace")
         if writes and len(installs) != row.get("installs", len(installs)):
-            problems.append(f"transaction {txn_id} says that it took effect {row['installs']} times, the trace {len(installs)}")
+            problems.append(
+                f"transaction {txn_id} took effect {row['installs']} times by its row, {len(installs)} times by the trace"
+            )
         if any(set(based) != writes for _, based in installs):
-            problems.append(f"transaction {txn_id} says that it wrote other tables than it committed")
+            problems.append(f"transaction {txn_id} wrote other tables than it committed")
     unknown = [txn_id for txn_id, story in stories.items() if story.installs and txn_id not in rows]
     return problems + [f"transaction {txn_id} committed and has no row" for txn_id in unknown]
 
 
 def _too_new(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str]:
-    """Check that no transaction read a version for which there are not enough commits; those in flight at the end may count."""
+    """Check that no transaction read a version above the number of commits; transactions in flight may have committed."""
     most = Counter(table for story in stories.values() for _, based in story.installs for table in based)
     for txn_id, row in rows.items():
         if row["status"] == "in_flight" and txn_id in stories and not stories[txn_id].installs:
             most.update(row["tables_written"])
     newest: dict[int, tuple[int, int]] = {}
     for txn_id, story in stories.items():
-        for _, _, seen in story.reads:
-            for table, version in seen.items():
+        for _, _, versions in story.reads:
+            for table, version in versions.items():
                 newest[table] = max(newest.get(table, (0, -1)), (version, txn_id))
     return [
         f"table {table}: transaction {txn_id} read version {version} of {most[table]} commits: one was applied twice"
@@ -206,7 +219,7 @@ def _too_new(rows: Mapping[int, Row], stories: Mapping[int, _Story]) -> list[str
 
 
 def _versions(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
-    """Check that no two commits of a table are based on the same version, except those that may be applied to any."""
+    """Check that no two commits of a table are based on the same version, except those applied to any version."""
     bases: dict[tuple[int, int], list[int]] = defaultdict(list)
     for txn_id, story in stories.items():
         if txn_id in rows and rows[txn_id]["operation_type"] in rules.any_base:
@@ -229,26 +242,26 @@ def _reads(stories: Mapping[int, _Story]) -> list[str]:
             for table, version in based.items():
                 answered[table].append((time_ms, version + 1, txn_id))
     reads = sorted(
-        ((sent, txn_id, seen) for txn_id, story in stories.items() for sent, _, seen in story.reads), key=lambda read: read[:2]
+        ((sent, txn_id, versions) for txn_id, story in stories.items() for sent, _, versions in story.reads),
+        key=lambda read: read[:2],
     )
     problems = []
     for table, commits in sorted(answered.items()):
         commits.sort()
         newest, by, position = 0, -1, 0
-        for sent_ms, txn_id, seen in reads:
+        for sent_ms, txn_id, versions in reads:
             while position < len(commits) and commits[position][0] < sent_ms - _SLACK_MS:
                 if commits[position][1] > newest:
                     newest, by = commits[position][1], commits[position][2]
                 position += 1
-            if table in seen and seen[table] < newest:
-                problems.append(
-                    f"table {table}: transaction {txn_id} read version {seen[table]} after transaction {by} had installed {newest}"
-                )
+            if table in versions and versions[table] < newest:
+                read = f"table {table}: transaction {txn_id} read version {versions[table]}"
+                problems.append(f"{read} after transaction {by} had installed {newest}")
     return problems
 
 
 def _strict(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules) -> list[str]:
-    """Check that operations that validate committed nothing that they should have rejected."""
+    """Check that operations with validation did not commit after a conflict."""
     problems = []
     for txn_id, story in stories.items():
         operation = rows[txn_id]["operation_type"] if txn_id in rows else ""
@@ -259,12 +272,12 @@ def _strict(rows: Mapping[int, Row], stories: Mapping[int, _Story], rules: Rules
         for table, version in (pair for _, based in story.installs for pair in based.items()):
             if story.start.get(table, version) != version:
                 message = f"table {table}: transaction {txn_id} started at version {story.start[table]} and committed on {version}"
-                problems.append(f"{message}, though {operation} has to refuse what came between")
+                problems.append(f"{message}, but {operation} must not commit after another commit")
     return problems
 
 
 def _outcomes(stories: Mapping[int, _Story], rules: Rules) -> list[str]:
-    """Check that only a failed attempt uses up retries or time, and that no transaction takes effect twice where none may."""
+    """Check that only failed attempts exhaust retries or time, and that no transaction takes effect twice if that is excluded."""
     problems = [
         f"transaction {txn_id} ran out of retries or time, but its last attempt did not fail"
         for txn_id, story in stories.items()

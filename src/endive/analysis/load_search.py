@@ -1,10 +1,10 @@
-"""The load at which a condition begins to hold: bracketing and bisection, with replications.
+"""Search the load at which a condition begins to hold: bracketing and bisection, with replications.
 
-A load *fails* if the condition holds for no part of the metric's interval, *holds* if it does for all of it, and is *open*
-otherwise, as it is where nothing could be measured. The search doubles or halves the load until the condition turns, brings the
-loads on both sides of the crossing together, and adds seeds where the interval of the crossing comes from, until that is as narrow
-as was asked for. The crossing and its interval are those of ``crossing`` through all that was measured. A curve that crosses its
-threshold several times has its first crossing found, as far as doubling the load does not leap over it.
+The verdict at a load is *holds* if the condition holds for all of the metric's interval, *fails* if it holds for none of it, and
+*open* otherwise or if there is no measurement. The search doubles or halves the load until the verdict changes, bisects the loads
+around the crossing, and adds seeds to the loads that determine its interval, until the interval has the requested width.
+``crossing`` computes the crossing from all measurements. If the curve crosses the threshold several times, the search finds the
+first crossing, unless doubling the load skips it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,25 @@ from endive.analysis.crossings import Bound, Crossing, crossing
 from endive.analysis.estimates import Estimate
 
 CONFIDENCE = 0.96
-"""Of the intervals by which loads are judged. The search ends when the interval of the answer is narrow, so it rather ends when
-that is narrow by chance: made of 96 % intervals, it holds the truth in 95 of 100 searches (verification counts them)."""
+"""Confidence of the intervals at each load. The search stops when the interval of the answer is narrow, and therefore more often
+when it is narrow by chance. With 96% intervals at each load, the answer's interval covers the true value in 95% of searches."""
 
 Evaluate = Callable[[float, int], Estimate | None]
-"""A metric at a load over so many seeds; None if nothing could be measured."""
+"""Function that estimates a metric at a load over a number of seeds; None if there is no measurement."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Where to look and how closely: loads from ``lowest`` to ``highest``, beginning at ``start``.
+    """Range and precision of a search.
 
-    ``tolerance`` is the relative width of the interval that is asked for; ``whole`` keeps to whole numbers.
+    Attributes:
+        start: First load.
+        lowest: Lowest load.
+        highest: Highest load.
+        tolerance: Requested relative width of the interval.
+        seeds: Number of seeds of a load at first.
+        max_seeds: Largest number of seeds of a load.
+        whole: Restrict the search to whole numbers.
     """
 
     start: float
@@ -43,13 +50,13 @@ class Search:
 
     @property
     def digits(self) -> int:
-        """How many digits of a load matter next to the tolerance."""
+        """Number of significant digits of a load."""
         return 3 if self.tolerance >= 0.02 else 5
 
 
 @dataclass(frozen=True)
 class Point:
-    """What was found at a load."""
+    """Estimate and verdict at a load."""
 
     load: float
     seeds: int
@@ -59,21 +66,28 @@ class Point:
 
 @dataclass(frozen=True)
 class Frontier:
-    """The answer. ``load`` is None unless the condition was ``crossed``; an end of the interval is None where it is open."""
+    """Result of a search. ``load`` is None unless ``bound`` is ``crossed``; an open end of the interval is None."""
 
     bound: Bound
     load: float | None
     low: float | None
     high: float | None
     narrow: bool
-    """Whether the interval is as narrow as was asked for."""
+    """True if the interval has the requested width."""
     points: tuple[Point, ...]
 
 
 def find_frontier(
     evaluate: Evaluate, condition: Condition, search: Search, report: Callable[[Point], None] | None = None
 ) -> Frontier:
-    """Search. ``report`` is told of each point as it is found, and again when it gets more seeds."""
+    """Search the load at which a condition begins to hold.
+
+    Args:
+        evaluate: Function that estimates the metric of the condition at a load.
+        condition: Condition to search for.
+        search: Range and precision.
+        report: Function that is called with each point when it is measured, and again when it gets more seeds.
+    """
     return _Searcher(evaluate, condition, search, report or (lambda point: None)).run()
 
 
@@ -87,12 +101,12 @@ class _Searcher:
 
     def run(self) -> Frontier:
         bound = self._bracket()
-        found = self._found()
+        found = self._find_crossing()
         while bound == "crossed" and not self._is_narrow(found) and self._step(found):
-            found = self._found()
+            found = self._find_crossing()
         return self._answer(bound, found)
 
-    def _look(self, load: float, seeds: int) -> Point:
+    def _measure(self, load: float, seeds: int) -> Point:
         found = self._evaluate(load, seeds)
         verdict: Verdict = "open" if found is None else self._condition.verdict(found.low, found.high)
         point = Point(load, seeds, found, verdict)
@@ -100,25 +114,25 @@ class _Searcher:
         self._report(point)
         return point
 
-    def _look_hard(self, load: float) -> Point:
-        """With more seeds until the verdict is clear."""
-        point = self._look(load, self._search.seeds)
+    def _measure_until_decided(self, load: float) -> Point:
+        """Measure a load with more and more seeds until the verdict is not open."""
+        point = self._measure(load, self._search.seeds)
         while point.verdict == "open" and point.seeds < self._search.max_seeds:
-            point = self._more(point)
+            point = self._add_seeds(point)
         return point
 
-    def _more(self, point: Point) -> Point:
-        return self._look(point.load, min(2 * point.seeds, self._search.max_seeds))
+    def _add_seeds(self, point: Point) -> Point:
+        return self._measure(point.load, min(2 * point.seeds, self._search.max_seeds))
 
     def _bracket(self) -> Bound:
         """Double the load until the condition holds, or halve it until it fails."""
         search = self._search
-        up = self._look(search.start, search.seeds).verdict != "holds"
+        up = self._measure(search.start, search.seeds).verdict != "holds"
         load, wanted = search.start, "holds" if up else "fails"
         end = search.highest if up else search.lowest
         while load != end:
             load = self._toward(end, 2.0 * load if up else load / 2.0, up)
-            point = self._look(load, search.seeds) if load != end else self._look_hard(load)
+            point = self._measure(load, search.seeds) if load != end else self._measure_until_decided(load)
             if point.verdict == wanted:
                 return "crossed"
         if self._points[load].verdict == "open":
@@ -126,12 +140,12 @@ class _Searcher:
         return "above" if up else "at_or_below"
 
     def _toward(self, end: float, load: float, up: bool) -> float:
-        """Return the next load on the way to a bound, or the bound itself once the load reaches it."""
+        """Return a load rounded, or the bound ``end`` if the load reaches it."""
         tidy = self._tidy(load)
         return end if (tidy >= end if up else tidy <= end) else tidy
 
-    def _found(self) -> Crossing | None:
-        """Where the curve through all that was measured crosses the threshold; None if nothing was."""
+    def _find_crossing(self) -> Crossing | None:
+        """Find the crossing of the curve through all measurements; None if there are none."""
         measured = [(point.load, point.estimate) for point in self._points.values() if point.estimate is not None]
         found = crossing(measured, self._condition.value, falling=self._condition.sign in ("<", "<="))
         if found is None:
@@ -154,15 +168,15 @@ class _Searcher:
         if at is None:
             point = self._fewest_seeds(found)
             if point is not None:
-                self._more(point)
+                self._add_seeds(point)
                 return True
             at = self._beyond(found)
         if at is not None:
-            self._look(at, self._search.seeds)
+            self._measure(at, self._search.seeds)
         return at is not None
 
     def _between(self, found: Crossing | None) -> float | None:
-        """Return a load between two neighbouring ones at the crossing that are too far apart; None if there are none."""
+        """Return a load between two neighboring loads at the crossing that are too far apart; None if there are none."""
         if found is None or found.before is None:
             return None
         beyond = (load for load in self._points if load > found.before)
@@ -175,7 +189,7 @@ class _Searcher:
         return None
 
     def _beyond(self, found: Crossing | None) -> float | None:
-        """Return a load beyond the open end of the interval, if the search may go there."""
+        """Return a load beyond the open end of the interval; None if it is outside the range of the search."""
         least, greatest = self._points[min(self._points)], self._points[max(self._points)]
         search = self._search
         if (found is None or found.low is None) and least.load > search.lowest and least.verdict != "fails":
@@ -185,7 +199,7 @@ class _Searcher:
         return None
 
     def _fewest_seeds(self, found: Crossing | None) -> Point | None:
-        """Of the loads that the interval comes from, those inside and the next on each side, the one with the fewest seeds."""
+        """Return the point with the fewest seeds of those that determine the interval: inside it, and the next on each side."""
         if found is None:
             return None
         low = max((load for load in self._points if found.low is not None and load <= found.low), default=0.0)
@@ -195,7 +209,7 @@ class _Searcher:
         return min(able, key=lambda point: (point.seeds, abs(math.log(point.load / found.load))), default=None)
 
     def _tidy(self, load: float) -> float:
-        """Round a load to few digits, within the bounds."""
+        """Round a load to its significant digits, within the range of the search."""
         rounded = float(round(load)) if self._search.whole else float(f"{load:.{self._search.digits}g}")
         return min(max(rounded, self._search.lowest), self._search.highest)
 
@@ -211,5 +225,5 @@ class _Searcher:
         return Frontier(bound, self._whole(load, math.ceil), found.low, found.high, self._is_narrow(found), points)
 
     def _whole(self, load: float | None, rounded: Callable[[float], int]) -> float | None:
-        """Round a load to a whole number if only those exist."""
+        """Round a load to a whole number if the search is restricted to whole numbers."""
         return load if load is None or not self._search.whole else float(rounded(round(load, 9)))

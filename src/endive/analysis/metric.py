@@ -1,6 +1,6 @@
 """Records of all metrics: unit, which direction is better, definition, and the tables that show them.
 
-Every other module looks these facts up here. ``docs/explanation/statistics.md`` lists the records and explains them.
+``docs/explanation/statistics.md`` lists the records and explains them.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def more_is_better(name: str) -> bool | None:
     return None if better is None else better == "higher"
 
 
-def _percentiles(name: str, better: Better, of: str) -> Iterable[Metric]:
-    return (Metric(f"{name}_p{percent}_ms", "ms", better, f"p{percent} of {of}") for percent in PERCENTS)
+def _percentiles(name: str, better: Better, quantity: str) -> Iterable[Metric]:
+    return (Metric(f"{name}_p{percent}_ms", "ms", better, f"p{percent} of {quantity}") for percent in PERCENTS)
 
 
 _RECORDS = (

@@ -1,4 +1,4 @@
-"""Percentiles of times of which some are never and some are only known to be longer than seen."""
+"""Compute percentiles of times, some of which are infinite (aborted) or censored (in flight at the end of the run)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _PER_TAIL = 5.0
 
 @dataclass(frozen=True)
 class Percentile:
-    """A percentile in ms: ``value`` if it can be told; otherwise it lies between ``at_least`` and ``at_most``.
+    """Percentile in ms: ``value`` if it can be estimated, and the bounds ``at_least`` and ``at_most``.
 
-    Infinity stands for never. ``at_least`` is None where there is not even a bound.
+    The percentile is infinite if it falls on aborted transactions. ``at_least`` is None if there is no bound.
     """
 
     value: float | None
@@ -31,12 +31,19 @@ NOTHING = Percentile(None, None, None)
 
 
 def fewest(share: float) -> int:
-    """Return how many values a percentile needs: 5 / (1 - q)."""
+    """Return the smallest number of values of a percentile: 5 / (1 - q)."""
     return math.ceil(_PER_TAIL / (1.0 - share) - 1e-9)
 
 
 def times_to_commit(waited_ms: Floats, committed: Flags, aborted: Flags, shares: Sequence[float]) -> list[Percentile]:
-    """Return percentiles over a cohort. ``waited_ms`` is from the start of the commit to its end, or to the end of the run."""
+    """Return percentiles of the time to commit over a cohort.
+
+    Args:
+        waited_ms: Time from the start of each commit to its end, or to the end of the run.
+        committed: Flags of the committed transactions.
+        aborted: Flags of the aborted transactions.
+        shares: Percentiles as shares.
+    """
     n = len(waited_ms)
     if n == 0:
         return [NOTHING for _ in shares]
@@ -51,13 +58,13 @@ def times_to_commit(waited_ms: Floats, committed: Flags, aborted: Flags, shares:
             continue
         place = order_place(n, share)
         low, high = float(least[place]), float(most[place])
-        told = int(unfinished.sum()) <= n * (1.0 - share) / 2.0
-        found.append(Percentile(_quantile(curve, share) if told else None, low, high))
+        estimable = int(unfinished.sum()) <= n * (1.0 - share) / 2.0
+        found.append(Percentile(_quantile(curve, share) if estimable else None, low, high))
     return found
 
 
 def plain_percentiles(values: Floats, shares: Sequence[float]) -> list[Percentile]:
-    """Return percentiles of values that are all known, linear between order statistics, as ``numpy.quantile`` does."""
+    """Return percentiles of uncensored values, interpolated linearly between order statistics, as ``numpy.quantile`` does."""
     ordered = np.sort(values)
     found = []
     for share in shares:
@@ -78,12 +85,12 @@ def quantiles(in_order: Floats, shares: Sequence[float]) -> Floats:
 
 
 def order_place(n: int, share: float) -> int:
-    """Return the index of the order statistic that is the quantile: the first value that this share does not exceed."""
+    """Return the index of the order statistic that is the quantile."""
     return min(max(math.ceil(share * n - 1e-9), 1), n) - 1
 
 
 def _bound(in_order: Floats, share: float) -> Percentile:
-    """Bound a quantile from few values: the greatest value that it reaches with 95% confidence."""
+    """Bound a quantile of few values: the greatest order statistic that it reaches with 95% confidence."""
     n = len(in_order)
     term, tail = share**n, 0.0  # P(Binomial(n, share) = k) and P(>= k), for k = n, n - 1, ...
     for k in range(n, 0, -1):
@@ -95,9 +102,9 @@ def _bound(in_order: Floats, share: float) -> Percentile:
 
 
 def _kaplan_meier(waited_ms: Floats, committed: Flags, aborted: Flags) -> tuple[Floats, Floats]:
-    """Return the times of commits in order, and the share not committed after each; aborted transactions stay at risk."""
+    """Return the times of commits in order and the survival after each; aborted transactions stay at risk."""
     ends = np.where(aborted, np.inf, waited_ms)
-    # a commit at the moment at which another was last seen comes first, as is usual
+    # of equal times, commits precede censored transactions, as is usual
     order = np.lexsort((~committed, ends))
     at_risk = len(ends) - np.arange(len(ends))
     happened = committed[order]

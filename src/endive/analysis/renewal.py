@@ -1,16 +1,16 @@
 """Predict optimistic retries without simulating them: the renewal approximation.
 
-After a commit, every attempt that had read before it is lost, so only attempts that read afterwards ("fresh" ones) can make the
-next commit. If fresh attempts of kind i begin as a Poisson process with rate ``v_i`` and take a window with distribution
-``F_i`` from their read to their swap, those that are done after a time t are Poisson with mean ``sum v_i * integral of F_i over
-[0, t]``, and the time T to the next commit has
+A commit invalidates every attempt that read before it, so only attempts that read afterwards can make the next commit. Let attempts
+of kind i read as a Poisson process with rate ``v_i``, with a window of distribution ``F_i`` from read to swap. The number of
+attempts that have swapped after a time t is Poisson with mean ``sum v_i * integral of F_i over [0, t]``, and the time T to the next
+commit has
 
     P(T > t) = exp(-sum_i v_i * integral from 0 to t of F_i)
     throughput = 1 / E[T]
     share of attempts of kind i that succeed = integral of F_i P(T > t) dt / E[T]
 
-Which attempts begin follows from the load, the shares that succeed and the limit of attempts: a fixed point. Inputs are samples
-of windows in milliseconds; nothing here draws, reads files or holds state.
+The rates of attempts follow from the load, the shares that succeed and the limit of attempts, as a fixed point. Inputs are samples
+of windows in milliseconds.
 """
 
 from __future__ import annotations
@@ -25,16 +25,20 @@ from endive.analysis import Floats
 _HORIZON = 40.0
 """The time axis ends where P(T > t) = exp(-40)."""
 _POINTS = 6_000
-"""Of the time axis, evenly spread over its logarithm: windows with the work in them may be a million times those without."""
+"""Points of the time axis, evenly spaced on a logarithmic scale: windows that include the job may be a million times longer."""
 _ROUNDS = 30
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """Windows between the read that an attempt is based on and the effect of its swap, in milliseconds.
+    """Windows from the read that an attempt is based on to the linearization point of its swap, in milliseconds.
 
-    ``first_ms`` are those of first attempts, ``retry_ms`` of later ones. Where a first attempt reads the table again before it
-    swaps, ``unmoved_ms`` are its windows when nobody has committed during the work, and ``work_ms`` how long the work takes.
+    Attributes:
+        first_ms: Windows of first attempts.
+        retry_ms: Windows of retries.
+        unmoved_ms: Windows of first attempts without a concurrent commit during the job, if first attempts refresh the table before
+            they swap.
+        work_ms: Job durations, if first attempts refresh the table before they swap.
     """
 
     first_ms: Floats
@@ -45,16 +49,15 @@ class Attempts:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the approximation says of one pointer under a load."""
+    """Prediction for one commit pointer at a load; ``success`` is the share of transactions that commit."""
 
     throughput_per_s: float
     success: float
-    """Share of transactions that commit."""
     attempts_per_transaction: float
 
 
 class _Windows:
-    """The distribution of a sample of windows, and its integral."""
+    """Empirical distribution of windows, and its integral."""
 
     def __init__(self, windows_ms: Floats) -> None:
         self._sorted = np.sort(np.asarray(windows_ms, np.float64)) / 1000.0
@@ -73,7 +76,7 @@ class _Windows:
 
 @dataclass(frozen=True)
 class _Renewal:
-    """The time between commits, and the share of attempts of each kind that succeed."""
+    """Distribution of the time between commits, and the share of attempts of each kind that succeed."""
 
     times_s: Floats
     survival: Floats
@@ -81,7 +84,7 @@ class _Renewal:
     success: tuple[float, ...]
 
     def unmoved(self, work_s: Floats) -> float:
-        """Return the share of jobs without a commit meanwhile, by the equilibrium distribution of the time to a commit."""
+        """Return the share of jobs without a concurrent commit, by the equilibrium distribution of the time to a commit."""
         steps = np.diff(self.times_s) * (self.survival[1:] + self.survival[:-1]) / 2.0
         beyond = np.concatenate((np.cumsum(steps[::-1])[::-1], [0.0])) / self.mean_s
         return float(np.interp(work_s, self.times_s, np.minimum(beyond, 1.0)).mean())
@@ -103,9 +106,15 @@ def _renewal(kinds: tuple[_Windows, ...], rates_per_s: tuple[float, ...]) -> _Re
 
 
 def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> Prediction:
-    """Predict one pointer to which ``rate_per_s`` transactions arrive as a Poisson process, each with ``max_retries`` retries.
+    """Predict the commits of one pointer under Poisson arrivals.
 
-    Raises ValueError if the rate is not positive or there are no windows.
+    Args:
+        rate_per_s: Arrival rate of transactions.
+        attempts: Windows of attempts.
+        max_retries: Largest number of retries per transaction.
+
+    Raises:
+        ValueError: The rate is not positive, or there are no windows.
     """
     if not rate_per_s > 0.0:
         raise ValueError(f"the rate is {rate_per_s}, but must be greater than 0")
@@ -116,7 +125,7 @@ def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> 
     work_s = None if attempts.work_ms is None else np.asarray(attempts.work_ms, np.float64) / 1000.0
 
     def at(retries_per_s: float) -> tuple[_Renewal, float]:
-        """Return the renewal process with so many retries per second, and the share of first attempts that fail."""
+        """Return the renewal process at a rate of retries, and the share of first attempts that fail."""
         share = 0.0
         found = _renewal(kinds, (0.0, rate_per_s, retries_per_s))
         for _ in range(_ROUNDS if work_s is not None else 0):
@@ -141,5 +150,5 @@ def predict_commits(rate_per_s: float, attempts: Attempts, max_retries: int) -> 
 
 
 def _mean_attempts(success: float, limit: int) -> float:
-    """Return the mean number of attempts that each succeed with this probability, at most ``limit``."""
+    """Return the mean number of attempts up to the first success, at most ``limit``, from the probability of success."""
     return float(limit) if success < 1e-12 else (1.0 - (1.0 - success) ** limit) / success

@@ -1,7 +1,7 @@
-"""Requests of commits, what they cost, and files that are left behind; all per thousand commits.
+"""Compute requests, their cost and orphaned files per thousand commits.
 
-Counted from the rows of metrics by class, over the whole cohort: what aborted and unfinished transactions asked for is paid too.
-docs/explanation/cost.md has the definitions with an example.
+They are counted from the metrics of each class over the whole cohort: requests of aborted transactions and of transactions in
+flight at the end of the run are paid too. ``docs/explanation/cost.md`` has the definitions with an example.
 """
 
 from __future__ import annotations
@@ -31,11 +31,18 @@ _WRITES = ("metadata_writes", "manifest_list_writes", "manifest_file_writes", "m
 
 @dataclass(frozen=True)
 class Basis:
-    """What the requests of a configuration go to: stores by name, a service or not, and the commit path of each class."""
+    """Facts of a configuration that determine its requests.
+
+    Attributes:
+        store: Object store of the tables.
+        catalog: Object store of the catalog; None if the catalog is a service or ideal.
+        service: True if the catalog is a service.
+        metadata_inlined: True if the catalog inlines the table metadata.
+        paths: Commit path of each class.
+    """
 
     store: str
     catalog: str | None
-    """The store that the catalog lies in; None where it is a service, or an ideal one."""
     service: bool
     metadata_inlined: bool
     paths: Mapping[str, str]
@@ -43,7 +50,7 @@ class Basis:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a thousand commits take. ``money`` by kind is None where something has no price."""
+    """Requests and cost of a thousand commits. ``money`` by kind is None if a request has no price."""
 
     requests: Mapping[Kind, float]
     money: Mapping[Kind, float] | None
@@ -52,17 +59,17 @@ class Cost:
 
     @property
     def total_requests(self) -> float:
-        """All requests."""
+        """Number of requests of all kinds."""
         return sum(self.requests.values())
 
     @property
     def total_money(self) -> float | None:
-        """All money; None where something has no price."""
+        """Cost of all requests; None if one has no price."""
         return None if self.money is None else sum(self.money.values())
 
 
 def basis_of(parameters: Mapping[str, Any], classes: Sequence[str]) -> Basis:
-    """Return what the requests go to, from the flat parameters of an experiment (``param_storage_provider`` and so on)."""
+    """Return the basis of the cost of an experiment from its flat parameters, such as ``param_storage_provider``."""
     usual = str(parameters.get("param_transaction_commit_path") or DEFAULT_PATH.name)
     own = {name: parameters.get(f"param_workload_{name.replace('-', '_')}_commit_path") for name in classes}
     store, catalog = (str(parameters.get(f"param_{section}_provider", "")) for section in ("storage", "catalog"))
@@ -72,7 +79,7 @@ def basis_of(parameters: Mapping[str, Any], classes: Sequence[str]) -> Basis:
 
 
 def basis_of_document(document: Document) -> Basis:
-    """Return what the requests of a configuration go to."""
+    """Return the basis of the cost of a configuration."""
     store, catalog = document.storage.provider or "", document.catalog
     paths = {each.name: each.settings.commit_path for each in resolve_classes(document)}
     return _basis(store, catalog.provider or store, catalog.type, catalog.table_metadata_inlined, paths)
@@ -83,12 +90,12 @@ def _basis(store: str, catalog: str, kind: str | None, inlined: bool, paths: Map
 
 
 def rows_by_class(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the rows of metrics that cost is counted from: those of each class over all its operations."""
+    """Select the rows of metrics from which cost is computed: those of each class over all operations."""
     return [row for row in rows if row["workload_class"] != ALL and row["operation_type"] == ALL]
 
 
 def requests_of(rows: Sequence[Mapping[str, Any]], basis: Basis) -> dict[Kind, float]:
-    """Count the requests of the cohort; ``rows`` are those of its classes, each over all its operations."""
+    """Count the requests of the cohort; ``rows`` are selected by ``rows_by_class``."""
     found: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
     for row in rows:
         path = COMMIT_PATHS[basis.paths.get(row["workload_class"], DEFAULT_PATH.name)]
@@ -103,7 +110,7 @@ def requests_of(rows: Sequence[Mapping[str, Any]], basis: Basis) -> dict[Kind, f
 
 
 def cost_of(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices) -> Cost | None:
-    """Return what a thousand commits take; None where nothing has committed."""
+    """Return requests and cost of a thousand commits; None if there are no commits."""
     committed = sum(row["committed"] for row in rows)
     if not committed:
         return None

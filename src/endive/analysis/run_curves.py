@@ -1,7 +1,7 @@
-"""Curves of runs: latency distributions, and counts in equal time bins of the whole run, warm-up included.
+"""Compute curves of runs: latency distributions, and counts in equal time bins of the whole run, warm-up included.
 
 A row of a run has its curves as lists. The tables have a row for each experiment, class, operation and point of a curve, with the
-mean over seeds and the half width of its 95% interval (``_hw``), or, for success, both ends of its interval. Transactions are
+mean over seeds and the half width of its 95% interval (``_hw``) or, for success, both ends of its interval. Transactions are
 counted in the bin in which they started committing; commits also in the bin of their commit.
 """
 
@@ -23,19 +23,27 @@ from endive.analysis.warmup import TIME_BINS
 SLOWER = (*(k / 20 for k in range(20, 2, -1)), *(k / 10**tail for tail in (2, 3, 4) for k in range(10, 1, -1)), 1e-4)
 """Shares of transactions at which a latency distribution is tabulated: dense in the tail."""
 CURVES = {"commit_latency": "commit_latency_slower_ms", "total_latency": "total_latency_slower_ms"}
-"""Columns of a run with latencies that these shares of its transactions exceed."""
+"""Columns of a run with the latencies that the shares ``SLOWER`` of its transactions exceed."""
 COUNTED = ("entered", "committed", "unfinished", "commits", "retries", "committing")
-"""Numbers that are added up over classes and operations; ``committing`` is the mean number of transactions that were."""
+"""Numbers that are summed over classes and operations; ``committing`` is the mean number of committing transactions."""
 MEDIAN = "time_to_commit_p50_ms"
 OVER_TIME = tuple(f"{name}_over_time" for name in (*COUNTED, MEDIAN))
-"""Lists that a row of a run carries."""
+"""Columns of a run with lists over time."""
 _FEWEST = 10
-"""A median of fewer transactions is not told."""
+"""Smallest number of transactions of a median."""
 
 
 @dataclass
 class ThroughTime:
-    """Some transactions of a run by part of it. ``part`` and ``waits`` are of those that entered; never is infinite."""
+    """Transactions of a run by time bin.
+
+    Attributes:
+        counts: Counts of each time bin, by name.
+        entered: Flags of the transactions that started committing.
+        part: Time bin of each transaction that started committing.
+        waits: Time to commit of each of them; infinite if it aborted, and the time so far if it is in flight.
+        finished: Flags of those that committed or aborted.
+    """
 
     counts: dict[str, Floats]
     entered: Flags
@@ -49,7 +57,7 @@ class ThroughTime:
         return len(self.counts["entered"])
 
     def add_retries(self, retries: Ints) -> None:
-        """Count retries, given for all transactions, in the bins in which these started committing."""
+        """Sum retries, given for all transactions, over the time bins in which the transactions started committing."""
         self.counts["retries"] = _sums(self.part, self.bins, retries[self.entered])
 
 
@@ -80,9 +88,9 @@ def over_time_columns(parts: Sequence[ThroughTime]) -> dict[str, Any]:
 
 
 def medians(part: Ints, waits: Floats, finished: Flags, bins: int = TIME_BINS) -> Floats:
-    """Return the median wait of each part; NaN where it is never reached, not known yet, or of too few.
+    """Return the median time to commit of each time bin; NaN if it is infinite or unknown, or of too few transactions.
 
-    The unfinished wait longer than was seen: where that could make a difference, the median is not known.
+    It is unknown if it depends on the outcome of transactions in flight at the end of the run.
     """
     least = _medians(part, waits, bins)
     most = _medians(part, np.where(finished, waits, np.inf), bins)
@@ -117,7 +125,7 @@ _DISTRIBUTIONS = pa.schema(
     ]
 )
 MEASURES_OVER_TIME = ("commits_per_s", "offered_per_s", "committing", "retries_per_txn", MEDIAN)
-"""Means over seeds; success, which is a share, is told apart."""
+"""Columns of means over seeds. Success is a share and has columns for both ends of its interval instead."""
 _OVER_TIME = pa.schema(
     [
         *_KEYS,
@@ -131,7 +139,7 @@ _OVER_TIME = pa.schema(
 
 
 def distributions_table(rows: pa.Table) -> pa.Table:
-    """Tabulate the latency that each share of transactions exceeds. Seeds without commits are left out."""
+    """Tabulate the latency that each share of the transactions exceeds, over the seeds with commits."""
     parts = []
     for key, group in _groups(rows.select([*_KEY, "committed", *CURVES.values()])):
         lists = {latency: [each for each in group.column(column).to_pylist() if each] for latency, column in CURVES.items()}
@@ -147,7 +155,7 @@ def distributions_table(rows: pa.Table) -> pa.Table:
 
 
 def over_time_table(rows: pa.Table) -> pa.Table:
-    """Tabulate counts in time bins of the whole run, warm-up included. Seeds without a value of a bin are left out of it."""
+    """Tabulate counts in time bins of the whole run, warm-up included. The mean of a bin is over the seeds with a value."""
     parts = []
     for key, group in _groups(rows.select([*_KEY, "duration_ms", *OVER_TIME])):
         lists = {name: np.array(group.column(name).to_pylist(), np.float64) for name in OVER_TIME}
@@ -178,7 +186,7 @@ def _groups(rows: pa.Table) -> Iterator[tuple[dict[str, str], pa.Table]]:
 
 
 def _over_seeds(values: Floats) -> tuple[Floats, Floats]:
-    """Means over the first axis and their half widths, of the seeds that have a value; NaN where none has."""
+    """Return means over the first axis, the seeds, and their half widths; seeds without a value (NaN) are ignored."""
     known = ~np.isnan(values)
     counts = known.sum(axis=0)
     filled = np.where(known, values, 0.0)
@@ -188,7 +196,7 @@ def _over_seeds(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _block(schema: pa.Schema, length: int, columns: dict[str, Any]) -> pa.Table:
-    """Rows of one curve; single values are repeated. What is not a number is null."""
+    """Return the rows of one curve; single values are repeated, and NaN becomes null."""
 
     def column(value: Any, kind: pa.DataType) -> pa.Array:
         is_curve = isinstance(value, np.ndarray)

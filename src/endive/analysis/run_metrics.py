@@ -1,6 +1,6 @@
-"""Metrics of one run in a window: of each workload class and operation, and of their totals.
+"""Compute the metrics of one run in a window, for each workload class and operation and for their totals.
 
-A pure function of the rows: ``measure_run`` takes the columns of a run and a window and returns one row of metrics per group.
+``measure_run`` takes the columns of a run and a window, and returns one row of metrics per group.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALID
 from endive.workload.classes import ALL_CLASSES
 
 ALL = ALL_CLASSES
-"""The class, and the operation, of totals; no class can be called so."""
+"""Class and operation of totals; a reserved name."""
 ABORT_REASONS = (MAX_RETRIES_EXCEEDED, COMMIT_TIMEOUT, VALIDATION_EXCEPTION)
 SUM_COLUMNS = (*COUNT_COLUMNS, *IO_COLUMNS)
 LATENCIES = ("commit_latency", "total_latency")
-"""Of the committed transactions of the cohort."""
+"""Latencies of the committed transactions of the cohort."""
 TIME_TO_COMMIT = "time_to_commit"
-"""Of the whole cohort."""
+"""Latency of the whole cohort."""
 PERCENTILES = tuple(f"{name}_p{percent}_ms" for name in (TIME_TO_COMMIT, *LATENCIES, handovers.OLDEST) for percent in PERCENTS)
 
 COUNTS = (
@@ -44,7 +44,7 @@ COUNTS = (
     "working",
     *(f"aborted_{reason}" for reason in ABORT_REASONS),
 )
-"""Of the cohort, but for ``commits_in_window``, and ``working``: those of the whole run that never entered."""
+"""Counts of transactions. All are of the cohort except ``commits_in_window`` and ``working``, which is of the whole run."""
 RATES = (
     "offered_per_s",
     "throughput_per_s",
@@ -63,13 +63,13 @@ RATES = (
     *(f"{name}_per_txn" for name in IO_COLUMNS),
 )
 BOUNDS = tuple(bound(name) for name in PERCENTILES for bound in (at_least, at_most))
-"""Ends of percentiles; infinity stands for never."""
+"""Bounds of percentiles; infinite if the percentile falls on aborted transactions."""
 METRICS = (*COUNTS, *SUM_COLUMNS, *RATES)
 WRITER_COLUMNS = ("client", *handovers.BATCH_COLUMNS)
 """Columns of the writer of a transaction and of its batch, which are not summed."""
 
 COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW = "committing_in_window", "entered_in_window"
-"""The number of committing transactions, and entries, in equal parts of the window."""
+"""Number of committing transactions, and of transactions that started committing, in equal parts of the window."""
 
 
 class RunColumns(Protocol):
@@ -138,7 +138,7 @@ class GroupMeasures:
     committing: Floats
     entered: Ints
     writers: WritersRows
-    handed_over: handovers.HandOvers
+    file_batches: handovers.FileBatches
     expected_retries: float
 
 
@@ -266,8 +266,8 @@ def group_metrics(measures: Sequence[GroupMeasures], window: Window) -> dict[str
         "retries_per_txn": _ratio(sum(each.expected_retries for each in measures), entered),
         "overhead": _ratio(sums["overhead"], committed),
         **fairness_metrics([each.writers for each in measures]),
-        **handovers.handover_metrics([each.handed_over for each in measures], committed, seconds),
-        **_named(handovers.OLDEST, plain_percentiles(_joined([each.handed_over.oldest_ms for each in measures]), _SHARES)),
+        **handovers.handover_metrics([each.file_batches for each in measures], committed, seconds),
+        **_named(handovers.OLDEST, plain_percentiles(_joined([each.file_batches.oldest_ms for each in measures]), _SHARES)),
         **_times_to_commit(measures),
         **_latencies(measures),
         **{f"mean_{name}": _ratio(sums[name], committed) for name in TIME_COLUMNS},

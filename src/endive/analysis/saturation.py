@@ -1,7 +1,7 @@
-"""Where a system stops carrying its load.
+"""Find the load at which a system saturates.
 
-A point of a curve is saturated if success is below 99 %, if throughput is below 95 % of the offered load, or if the number of
-transactions that are committing grows over the window; each only where its interval leaves no doubt.
+A point of a curve is saturated if success is below 99%, if throughput is below 95% of the offered load, or if the number of
+committing transactions grows over the window. Each criterion has to be statistically significant.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from endive.analysis.estimates import FEWEST_SEEDS, Estimate, t_quantile
 
 LEAST_SUCCESS = 0.99
 LEAST_THROUGHPUT = 0.95
-"""Of the offered load."""
+"""Smallest throughput of a system that is not saturated, as a share of the offered load."""
 FEWEST_ENTRIES = 20
-"""With fewer entries, what is still committing weighs too much for throughput to tell anything."""
+"""Smallest cohort for the throughput criterion: in smaller ones, transactions in flight at the end of the run weigh too much."""
 BACKLOG_PARTS = 12
 """Equal parts of the window in which the number of committing transactions is averaged."""
 _LEAST_GROWTH, _LEAST_GROWTH_SHARE, _LEAST_GROWTH_RATIO = 3.0, 0.02, 0.25
 _GROWTH_CONFIDENCE = 0.98
-"""Of an interval with two ends: growth beyond one of them is told with 99 %."""
+"""Two-sided confidence, which is 99% for growth in one direction."""
 
 Reason = Literal["success", "throughput", "backlog"]
 
 
 @dataclass(frozen=True)
 class Backlog:
-    """The transactions that were committing, and those that entered, in equal parts of the window of one run."""
+    """Numbers of committing transactions, and of those that started committing, in equal parts of the window of one run."""
 
     committing: tuple[float, ...]
     entered: tuple[float, ...]
 
     @property
     def first(self) -> float:
-        """The mean number in the first third, scaled to the entry rate of the last third."""
+        """Mean number of committing transactions in the first third, scaled to the offered load of the last third."""
         third = max(1, len(self.committing) // 3)
         early, late = sum(self.entered[:third]), sum(self.entered[-third:])
         return float(np.mean(self.committing[:third])) * (late / early if early and late else 1.0)
 
     @property
     def growth(self) -> float:
-        """How many more are committing in the last third than in the first."""
+        """Mean number of committing transactions in the last third minus ``first``."""
         third = max(1, len(self.committing) // 3)
         return float(np.mean(self.committing[-third:])) - self.first
 
@@ -64,7 +64,7 @@ def backlog_grows(runs: Sequence[Backlog]) -> bool:
     if len(runs) >= FEWEST_SEEDS:
         error = float(np.std(growth, ddof=1)) / math.sqrt(len(runs))
         return mean > t_quantile(len(runs) - 1, _GROWTH_CONFIDENCE) * error
-    from scipy import stats  # takes long to load, and is hardly ever needed
+    from scipy import stats  # slow to import, and rarely needed
 
     series = np.sum([run.committing for run in runs], axis=0)
     tau = stats.kendalltau(np.arange(len(series)), series, alternative="greater")
@@ -73,9 +73,14 @@ def backlog_grows(runs: Sequence[Backlog]) -> bool:
 
 @dataclass(frozen=True)
 class LoadPoint:
-    """What was measured at one load; None where there is nothing to measure.
+    """Measurements at one load; None for a metric without a value.
 
-    ``success`` is the estimate for its upper end, which counts the unfinished as committed; ``entered`` counts all seeds.
+    Attributes:
+        load: Load.
+        success: Estimate of ``success_high``, which counts transactions in flight as committed.
+        throughput_ratio: Estimate of throughput divided by offered load.
+        grows: True if the backlog grows.
+        entered: Size of the cohort over all seeds.
     """
 
     load: float
@@ -86,7 +91,7 @@ class LoadPoint:
 
     @property
     def reason(self) -> Reason | None:
-        """Why the point is saturated; None if it is not, or that is in doubt."""
+        """Criterion by which the point is significantly saturated; None if there is none."""
         if self.success is not None and self.success.high < LEAST_SUCCESS:
             return "success"
         ratio = self.throughput_ratio
@@ -97,10 +102,14 @@ class LoadPoint:
 
 @dataclass(frozen=True)
 class Saturation:
-    """The load at which a curve saturates.
+    """Load at which a curve saturates.
 
-    ``crossed``: between two loads that were measured. ``at_or_below``: already at the lowest. ``above``: not even at the highest,
-    and ``load`` is that. ``low`` and ``high`` are None where the interval is open, or where there is one seed only.
+    Attributes:
+        load: Load of saturation; the highest load if ``bound`` is ``above``.
+        low: Lower end of the interval; None if it is open, or with a single seed.
+        high: Upper end of the interval; None if it is open, or with a single seed.
+        bound: ``crossed`` between two measured loads, ``at_or_below`` the lowest, or ``above`` the highest load.
+        reason: Criterion of saturation.
     """
 
     load: float
@@ -111,10 +120,13 @@ class Saturation:
 
 
 def saturation(curve: Sequence[LoadPoint]) -> Saturation:
-    """Find the saturation of a curve: the first crossing of the three criteria. Raises ValueError if there are no points.
+    """Find the saturation of a curve: the first crossing of the three criteria.
 
-    A measure counts only if some load is saturated by it beyond doubt. The interval is that of its crossing, as in the answers of
-    ``frontier``, and ends at the first load that is saturated beyond doubt.
+    A criterion counts only if it is significant at some load. The interval is that of the crossing, as in ``endive frontier``, and
+    ends at the first load at which the criterion is significant.
+
+    Raises:
+        ValueError: The curve has no points.
     """
     if not curve:
         raise ValueError("a curve without points")
@@ -142,7 +154,7 @@ def _by_share(points: Sequence[LoadPoint], reason: Literal["success", "throughpu
 
 
 def _by_backlog(points: Sequence[LoadPoint]) -> Saturation | None:
-    """Find saturation between the last sustained load and the first at which the backlog grows."""
+    """Locate saturation between the last load without a growing backlog and the first load with one."""
     place = next((place for place, point in enumerate(points) if point.grows), None)
     if place is None:
         return None

@@ -1,8 +1,8 @@
-"""Say what theory knows of a configuration, without simulating it.
+"""Predict the throughput of a configuration by theory, without simulating it.
 
-``predict`` draws samples of the windows of attempts from the latencies of the configuration, with a fixed key, and asks the
-renewal approximation (``renewal``). It covers fast appends of one open class with Poisson arrivals, where one pointer is
-swapped for each table or one table alone: what else there is has no prediction, and ``NotPredictableError`` says why.
+``predict`` samples the windows of attempts from the latencies of the configuration, with a fixed key, and applies the renewal
+approximation (``renewal``). It covers fast appends of one open class with Poisson arrivals to a single table, or to tables with one
+commit pointer each. For other configurations it raises ``NotPredictableError`` with the reason.
 """
 
 from __future__ import annotations
@@ -21,29 +21,37 @@ from endive.transaction import CommitPolicy, FastAppendTransaction
 from endive.workload import OpenArrivals, UniformTableSelector, WorkloadClass
 
 SAMPLES = 4_000
-"""Windows that are drawn of each kind."""
+"""Number of windows to draw of each kind."""
 _KEY = 0x5EED
 
 
 class NotPredictableError(ValueError):
-    """Theory has nothing to say of this configuration; the message says why."""
+    """The theory does not cover the configuration; the message gives the reason."""
 
 
 def predict(config: SimulationConfig) -> Prediction:
-    """Predict throughput, success and attempts of a configuration at its own load. Raises NotPredictableError."""
+    """Predict throughput, success and attempts of a configuration at its own load.
+
+    Raises:
+        NotPredictableError: The theory does not cover the configuration.
+    """
     cls = _only_class(config)
     pointers = _pointers(config, cls)
     return _predict(config, cls, pointers, _attempts(config, cls))
 
 
 class Curve:
-    """Predicts points of a curve: windows of attempts are drawn once for configurations that differ in their rate alone."""
+    """Predictions of the points of a curve; configurations that differ only in their rate share their windows of attempts."""
 
     def __init__(self) -> None:
         self._drawn: dict[str, Attempts] = {}
 
     def point(self, document: Document) -> tuple[float, float]:
-        """Predict the throughput of a configuration; return load and throughput per second. Raises NotPredictableError."""
+        """Return the load of a configuration and its predicted throughput, both per second.
+
+        Raises:
+            NotPredictableError: The theory does not cover the configuration.
+        """
         config = build_simulation_config(document, seed_override=0)
         key = document.model_dump_json(exclude={"experiment": True, "workload": {"__all__": {"rate"}}})
         cls = _only_class(config)
@@ -59,7 +67,7 @@ def _predict(config: SimulationConfig, cls: WorkloadClass, pointers: int, attemp
 
 
 def rate_of(cls: WorkloadClass) -> float:
-    """Transactions per second of a class with Poisson arrivals. Raises NotPredictableError for others."""
+    """Return the transactions per second of a class with Poisson arrivals. Raises NotPredictableError for other arrivals."""
     inter_arrival = cls.arrivals.inter_arrival if isinstance(cls.arrivals, OpenArrivals) else None
     if type(inter_arrival) is not ExponentialLatency:
         raise NotPredictableError("arrivals are not a Poisson process")
@@ -74,7 +82,7 @@ def _only_class(config: SimulationConfig) -> WorkloadClass:
     policy = config.policy_of(cls)
     rate_of(cls)
     if cls.committer is not None:
-        raise NotPredictableError("a committer commits what others hand over")
+        raise NotPredictableError("a committer commits the file batches of other writers")
     if set(cls.operations) != {FastAppendTransaction}:
         raise NotPredictableError("there are other operations than fast appends")
     if policy.path.keeps_files and not policy.path.refreshes_first:
@@ -85,10 +93,10 @@ def _only_class(config: SimulationConfig) -> WorkloadClass:
 
 
 def _pointers(config: SimulationConfig, cls: WorkloadClass) -> int:
-    """How many pointers share the load evenly, each of one table."""
+    """Return the number of commit pointers that share the load evenly, each of one table."""
     catalog, workload = config.catalog, config.workload.config
     if type(catalog) not in (CASCatalog, InstantCatalog):
-        raise NotPredictableError("the catalog is no pointer that is swapped")
+        raise NotPredictableError("the catalog does not swap a commit pointer")
     tables = workload.num_tables if cls.tables is None else len(cls.tables)
     if tables == 1:
         return 1
@@ -112,7 +120,7 @@ def _attempts(config: SimulationConfig, cls: WorkloadClass) -> Attempts:
 
 
 class _Draws:
-    """Samples of what the steps of an attempt take, in milliseconds."""
+    """Samples of the durations of the steps of an attempt, in milliseconds."""
 
     def __init__(self, config: SimulationConfig, cls: WorkloadClass) -> None:
         stream = Stream(_KEY)
@@ -128,7 +136,7 @@ class _Draws:
         return np.array([self._cls.runtime.sample(self._stream) for _ in range(SAMPLES)])
 
     def endive_window(self) -> Floats:
-        """Manifest list read, manifest and list written, (metadata written), the pointer swapped."""
+        """Draw windows of the simplified path: read the manifest list, write manifest, list (and metadata), swap the pointer."""
         sizes = self._policy.sizes
         window = self._rest_of_read() + self._reads(MANIFEST_LIST, sizes.manifest_list_bytes)
         window += self._writes(MANIFEST_FILE, sizes.manifest_file_bytes) + self._writes(MANIFEST_LIST, sizes.manifest_list_bytes)
@@ -137,10 +145,10 @@ class _Draws:
         return window + self._swaps()
 
     def iceberg_window(self, *, moved: bool, manifest: bool) -> Floats:
-        """(Metadata read), list read, (manifest written), list and metadata written, the pointer swapped."""
+        """Draw windows of Iceberg's path: read (metadata and) list, write (manifest,) list and metadata, swap the pointer."""
         model = self._catalog.table_model
         if model is None:
-            raise NotPredictableError("the catalog keeps no account of files")
+            raise NotPredictableError("the catalog does not track metadata files")
         files = TableFiles.initial(model)
         window = self._rest_of_read() + self._reads(MANIFEST_LIST, files.list_size)
         window += self._writes(MANIFEST_LIST, files.list_size)
@@ -159,12 +167,12 @@ class _Draws:
         return np.array([self._store.write_ms(kind, size) for _ in range(SAMPLES)])
 
     def _swaps(self) -> Floats:
-        """From the request of a swap to its effect."""
+        """Draw times from the request of a swap to its linearization point."""
         swaps = [self._pointer.cas_ms(CATALOG, 0, self._catalog.size_bytes).success_ms for _ in range(SAMPLES)]
         return np.array(swaps) * self._catalog.linearization
 
     def _rest_of_read(self) -> Floats:
-        """From the effect of a read of the pointer to its answer."""
+        """Draw times from the linearization point of a read of the pointer to its response."""
         if self._catalog.linearization == 1.0:
             return np.zeros(SAMPLES)
         reads = [self._pointer.read_ms(CATALOG, self._catalog.size_bytes) for _ in range(SAMPLES)]

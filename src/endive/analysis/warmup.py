@@ -1,4 +1,4 @@
-"""Choose the window of a run that is measured: how much of its beginning and of its end is cut.
+"""Choose the measured window of a run: the warm-up and the cool-down to cut.
 
 The warm-up lasts until transactions start committing at their stationary rate, and then until MSER-5 finds the number of committing
 transactions stationary (White, *An effective truncation heuristic for bias reduction in simulation output*,
@@ -22,17 +22,19 @@ from endive.workload.classes import WorkloadClass
 BATCH = 5
 _FEWEST_BATCHES = 10
 _LEAST_TAIL_SHARE = 0.25
-"""What is left has to be so much of the series: in a few batches nothing may happen by chance, which would look settled."""
+"""Smallest share of the series that a truncation leaves: a few quiet batches at the end would look stationary by chance."""
 _LEAST_GAIN = 0.2
-"""A truncation that makes the squared error less smaller than this is one of noise, and nothing is cut."""
+"""Smallest relative reduction of the squared error by a truncation: smaller reductions are noise, and nothing is cut."""
 
 
 @dataclass(frozen=True)
 class Truncation:
-    """Drop this many observations.
+    """Truncation of a series.
 
-    ``anywhere`` is the best truncation of all that leave a quarter of the series; ``settled`` is false if it lies in the second
-    half, or the series is short.
+    Attributes:
+        observations: Number of observations to cut, at most half of the series.
+        anywhere: Best truncation of those that leave a quarter of the series.
+        settled: False if ``anywhere`` lies in the second half, or the series is short.
     """
 
     observations: int
@@ -41,7 +43,7 @@ class Truncation:
 
 
 def mser(batch_means: Floats) -> Floats:
-    """Return for each truncation d the squared standard error of the remaining mean, sum((x - mean)^2) / (n - d)^2."""
+    """Return, for each truncation ``d``, the squared standard error of the remaining mean, ``sum((x - mean)^2) / (n - d)^2``."""
     centred = batch_means - batch_means.mean()
     left = np.arange(len(centred), 0, -1, dtype=np.float64)
     sums = np.cumsum(centred[::-1])[::-1]
@@ -50,9 +52,9 @@ def mser(batch_means: Floats) -> Floats:
 
 
 def mser5(values: Floats) -> Truncation:
-    """Truncate a series by MSER-5: of the first half of its batches of five, those before the least error.
+    """Truncate a series by MSER-5, in the first half of its batches of five.
 
-    Nothing is cut where that makes the error hardly smaller: a stationary series would be cut at random.
+    Nothing is cut if the error is reduced by less than a fifth: a stationary series would be cut at random.
     """
     batches = len(values) // BATCH
     if batches < _FEWEST_BATCHES:
@@ -69,7 +71,7 @@ def _least(errors: Floats) -> int:
 
 
 STATIONARY_SHARE = 0.95
-"""Of the stationary entry rate, before which warm-up does not end."""
+"""Share of the stationary rate of commit starts before which the warm-up does not end."""
 SERIES_BINS = 300
 """Equal parts of a run in which the number of committing transactions is averaged for MSER-5."""
 TIME_BINS = 60
@@ -79,17 +81,23 @@ _MEAN_POINTS = 2_000
 _TREND_PARTS = 12
 _TREND_ERROR = 0.01
 _LEAST_TREND = 0.5
-"""Growth in the second half, as a share of that in the first half, from which on a series is not settling."""
+"""Growth in the second half, as a share of the growth in the first half, from which a series does not settle."""
 
 ChosenBy = Literal["given", "runtimes", "mser5", "schedule"]
 
 
 @dataclass(frozen=True)
 class Window:
-    """Part from ``start_ms`` to ``end_ms`` of a run of ``duration_ms``; transactions that start committing in it are the cohort.
+    """Measured part of a run; the transactions that start committing in it are the cohort.
 
-    ``settled`` is false if no part of the run is stationary. ``needed_ms`` is how long the run should be, where warm-up takes more
-    than half of it; otherwise None.
+    Attributes:
+        duration_ms: Length of the run.
+        start_ms: End of the warm-up.
+        end_ms: Start of the cool-down, or the end of the run.
+        chosen_by: Rule that determined the warm-up.
+        settled: False if no part of the run is stationary.
+        needed_ms: Recommended length of the run if it is too short; None if it is long enough or has no steady state.
+        time_bins: Number of equal time bins of the whole run that do not alias with the period of its load.
     """
 
     duration_ms: float
@@ -99,7 +107,6 @@ class Window:
     settled: bool = True
     needed_ms: float | None = None
     time_bins: int = TIME_BINS
-    """Number of equal time bins of the whole run that do not alias with the period of its load."""
 
     @property
     def length_ms(self) -> float:
@@ -108,17 +115,17 @@ class Window:
 
     @property
     def is_drifting(self) -> bool:
-        """Whether the system has no steady state, as far as the run shows: a longer run would not settle either."""
+        """True if the system has no steady state, so that a longer run would not settle either."""
         return not self.settled and self.needed_ms is None
 
 
 @dataclass(frozen=True)
 class LoadPattern:
-    """How the load of a workload changes over a run.
+    """Changes of the load of a workload over a run.
 
     Attributes:
-        entry_warmup_ms: When transactions start committing at their stationary rate; None if the load changes by plan.
-        periods_ms: Periods at which several transactions are submitted at once, or one at a fixed moment.
+        entry_warmup_ms: Time from which transactions start committing at their stationary rate; None if the load changes by plan.
+        periods_ms: Periods of transactions that are submitted at fixed times.
     """
 
     entry_warmup_ms: float | None
@@ -127,7 +134,8 @@ class LoadPattern:
     def common_period_ms(self, longest_ms: float) -> float | None:
         """Return the least common multiple of the periods up to ``longest_ms``.
 
-        A multiple of more than a fifth of that would cut too much: then it is the longest of these periods.
+        If the multiple exceeds a fifth of ``longest_ms``, aligning to it would cut too much; the longest period is returned
+        instead.
         """
         periods = [round(1000.0 * period) for period in self.periods_ms if 0.001 <= period <= longest_ms]
         if not periods:
@@ -137,19 +145,19 @@ class LoadPattern:
 
 
 def load_pattern(classes: Sequence[WorkloadClass]) -> LoadPattern:
-    """Return how the load of some classes changes over a run."""
+    """Return the changes of the load of some classes over a run."""
     periods = {cls.arrivals.period_ms for cls in classes if _is_bunched(cls)}
     return LoadPattern(entry_warmup_ms(classes), tuple(sorted(period for period in periods if period is not None)))
 
 
 def _is_bunched(cls: WorkloadClass) -> bool:
-    """Return whether all writers of a class submit at the same moments."""
+    """Return whether all writers of a class submit at the same times."""
     arrivals = cls.arrivals
     return arrivals.numbered_writers <= 1 or arrivals.first_ms(0, 0) == arrivals.first_ms(0, 1)
 
 
 def given_window(duration_ms: float, warmup_ms: float, cooldown_ms: float = 0.0) -> Window:
-    """Return the window with a given warm-up. Raises ValueError if it is empty."""
+    """Return the window with a given warm-up and cool-down. Raises ValueError if it is empty."""
     if warmup_ms + cooldown_ms >= duration_ms:
         raise ValueError(f"warm-up {warmup_ms:g} ms and cool-down {cooldown_ms:g} ms leave nothing of {duration_ms:g} ms")
     return Window(duration_ms, warmup_ms, duration_ms - cooldown_ms, "given")
@@ -178,7 +186,7 @@ def find_window(duration_ms: float, cooldown_ms: float, pattern: LoadPattern, co
 
 
 def _count_time_bins(periods: float) -> int:
-    """Return a number of time bins near the usual one such that each bin has whole periods, or each period whole bins."""
+    """Return the number of time bins nearest the default for which each bin has whole periods, or each period whole bins."""
     whole = round(periods)
     if not whole or not math.isclose(periods, whole, rel_tol=1e-9):
         return TIME_BINS
@@ -195,7 +203,7 @@ def _find_window(duration_ms: float, cooldown_ms: float, entry_warmup_ms: float 
         return Window(duration_ms, half, end, "runtimes", settled=False, needed_ms=2.0 * entry_warmup_ms + cooldown_ms)
     width = end / len(committing)
     first = int(np.ceil(entry_warmup_ms / width - 1e-9))
-    series = np.round(committing[first:], 6)  # sums of runs in another order are the same number
+    series = np.round(committing[first:], 6)  # independent of the order in which runs are summed
     found = mser5(series)
     start = (first + found.observations) * width if found.observations else entry_warmup_ms
     if start > half or not found.settled:
@@ -206,24 +214,25 @@ def _find_window(duration_ms: float, cooldown_ms: float, entry_warmup_ms: float 
 
 
 def _keeps_growing(series: Floats) -> bool:
-    """Return whether a series grows to its end, with no sign of settling.
+    """Return whether a series grows to its end without settling.
 
-    It grows if Kendall's tau over parts of its second half is significant (99%), and it does not settle if it grows at least half
-    as much in the second half as in the first.
+    It grows if Kendall's tau over twelve parts of its second half is significant (99%). It does not settle if it grows at least
+    half as much in the second half (from its third to its fourth quarter) as in the first half (from its first to its second
+    quarter).
     """
     if len(series) < 2 * _TREND_PARTS:
         return False
     quarters = [float(part.mean()) for part in np.array_split(series, 4)]
     if quarters[3] - quarters[2] < _LEAST_TREND * (quarters[1] - quarters[0]):
         return False
-    from scipy import stats  # takes long to load, and is hardly ever needed
+    from scipy import stats  # slow to import, and rarely needed
 
     parts = [part.mean() for part in np.array_split(series[len(series) // 2 :], _TREND_PARTS)]
     return bool(stats.kendalltau(np.arange(_TREND_PARTS), parts, alternative="greater").pvalue < _TREND_ERROR)
 
 
 def common_window(windows: Sequence[Window]) -> Window:
-    """Return the window of runs that are compared: the longest warm-up, the shortest run. Raises ValueError if it is empty."""
+    """Return the window of runs that are compared: the longest warm-up and the earliest end. Raises ValueError if it is empty."""
     start, end = max(each.start_ms for each in windows), min(each.end_ms for each in windows)
     if start >= end:
         raise ValueError(f"warm-up ends at {start:g} ms, but the shortest run ends at {end:g} ms")
@@ -236,9 +245,9 @@ def common_window(windows: Sequence[Window]) -> Window:
 
 
 def entry_warmup_ms(classes: Sequence[WorkloadClass]) -> float | None:
-    """Return when ``sum rate x P(runtime <= t)`` reaches 95% of the sum of rates, in ms; None if the load changes by plan.
+    """Return the time in ms at which ``sum rate * P(runtime <= t)`` reaches 95% of the sum of rates.
 
-    A class whose runtimes are of a distribution of the user's own, without quantiles, is left out of it.
+    It is None if the load changes by plan. Classes with a custom runtime distribution without quantiles are ignored.
     """
     if any(_is_scheduled(cls) for cls in classes):
         return None
@@ -257,7 +266,7 @@ def _is_scheduled(cls: WorkloadClass) -> bool:
 
 
 def _rate_per_ms(cls: WorkloadClass) -> float:
-    """Return the stationary rate of submissions; for a closed loop that of clients whose commits take no time."""
+    """Return the stationary rate of submissions; for a closed loop, the rate of clients with instant commits."""
     return cls.arrivals.submissions_per_ms(_mean_ms, _mean_ms(cls.runtime))
 
 
@@ -276,7 +285,7 @@ def _below(distribution: QuantileDistribution, value_ms: float) -> float:
 
 
 def _first(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Find where a condition begins to hold between two values; the upper one if it does not."""
+    """Find the value between two values at which a condition begins to hold; the upper value if it does not hold."""
     for _ in range(60):
         middle = (low + high) / 2.0
         low, high = (low, middle) if holds(middle) else (middle, high)

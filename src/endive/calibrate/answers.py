@@ -1,4 +1,4 @@
-"""What a configuration predicts, class by class, with the range that its assumptions leave open."""
+"""Predict the outcome of each class of a configuration, with the range over its assumptions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from endive.workload.arrivals import ARRIVAL_KINDS, CLOSED_LOOP
 
 SEEDS = (1, 2, 3, 4, 5)
 MOST_TRANSACTIONS = 3_000_000
-"""So many are simulated for one answer, over all seeds; their rows are held in memory. More is for `endive run` and sweeps."""
+"""Largest number of transactions of one answer over all seeds. Larger studies belong to ``endive run`` and sweeps."""
 _MOST_CLIENTS = 64
 
 
@@ -59,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Answer:
-    """The prediction for a class, and the ranges of success, p50 and attempts over the ranges of the assumptions.
+    """Prediction for a class, and the ranges of success, p50 and attempts over the ranges of the assumptions.
 
     The range of success includes the 95% interval over seeds.
     """
@@ -70,7 +70,7 @@ class Answer:
     p50_ms: tuple[float, float]
     attempts: tuple[float, float]
     widest: str
-    """The assumption that moves success the most; empty if none does."""
+    """Assumption with the largest effect on success; empty if none has an effect."""
 
 
 def simulate(path: Path, overrides: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> pd.DataFrame:
@@ -123,7 +123,7 @@ def _outcome(rows: Sequence[Row]) -> Outcome:
 
 
 def _value(rows: Sequence[Row], metric: str) -> float:
-    """Return a metric over seeds: a number, infinity if it is never reached, NaN if it is not known."""
+    """Return the mean of a metric over seeds; infinity for a percentile of aborted transactions, NaN if it is unknown."""
     found = estimate_metric(rows, metric)
     if found is None:
         return math.nan
@@ -144,7 +144,7 @@ def _check_work(path: Path, overrides: Mapping[str, Any], seeds: int) -> None:
 
 
 def _load(path: Path, overrides: Mapping[str, Any]) -> Document:
-    """Load a configuration with keys changed; another way for a class to arrive takes the place of its own."""
+    """Load a configuration with overrides; an override of the arrivals of a class replaces those of the file."""
     tree = read_toml(path)
     for key in overrides:
         section, _, rest = key.partition(".")
@@ -156,7 +156,7 @@ def _load(path: Path, overrides: Mapping[str, Any]) -> Document:
 
 
 def _with_store(path: Path, overrides: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Replace a factor on latencies by a profile with latencies so many times as long."""
+    """Replace a factor on latencies by a latency profile with scaled latencies."""
     factor = overrides.pop(STORE_SCALE, None)
     if factor is None:
         return overrides
@@ -169,7 +169,7 @@ def _with_store(path: Path, overrides: dict[str, Any], folder: Path) -> dict[str
 def answers(path: Path, assumptions: Sequence[Assumption], overrides: Mapping[str, Any] | None = None) -> list[Answer]:
     """Predict each class of a configuration, and again with each assumption at both ends of its range, one at a time.
 
-    ``overrides`` are keys of the configuration that are changed in all of these runs, and win over assumptions.
+    ``overrides`` apply to all runs and take precedence over assumptions.
     """
     given = dict(overrides or {})
     base = measure(path, given)
@@ -204,9 +204,12 @@ def _answer(name: str, base: Outcome, moved: Sequence[tuple[str, Outcome]]) -> A
 
 
 def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any] | None = None) -> float:
-    """Find the factor on the store's latencies at which commits of one attempt last, in the median, as long as these did.
+    """Fit the factor on the latencies of the object store to observed durations of commits with one attempt, by their median.
 
-    ``then`` are keys of the configuration that were others when they did.
+    Args:
+        path: Configuration.
+        durations_ms: Observed durations.
+        then: Keys of the configuration that had other values at the time of the observation.
     """
     target, factor = float(np.median(durations_ms)), 1.0
     for _ in range(4):
@@ -219,10 +222,14 @@ def fit_store(path: Path, durations_ms: Sequence[float], then: Mapping[str, Any]
 
 
 def fit_think(path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """Find ``closed`` of classes at which they commit so many times a second: another think time, more clients where it is 0.
+    """Fit the closed loops of classes to their observed commit rates: the think time, or the number of clients if it is 0.
 
-    The time that a commit takes in the model is not quite that of reports, and without reports it is not known at all. ``then``
-    are keys that were others when they did.
+    A fit is needed because the commit time of the model differs from the reported one, which may also be missing.
+
+    Args:
+        path: Configuration.
+        per_s: Observed commits per second of each class.
+        then: Keys of the configuration that had other values at the time of the observation.
     """
     loops: dict[str, dict[str, Any]] = {name: deepcopy(read_toml(path)["workload"][name][CLOSED_LOOP.key]) for name in per_s}
     for _ in range(3 if loops else 0):
@@ -236,7 +243,7 @@ def fit_think(path: Path, per_s: Mapping[str, float], then: Mapping[str, Any] | 
 
 
 def _adjust(closed: dict[str, Any], longer_ms: float) -> None:
-    """Let clients think so much longer; where they cannot think less, let there be more of them."""
+    """Add ``longer_ms`` to the think time of clients; add a client if the think time is 0 and would have to decrease."""
     think = closed["think_time"]
     key = "value" if "value" in think else "mean"
     now = float(think[key]) + longer_ms

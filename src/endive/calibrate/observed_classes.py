@@ -38,17 +38,17 @@ class ObservedClass:
     delete_files: str | None = None
     """Kind of delete files of a row delta."""
     guessed: str = ""
-    """Why the operation is this one, where the history does not say it."""
+    """Reason for the choice of the operation if the history does not record it."""
     loop: Loop | None = None
-    """The writers, where they may be some that wait for their own commits."""
+    """Closed loop of writers that wait for their own commits; None if there is no sign of one."""
     client: str = ICEBERG.name
-    """The commit path of the library that made them."""
+    """Commit path of the library that made the commits."""
     isolation: str | None = None
-    """The isolation level, where the writer determines it."""
+    """Isolation level, if the writer determines it."""
 
     @property
     def validates(self) -> bool:
-        """Whether the operation validates concurrent commits."""
+        """True if the operation validates concurrent commits."""
         return self.operation in VALIDATING and self.isolation != "none"
 
 

@@ -78,7 +78,7 @@ class History:
     state: TableState = TableState()
     other_changes_ms: tuple[int, ...] = ()
     expired: bool = False
-    """Whether snapshots are missing that the table once had."""
+    """True if snapshots of the table were expired."""
     log_begins_ms: int | None = None
     """Time of the oldest entry of the metadata log, which has 100 entries by default."""
     manifest_list: str | None = None

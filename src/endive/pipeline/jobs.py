@@ -1,7 +1,7 @@
-"""Work for Spark: specifications in, small rows out.
+"""Run tasks on Spark: specifications in, small rows out.
 
-Runs tasks, each a list of specifications, by a function on executors, and returns the rows that it makes, as an Arrow table.
-Whoever calls keeps those rows few: one for each file or each run, never one for each transaction.
+A function on executors runs the tasks, each a list of specifications. Its rows are returned as an Arrow table, so callers must keep
+them few: one row per file or per run, never one per transaction.
 """
 
 from __future__ import annotations

@@ -49,23 +49,28 @@ class SessionError(RuntimeError):
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """Where and how Spark runs: ``master`` takes what Spark takes, ``remote`` is the address of a Spark Connect server."""
+    """Options of a Spark session.
+
+    Attributes:
+        master: Master URL of Spark.
+        remote: Address of a Spark Connect server.
+        ship_code: Send the package to executors that do not have it installed.
+        settings: Further settings of Spark, which override those of Endive.
+    """
 
     master: str | None = None
     remote: str | None = None
     ship_code: bool = False
-    """Send the package to executors that do not have it installed."""
     settings: tuple[tuple[str, str], ...] = ()
-    """Further settings of Spark, which override those of Endive."""
 
     @property
     def is_local(self) -> bool:
-        """Whether Spark runs on this machine, in processes of this user."""
+        """True if Spark runs on this machine, in processes of this user."""
         return self.remote is None and (self.master or LOCAL_MASTER).startswith("local")
 
 
 class StartingSession:
-    """A session that starts in the background, once ``begin`` was called."""
+    """Session that starts in the background after ``begin``."""
 
     def __init__(self, options: SparkOptions, app: str, folder: Path) -> None:
         self._options, self._app, self._folder = options, app, folder
@@ -75,18 +80,18 @@ class StartingSession:
 
     @property
     def is_local(self) -> bool:
-        """Whether Spark runs on this machine."""
+        """True if Spark runs on this machine."""
         return self._options.is_local
 
     def begin(self) -> None:
-        """Begin to start the session, unless that was done."""
+        """Start the session in the background, unless it was started before."""
         if self._session is None:
             start = _connect if self._options.remote else _start
             self._session = self._pool.submit(start, self._options, self._app, self._folder)
 
     @property
     def is_up(self) -> bool:
-        """Whether ``get`` returns without waiting."""
+        """True if ``get`` returns without waiting."""
         return self._session is not None and self._session.done()
 
     def get(self) -> SparkSession:

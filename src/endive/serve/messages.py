@@ -49,11 +49,11 @@ class Prepared:
     """Cost of one run on its engine, once that is compiled."""
     reference_s: float
     ready: bool
-    """Whether its engine is compiled already."""
+    """True if its engine is compiled."""
 
     @property
     def needs_kernel(self) -> bool:
-        """Whether to wait for a kernel rather than to use the reference engine."""
+        """True if it is better to wait for a kernel than to use the reference engine."""
         return not self.ready and self.reference_s > _QUICK_REFERENCE_S
 
     @property

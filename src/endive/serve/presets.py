@@ -45,7 +45,7 @@ class Preset:
     about: str
     path: Path | None
     code: bool = False
-    """Whether it may have custom components."""
+    """True if it may have custom components."""
 
     def tree(self) -> Tree:
         """Read the configuration. Raises ConfigError."""
