@@ -72,7 +72,7 @@ def make_experiments_table(runs: pa.Table, manifest: Inventory) -> pa.Table:
 
 
 def _make_mean_columns(grouped: pa.Table, name: str) -> dict[str, Any]:
-    """The mean over seeds, and its half width by Student's t."""
+    """Return the columns of a mean over seeds and of its half width by Student's t."""
     deviations = grouped.column(f"{name}_stddev").to_numpy(zero_copy_only=False)
     counts = grouped.column(f"{name}_count").to_numpy()
     widths = pa.array(half_widths(np.asarray(deviations, np.float64), counts), pa.float64(), from_pandas=True)
@@ -81,13 +81,13 @@ def _make_mean_columns(grouped: pa.Table, name: str) -> dict[str, Any]:
 
 
 def _name_estimate_columns(name: str) -> tuple[str, ...]:
-    """The columns of a metric that is no plain mean."""
+    """Return the names of the columns of a share or percentile."""
     ends = (at_least(name), at_most(name)) if name in PERCENTILES else (f"{name}_low", f"{name}_high")
     return (name, f"{name}_hw", f"{name}_n", *ends)
 
 
 def _estimate_groups(runs: pa.Table, groups: Sequence[tuple[str, str, str]]) -> dict[str, pa.Array]:
-    """Shares, percentiles and saturation over seeds, for each experiment, class and operation."""
+    """Estimate shares, percentiles and saturation over seeds, for each experiment, class and operation."""
     names = [name for name in runs.column_names if name in _NEEDED]
     rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {group: [] for group in groups}
     for row in runs.select([*_GROUP, *names]).to_pylist():
@@ -116,7 +116,7 @@ def _make_estimate_columns(name: str, found: Estimate | None) -> dict[str, float
 
 
 def make_load_point(load: float, rows: Sequence[Mapping[str, Any]]) -> LoadPoint:
-    """What the runs of a configuration say of whether it carries its load."""
+    """Measure whether the runs of a configuration are saturated."""
     backlogs = [Backlog(tuple(row[COMMITTING_IN_WINDOW]), tuple(row[ENTERED_IN_WINDOW])) for row in rows if row["transactions"]]
     return LoadPoint(
         load,
@@ -129,24 +129,25 @@ def make_load_point(load: float, rows: Sequence[Mapping[str, Any]]) -> LoadPoint
 
 @dataclass(frozen=True)
 class LoadAxis:
-    """The parameter that sets the load. Times between arrivals become rates."""
+    """Parameter that sets the load. Times between arrivals are converted to rates."""
 
     column: str
 
     @property
     def is_interval(self) -> bool:
-        """Whether the parameter is a time between arrivals."""
+        """True if the parameter is a time between arrivals."""
         return _INTERVAL_OF_ARRIVALS.search(self.column) is not None
 
     def load(self, value: Value) -> float:
-        """The load that a value of the parameter means."""
+        """Return the load for a value of the parameter."""
         return 1000.0 / float(value) if self.is_interval else float(value)
 
 
 def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
-    """The axis that was asked for, or the one rate that varies; otherwise why there is none.
+    """Return the requested axis, or that of the only rate that varies; otherwise the reason why there is none.
 
-    Raises PipelineError if what was asked for is no number that experiments have.
+    Raises:
+        PipelineError: The requested key is not a number in any experiment.
     """
     types = column_types(manifest.parameters)
     if key is not None:
@@ -167,7 +168,10 @@ def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
 
 
 def make_saturation_table(experiments: pa.Table, manifest: Inventory, axis: LoadAxis | None) -> pa.Table:
-    """The saturation of every curve: experiments that differ in nothing but the load. No rows if there is no load."""
+    """Tabulate the saturation of each curve, which consists of the experiments that differ only in their load.
+
+    The table is empty if no parameter sets the load.
+    """
     if axis is None:
         return pa.schema([("code_version", pa.string()), *_CURVE]).empty_table()
     types = column_types(manifest.parameters)
@@ -185,8 +189,10 @@ def make_saturation_table(experiments: pa.Table, manifest: Inventory, axis: Load
 
 
 def _list_curve_parameters(manifest: Inventory, axis: LoadAxis) -> list[str]:
-    """The parameters that tell curves apart: all that vary but the load. Runs at low load are often made longer, for as many
-    transactions, so the duration tells curves apart only where nothing else tells two experiments apart.
+    """Return the parameters that distinguish curves: all that vary, except the load.
+
+    The duration distinguishes curves only if two experiments differ in nothing else, because runs at low load are often longer to
+    get the same number of transactions.
     """
     names = [name for name in varying(manifest.parameters) if name != axis.column]
     others = [name for name in names if name != _DURATION]
@@ -234,7 +240,7 @@ def _make_curve(rows: list[dict[str, Any]], axis: LoadAxis) -> dict[str, Any]:
 
 
 def _read_load_point(load: float, row: Mapping[str, Any]) -> LoadPoint:
-    """A point of a curve from the row of an experiment."""
+    """Create a point of a curve from the row of an experiment."""
     success, ratio = (
         None if row[name] is None else Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], row[f"{name}_n"])
         for name in ("success_high", "throughput_ratio")

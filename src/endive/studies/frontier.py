@@ -27,13 +27,13 @@ from endive.workload.arrivals import INTER_ARRIVAL, RATE
 
 Tree = dict[str, Any]
 FARTHEST = 1024.0
-"""Without bounds the search goes so many times up or down from where it begins."""
+"""Ratio of the bounds of the search to its start, if the user gives no bounds."""
 _OWN_RATE = re.compile(r"^workload\.(?P<name>[^.]+)\.rate$")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A configuration, the key that is varied, the condition that is looked for, and where to look."""
+    """Configuration, key to vary, condition to search for, and range of the search."""
 
     source: str
     tree: Tree
@@ -44,7 +44,7 @@ class Question:
     search: Search
 
     def document(self, load: float) -> Document:
-        """The configuration at a load."""
+        """Return the configuration at a load."""
         value = int(load) if load.is_integer() else load
         varied = {self.vary: value}
         if self.vary == "transaction.rate":
@@ -54,7 +54,11 @@ class Question:
 
 
 def read_question(path: Path, given: FrontierSettings, overrides: Mapping[str, Any], *, quick: bool = False) -> Question:
-    """The question of a file and a command line. Raises ConfigError with all that is wrong with it."""
+    """Create the question of a file and the options of the command line.
+
+    Raises:
+        ConfigError: The file or an option is not valid.
+    """
     tree = read_toml(path)
     if "frontier" in tree or "base" in tree or any(closest(key, ["frontier"]) for key in tree):
         tree, settings, quickly = check_frontier(tree, str(path), quick=quick)
@@ -79,7 +83,7 @@ def read_question(path: Path, given: FrontierSettings, overrides: Mapping[str, A
 
 
 def _normalize_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tuple[Tree, float | None]:
-    """The configuration with exponential intervals of the varied class turned into its rate, and the value that it has."""
+    """Convert the exponential interval of the varied class to a rate; return the configuration and the value of the varied key."""
     if vary == "transaction.rate":
         scale = _read_value(tree, f"transaction.{INTER_ARRIVAL.key}.scale", overrides)
         return tree, None if scale is None else 1000.0 / scale
@@ -97,7 +101,7 @@ def _normalize_rate(tree: Tree, vary: str, overrides: Mapping[str, Any]) -> tupl
 
 
 def _read_value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | None:
-    """The number that a configuration has at a key; None if it has none."""
+    """Return the number at a key of a configuration; None if there is none."""
     found = value_at(tree, key) if overrides.get(key) is None else overrides[key]
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 < found <= MOST_MS else None
 
@@ -122,7 +126,10 @@ def _make_search(settings: FrontierSettings, value: float | None, vary: str, pat
 
 
 def _check_question(question: Question) -> Question:
-    """The question, if its configuration is valid at the loads of the search and has what the condition is about."""
+    """Check that the configuration is valid at the loads of the search and has the class and operation of the condition.
+
+    The returned question is restricted to whole numbers if the varied key is.
+    """
     search, condition = question.search, question.condition
     document = question.document(search.start)
     whole = False
@@ -139,7 +146,7 @@ def _check_question(question: Question) -> Question:
 
 
 def check_known(source: str, asked: Condition | Subject, document: Document) -> None:
-    """Raise ConfigError if a configuration has no such class as is asked about, or there is no such operation."""
+    """Raise ConfigError if the configuration does not have the class, or the operation does not exist."""
     for name, known, what in (
         (asked.workload_class, [each.name for each in resolve_classes(document)], "class"),
         (asked.operation, list(OPERATIONS), "operation"),
@@ -149,17 +156,17 @@ def check_known(source: str, asked: Condition | Subject, document: Document) -> 
 
 
 def estimate_at(question: Question, replications: Replications, load: float, seeds: int) -> Estimate | None:
-    """Estimate the metric of a question by running it with seeds 0, 1, ...; None if nothing of what it is about has happened."""
+    """Estimate the metric of a question at a load with the seeds 0, 1, ...; None if there is no measurement."""
     return estimate_condition(replications.measure(question.document(load), range(seeds)), question.condition, CONFIDENCE)
 
 
 def list_values(runs: tuple[RunMetrics, ...], metric: str, workload_class: str, operation: str) -> dict[int, float]:
-    """A metric by seed, where it could be measured."""
+    """Return the values of a metric by seed, for seeds with a value."""
     found = {run.seed: run.select(workload_class, operation).get(metric) for run in runs}
     return {seed: float(value) for seed, value in found.items() if value is not None}
 
 
 def estimate_condition(runs: tuple[RunMetrics, ...], condition: Condition, confidence: float) -> Estimate | None:
-    """What a condition is about, over the seeds of some runs; None if it could not be measured in any."""
+    """Estimate the metric of a condition over the seeds of some runs; None if no run has a value."""
     rows = [run.select(condition.workload_class, condition.operation) for run in runs]
     return estimate_metric(rows, condition.metric, confidence)

@@ -136,7 +136,7 @@ def _make_settings(tuned: Sequence[str], base: Mapping[str, Any], retry: Sequenc
 
 
 def _parse_dimension(text: str, document: Callable[[Mapping[str, Any]], Document]) -> Dimension:
-    """A key and its values from ``KEY=LOW..HIGH`` or ``KEY=a,b,c``."""
+    """Parse a key and its values from ``KEY=LOW..HIGH`` or ``KEY=a,b,c``."""
     key, equals, values = text.partition("=")
     key = key.strip()
     if not equals or not key or not values.strip():
