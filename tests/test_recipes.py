@@ -51,4 +51,5 @@ def test_validate_warns_of_many_tables_on_one_pointer(tmp_path: Path) -> None:
     )
     result = CliRunner().invoke(app, ["validate", str(path)])
     assert result.exit_code == 0
-    assert "num_groups = 5" in result.output
+    assert "catalog.num_groups" in result.output
+    assert "Set it to 5" in " ".join(result.output.split())

@@ -21,7 +21,7 @@ from endive.runs.study_records import PlannedExperiment, StudyRecord
 from tests.fuzz_inputs.attempts import Attempt, Kind, chance, command, invoke
 from tests.fuzz_inputs.here import commands_here
 from tests.mutations import mutated, mutated_rows, mutated_tree
-from tests.pipeline.damages import change_record, name_by_parameters, seal
+from tests.pipeline.damages import change_record, reseal, seal
 from tests.pipeline.runs import document
 
 Call = Callable[[Path], list[str]]
@@ -89,7 +89,7 @@ def _in_results(name: str, calls: Sequence[Call], *, fits: Callable[[int], bool]
         if name == "results.parquet" and fits(number):
             seal(run)
         if name == "provenance.json" and fits(number):
-            name_by_parameters(run)
+            reseal(run)
         return call(root)
 
     return command(make)
