@@ -202,7 +202,7 @@ def test_people_read_a_table_for_each_class(config: Path) -> None:
     ("arguments", "message"),
     [
         (("a.toml", "nowhere.toml"), "nowhere.toml: there is no such file"),
-        (("a.toml", "nowhere"), "nowhere: there is no such file or directory"),
+        (("a.toml", "nowhere"), "nowhere: no such file or directory"),
         (("a.toml", "a.toml", "--fail-if", "sucess < 99%"), "there is no metric 'sucess'; did you mean 'success'?"),
         (("a.toml", "a.toml", "--metric", "speed"), "The metrics are"),
         (("a.toml", "a.toml", "--seeds", "2", "--fail-if", "success(ingst) < 99%"), "B has no ingst; did you mean 'ingest'?"),

@@ -56,7 +56,7 @@ def test_another_file(experiment: Path, tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["nowhere"], "no such file or directory"),
-        (["empty"], "there is no finished run here; `endive run CONFIG` or `endive sweep SWEEP` makes some"),
+        (["empty"], "no finished run; run `endive run CONFIG` or `endive sweep SWEEP` first"),
         (["EXPERIMENT", "--load", "workload.ingest.speed"], "no experiment has such a number"),
         (["EXPERIMENT", "--code-version", "9.9"], "no results are of version '9.9'"),
     ],

@@ -369,7 +369,7 @@ def test_printed_pages_are_whole(browser: Browser, report: Path, tmp_path: Path)
         assert sum(title in words for words, _ in pages) == 1, title  # whole, on one page
     for words in ("catalog reads", "95%", "ideal: every transaction commits", "Reproduce", "endive report"):
         assert any(words in text for text, _ in pages), words
-    bars = next(picture for text, picture in pages if "What committing costs" in text)
+    bars = next(picture for text, picture in pages if "Commit time breakdown" in text)
     found = Counter(bars.get_flattened_data())
     assert len(colours) > 2
     for colour in colours - {QUIET_PART}:

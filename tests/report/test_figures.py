@@ -324,7 +324,7 @@ def test_a_figure_that_cannot_be_drawn_says_why(single: Study, mixed: Study) -> 
         build_figure(single, "success_load")
     with pytest.raises(ReportError, match="neither catalog type"):
         build_figure(mixed, "catalogs_latency")
-    with pytest.raises(ReportError, match="there is no figure 'succes'; there are question, frontier, throughput_load"):
+    with pytest.raises(ReportError, match="unknown figure 'succes'; figures are question, frontier, throughput_load"):
         build_figure(mixed, "succes")
 
 

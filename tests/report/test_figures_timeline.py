@@ -79,7 +79,7 @@ def test_too_many_lanes_are_cut_and_said(tmp_path: Path) -> None:
 
 
 def test_what_has_no_timeline_is_said(single: Study, mixed: Study) -> None:
-    with pytest.raises(ReportError, match="a timeline is of one run"):
+    with pytest.raises(ReportError, match="a timeline shows one run"):
         build_timeline(mixed, at_ms=1_000.0)
     with pytest.raises(ReportError, match="the run lasts 20s"):
         build_timeline(single, at_ms=30_000.0)
@@ -98,5 +98,5 @@ def test_a_run_of_other_code_is_refused(tmp_path: Path) -> None:
     config.write_text(config.read_text().replace("mean = 500.0", "mean = 400.0"))
     provenance = directory / "0" / "provenance.json"
     assert "code_version" in json.loads(provenance.read_text())
-    with pytest.raises(ReportError, match="running it again gives other results"):
+    with pytest.raises(ReportError, match="the replay differs from the stored results"):
         build_timeline(measured(directory), at_ms=4_000.0)

@@ -246,7 +246,7 @@ def test_a_study_with_files_of_ones_own_is_repeated_where_they_are(mixed: Study,
 
 def test_changes_that_no_commit_has_are_said(mixed: Study) -> None:
     told = describe_reproduction(mixed, [{"git_commit": "0a1b-dirty"}]).commands
-    assert told.startswith("git checkout 0a1b   # in a clone of Endive; it was changed since\n")
+    assert told.startswith("git checkout 0a1b   # in a clone of Endive; the code had uncommitted changes\n")
     assert describe_reproduction(mixed, [{"git_commit": "0a1b"}]).commands.startswith(
         "git checkout 0a1b   # in a clone of Endive\n"
     )

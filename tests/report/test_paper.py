@@ -80,7 +80,7 @@ def test_a_figure_is_as_large_as_it_was_asked_for_and_whole(figure: Figure, size
 
 
 def test_what_does_not_fit_is_an_error_that_says_how_much_it_takes() -> None:
-    with pytest.raises(ReportError, match=r"lines: it does not fit into 0\.3in; it takes \d\.\d\din by"):
+    with pytest.raises(ReportError, match=r"lines: does not fit into 0\.3in; it needs at least \d\.\d\din by"):
         render_svg(kinds()[0], Size(0.3))
 
 
@@ -91,7 +91,7 @@ def test_lengths(text: str, length: float) -> None:
 
 @pytest.mark.parametrize("text", ["3.3", "wide", "0in", "-1in", "3px"])
 def test_what_is_no_length(text: str) -> None:
-    with pytest.raises(ReportError, match=f"--width {text}: a length is a number with in, cm, mm or pt"):
+    with pytest.raises(ReportError, match=f"--width {text}: expected a number with in, cm, mm or pt"):
         parse_length(text, "--width")
 
 

@@ -55,7 +55,7 @@ def test_the_axis_is_the_rate_and_stores_are_the_configurations(mixed: Study) ->
 
 
 def test_another_load_may_be_named(mixed_root: Path) -> None:
-    with pytest.raises(ReportError, match="no experiment has such a number"):
+    with pytest.raises(ReportError, match="no experiment has this number"):
         measured(mixed_root, load="workload.ingest.rat")
 
 
@@ -147,7 +147,7 @@ def test_a_sweep_of_which_no_run_can_be_used(tmp_path: Path) -> None:
     (directory,) = tmp_path.glob("mixed-*")
     with (directory / "0" / "results.parquet").open("ab") as file:
         file.write(b"more")
-    with pytest.raises(ReportError, match=r"none of its runs can be used \(mixed-.* seed 0: corrupt"):
+    with pytest.raises(ReportError, match=r"all runs are damaged \(mixed-.* seed 0: corrupt"):
         measured(tmp_path)
     run_all([document(simulation__duration_ms=2_000.0)], tmp_path, [0])
     assert measured(tmp_path).provenance()["experiments"] == 1

@@ -122,7 +122,7 @@ def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
         ({"from": 10.0, "to": 10.0}, "10 should be below --to 10"),
         ({"from": -1.0}, "--from: should be greater than 0 (is -1.0)"),
         ({"seeds": 1}, "--seeds: should be greater than or equal to 2"),
-        ({"seeds": 9, "max_seeds": 8}, "9 are more than --max-seeds 8"),
+        ({"seeds": 9, "max_seeds": 8}, "9 exceeds --max-seeds 8"),
         ({"vary": None}, "--vary: is missing"),
         ({"until": None}, "--until: is missing"),
     ],

@@ -54,7 +54,7 @@ _REASONS = {
     "throughput": f"less than {_THROUGHPUT} of the offered load commits",
     "backlog": "transactions start to commit faster than they finish",
 }
-"""What happens beyond the maximum sustainable load, by the reason of saturation."""
+"""Consequence of a load beyond the maximum sustainable one, by the reason of saturation."""
 
 
 def answer_study(study: Study) -> list[str]:

@@ -1,7 +1,6 @@
-"""Figures as Vega-Lite charts, made by Altair: the one way in which anything is drawn, for pages and for papers.
+"""Draw figures as Vega-Lite charts with Altair, for pages and for papers.
 
-A chart names its data (``rows``) and does not hold them, so that a page has every number once, for the chart and for the table
-behind it.
+A chart refers to its data by name (``rows``), so that a page contains every number once, for the chart and for its table.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ from endive.report.scales import place_ticks
 from endive.report.style import HATCHES, MOMENTS, SEQUENTIAL, Theme, list_names
 
 _MOST_POINTS = 40
-"""A curve with more rows than this is drawn without a point for each."""
+"""Largest number of rows of a curve that is drawn with a point for each row."""
 _REACH = 700
-"""Size of the disc around a point in which it answers to the pointer."""
+"""Size of the disc around a point in which it reacts to the pointer."""
 _WHEEL = "wheel![event.ctrlKey || event.metaKey]"
-"""What zooms: the bare wheel scrolls the page."""
+"""Event that zooms; the wheel alone scrolls the page."""
 _LIGHT = 0.55
-"""Cells whose colour lies above this share of the scale are light, and have dark words."""
+"""Share of the colour scale above which cells are light and have dark text."""
 
 
 def make_panel_spec(panel: Panel) -> dict[str, Any]:
-    """Return the Vega-Lite specification of a panel, without its width and without what is said once for all panels."""
-    with debug_mode(False):  # Altair would check every piece as it is made, and again in what it is put into; tests check the whole
+    """Return the Vega-Lite specification of a panel without its width, schema and configuration."""
+    with debug_mode(False):  # validating each part and then the whole is slow; tests validate the whole
         spec = dict(_KINDS[panel.figure.kind](panel).to_dict(validate=False))
     return {name: value for name, value in spec.items() if name not in ("$schema", "config")}
 
 
 def make_page_spec(panel: Panel) -> dict[str, Any]:
-    """Return the specification of a panel for a page, as wide as its place in it."""
+    """Return the specification of a panel for a page, as wide as its container."""
     figure = panel.figure
     return {
         "$schema": alt.SCHEMA_URL,
@@ -62,7 +61,7 @@ def make_page_spec(panel: Panel) -> dict[str, Any]:
 
 
 def encode_rows(data: pd.DataFrame) -> dict[str, Any]:
-    """Return data by column, numbers rounded. Text is given as its values and the place of each row's among them."""
+    """Return data by column. Numbers are rounded; text is encoded as its distinct values and a code for each row."""
     return {str(name): _encode_column(data[name]) for name in data.columns}
 
 
@@ -76,12 +75,12 @@ def _encode_column(values: pd.Series[Any]) -> Any:
 
 
 def _encode_tooltip(panel: Panel) -> dict[str, Any]:
-    """Return what marks tell, where there is a pointer to ask them."""
+    """Return the tooltip encoding of marks; nothing on paper."""
     return {"tooltip": encode_tooltip(panel.figure, panel.titles)} if panel.theme.live else {}
 
 
 def _draw_lines(panel: Panel) -> Any:
-    """Return a curve for each series with points and intervals; what is near the pointer is told."""
+    """Return a curve for each series, with points and intervals and, on a page, a tooltip near each point."""
     figure, theme = panel.figure, panel.theme
     base = panel.chart().encode(
         x=encode_continuous(panel, "x", alt.X), y=encode_continuous(panel, "y", alt.Y), color=encode_colour(panel)
@@ -112,13 +111,13 @@ def _draw_points(panel: Panel, base: alt.Chart) -> list[Any]:
 
 
 def _draw_live_points(panel: Panel, base: alt.Chart, *, zoom: bool) -> list[Any]:
-    """Points that grow under the pointer, and discs around them that tell what they are."""
+    """Return points that grow under the pointer, and invisible discs around them that show their tooltip."""
     near = alt.selection_point(name="near", on="pointerover", clear="pointerout", empty=False)
-    seen = 0.0 if panel.figure.band or not _has_few_points(panel.figure) else 1.0
+    opacity = 0.0 if panel.figure.band or not _has_few_points(panel.figure) else 1.0
     points = base.mark_point(filled=True, clip=True, tooltip=None).encode(
         shape=encodings.encode_shape(panel),
         size=alt.condition(near, alt.value(140), alt.value(50)),
-        opacity=alt.condition(near, alt.value(1.0), alt.value(seen)),
+        opacity=alt.condition(near, alt.value(1.0), alt.value(opacity)),
     )
     reach = base.mark_point(filled=True, clip=True, size=_REACH, opacity=0.0).encode(
         tooltip=encode_tooltip(panel.figure, panel.titles)
@@ -128,7 +127,10 @@ def _draw_live_points(panel: Panel, base: alt.Chart, *, zoom: bool) -> list[Any]
 
 
 def _draw_intervals(panel: Panel, base: alt.Chart, along: str, low: str | None, high: str | None) -> Iterator[Any]:
-    """Intervals along an axis: a line at each point, or a band along the curve. A logarithmic axis has no zero to reach to."""
+    """Yield intervals along an axis: a line at each point, or a band along the curve.
+
+    On a logarithmic axis, intervals that reach 0 are cut at the end of the axis.
+    """
     if low is None or high is None:
         return
     figure = panel.figure
@@ -150,9 +152,9 @@ def _draw_intervals(panel: Panel, base: alt.Chart, along: str, low: str | None, 
 
 
 def _draw_bars(panel: Panel) -> Any:
-    """Horizontal bars, so that names can be read: the x of the figure goes down the page. The number stands at the end.
+    """Return horizontal bars, which leave room for names, with the number at the end: the x of the figure is vertical.
 
-    On a logarithmic axis, which has no zero to begin at, there is a point in place of a bar.
+    On a logarithmic axis, which has no zero, a point replaces the bar.
     """
     figure, theme = panel.figure, panel.theme
     base = panel.chart().encode(y=encode_discrete(panel, "x", alt.Y), **_encode_tooltip(panel))
@@ -167,7 +169,7 @@ def _draw_bars(panel: Panel) -> Any:
             base.mark_point(filled=True, size=6 * theme.size, opacity=1.0).encode(x=length, color=encode_colour(panel))
         ]
     else:
-        end = base.mark_tick(thickness=2).encode(x=length, color=encode_colour(panel))  # so that nothing is something to see
+        end = base.mark_tick(thickness=2).encode(x=length, color=encode_colour(panel))  # so that a bar of length 0 is visible
         layers = [base.mark_bar().encode(x=length, color=encode_colour(panel)), end]
     at = f"datum[{figure.y.column!r}]"
     if figure.low is not None and figure.high is not None:
@@ -183,7 +185,7 @@ def _draw_bars(panel: Panel) -> Any:
 
 
 def _draw_legible_text(panel: Panel, words: alt.Chart, **place: Any) -> list[Any]:
-    """Words on a ground of the colour of the paper, so that lines and hatches do not run through them."""
+    """Return text with an outline in the colour of the background, so that lines and hatches do not cross it."""
     theme = panel.theme
     ground = words.mark_text(
         fontSize=theme.size - 1, stroke=theme.paper, strokeWidth=4, strokeJoin="round", fill="transparent", **place
@@ -192,7 +194,7 @@ def _draw_legible_text(panel: Panel, words: alt.Chart, **place: Any) -> list[Any
 
 
 def _draw_bar_intervals(panel: Panel, base: alt.Chart) -> Any:
-    """Intervals of bars."""
+    """Return the intervals of bars."""
     figure = panel.figure
     base = base.transform_filter(f"isValid(datum[{figure.low!r}]) && isValid(datum[{figure.high!r}])")
     start = "_low" if figure.y.scale == "log" else escape_field(str(figure.low))
@@ -203,7 +205,7 @@ def _draw_bar_intervals(panel: Panel, base: alt.Chart) -> Any:
 
 
 def _draw_stacked(panel: Panel) -> Any:
-    """Horizontal bars made of parts, in the order of their first appearance; each part has the interval of its end."""
+    """Return horizontal bars of parts in the order of first appearance; each part has the interval of its end."""
     figure, theme = panel.figure, panel.theme
     assert figure.part is not None
     place = f"indexof({list_names(figure, figure.part)!r}, datum[{figure.part!r}])"
@@ -239,7 +241,7 @@ def _draw_stacked(panel: Panel) -> Any:
 
 
 def _draw_heatmap(panel: Panel) -> Any:
-    """Return a cell for each x and y with its number in it, hatched where ``hatch`` says so."""
+    """Return a cell for each x and y with its number, hatched according to the column ``hatch``."""
     figure, theme = panel.figure, panel.theme
     assert figure.value is not None
     low, high = _find_value_span(figure, figure.value)
@@ -297,19 +299,19 @@ def _draw_heatmap(panel: Panel) -> Any:
 
 
 def _choose_fitting_text(panel: Panel, *names: str) -> str:
-    """Return the first of these texts that fits into a cell, as an expression; the last is nothing."""
+    """Return a Vega expression for the first of these fields that fits into a cell; empty if none does."""
     wide = "width" if panel.theme.width is None else str(panel.theme.width)
     room = f"{wide} / {panel.figure.data[panel.figure.x.column].nunique()} > {0.58 * panel.theme.size}"
     return "".join(f"{room} * length(datum.{name}) ? datum.{name} : " for name in names) + "''"
 
 
 def _choose_format(axis: Axis) -> str:
-    """How d3 is to write a number beside its mark."""
+    """Return the d3 format of a number beside its mark."""
     return ".4~p" if axis.percent else ",.3~r"
 
 
 def _find_value_span(figure: Figure, value: Axis) -> tuple[float, float]:
-    """Return the ends of the scale of colours."""
+    """Return the ends of the colour scale."""
     values = figure.data[value.column].dropna().astype(float)
     values = values[values > 0.0] if value.scale == "log" else values
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
@@ -318,7 +320,7 @@ def _find_value_span(figure: Figure, value: Axis) -> tuple[float, float]:
 
 
 def _draw_swimlanes(panel: Panel) -> Any:
-    """Spans in lanes, marks for moments on top of them, and words beside the lanes."""
+    """Return spans in lanes, with marks for moments on top of them and text beside the lanes."""
     figure, theme = panel.figure, panel.theme
     assert figure.x_end is not None
     base = panel.chart().encode(
@@ -364,7 +366,7 @@ def _has_few_points(figure: Figure) -> bool:
 
 
 def make_config(theme: Theme) -> dict[str, Any]:
-    """Return letters and lines as the theme has them, for all axes and legends."""
+    """Return the Vega-Lite configuration of a theme: fonts and lines of all axes and legends."""
     text = {
         "labelColor": theme.ink,
         "titleColor": theme.ink,

@@ -67,12 +67,12 @@ class Side:
 def load_side(source: str, options: MetricsOptions, window: Window | None = None) -> Side:
     """Return the finished runs of an experiment on disk, measured in a window, by default its own.
 
-    ``source`` is its directory, a directory that holds it alone, ``ROOT#NAME`` (the beginning of a name is enough), or a run.
+    ``source`` is its directory, a directory that contains it alone, ``ROOT#NAME`` (the beginning of a name is enough), or a run.
     """
     root, _, name = source.partition("#")
     place = find_place(Path(root))
     if name and place.kind != "sweep":
-        raise ConfigError(source, [Problem("", f"{root} is no directory of experiments, so there is no {name!r} in it")])
+        raise ConfigError(source, [Problem("", f"{root} is not a directory of experiments, so it has no experiment {name!r}")])
     if place.kind == "sweep":
         place = find_place(_find_experiment(source, Path(root), name))
     if place.damaged:
@@ -109,14 +109,14 @@ def _find_experiment(source: str, root: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Pairing:
-    """How the runs of two sides are paired: by these seeds, or not at all."""
+    """The seeds by which the runs of two sides are paired, None if they are unpaired, and warnings."""
 
     seeds: tuple[int, ...] | None
     warnings: tuple[str, ...]
 
     @property
     def paired(self) -> bool:
-        """Whether they are paired."""
+        """True if the runs are paired."""
         return self.seeds is not None
 
 
@@ -161,7 +161,7 @@ class Comparison:
 
     @property
     def better(self) -> bool | None:
-        """Whether the alternative is better; None if the difference is not significant."""
+        """True if the alternative is better, False if it is worse, None if the difference is not significant."""
         if self.difference is not None:
             return contrasts.better(self.metric, self.difference)
         if self.a.low > self.b.high:
@@ -170,7 +170,7 @@ class Comparison:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the sides differ significantly."""
+        """True if the sides differ significantly."""
         return self.better is not None if self.difference is None else self.difference.is_significant
 
 
@@ -298,7 +298,7 @@ def _find_leader(sides: Sequence[Side], subject: Subject, estimates: Mapping[str
 class Judgement:
     """A condition on an alternative: whether its mean meets it, and whether the interval excludes the opposite.
 
-    Without an estimate nothing is known, and a check that knows nothing must fail: ``holds`` is true.
+    Without an estimate ``holds`` is true, so that a check that could not be measured fails.
     """
 
     condition: Condition
@@ -308,43 +308,43 @@ class Judgement:
 
 
 def list_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject]:
-    """Return metrics of all transactions and, if there are several classes, of each class that all sides have."""
+    """Return the metrics of all transactions and, if there are several classes, of each class that all sides have."""
     groups = frozenset.intersection(*(side.groups for side in sides))
     classes = sorted(name for name, operation in groups if operation == ALL and name != ALL)
     return [Subject(metric, name) for name in (ALL, *(classes if len(classes) > 1 else ())) for metric in metrics]
 
 
-def compare_metric(a: Side, b: Side, pairing: Pairing, of: Subject, confidence: float = CONFIDENCE) -> Comparison | None:
+def compare_metric(a: Side, b: Side, pairing: Pairing, subject: Subject, confidence: float = CONFIDENCE) -> Comparison | None:
     """Compare one metric of a class and operation; None if it could not be measured on both sides."""
-    of_a, of_b = (estimate_metric(_select_rows(side, of, pairing.seeds), of.metric, confidence) for side in (a, b))
+    of_a, of_b = (estimate_metric(_select_rows(side, subject, pairing.seeds), subject.metric, confidence) for side in (a, b))
     if of_a is None or of_b is None:
         return None
-    found = _estimate_difference(a, b, pairing, of, confidence) if of_a.kind == of_b.kind == "number" else None
-    whole = found is not None or of.metric in PERCENTILES
-    return Comparison(of.metric, of.workload_class, of.operation, of_a, of_b, found) if whole else None
+    found = _estimate_difference(a, b, pairing, subject, confidence) if of_a.kind == of_b.kind == "number" else None
+    whole = found is not None or subject.metric in PERCENTILES
+    return Comparison(subject.metric, subject.workload_class, subject.operation, of_a, of_b, found) if whole else None
 
 
-def _select_rows(side: Side, of: Subject, seeds: Sequence[int] | None = None) -> list[Mapping[str, Any]]:
+def _select_rows(side: Side, subject: Subject, seeds: Sequence[int] | None = None) -> list[Mapping[str, Any]]:
     """Return the metrics of the runs with these seeds, or of all runs."""
-    return [run.select(of.workload_class, of.operation) for run in side.runs if seeds is None or run.seed in seeds]
+    return [run.select(subject.workload_class, subject.operation) for run in side.runs if seeds is None or run.seed in seeds]
 
 
 def _estimate_difference(
-    a: Side, b: Side, pairing: Pairing, of: Subject, confidence: float = CONFIDENCE
+    a: Side, b: Side, pairing: Pairing, subject: Subject, confidence: float = CONFIDENCE
 ) -> contrasts.Difference | None:
-    of_a, of_b = (list_values(side.runs, of.metric, of.workload_class, of.operation) for side in (a, b))
+    of_a, of_b = (list_values(side.runs, subject.metric, subject.workload_class, subject.operation) for side in (a, b))
     if pairing.seeds is None:
-        tell, values_a, values_b = contrasts.unpaired_difference, list(of_a.values()), list(of_b.values())
+        estimate, values_a, values_b = contrasts.unpaired_difference, list(of_a.values()), list(of_b.values())
     else:
         seeds = [seed for seed in pairing.seeds if seed in of_a and seed in of_b]
-        tell, values_a, values_b = contrasts.paired_difference, [of_a[seed] for seed in seeds], [of_b[seed] for seed in seeds]
+        estimate, values_a, values_b = contrasts.paired_difference, [of_a[seed] for seed in seeds], [of_b[seed] for seed in seeds]
     if not values_a or not values_b:
         return None
-    found = tell(values_a, values_b, confidence)
-    rows = [_select_rows(side, of, pairing.seeds) for side in (a, b)]
-    least = _find_least_width(of.metric, rows, a.window, confidence)
-    unfinished = sum(map(_halve_success_range, rows)) if of.metric == "success_rate" else 0.0
-    if of.metric == "success_rate":
+    found = estimate(values_a, values_b, confidence)
+    rows = [_select_rows(side, subject, pairing.seeds) for side in (a, b)]
+    least = _find_least_width(subject.metric, rows, a.window, confidence)
+    unfinished = sum(map(_halve_success_range, rows)) if subject.metric == "success_rate" else 0.0
+    if subject.metric == "success_rate":
         least = max(least, (found.half_width or 0.0) + unfinished)
     return contrasts.with_least_width(found, least, unfinished) if least > 0.0 else found
 
@@ -358,9 +358,9 @@ def _find_least_width(metric: str, sides: Sequence[Sequence[Mapping[str, Any]]],
     return 0.0
 
 
-def find_least_width(sides: Sequence[Side], of: Subject, confidence: float = CONFIDENCE) -> float:
+def find_least_width(sides: Sequence[Side], subject: Subject, confidence: float = CONFIDENCE) -> float:
     """Return the half width below which no difference among sides is significant, however much their seeds agree."""
-    return _find_least_width(of.metric, [_select_rows(side, of) for side in sides], sides[0].window, confidence)
+    return _find_least_width(subject.metric, [_select_rows(side, subject) for side in sides], sides[0].window, confidence)
 
 
 def _halve_success_range(rows: Sequence[Mapping[str, Any]]) -> float:
@@ -394,12 +394,12 @@ def judge_condition(condition: Condition, a: Side, b: Side, pairing: Pairing) ->
     found = _estimate_ratio(condition, a, b, pairing) if condition.relative else estimate_condition(b.runs, condition, CONFIDENCE)
     if found is None:
         return Judgement(condition, None, holds=True, clear=False)
-    told: Verdict = condition.verdict(found.low, found.high)
-    return Judgement(condition, found, condition.holds(found.mean), clear=told != "open")
+    verdict: Verdict = condition.verdict(found.low, found.high)
+    return Judgement(condition, found, condition.holds(found.mean), clear=verdict != "open")
 
 
 def _estimate_ratio(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Estimate | None:
-    """Return B as a share of A."""
+    """Estimate the ratio of B to A."""
     found = _estimate_difference(a, b, pairing, Subject(condition.metric, condition.workload_class, condition.operation))
     if found is None or found.ratio is None:
         return None

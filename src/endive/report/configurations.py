@@ -1,4 +1,4 @@
-"""What the experiments of a study differ in: the axis that is drawn from left to right, and the configurations beside it."""
+"""Find the parameters in which the experiments of a study differ: the horizontal axis, and the configurations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Parameters = Mapping[str, Value | None]
 
 @dataclass(frozen=True)
 class StudyAxis:
-    """The parameter that is drawn from left to right. ``load`` is set if it is a load."""
+    """The parameter on the horizontal axis. ``load`` is set if it is a load."""
 
     column: str
     title: str
@@ -37,7 +37,7 @@ class StudyAxis:
     load: LoadAxis | None = None
 
     def place(self, parameters: Mapping[str, Value]) -> float:
-        """Where an experiment stands on the axis."""
+        """Return the position of an experiment on the axis; NaN if it has none."""
         value = parameters.get(self.column)
         if value is None:
             return float("nan")
@@ -46,9 +46,9 @@ class StudyAxis:
 
 @dataclass(frozen=True)
 class Series:
-    """A configuration: experiments that differ in nothing but their place on the axis.
+    """A configuration: experiments that differ only in their position on the axis.
 
-    ``colour`` is its place in the palette; it is None if there are too many configurations and this one is not drawn.
+    ``colour`` is its index in the palette; None if there are too many configurations and this one is not drawn.
     """
 
     label: str
@@ -58,7 +58,7 @@ class Series:
 
 
 def varying_parameters(manifest: Inventory) -> list[str]:
-    """Return the parameters that tell experiments apart; what only follows another one is left out."""
+    """Return the parameters that distinguish experiments, without those that depend on another one."""
     found = varying(manifest.parameters)
     first = [f"{PREFIX}{name}" for name in _FIRST if f"{PREFIX}{name}" in found]
     first += [name for ending in _NEXT for name in found if name.endswith(ending)]
@@ -67,7 +67,7 @@ def varying_parameters(manifest: Inventory) -> list[str]:
 
 
 def _drop_redundant(manifest: Inventory, names: Sequence[str]) -> list[str]:
-    """Names without those, the last first, that the others tell already."""
+    """Return the names without those that the others determine; the last ones are dropped first."""
     candidates = _drop_implied(manifest, names)
     kept = list(candidates)
     for name in reversed(candidates):
@@ -78,15 +78,15 @@ def _drop_redundant(manifest: Inventory, names: Sequence[str]) -> list[str]:
 
 
 def _drop_implied(manifest: Inventory, names: Sequence[str]) -> list[str]:
-    """Names without those that the ones before them tell already, of which there may be thousands."""
+    """Return the names without those that the names before them determine, in one pass over thousands of names."""
     experiments = [each.parameters for each in manifest.experiments.values()]
     groups: list[Any] = [None] * len(experiments)
-    kept, apart = [], 1
+    kept, count = [], 1
     for name in names:
         numbers: dict[Any, int] = {}
         finer = [numbers.setdefault((group, each.get(name)), len(numbers)) for group, each in zip(groups, experiments, strict=True)]
-        if len(numbers) > apart:
-            groups, apart = finer, len(numbers)
+        if len(numbers) > count:
+            groups, count = finer, len(numbers)
             kept.append(name)
     return kept
 
@@ -96,7 +96,7 @@ def _list_keys(manifest: Inventory, names: Sequence[str]) -> set[tuple[Value | N
 
 
 def choose_axis(manifest: Inventory, wanted: str | None) -> StudyAxis | None:
-    """Return the load that was asked for or that varies; otherwise the number with most values; None if no number varies."""
+    """Return the requested or varying load; otherwise the number with the most values; None if no number varies."""
     found = find_load_axis(manifest, wanted)
     if isinstance(found, LoadAxis):
         title = phrases.title_load(found.column)
@@ -118,14 +118,14 @@ def _list_values(manifest: Inventory, column: str) -> set[Value]:
 
 
 def _choose_scale(places: Sequence[float]) -> Scale:
-    """Logarithmic where values spread over more than a factor of eight."""
+    """Return ``log`` if the values span a factor of eight or more."""
     return "log" if places and places[0] > 0.0 and places[-1] / places[0] >= 8.0 else "linear"
 
 
 def make_series(
     manifest: Inventory, axis: StudyAxis | None, experiments: pa.Table, scenarios: Sequence[str] = ()
 ) -> tuple[Series, ...]:
-    """Return the configurations in order of their parameters; ``scenarios`` is the order of those."""
+    """Return the configurations in the order of their parameters; scenarios are in the given order."""
     names = [name for name in varying_parameters(manifest) if axis is None or name != axis.column]
     if axis is not None and _DURATION in names:
         names.remove(_DURATION)
@@ -164,7 +164,7 @@ def _label_groups(manifest: Inventory, names: Sequence[str], ordered: Sequence[t
 
 
 def _choose_visible(groups: Sequence[Sequence[str]], experiments: pa.Table) -> dict[int, int]:
-    """Colours of the configurations that are drawn. Of too many, some from the highest peak of throughput to the lowest."""
+    """Return the palette index of each visible configuration; of too many, a sample ordered by peak throughput."""
     places = list(range(len(groups)))
     if len(places) > MOST_SERIES:
         rows = experiments.select(["experiment", "workload_class", "operation_type", "throughput_per_s"]).to_pylist()
@@ -176,22 +176,22 @@ def _choose_visible(groups: Sequence[Sequence[str]], experiments: pa.Table) -> d
 
 
 def describe_experiments(stored: Sequence[StoredExperiment]) -> dict[str, str]:
-    """Return what tells each of some experiments on disk from the others of its label and version, in words, by name.
+    """Return by name how each stored experiment differs from the others of its label and version.
 
-    Those that no run tells the parameters of are left out.
+    Experiments without provenance are left out.
     """
     groups: dict[tuple[str, str], dict[str, Experiment]] = {}
     for each in stored:
         parameters = next((run.provenance["parameters"] for run in each.runs if run.provenance), None)
         if parameters is not None:
             label, version = label_of(each.directory), each.code_version or ""
-            described = Experiment(label, "", version, 0.0, flat_parameters(parameters, each.directory))
-            groups.setdefault((label, version), {})[each.name] = described
-    told: dict[str, str] = {}
+            experiment = Experiment(label, "", version, 0.0, flat_parameters(parameters, each.directory))
+            groups.setdefault((label, version), {})[each.name] = experiment
+    labels: dict[str, str] = {}
     for group in groups.values():
         manifest = Inventory(group)
         names = varying_parameters(manifest)
-        for name, described in group.items():
-            own = {column: described.parameters.get(column) for column in names}
-            told[name] = phrases.label_configuration(own, described.parameters) or "the only one"
-    return told
+        for name, experiment in group.items():
+            own = {column: experiment.parameters.get(column) for column in names}
+            labels[name] = phrases.label_configuration(own, experiment.parameters) or "the only one"
+    return labels

@@ -1,4 +1,4 @@
-"""How columns of a figure become channels of a chart: axes, colours, what a mark tells, lines that mean something."""
+"""Encode columns of a figure as channels of a chart: axes, colours, shapes, tooltips and marked lines."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from endive.report.scales import Span, find_domain, is_duration, place_ticks, sh
 from endive.report.style import QUIET, Theme, choose_shape, estimate_text_width, find_series_column, list_names, wrap_text
 
 ROWS = "rows"
-"""The name of the data of every chart."""
+"""Name of the data of every chart."""
 DIGITS = 6
 """Significant digits of the numbers that are sent to a page."""
 _TICKS = 6
 _TABLE_ONLY = ("experiment",)
-"""Columns that are for tables, too long for a mark to tell."""
+"""Columns that tables show and tooltips do not."""
 _NUMBER = ",.4~r"
 _PERCENT = ".3~%"
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One of the small multiples of a figure, or all of it: its rows, how it looks, and which titles of axes it has."""
+    """One of the small multiples of a figure, or all of it: its rows, its theme, and the axes that have a title."""
 
     figure: Figure
     data: pd.DataFrame
     theme: Theme
     colours: Mapping[str, str]
     titles: Mapping[str, str]
-    """Words for columns that the figure itself has none for."""
+    """Titles of columns for which the figure has none."""
     name: str | None = None
     """The value of ``figure.facet``."""
     rows: str = ROWS
     titled: frozenset[str] = frozenset(("x", "y", "value"))
-    """The axes that have a title, and whether the colours of cells have a legend: on paper only those at the edges."""
+    """Axes with a title, and ``value`` if the colours of cells have a legend; on paper only panels at the edges have them."""
     height: float | None = None
-    """None: as the kind of the figure asks."""
+    """Height in pixels or points; None for the default of the kind of figure."""
 
     def span(self, which: str) -> Span:
-        """Return the ends of an axis, which panels share where they can be compared."""
+        """Return the ends of an axis; panels with comparable values share them."""
         shared = which == "x" or shares_y(self.figure)
         return find_domain(self.figure, which, self.figure.data if shared else self.data)
 
     def chart(self) -> alt.Chart:
-        """Return an empty chart of the rows."""
+        """Return an empty chart of the named rows."""
         return alt.Chart(alt.NamedData(self.rows))
 
     @property
     def inner_height(self) -> float:
-        """The height of a panel with continuous axes."""
+        """Height of a panel with continuous axes."""
         return self.height or (self.theme.height if self.figure.facet is None else self.theme.small_height)
 
 
 def split_panels(figure: Figure, theme: Theme, colours: Mapping[str, str], titles: Mapping[str, str]) -> list[Panel]:
-    """Return the small multiples of a figure in order; the figure itself if it has none."""
+    """Return the small multiples of a figure in order; the whole figure if it has none."""
     whole = Panel(figure, figure.data, theme, colours, titles)
     if figure.facet is None:
         return [whole]
@@ -68,17 +68,17 @@ def split_panels(figure: Figure, theme: Theme, colours: Mapping[str, str], title
 
 
 def escape_field(name: str) -> str:
-    """Return a column's name, safe from being read as a path."""
+    """Return the name of a column with the characters escaped that Vega reads as a path."""
     return name.replace(".", r"\.").replace("[", r"\[").replace("]", r"\]")
 
 
 def name_column(name: str) -> str:
-    """Return a column in words."""
+    """Return the default title of a column."""
     return name.removeprefix("param_").replace("_", " ").strip()
 
 
 def round_number(value: float) -> float:
-    """Return a number as a page has it."""
+    """Round a number to the digits that pages show."""
     if isinstance(value, int):
         return value
     short = float(f"{value:.{DIGITS}g}")
@@ -86,13 +86,13 @@ def round_number(value: float) -> float:
 
 
 def has_numbers(figure: Figure, column: str) -> bool:
-    """Whether a column holds numbers."""
+    """Return whether a column contains numbers."""
     values = figure.data[column]
     return bool(pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values))
 
 
 def encode_continuous(panel: Panel, which: str, channel: type[Any]) -> Any:
-    """Return a column of numbers on an axis. ``which`` is the axis of the figure, which bars have turned."""
+    """Encode a column of numbers on a channel. ``which`` is the axis of the figure; bars swap the axes."""
     figure, theme = panel.figure, panel.theme
     axis = figure.x if which == "x" else figure.y
     if axis.scale == "category":
@@ -116,7 +116,7 @@ def encode_continuous(panel: Panel, which: str, channel: type[Any]) -> Any:
 
 
 def _wrap_axis_title(panel: Panel, which: str, axis: Axis, channel: type[Any]) -> Any:
-    """Return the title of an axis, in as many lines as it takes; None if another panel has it."""
+    """Return the title of an axis, wrapped if it is too long; None if another panel shows it."""
     if which not in panel.titled:
         return None
     room, title = panel.inner_height if channel is alt.Y else panel.theme.width, title_axis(axis)
@@ -126,7 +126,7 @@ def _wrap_axis_title(panel: Panel, which: str, axis: Axis, channel: type[Any]) -
 
 
 def encode_discrete(panel: Panel, which: str, channel: type[Any], *, down: bool = False) -> Any:
-    """Return a column whose values stand beside each other: numbers by size (upwards on y), names as they come."""
+    """Encode a column of discrete values: numbers by size (upwards on y), names in the order of first appearance."""
     figure, theme = panel.figure, panel.theme
     axis = figure.x if which == "x" else figure.y
     values = pd.unique((panel.data if figure.kind == "swimlanes" else figure.data)[axis.column].dropna()).tolist()
@@ -134,7 +134,7 @@ def encode_discrete(panel: Panel, which: str, channel: type[Any], *, down: bool 
     if has_numbers(figure, axis.column):
         values = [round_number(value) for value in sorted(values, reverse=down)]
         shown["format"] = choose_number_format(axis)
-    if channel is alt.Y:  # lanes may be few: the title lies above them
+    if channel is alt.Y:  # there may be few lanes, so the title is above them
         shown |= {"titleAngle": 0, "titleAlign": "left", "titleBaseline": "bottom", "titleX": 0, "titleY": -6}
         lines = {str(name): wrap_text(str(name), theme.letters) for name in values}
         if any(len(parts) > 1 for parts in lines.values()):
@@ -144,12 +144,12 @@ def encode_discrete(panel: Panel, which: str, channel: type[Any], *, down: bool 
 
 
 def count_label_lines(panel: Panel, axis: Axis) -> int:
-    """How many lines the longest name on an axis takes."""
+    """Return the number of lines of the longest name on an axis."""
     return max((len(wrap_text(name, panel.theme.letters)) for name in list_names(panel.figure, axis.column)), default=1)
 
 
 def encode_colour(panel: Panel) -> Any:
-    """Return the colours of the series; the legend is made apart."""
+    """Encode the colours of the series, without a legend."""
     column = find_series_column(panel.figure)
     if column is None:
         return alt.value(next(iter(panel.colours.values())))
@@ -159,7 +159,7 @@ def encode_colour(panel: Panel) -> Any:
 
 
 def encode_shape(panel: Panel) -> Any:
-    """Return the marks of the series."""
+    """Encode the shapes of the series, without a legend."""
     figure = panel.figure
     if figure.series is None:
         return alt.value("circle")
@@ -169,9 +169,9 @@ def encode_shape(panel: Panel) -> Any:
 
 
 def draw_thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
-    """Dashed lines across the chart, their words at the edge outside of it. ``turned``: the y of the figure goes along the page.
+    """Return dashed lines across the chart, with labels outside of its edge. ``turned``: the y of the figure is horizontal.
 
-    Words above the chart are in two rows by turns, as lines may be nearer to each other than words are long.
+    Labels above the chart alternate between two rows, because lines may be closer than labels are long.
     """
     layers: list[Any] = []
     above = 0
@@ -198,7 +198,7 @@ def draw_thresholds(panel: Panel, *, turned: bool = False) -> list[Any]:
 
 
 def draw_references(panel: Panel) -> list[Any]:
-    """Curves to compare with, behind everything else."""
+    """Return the reference curves, behind everything else."""
     return [
         alt.Chart(alt.InlineData(values=_list_points(reference.data)))
         .mark_line(color=panel.colours.get(reference.series or "", QUIET), strokeDash=[7, 3], strokeWidth=1.6, clip=True)
@@ -208,7 +208,7 @@ def draw_references(panel: Panel) -> list[Any]:
 
 
 def draw_crossings(panel: Panel) -> list[Any]:
-    """Where curves fall below a threshold: a tick in the colour of the curve, on a line as long as its interval."""
+    """Return a tick in the colour of each curve that falls below a threshold, on a line as long as its interval."""
     low, high = panel.span("x")
     layers: list[Any] = []
     for each in panel.figure.crossings:
@@ -244,23 +244,23 @@ def format_duration_ticks(axis: Axis) -> dict[str, Any]:
 
 
 def title_axis(axis: Axis) -> str:
-    """Return the title of an axis; durations carry their unit in the ticks."""
+    """Return the title of an axis; durations have their unit in the ticks."""
     return axis.title.removesuffix(" (ms)")
 
 
 def choose_number_format(axis: Axis) -> str:
-    """How d3 is to write the numbers of an axis."""
+    """Return the d3 format of the numbers of an axis."""
     return _PERCENT if axis.percent else _NUMBER
 
 
 def encode_tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Tooltip]:
-    """Return what a mark tells: first what it is, then its numbers with the interval."""
+    """Encode the tooltip of a mark: its identity, then its numbers with the interval."""
     named = title_columns(figure, titles)
     names = [figure.series, figure.part, figure.facet, *figure.filters, figure.x.column, figure.x_low, figure.x_high, figure.x_end]
     names += [figure.y.column, figure.low, figure.high, None if figure.value is None else figure.value.column]
     others = [str(name) for name in figure.data.columns if name not in (*names, *_TABLE_ONLY, figure.hatch, figure.text)]
     others = [name for name in others if figure.data[name].nunique(dropna=False) > 1]
-    told = dict.fromkeys(name for name in (*names, *others) if name is not None)
+    shown = dict.fromkeys(name for name in (*names, *others) if name is not None)
     percents = find_percent_columns(figure)
     return [
         alt.Tooltip(
@@ -268,12 +268,12 @@ def encode_tooltip(figure: Figure, titles: Mapping[str, str]) -> list[alt.Toolti
         )
         if has_numbers(figure, name)
         else alt.Tooltip(field=escape_field(name), type="nominal", title=named[name])
-        for name in told
+        for name in shown
     ]
 
 
 def title_columns(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
-    """Return what each column of the data is, in words: as the figure says, as the study says, or else as it is called."""
+    """Return the title of each column: that of the figure, of the study, or derived from its name."""
     named = {str(name): titles.get(str(name)) or name_column(str(name)) for name in figure.data.columns}
     if figure.series is not None and figure.series_title:
         named[figure.series] = figure.series_title
@@ -287,7 +287,7 @@ def title_columns(figure: Figure, titles: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_percent_columns(figure: Figure) -> set[str]:
-    """Return the columns whose numbers are shares, to be shown as percentages."""
+    """Return the columns of shares, which are shown as percentages."""
     shares = {axis.column for axis in (figure.x, figure.y, figure.value) if axis is not None and axis.percent}
     ends = [(figure.low, figure.y), (figure.high, figure.y), (figure.x_low, figure.x), (figure.x_high, figure.x)]
     return shares | {name for name, axis in ends if name is not None and axis.percent}

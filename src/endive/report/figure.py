@@ -1,7 +1,7 @@
-"""A figure as a value: the numbers, what they mean, and how they are to be seen.
+"""Define a figure as a value: its data, their meaning, and how they are drawn.
 
-``charts`` turns a ``Figure`` into Vega-Lite, for the page and for papers, without looking anywhere else. ``data`` is tidy: one row
-for each mark, and every number that is drawn stands in it.
+``charts`` draws a ``Figure`` from nothing else, for pages and for papers. ``data`` is tidy: one row for each mark, with every
+number that is drawn.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Threshold:
-    """A line that means something: at ``value`` of y (or of x), with a word for it and, where it was measured, its interval."""
+    """A marked line at ``value`` of y (or of x), with a label and, if it was measured, its interval."""
 
     value: float
     label: str
@@ -46,7 +46,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class CurveCrossing:
-    """Where the curve of a series falls below ``y``: at ``x``, between ``low`` and ``high`` (None: beyond what was measured)."""
+    """The point ``x`` at which the curve of a series falls below ``y``, with its interval (None: outside of the measured range)."""
 
     series: str
     x: float
@@ -65,18 +65,18 @@ class Reference:
     label: str
     data: pd.DataFrame
     series: str | None = None
-    """The series that it is a prediction of, whose colour it has; None: of none, and grey."""
+    """Series that it predicts and whose colour it has; None for a grey curve."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure. ``series`` is the column that tells curves apart, coloured the same in every figure of a study."""
+    """One figure. ``series`` is the column that distinguishes curves, with the same colours in every figure of a study."""
 
     name: str
-    """Its file name and anchor, such as ``latency_throughput``."""
+    """File name and anchor, such as ``latency_throughput``."""
     title: str
     definition: str
-    """What is drawn and how it was computed, in a sentence or two."""
+    """Description of the values and how they are computed, in one or two sentences."""
     kind: Kind
     data: pd.DataFrame
     x: Axis
@@ -84,46 +84,50 @@ class Figure:
     series: str | None = None
     series_title: str = ""
     facet: str | None = None
-    """A column that splits the figure into small multiples."""
+    """Column that splits the figure into small multiples."""
     low: str | None = None
     """Column with the lower end of the 95% interval of y; ``high`` is the upper one."""
     high: str | None = None
     part: str | None = None
-    """For ``stacked``: the column that names the parts, drawn in the order of first appearance."""
+    """For ``stacked``: column of the names of parts, drawn in the order of first appearance."""
     value: Axis | None = None
-    """For ``heatmap``: what colours a cell."""
+    """For ``heatmap``: value that colours a cell."""
     hatch: str | None = None
-    """For ``heatmap``: a column of "", "/" (success below 95%) or "x" (below 80%)."""
+    """For ``heatmap``: column of "", "/" (success below 95%) or "x" (below 80%)."""
     x_end: str | None = None
     thresholds: tuple[Threshold, ...] = ()
     references: tuple[Reference, ...] = ()
     """For ``line``: curves behind those of the data."""
     crossings: tuple[CurveCrossing, ...] = ()
-    """For ``line``: where curves cross a threshold."""
+    """For ``line``: points at which curves cross a threshold."""
     filters: tuple[str, ...] = ()
     """Columns that a reader may filter by, such as operation_type, workload_class or a provider."""
     colours: Mapping[str, str] = field(default_factory=dict)
-    """The colour of each series (or part), the same in all figures of a study."""
+    """Colour of each series or part, the same in all figures of a study."""
     order: str | None = None
-    """For ``line``: the column by which the points of a curve follow each other; None means x."""
+    """For ``line``: column by which the points of a curve are connected; None for x."""
     x_low: str | None = None
     """Column with the lower end of the 95% interval of x, where x is what was measured; ``x_high`` is the upper one."""
     x_high: str | None = None
     text: str | None = None
-    """A column of short words: before the number of a bar (``bars``), at the end of a bar of parts (``stacked``), beside a lane
-    (``swimlanes``), in a cell without a number (``heatmap``); empty where there is nothing to say."""
+    """Column of short texts: before the number of a bar (``bars``), at the end of a bar (``stacked``), beside a lane
+    (``swimlanes``) or in a cell without a number (``heatmap``)."""
     band: bool = False
-    """For ``line``: intervals as a band around the curve, for curves of many points, rather than a bar at each point."""
+    """For ``line``: draw intervals as a band around the curve instead of a bar at each point."""
     notes: tuple[str, ...] = field(default=())
-    """What to keep in mind: few seeds, runs that did not settle."""
+    """Caveats, such as few seeds or runs without a steady state."""
 
 
 def read_reference(file: Path) -> Reference:
-    """Return the curve in a CSV file with the columns ``x`` and ``y``, named as the file. Raises ReportError."""
+    """Read a curve from a CSV file with the columns ``x`` and ``y``; its label is the name of the file.
+
+    Raises:
+        ReportError: The file cannot be read, or has fewer than two points.
+    """
     try:
         data = pd.read_csv(file)[["x", "y"]].astype(float).dropna()
     except (OSError, ValueError, KeyError) as error:
-        raise ReportError(f"{file}: a curve is a CSV file with columns x and y of numbers: {error}") from None
+        raise ReportError(f"{file}: expected a CSV file with numeric columns x and y: {error}") from None
     if len(data) < 2:
-        raise ReportError(f"{file}: a curve takes two points at least")
+        raise ReportError(f"{file}: a curve needs at least two points")
     return Reference(file.stem.replace("_", " "), data)

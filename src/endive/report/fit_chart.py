@@ -1,4 +1,4 @@
-"""Figures of a calibration: the quantiles that were fitted against those that were measured, and the tail."""
+"""Draw the figures of a calibration: fitted against measured quantiles, and the tail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIZE = 240
 
 
 def draw_fit(fits: Sequence[Fit]) -> alt.VConcatChart:
-    """Draw for each operation measured against fitted quantiles (QQ) and the share of slower requests (tail), logarithmic."""
+    """Draw for each operation measured against fitted quantiles (QQ) and the share of slower requests (tail), on log axes."""
     rows = pd.concat([_compare_quantiles(fit) for fit in fits], ignore_index=True)
     operations = alt.Column("operation:N", title=None, sort=[fit.sample.operation for fit in fits])
     log = alt.Scale(type="log", nice=False)
@@ -49,7 +49,7 @@ def draw_fit(fits: Sequence[Fit]) -> alt.VConcatChart:
 
 
 def save_fit_chart(fits: Sequence[Fit], path: Path) -> Path:
-    """Write the figure as SVG or PNG, by the name's ending."""
+    """Write the figure as SVG or PNG, depending on the suffix."""
     spec = draw_fit(fits).to_dict()
     if path.suffix == ".svg":
         path.write_text(vl_convert.vegalite_to_svg(spec), encoding="utf-8")

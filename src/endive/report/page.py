@@ -1,8 +1,8 @@
-"""The report: one HTML file that needs nothing else.
+"""Render a report as one self-contained HTML file.
 
-It holds the words, the data of the figures, the style, the scripts and the libraries that draw (Vega, Vega-Lite and Vega-Embed,
-once). Whoever opens it needs no network. Its policy lets nothing run but these scripts, by their hashes: expressions of charts are
-interpreted rather than compiled, so that nothing is evaluated.
+It contains the text, the data of the figures, the style, the scripts and the libraries that draw charts (Vega, Vega-Lite and
+Vega-Embed), and needs no network. Its content security policy allows only these scripts, by their hashes; expressions of charts are
+interpreted, not evaluated.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _GLYPHS = {
     LINE: "\u2501",
     DASHES: "\u2505",
 }
-"""Signs of the legend as letters, which are printed where backgrounds are not."""
+"""Signs of the legend as characters, which are printed even where backgrounds are not."""
 _LONG_HEADLINE = 120
-"""Headlines of more letters are set smaller."""
+"""Number of characters from which a headline is set in smaller type."""
 _TITLES = {
     "operation_type": "operation",
     "workload_class": "class",
@@ -62,7 +62,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What to type to get the numbers again, and the file to have for it; none where the commands name files that lie elsewhere."""
+    """Commands that reproduce the results, and the name and text of the configuration they need; empty if it needs other files."""
 
     commands: str = ""
     file: str = ""
@@ -71,33 +71,33 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class Page:
-    """All that a report says. ``answer`` opens it; the colours are those of the study's configurations by their label."""
+    """Contents of a report. ``answer`` comes first; ``colours`` are those of the configurations, by label."""
 
     title: str
     about: str
     answer: Sequence[str]
     warnings: Sequence[str]
     figures: Sequence[Figure]
-    """Those that tell most first."""
+    """Figures, the most informative first."""
     colours: Mapping[str, str]
     configuration: str
-    """What all configurations have in common, as TOML."""
+    """Parameters that all configurations share, as TOML."""
     varied: Mapping[str, str] = field(default_factory=dict)
-    """What they differ in: values by key."""
+    """Values of the parameters that differ, by key."""
     provenance: Mapping[str, str] = field(default_factory=dict)
     reproduction: Reproduction = Reproduction()
     runs: Sequence[Mapping[str, str]] = ()
     made: str = ""
     dimensions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What configurations differ in, such as the store: by its name the value of each configuration. Readers filter by them."""
+    """Value of each configuration by name of the parameter, such as object store; readers filter by them."""
     titles: Mapping[str, str] = field(default_factory=dict)
-    """Words for columns that figures have no words for."""
+    """Titles of columns for which figures have none."""
     first: int = 4
-    """So many figures are seen at once; the others are behind a line that opens."""
+    """Number of figures that are visible at first; the others can be expanded."""
 
 
 def render_page(page: Page) -> str:
-    """Return the page as a file's text."""
+    """Return the report as HTML."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     environment.filters["bind_units"] = bind_units
     template = environment.from_string(_read_asset("page.html"))
@@ -117,13 +117,13 @@ def render_page(page: Page) -> str:
 
 
 def encode_figure(figure: Figure, page: Page) -> dict[str, Any]:
-    """Return a figure as the script of the page takes it: its charts, its rows, and what a reader may choose."""
+    """Return a figure as JSON data for the script of the page: charts, rows, legend and filters."""
     colours = choose_colours(figure, page.colours, PAGE.ink)
     titles = {**_TITLES, **page.titles}
     panels = split_panels(figure, PAGE, colours, titles)
     specs = [
         make_page_spec(panel) for panel in (panels[:1] if shares_y(figure) else panels)
-    ]  # panels with the same axes are the same
+    ]  # panels that share axes share a chart
     places = [{"value": panel.name, "spec": min(place, len(specs) - 1)} for place, panel in enumerate(panels)]
     return {
         "name": figure.name,
@@ -149,23 +149,23 @@ def encode_figure(figure: Figure, page: Page) -> dict[str, Any]:
 def _list_filters(
     figure: Figure, dimensions: Mapping[str, Mapping[str, str]], titles: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """Return what a reader may choose among: for configurations, each of the dimensions they differ in."""
+    """Yield the filters of a figure; configurations are filtered by each parameter in which they differ."""
     for column in figure.filters:
         chosen = _list_values(figure, column)
-        known = {title: of for title, of in dimensions.items() if all(name in of for name in chosen["values"])}
+        known = {title: labels for title, labels in dimensions.items() if all(name in labels for name in chosen["values"])}
         if column != "series" or not known:
             if len(chosen["values"]) > 1:
                 yield {"column": column, "title": titles.get(column) or name_column(column), "of": None, **chosen}
             continue
-        for title, of in known.items():
-            values = list(dict.fromkeys(of[name] for name in chosen["values"]))
+        for title, labels in known.items():
+            values = list(dict.fromkeys(labels[name] for name in chosen["values"]))
             if len(values) > 1:
                 words = {value: value for value in values}
-                yield {"column": column, "title": title, "of": dict(of), "values": values, "words": words}
+                yield {"column": column, "title": title, "of": dict(labels), "values": values, "words": words}
 
 
 def _list_values(figure: Figure, column: str) -> dict[str, Any]:
-    """Return the values of a column as the script compares them, and the words for them."""
+    """Return the values of a column and their names."""
     values = list_names(figure, column)
     if "all" in values:
         values = ["all", *(value for value in values if value != "all")]
@@ -173,16 +173,16 @@ def _list_values(figure: Figure, column: str) -> dict[str, Any]:
 
 
 def _describe_column(figure: Figure, name: str, titles: Mapping[str, str]) -> dict[str, Any]:
-    """Return a column of the table behind a figure."""
+    """Return name, title and format of a column of the table of a figure."""
     title = title_columns(figure, titles)[name]
     return {"name": name, "title": title, "number": has_numbers(figure, name), "percent": name in find_percent_columns(figure)}
 
 
 @cache
 def bundle_libraries() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed, of the version that Altair writes for; in a scope of their own.
+    """Return Vega, Vega-Lite and Vega-Embed as one script, in the versions that Altair targets.
 
-    To put them together takes a second or two, so they are kept in the cache, one text for each version.
+    Bundling takes about 2 s, so the script is cached, by version.
     """
     version = f"{find_vegalite_version()}-{metadata.version('vl-convert-python')}"
     try:
@@ -190,7 +190,7 @@ def bundle_libraries() -> str:
         if not kept.is_file():
             write_text(kept, _make_bundle())
         return kept.read_text(encoding="utf-8")
-    except OSError:  # a cache that cannot be used
+    except OSError:  # the cache is not writable
         return _make_bundle()
 
 
@@ -208,7 +208,7 @@ def _read_asset(name: str) -> str:
 
 
 def _mark_trusted(text: str) -> Markup:
-    """Text of our own that is no HTML to escape. It must not close the element that it stands in."""
+    """Mark text of an asset as safe. It must not close the element that contains it."""
     if "</script" in text.lower() or "</style" in text.lower():
-        raise ValueError("text that would close its element")
+        raise ValueError("the text would close its element")
     return Markup(text)

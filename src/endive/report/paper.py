@@ -2,9 +2,8 @@
 
 The same figure gives the same bytes as SVG and PNG; a PDF may list its resources in another order.
 
-The panels are the charts that a page has, put together with their titles and a legend by one Vega-Lite specification, which
-vl-convert turns into SVG, and that into the other formats. Letters are those of Liberation Sans, which comes with vl-convert; text
-stays text. Nothing is fetched.
+One Vega-Lite specification combines the charts of a page with their titles and a legend. vl-convert renders it as SVG, and that as
+the other formats, in Liberation Sans, which vl-convert includes. Text stays text. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -33,29 +32,29 @@ FORMATS = ("png", "svg", "pdf")
 _LENGTH = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>in|cm|mm|pt)\s*$")
 _UNITS = {"in": 1.0, "cm": 1.0 / 2.54, "mm": 1.0 / 25.4, "pt": 1.0 / 72.0}
 POINTS = 72.0
-"""Points, which are what charts are measured in, per inch."""
+"""Points per inch; charts are measured in points."""
 _PIXELS_PER_INCH = 200.0
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _INK = "#1a1c1f"
 _SMALL, _LARGE = 7.0, 8.0
-"""Letters, in points, of figures for a column and of wider ones."""
+"""Font size, in points, of figures for one column and of wider ones."""
 _TITLE = 1.3
-"""Letters of the title, in those of the rest."""
+"""Font size of the title, relative to the rest."""
 _COLUMN = 4.0
-"""Inches: a figure that is not wider is one for a column."""
+"""Largest width of a figure for one column, in inches."""
 _LEAST_PANEL = 1.9
-"""Inches: panels stand beside each other if each has so much."""
+"""Smallest width of a panel beside another one, in inches."""
 _MOST_COLUMNS = 3
 _TRIES = 8
 _NEAR = 3.0
-"""Points by which a figure may be smaller than asked for before its margin makes up for it."""
+"""Points by which a figure may be smaller than requested; its margin fills the rest."""
 _LEAST = 20.0
-"""Points that a panel has at least inside its axes."""
+"""Smallest size of a panel inside its axes, in points."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a figure is to be, in inches; None: as it needs. ``titled``: whether its title stands above it."""
+    """Size of a figure in inches, None for the natural size; ``titled`` puts its title above it."""
 
     width: float | None = None
     height: float | None = None
@@ -64,7 +63,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A figure to be laid out: its panels in rows, all in points."""
+    """Layout of a figure: its panels in rows, sizes in points."""
 
     figure: Figure
     panels: Sequence[Panel]
@@ -75,20 +74,28 @@ class Sheet:
 
     @property
     def theme(self) -> Theme:
-        """How all panels theme."""
+        """Theme of all panels."""
         return self.panels[0].theme
 
 
 def parse_length(text: str, option: str) -> float:
-    """Return a length such as 3.3in, 84mm or 240pt in inches. Raises ReportError if it is none."""
+    """Parse a length such as 3.3in, 84mm or 240pt into inches.
+
+    Raises:
+        ReportError: The text is not a length.
+    """
     found = _LENGTH.match(text)
     if found is None or float(found["number"]) <= 0.0:
-        raise ReportError(f"{option} {text}: a length is a number with in, cm, mm or pt, such as 3.3in")
+        raise ReportError(f"{option} {text}: expected a number with in, cm, mm or pt, such as 3.3in")
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
 def save_figure(figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, size: Size | None = None) -> list[Path]:
-    """Write a figure in these formats, each whole or not at all; returns the files. Raises ReportError if it cannot be so small."""
+    """Write a figure in these formats, each atomically, and return the files.
+
+    Raises:
+        ReportError: The figure does not fit into the size.
+    """
     svg = render_svg(figure, size or Size())
     written = []
     for kind in formats:
@@ -109,7 +116,7 @@ def _encode_svg(svg: str, kind: str) -> bytes:
 
 
 def render_svg(figure: Figure, size: Size) -> str:
-    """Return a figure as SVG whose pixels are points. Panels grow or shrink until the whole is as large as was asked for."""
+    """Return a figure as SVG in points. Panels are resized until the whole has the requested size."""
     sheet = _lay_out(figure, size)
     spec, panels = _make_specification(sheet)
     target, tall = sheet.width, None if size.height is None else size.height * POINTS
@@ -128,7 +135,7 @@ def render_svg(figure: Figure, size: Size) -> str:
         if size.width is not None or tall is not None:
             asked = f"{target / POINTS:.3g}in" + ("" if tall is None else f" by {tall / POINTS:.3g}in")
             least = f"{max(wide, target) / POINTS:.2f}in by {max(high, tall or 0.0) / POINTS:.2f}in"
-            raise ReportError(f"{figure.name}: it does not fit into {asked}; it takes {least} at least")
+            raise ReportError(f"{figure.name}: does not fit into {asked}; it needs at least {least}")
         target = wide
     return _frame_drawing(_renumber_ids(svg), target, tall or high, hatched=figure.hatch is not None)
 
@@ -153,15 +160,15 @@ def _lay_out(figure: Figure, size: Size) -> Sheet:
     )
     height = None if size.height is None else 0.5 * size.height * POINTS / math.ceil(number / columns)
     panels = [replace(panel, height=height) for panel in split_panels(figure, theme, colours, {})]
-    placed = [
+    edged = [
         replace(panel, rows=f"{ROWS}_{k}", titled=_choose_titled_axes(figure, k, len(panels), columns))
         for k, panel in enumerate(panels)
     ]
-    return Sheet(figure, placed, columns, inches * POINTS, make_legend(figure, colours), size.titled)
+    return Sheet(figure, edged, columns, inches * POINTS, make_legend(figure, colours), size.titled)
 
 
 def _choose_titled_axes(figure: Figure, place: int, panels: int, columns: int) -> frozenset[str]:
-    """Return the axes whose title a panel shows: at the lower and left edges; the legend of cells is in the first row."""
+    """Return the axes whose title a panel shows: those at the lower and left edges; the first row shows the legend of cells."""
     lowest, leftmost = place >= panels - columns, place % columns == 0
     turned = figure.kind in ("bars", "stacked")
     wanted = {"x": turned or lowest, "y": lowest if turned else leftmost, "value": place < columns}
@@ -177,7 +184,7 @@ def _choose_width(figure: Figure, panels: int) -> float:
 
 
 def _make_specification(sheet: Sheet) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the figure as one specification with its data, and its panels, whose size is not known yet."""
+    """Return the figure as one specification with its data, and its panels, whose size is set later."""
     theme = sheet.theme
     panels = [{**make_panel_spec(panel), **_make_panel_title(panel)} for panel in sheet.panels]
     legend = [_draw_legend(sheet)] if sheet.legend else []
@@ -213,15 +220,15 @@ def _make_title(lines: list[str], theme: Theme, size: float) -> dict[str, Any]:
 
 
 def _draw_legend(sheet: Sheet) -> dict[str, Any]:
-    """Signs and names in as many lines as they take."""
+    """Return the legend: signs and names in as many lines as needed."""
     theme = sheet.theme
-    placed = list(_place_entries(sheet))
-    data = alt.Chart(alt.InlineData(values=placed)).encode(y=alt.Y("y:Q", scale=None, axis=None))
+    entries = list(_place_entries(sheet))
+    data = alt.Chart(alt.InlineData(values=entries)).encode(y=alt.Y("y:Q", scale=None, axis=None))
     x = alt.X("x:Q", scale=None, axis=None)
     middle = alt.X("middle:Q", scale=None, axis=None)
     colour = {"color": alt.Color("colour:N", scale=None)}
     long = {"x": x, "x2": alt.X2("end:Q")}
-    lined = "datum.line" if any(row["line"] for row in placed) else "false"
+    lined = "datum.line" if any(row["line"] for row in entries) else "false"
     layers = [
         data.transform_filter(f"{lined} && !datum.dashed").mark_rule(strokeWidth=1.4).encode(**long, **colour),
         data.transform_filter("datum.dashed").mark_rule(strokeWidth=1.4, strokeDash=[7, 3]).encode(**long, **colour),
@@ -235,13 +242,13 @@ def _draw_legend(sheet: Sheet) -> dict[str, Any]:
             x=alt.X("end:Q", scale=None, axis=None), text="name:N"
         ),
     ]
-    height = max(row["y"] for row in placed) + 0.8 * theme.size
+    height = max(row["y"] for row in entries) + 0.8 * theme.size
     spec = alt.layer(*layers).properties(width=1, height=height).to_dict(validate=False)
     return {name: value for name, value in spec.items() if name not in ("$schema", "config")}
 
 
 def _place_entries(sheet: Sheet) -> Iterator[dict[str, Any]]:
-    """Where each entry stands, from left to right in columns that are as wide as the longest name."""
+    """Yield the position of each legend entry, in columns as wide as the longest name."""
     size = sheet.theme.size
     lined = sheet.figure.kind == "line"
     sign = (2.2 if lined else 1.0) * size
@@ -267,7 +274,7 @@ def _place_entries(sheet: Sheet) -> Iterator[dict[str, Any]]:
 
 
 def _encode_values(data: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as a chart takes them: numbers rounded, what is missing as null."""
+    """Return rows as a chart needs them: numbers rounded, missing values as null."""
     records = data.astype(object).where(data.notna(), None).to_dict("records")
     return [
         {
@@ -285,7 +292,7 @@ def _read_size(svg: str) -> tuple[float, float]:
 
 
 def _renumber_ids(svg: str) -> str:
-    """Return the same drawing with its clips and gradients numbered from one, which Vega numbers from one drawing to the next."""
+    """Renumber clips and gradients from 1, because Vega continues their numbers from drawing to drawing."""
     places: dict[str, int] = {}
     return re.sub(
         r'(id="|url\(#)([a-z_]+)(\d+)', lambda at: f"{at[1]}{at[2]}{places.setdefault(at[2] + at[3], len(places) + 1)}", svg
@@ -293,7 +300,7 @@ def _renumber_ids(svg: str) -> str:
 
 
 def _frame_drawing(svg: str, width: float, height: float, *, hatched: bool) -> str:
-    """Return the same drawing on a white sheet of exactly this size, with the hatches that it uses."""
+    """Put a drawing on a white sheet of exactly this size, with the hatches that it uses."""
     size = f'width="{width:.6g}" height="{height:.6g}" viewBox="0 0 {width:.6g} {height:.6g}"'
     svg = re.sub(r'width="[\d.]+" height="[\d.]+" viewBox="[^"]*"', size, svg, count=1)
     end = svg.index(">") + 1
@@ -302,12 +309,12 @@ def _frame_drawing(svg: str, width: float, height: float, *, hatched: bool) -> s
 
 @cache
 def find_vegalite_version() -> str:
-    """Return the version of Vega-Lite that Altair writes for, as vl-convert names it."""
+    """Return the version of Vega-Lite that Altair targets, as vl-convert names it."""
     wanted = alt.SCHEMA_VERSION.removeprefix("v")
     return str(next(each for each in vl_convert.get_vegalite_versions() if wanted.startswith(each + ".")))
 
 
 @cache
 def read_patterns() -> str:
-    """Return the hatches that cells are filled with, as SVG."""
+    """Return the hatch patterns of cells as SVG."""
     return (files("endive.report") / "assets" / "patterns.svg").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Scales of axes: where they begin and end, so that nothing that is drawn lies outside, and where their ticks are."""
+"""Choose scales, ends and ticks of axes, so that every mark lies inside."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from endive.report.figure import Axis, Figure, Scale
 Span = tuple[float, float]
 Floats = npt.NDArray[np.float64]
 HIDING = 20.0
-"""A value so many times the median makes the others too small to be seen on a linear axis."""
+"""Ratio of a value to the median from which the other values are invisible on a linear axis."""
 _COMPARABLE = 3.0
-"""Panels whose peaks differ by more each have an axis of their own."""
+"""Largest ratio of the peaks of panels that share an axis."""
 _REACH = 10.0
-"""An arm of an interval that goes further down than the least value divided by this is cut on a logarithmic axis."""
+"""Ratio to the smallest value below which intervals are cut on a logarithmic axis."""
 _ROUND = 1000.0
 """Up to this ratio a logarithmic axis has ticks at 1, 2 and 5; beyond, at powers of ten."""
 _ROUND_MS = (
@@ -27,14 +27,14 @@ _ROUND_MS = (
     *(60_000.0 * minutes for minutes in (1, 2, 4, 10, 15, 30)),
     *(3_600_000.0 * hours for hours in (1, 2, 4, 12, 24, 48, 120, 240)),
 )
-"""Durations in ms that ticks stand at."""
+"""Durations of ticks, in ms."""
 _NEAR_THE_TOP = 0.9
 _MOST_EXACT = 8
-"""So many measured values have a tick each."""
+"""Largest number of measured values that have a tick each."""
 
 
 def choose_scale(values: Iterable[float]) -> Scale:
-    """Return the scale on which no value hides the others: ``log``, or ``symlog`` where some are zero, if a linear one would."""
+    """Return the scale on which no value hides the others: ``linear`` if possible, otherwise ``log``, or ``symlog`` with zeros."""
     known = np.array([value for value in values if not math.isnan(value)], np.float64)
     positive = known[known > 0.0]
     if len(positive) < 3 or positive.max() <= HIDING * float(np.median(positive)):
@@ -43,14 +43,14 @@ def choose_scale(values: Iterable[float]) -> Scale:
 
 
 def list_axis_columns(figure: Figure, which: str) -> list[str]:
-    """Name the columns that the axis ``x`` or ``y`` has to span."""
+    """Return the columns that the axis ``x`` or ``y`` spans."""
     if which == "x":
         return [name for name in (figure.x.column, figure.x_low, figure.x_high, figure.x_end) if name is not None]
     return [name for name in (figure.y.column, figure.low, figure.high) if name is not None]
 
 
 def shares_y(figure: Figure) -> bool:
-    """Tell whether panels share their axis of y: not where one of them would be too small to be seen."""
+    """Return whether panels share their y axis; they do not if the values of one would be invisible."""
     if figure.facet is None or figure.y.percent or figure.y.scale != "linear":
         return True
     lengths = _sum_bars(figure, figure.data) if figure.kind == "stacked" else figure.data.set_index(figure.facet)[figure.y.column]
@@ -87,7 +87,7 @@ def _find_log_span(values: Floats, middle: Floats) -> Span:
 
 
 def _find_linear_span(axis: Axis, values: Floats, *, tight: bool, bars: bool) -> Span:
-    """Rates, counts and shares begin at zero; shares that all lie near the top do not."""
+    """Return the ends of a linear axis. It begins at zero, unless all values are shares near 100%."""
     low, high = float(values.min()), float(values.max())
     if axis.percent and low > _NEAR_THE_TOP and not bars:
         room = max(1.0 - low, 0.004)
@@ -98,7 +98,7 @@ def _find_linear_span(axis: Axis, values: Floats, *, tight: bool, bars: bool) ->
 
 
 def place_ticks(axis: Axis, span: Span, exact: Iterable[float] = ()) -> list[float] | None:
-    """Return where ticks are; None leaves it to the renderer. A few ``exact`` values have a tick each."""
+    """Return the ticks of an axis; None for the default of Vega. A few ``exact`` values have a tick each."""
     wanted = sorted(set(exact))
     if 0 < len(wanted) <= _MOST_EXACT:
         return wanted
@@ -135,6 +135,6 @@ def _list_decades(low: float, high: float, steps: Sequence[float]) -> list[float
 
 
 def _sum_bars(figure: Figure, data: pd.DataFrame) -> pd.Series[float]:
-    """How long each bar of parts is."""
+    """Return the length of each stacked bar."""
     within = [name for name in (figure.facet, figure.x.column) if name is not None]
     return data.groupby(within, observed=True, sort=False)[figure.y.column].sum()

@@ -1,4 +1,4 @@
-"""Collect the sections of a report beside its figures: title, answer, configuration, provenance, and how to reproduce it."""
+"""Collect the sections of a report besides its figures: title, answer, configuration, provenance and reproduction."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ _DIGEST = 12
 def make_page(study: Study, figures: Sequence[Figure]) -> Page:
     """Return the report of a study."""
     records = {name: list(study.records(name)) for name in study.manifest.experiments}
-    every = [record for of_experiment in records.values() for record in of_experiment]
-    apart = study.varying
+    every = [record for own in records.values() for record in own]
     return Page(
         title=title_study(study),
         about=describe_scope(study),
@@ -44,10 +43,10 @@ def make_page(study: Study, figures: Sequence[Figure]) -> Page:
         figures=figures,
         colours=study.colours,
         configuration=render_common_configuration(study, every),
-        varied=list_varied(study, [of_experiment[0] for of_experiment in records.values() if of_experiment]),
+        varied=list_varied(study, [own[0] for own in records.values() if own]),
         provenance=describe_provenance(study, every),
         reproduction=describe_reproduction(study, every),
-        runs=[_describe_experiment(study, name, of_experiment, apart) for name, of_experiment in records.items()],
+        runs=[_describe_experiment(study, name, own, study.varying) for name, own in records.items()],
         dimensions=list_dimensions(study),
         titles={} if study.axis is None else {"x": study.axis.title},
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -86,7 +85,7 @@ _MOST_READ = 50
 
 
 def list_dimensions(study: Study) -> dict[str, dict[str, str]]:
-    """Return what configurations differ in, in words: for each parameter the value of every configuration."""
+    """Return the value of every configuration by the name of each parameter that differs."""
     columns = dict.fromkeys(column for each in study.visible_series for column in each.parameters)
     return {
         phrases.name_parameter(column)[0]: {
@@ -97,11 +96,11 @@ def list_dimensions(study: Study) -> dict[str, dict[str, str]]:
 
 
 def describe_scope(study: Study) -> str:
-    """Return how much was simulated, and what is measured of it."""
-    told = study.provenance()
+    """Return the number of configurations, runs and transactions, and the measured window."""
+    counts = study.provenance()
     return (
-        f"{format_count(told['experiments'], 'configuration')}, {format_count(told['runs'], 'run')}, "
-        f"{format_count(told['transactions'], 'simulated transaction')}. {describe_windows(study)}"
+        f"{format_count(counts['experiments'], 'configuration')}, {format_count(counts['runs'], 'run')}, "
+        f"{format_count(counts['transactions'], 'simulated transaction')}. {describe_windows(study)}"
     )
 
 
@@ -114,7 +113,7 @@ def render_common_configuration(study: Study, records: Sequence[Record]) -> str:
 
 
 def _keep_common(node: Mapping[str, Any], path: tuple[str, ...], changing: set[str], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tree without what changes and what is not set; providers by their name."""
+    """Return a tree without varying and unset keys, with providers by name."""
     kept: dict[str, Any] = {}
     for key, value in node.items():
         here = (*path, key)
@@ -133,19 +132,19 @@ def _keep_common(node: Mapping[str, Any], path: tuple[str, ...], changing: set[s
 
 
 def list_varied(study: Study, records: Iterable[Record]) -> dict[str, str]:
-    """Return the keys that were varied, and their values."""
+    """Return the values of the varied keys, by key."""
     keys: dict[str, str] = {}
     for record in records:
         keys |= {column_name(key): key for key in _list_keys(record.get("parameters", {}), ())}
     found: dict[str, str] = {}
     for column in varying(study.manifest.parameters):
         values = {each.parameters.get(column) for each in study.manifest.experiments.values()}
-        told = [
+        texts = [
             _format_value(value)
             for value in sorted(values, key=lambda v: (isinstance(v, str), v is None, v if v is not None else 0))
         ]
-        more = f", ... ({len(told)} values)" if len(told) > _MOST_VALUES else ""
-        found[keys.get(column, column.removeprefix("param_"))] = ", ".join(told[:_MOST_VALUES]) + more
+        more = f", ... ({len(texts)} values)" if len(texts) > _MOST_VALUES else ""
+        found[keys.get(column, column.removeprefix("param_"))] = ", ".join(texts[:_MOST_VALUES]) + more
     return found
 
 
@@ -166,8 +165,8 @@ def _list_keys(node: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def describe_provenance(study: Study, records: Sequence[Record]) -> dict[str, str]:
-    """Who made the numbers: versions, commit, engine, seeds and machine."""
-    told = study.provenance()
+    """Return the provenance of the results: versions, commit, engine, seeds and machine."""
+    counts = study.provenance()
     started = sorted(_list_values(records, "started"))
     dependencies = sorted({f"{name} {version}" for r in records for name, version in r.get("dependencies", {}).items()})
     found = {
@@ -175,8 +174,8 @@ def describe_provenance(study: Study, records: Sequence[Record]) -> dict[str, st
         "code": study.code_version,
         "git commit": ", ".join(_list_values(records, "git_commit")),
         "engine": ", ".join(_list_values(records, "engine")),
-        "seeds": format_ranges(told["seeds"]),
-        "runs": f"{told['runs']:,} runs of {told['experiments']:,} experiments, {told['transactions']:,} transactions",
+        "seeds": format_ranges(counts["seeds"]),
+        "runs": f"{counts['runs']:,} runs of {counts['experiments']:,} experiments, {counts['transactions']:,} transactions",
         "warm-up": describe_windows(study),
         "simulated": started[0] if len(started) == 1 else f"{started[0]} to {started[-1]}" if started else "",
         "simulation time": format_duration(1000.0 * sum(record.get("wall_time_s", 0.0) for record in records)),
@@ -192,7 +191,7 @@ def _list_values(records: Iterable[Record], key: str) -> list[str]:
 
 
 def format_ranges(seeds: Sequence[int]) -> str:
-    """Seeds in short: ``0-4, 7``."""
+    """Return seeds as ranges: ``0-4, 7``."""
     parts: list[list[int]] = []
     for seed in sorted(seeds):
         if parts and parts[-1][-1] == seed - 1:
@@ -202,10 +201,10 @@ def format_ranges(seeds: Sequence[int]) -> str:
     return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
-def _describe_experiment(study: Study, name: str, records: Sequence[Record], apart: Sequence[str]) -> dict[str, str]:
-    """Return a row about an experiment: what it is, its seeds, and what tells its results from others."""
-    described = study.manifest.experiments[name]
-    own = {column.removeprefix("param_").replace("_", " "): _format_value(described.parameters.get(column)) for column in apart}
+def _describe_experiment(study: Study, name: str, records: Sequence[Record], columns: Sequence[str]) -> dict[str, str]:
+    """Return the row of an experiment: its parameters, its seeds and the digests of its results."""
+    experiment = study.manifest.experiments[name]
+    own = {column.removeprefix("param_").replace("_", " "): _format_value(experiment.parameters.get(column)) for column in columns}
     digests = [str(record.get("results_sha256", ""))[:_DIGEST] for record in records]
     return {
         "experiment": name,
@@ -216,7 +215,7 @@ def _describe_experiment(study: Study, name: str, records: Sequence[Record], apa
 
 
 def describe_reproduction(study: Study, records: Sequence[Record]) -> Reproduction:
-    """How to get the numbers of a study again."""
+    """Return the commands that reproduce the results of a study."""
     commits = sorted({str(record["git_commit"]) for record in records if record.get("git_commit") is not None})
     first = [_format_checkout(commits[0])] if len(commits) == 1 else []
     if study.single_runs:
@@ -239,13 +238,13 @@ def describe_reproduction(study: Study, records: Sequence[Record]) -> Reproducti
 
 
 def _format_checkout(commit: str) -> str:
-    """Go back to the code of a commit, in a clone; what was changed since is in no clone, and said."""
+    """Return the command that checks out a commit, with a remark if the code had uncommitted changes."""
     known = commit.removesuffix(DIRTY)
-    return f"git checkout {known}   # in a clone of Endive" + ("" if known == commit else "; it was changed since")
+    return f"git checkout {known}   # in a clone of Endive" + ("" if known == commit else "; the code had uncommitted changes")
 
 
 def _reproduce_runs(study: Study, first: Sequence[str]) -> Reproduction:
-    """Return the runs of one configuration, and the report of the same place as this one."""
+    """Return the commands that repeat the runs of one configuration and their report."""
     config, label = study.single_runs[0].config, study.single_runs[0].label
     start = _read_source(config, f"{label}.toml")
     again = f"{label}-again"
@@ -264,9 +263,9 @@ def _shorten_path(config: Path) -> str:
 
 
 def _find_output(study: Study, start: _Source) -> Path:
-    """Where below the directory of results the same lies as what is reported."""
+    """Return the path of the repeated runs below the output directory."""
     run = study.single_runs[0]
-    if run.config.name != CONFIG:  # a run without a label, beside the path that its configuration says
+    if run.config.name != CONFIG:  # a run without a label, at the output path of its configuration
         about = start.tree.get("simulation")
         place = about.get("output_path") if isinstance(about, dict) else None
         return Path(place if isinstance(place, str) else run.results.name)
@@ -275,7 +274,7 @@ def _find_output(study: Study, start: _Source) -> Path:
 
 
 def _reproduce_files(study: Study, again: str, number: str) -> Iterator[str]:
-    """Return runs that no study planned: each from the file that lies beside it."""
+    """Yield the commands that repeat runs without a study, each from its own configuration."""
     run = f"endive run $cfg --seed $seed --out {shlex.quote(again)}"
     files = f"{shlex.quote(study.path.resolve().name)}/*/{CONFIG}"
     yield f"for cfg in {files}; do for seed in {' '.join(map(str, study.provenance()['seeds']))}; do {run}; done; done   # {number}"
@@ -284,7 +283,7 @@ def _reproduce_files(study: Study, again: str, number: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Source:
-    """A file that runs start from. ``file`` and ``text`` are empty if it needs others, or cannot be read."""
+    """The file of a configuration or study. ``file`` and ``text`` are empty if it needs other files or cannot be read."""
 
     tree: Mapping[str, Any]
     file: str = ""
@@ -301,5 +300,5 @@ def _read_source(source: Path, name: str) -> _Source:
 
 
 def _list_code_options(start: _Source) -> list[str]:
-    """Return the option that code of the user's own is run with, where there is some."""
+    """Return the option that allows custom components, if the file names any."""
     return ["--allow-code"] if any(key == "code" for key, _ in files_named(start.tree)) else []

@@ -1,7 +1,7 @@
-"""Load a study: find the runs at a path, measure what is not measured yet, and add series and axis to the tables.
+"""Load a study: find the runs at a path, measure new ones, and add series and axis to the tables.
 
-A path is a directory of experiments, one experiment, or one run. Runs without a label lie beside each other and are identified by
-their provenance.
+A path is a directory of experiments, one experiment, or one run. Runs without a label share a directory and are identified by their
+provenance.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from endive.studies.measure import ExperimentRuns, MetricsOptions, RunFile, stor
 from endive.studies.tables import measure_locally
 
 PlaceKind = Literal["sweep", "experiment", "run"]
-_RUN_THIS = "`endive run CONFIG` or `endive sweep SWEEP` makes some"
+_RUN_THIS = "run `endive run CONFIG` or `endive sweep SWEEP` first"
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class RunPlace:
 
 @dataclass(frozen=True)
 class Place:
-    """What was found. The runs of a sweep are for the pipeline to find.
+    """The runs at a path; those of a sweep are found by the pipeline.
 
-    ``damaged`` are the runs of an experiment that were left out, and what is wrong with each.
+    ``damaged`` are the runs of an experiment that were left out, each with its problem.
     """
 
     kind: PlaceKind
@@ -80,16 +80,20 @@ class Place:
         return experiment_from_records(label, str(records[0].get("experiment_hash", "")), records, self.runs[0].config.parent)
 
     def experiment_runs(self, name: str) -> ExperimentRuns:
-        """Return the runs as measuring takes them."""
+        """Return the files of the runs for measuring."""
         duration = float(self.runs[0].record["parameters"]["simulation"]["duration_ms"])
         files = tuple(RunFile(run.seed, run.results) for run in self.runs)
         return ExperimentRuns(name, duration, stored_load_pattern(self.runs[0].config), files)
 
 
 def find_place(path: Path) -> Place:
-    """Find the runs at a path. Raises ReportError if there is no finished run."""
+    """Find the runs at a path.
+
+    Raises:
+        ReportError: The path has no finished run.
+    """
     if not path.exists():
-        raise ReportError(f"{path}: there is no such file or directory")
+        raise ReportError(f"{path}: no such file or directory")
     if path.is_file():
         return _find_run(path)
     if is_experiment(path):
@@ -98,15 +102,15 @@ def find_place(path: Path) -> Place:
         return _find_run(path / RESULTS)
     stored = list(find_experiments(path))
     if not stored:
-        raise ReportError(f"{path}: there is no finished run here; {_RUN_THIS}")
+        raise ReportError(f"{path}: no finished run; {_RUN_THIS}")
     if not any(run.results.is_file() for each in stored for run in each.runs):
-        raise ReportError(f"{path}: none of its {len(stored)} experiments has a finished run; `endive sweep` completes them")
+        raise ReportError(f"{path}: none of its {len(stored)} experiments has a finished run; run `endive sweep` to complete them")
     return Place("sweep", path, path.resolve().name)
 
 
 def _find_run(path: Path) -> Place:
     if path.suffix != ".parquet":
-        raise ReportError(f"{path}: results are a .parquet file, or the directory that they lie in")
+        raise ReportError(f"{path}: expected a .parquet file of results, or its directory")
     run = _read_labelled_run(path) if (path.parent / PROVENANCE).is_file() else _read_unlabelled_run(path)
     return Place("run", path, f"{run.label}, seed {run.seed}", (run,))
 
@@ -114,19 +118,18 @@ def _find_run(path: Path) -> Place:
 def _find_experiment(path: Path) -> Place:
     seeds = [entry for entry in path.iterdir() if is_seed(entry.name) and (entry / RESULTS).is_file()]
     if not seeds:
-        raise ReportError(f"{path}: this experiment has no finished run; `endive run {path / CONFIG} --seed 0` makes one")
+        raise ReportError(f"{path}: no finished run; run `endive run {path / CONFIG} --seed 0` first")
     runs: list[RunPlace] = []
     damaged: list[tuple[str, str]] = []
     for entry in sorted(seeds, key=lambda entry: int(entry.name)):
-        problem = (
-            results_problem(StoredRun(entry)) if len(seeds) > 1 else None
-        )  # of the only one, who measures it says what is wrong
+        # measuring reports the problem of a single run
+        problem = results_problem(StoredRun(entry)) if len(seeds) > 1 else None
         if problem is None:
             runs.append(_read_labelled_run(entry / RESULTS))
         else:
             damaged.append((f"{path.resolve().name} seed {entry.name}", problem))
     if not runs:
-        raise ReportError(f"{path}: none of its runs can be used ({damaged[0][0]}: {damaged[0][1]}); `endive sweep` runs them anew")
+        raise ReportError(f"{path}: all runs are damaged ({damaged[0][0]}: {damaged[0][1]}); run `endive sweep` to repeat them")
     return Place("experiment", path, path.resolve().name, tuple(runs), tuple(damaged))
 
 
@@ -144,19 +147,19 @@ def _read_run(results: Path, provenance: Path, config: Path, label: str) -> RunP
     try:
         record = read_provenance(provenance)
     except RecordError as error:
-        raise ReportError(f"{results}: these results do not tell what they are of: {error}") from None
+        raise ReportError(f"{results}: the results have no usable provenance: {error}") from None
     return RunPlace(int(record["seed"]), results, provenance, config, record, label)
 
 
 Record = Mapping[str, Any]
-"""What a run says of itself: its provenance."""
+"""Provenance of a run."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """What was measured. Tables are those of ``metrics/``, with the columns ``series`` and ``x`` added.
+    """The measured results of a study. Tables are those of ``metrics/``, with the columns ``series`` and ``x`` added.
 
-    ``x`` is the value of ``axis``, as a rate where the parameter is a time between arrivals.
+    ``x`` is the value of ``axis``; times between arrivals become rates.
     """
 
     path: Path
@@ -171,70 +174,70 @@ class Study:
     axis: StudyAxis | None
     series: tuple[Series, ...]
     single_runs: tuple[RunPlace, ...] = ()
-    """The runs, where the study is of one configuration."""
+    """Runs, if the study has one configuration."""
     question: Subject | None = None
-    """What the study is about, where its file says so: the headline, the first figure, and the order of the report."""
+    """Question of the study, if its file has one; it determines the headline and the first figure."""
     scenarios: tuple[str, ...] = ()
-    """The named alternatives of the study, the baseline first."""
+    """Named alternatives of the study, the baseline first."""
     prices: Prices = field(default_factory=list_prices)
-    """What requests cost."""
+    """Prices of requests."""
     record: StudyRecord | None = None
-    """What the directory knows of the study: its file and how it was called; None where it was no sweep."""
+    """Record of the study: its file and arguments; None if it was not a sweep."""
     problems: tuple[Damage, ...] = ()
-    """Runs and experiments that are damaged and were left out."""
+    """Damaged runs and experiments, which were left out."""
 
     @property
     def varying(self) -> tuple[str, ...]:
-        """The parameters that tell experiments apart, the axis among them."""
+        """Parameters that distinguish experiments, including the axis."""
         return tuple(varying_parameters(self.manifest))
 
     @property
     def visible_series(self) -> tuple[Series, ...]:
-        """The configurations that figures show: all, unless they are too many to be told apart."""
+        """Configurations that figures show: all, unless they are too many to distinguish."""
         return tuple(each for each in self.series if each.colour is not None)
 
     @property
     def colours(self) -> dict[str, str]:
-        """The colour of each configuration that is drawn."""
+        """Colour of each visible configuration."""
         return assign_colours([each.label for each in self.visible_series])
 
     @property
     def has_load(self) -> bool:
-        """Whether the axis is a load."""
+        """True if the axis is a load."""
         return self.axis is not None and self.axis.load is not None
 
     @property
     def code_version(self) -> str:
-        """The code that made the results."""
+        """Code version of the results."""
         return next(iter(self.manifest.experiments.values())).code_version
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The workload classes."""
+        """Workload classes."""
         return tuple(sorted(set(self.experiments["workload_class"]) - {ALL}, key=natural_order))
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """The operations."""
+        """Operations."""
         return tuple(sorted(set(self.experiments["operation_type"]) - {ALL}))
 
     @property
     def figures_folder(self) -> Path:
-        """Where figures go unless told otherwise."""
+        """Default directory of figures."""
         return (self.path.parent if self.kind == "run" else self.path) / FIGURES_FOLDER
 
     def records(self, experiment: str) -> Iterator[Record]:
-        """Yield what the runs of an experiment say of themselves; those that say nothing are passed over."""
+        """Yield the provenance of the runs of an experiment; runs without provenance are skipped."""
         if self.single_runs:
             yield from (run.record for run in self.single_runs)
             return
         for seed in self.manifest.experiments[experiment].seeds:
-            told = StoredRun(run_directory(self.path / experiment, seed)).provenance
-            if told:
-                yield told
+            record = StoredRun(run_directory(self.path / experiment, seed)).provenance
+            if record:
+                yield record
 
     def totals(self, workload_class: str = ALL, operation: str = ALL) -> pd.DataFrame:
-        """Return the rows of experiments for a class and an operation, those of drawn configurations only."""
+        """Return the rows of experiments for a class and an operation, only those of visible configurations."""
         return self.rows(self.experiments, workload_class, operation)
 
     def rows(self, table: pd.DataFrame, workload_class: str = ALL, operation: str = ALL) -> pd.DataFrame:
@@ -245,7 +248,7 @@ class Study:
         return chosen.sort_values(["series", "x"], key=lambda c: c.map(order) if c.name == "series" else c, kind="stable")
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the results were made by and of."""
+        """Return the numbers of experiments, runs and transactions, and the seeds."""
         seeds = sorted({seed for each in self.manifest.experiments.values() for seed in each.seeds})
         return {
             "experiments": len(self.manifest.experiments),
@@ -265,12 +268,19 @@ def load_study(
     sessions: Sessions | None = None,
     prices: Prices | None = None,
 ) -> Study:
-    """Return the study at a path; what is not measured yet is measured, by Spark if it is a directory of experiments.
+    """Load the study at a path. New runs are measured, with Spark if the path is a directory of experiments.
 
-    ``warmup_ms`` and ``cooldown_ms`` are by default those with which a directory of experiments was measured last.
+    Args:
+        path: A directory of experiments, an experiment or a run.
+        load: Parameter of the horizontal axis; by default the rate that varies.
+        warmup_ms: Warm-up; by default that of the last measurement of the directory.
+        cooldown_ms: Cool-down; by default that of the last measurement of the directory.
+        code_version: Part of the name of a code version, to choose among results of several.
+        sessions: Provider of the Spark session; by default a local one.
+        prices: Prices of requests; by default list prices.
 
-    ``load`` names the parameter that is drawn from left to right; by default it is the rate that varies. ``code_version`` chooses,
-    by a part of its name, among results of several versions. Raises ReportError if there is nothing to show.
+    Raises:
+        ReportError: There are no results to show.
     """
     place = find_place(Path(path))
     problems = tuple(Damage(*each) for each in place.damaged)
@@ -310,7 +320,7 @@ def load_study(
 
 
 def _parse_study_question(record: StudyRecord | None, experiments: pd.DataFrame) -> Subject | None:
-    """Return what the study is about; nothing if its results do not have that, or it is not said."""
+    """Return the question of the study; None if it has none, or its results do not contain the metric."""
     if record is None or record.question is None:
         return None
     try:
@@ -320,14 +330,14 @@ def _parse_study_question(record: StudyRecord | None, experiments: pd.DataFrame)
 
 
 def _start_local_spark() -> Any:
-    """Spark on all cores."""
+    """Start Spark on all cores of this machine."""
     from endive.pipeline.session import SparkOptions, spark_session
 
     return spark_session(SparkOptions())
 
 
 def _measure_runs(place: Place, options: MetricsOptions) -> tuple[Inventory, dict[str, pa.Table]]:
-    """Return the tables of the runs of one configuration."""
+    """Measure the runs of one configuration."""
     label = place.runs[0].label
     name = place.path.resolve().name if place.kind == "experiment" else label
     measured, manifest = measure_locally(place.experiment(label), place.experiment_runs(name), options)
@@ -337,19 +347,23 @@ def _measure_runs(place: Place, options: MetricsOptions) -> tuple[Inventory, dic
 def _select_version(
     path: Path, manifest: Inventory, tables: Mapping[str, pa.Table], wanted: str | None
 ) -> tuple[Inventory, dict[str, pa.Table]]:
-    """Return the results of one code version. Raises ReportError if there are several and none was chosen."""
+    """Return the results of one code version.
+
+    Raises:
+        ReportError: No version matches, or several do.
+    """
     versions: dict[str, list[str]] = {}
     for name, experiment in manifest.experiments.items():
         if experiment.runs:
             versions.setdefault(experiment.code_version, []).append(name)
     chosen = [version for version in versions if wanted is None or wanted in version]
-    told = ", ".join(f"{version} ({len(names)} experiments)" for version, names in sorted(versions.items()))
+    listed = ", ".join(f"{version} ({len(names)} experiments)" for version, names in sorted(versions.items()))
     if not chosen:
-        raise ReportError(f"{path}: no results are of version {wanted!r}; there are {told}")
+        raise ReportError(f"{path}: no results of version {wanted!r}; versions are {listed}")
     if len(chosen) > 1:
         raise ReportError(
-            f"{path}: results of several versions of the code do not belong in one figure: {told}; "
-            "--code-version VERSION chooses one, and `endive experiments remove --old` removes what is not of this version"
+            f"{path}: results of several code versions cannot be combined: {listed}. "
+            "Choose one with --code-version VERSION, or remove those of other versions with `endive experiments remove --old`."
         )
     names = versions[chosen[0]]
     kept = Inventory({name: manifest.experiments[name] for name in names})
@@ -363,7 +377,7 @@ def _filter_table(table: pa.Table, names: set[str], version: str) -> pa.Table:
 
 
 def _annotate(frames: dict[str, pd.DataFrame], manifest: Inventory, axis: StudyAxis | None, series: Iterable[Series]) -> None:
-    """Add to each table which configuration a row is of, and where it stands on the axis."""
+    """Add the configuration and the position on the axis to each table."""
     labels = {name: each.label for each in series for name in each.experiments}
     places: dict[str, float] = {}
     if axis is not None:
@@ -377,7 +391,7 @@ def _annotate(frames: dict[str, pd.DataFrame], manifest: Inventory, axis: StudyA
 
 
 def _find_label(row: Mapping[Any, Any], series: Iterable[Series]) -> str | None:
-    """Return the configuration that a curve is of: the one whose parameters it has."""
+    """Return the label of the configuration with the parameters of a curve."""
     for each in series:
         if all(_is_same(row.get(column), value) for column, value in each.parameters.items() if column in row):
             return each.label

@@ -1,6 +1,6 @@
-"""Define colours, marks and looks, and the legends made of them: a configuration has one colour and one mark everywhere.
+"""Define colours, shapes, themes and legends: a configuration has the same colour and shape in all figures.
 
-The palette is that of Okabe and Ito (2008), which is distinguishable with any colour vision. Marks work without colour.
+The palette is that of Okabe and Ito (2008), which is distinguishable with any colour vision. Shapes work without colour.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import pandas as pd
 from endive.report.figure import Figure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-"""Okabe-Ito; its yellow, which is pale on white, comes last."""
+"""Okabe-Ito palette; yellow, which is pale on white, comes last."""
 MOST_SERIES = len(PALETTE)
-"""More curves than this cannot be told apart."""
+"""Largest number of curves that can be distinguished."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
-"""As Vega names them."""
+"""Shapes, as Vega names them."""
 CROSS = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z"
-"""A lying cross, as a path."""
+"""A diagonal cross, as an SVG path."""
 MOMENTS = {"committed": "circle", "refused": CROSS, "aborted": "square"}
-"""Marks of what takes no time in a timeline; everything else is a span."""
+"""Shapes of moments in a timeline; everything else is a span."""
 PART_COLOURS = {
     "catalog reads": "#56B4E9",
     "runtime": "#BBBBBB",
@@ -31,35 +31,35 @@ PART_COLOURS = {
     "backoff": "#F0E442",
     "catalog commits": "#0072B2",
 }
-"""Where time goes: the runtime, which is no overhead, is pale."""
+"""Colours of the parts of a transaction's time; the runtime, which is not overhead, is grey."""
 SEQUENTIAL = "cividis"
-"""The colours of heatmaps; they grow evenly in lightness for every colour vision."""
+"""Colour scheme of heatmaps, perceptually uniform with any colour vision."""
 _RAMP = ("#00224E", "#2A3F6D", "#575C6D", "#7C7B78", "#A59C74", "#D2C060", "#FEE838")
-"""The same as a ramp, for curves that are ordered."""
+"""The same scheme as a ramp, for ordered curves."""
 QUIET = "#8A8A8A"
-"""The colour of curves to compare with; it is seen on white and on black."""
+"""Colour of reference curves, visible on white and on black."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """What differs between a page and a paper. Sizes are in pixels of a page, which are points of a paper."""
+    """Style of charts on a page or on paper. Sizes are in pixels on a page and in points on paper."""
 
     ink: str
-    """The colour of words and axes."""
+    """Colour of text and axes."""
     paper: str
-    """The colour behind them."""
+    """Background colour."""
     font: str
     size: float
-    """Of letters."""
+    """Font size."""
     letters: int
-    """Names of bars and lanes are broken into lines of so many letters."""
+    """Longest line of the names of bars and lanes, in characters."""
     height: float
     small_height: float
-    """Of a figure of one panel, and of a panel of several."""
+    """Height of each panel of a figure with several; ``height`` is that of a single panel."""
     width: float | None = None
-    """None: as wide as its place in the page."""
+    """Width; None for the width of the container."""
     live: bool = False
-    """Whether it answers to a pointer."""
+    """True if charts react to a pointer."""
 
 
 PAGE = Theme(
@@ -72,16 +72,16 @@ PAGE = Theme(
     small_height=240,
     live=True,
 )
-"""Words and axes have the colour of the page's text, in light and in dark mode."""
+"""Theme of pages; text and axes have the colour of the page's text in light and in dark mode."""
 
 
 def assign_colours(labels: Sequence[str]) -> dict[str, str]:
-    """Return a colour for each label, by its place."""
+    """Return a colour for each label, in the order of the palette."""
     return {name: PALETTE[place % MOST_SERIES] for place, name in enumerate(labels)}
 
 
 def assign_ramp(labels: Sequence[str]) -> dict[str, str]:
-    """Colours from dark to light for labels that are ordered, such as loads."""
+    """Return colours from dark to light for ordered labels, such as loads."""
     last = max(1, len(labels) - 1)
     return {name: _mix_ramp(place / last * (len(_RAMP) - 1)) for place, name in enumerate(labels)}
 
@@ -94,12 +94,12 @@ def _mix_ramp(place: float) -> str:
 
 
 def wrap_text(name: str, letters: int) -> list[str]:
-    """Return a name in lines of at most so many letters."""
+    """Wrap a name into lines of at most ``letters`` characters."""
     return textwrap.wrap(name, max(letters, 4)) or [""]
 
 
 def estimate_text_width(text: str, size: float) -> float:
-    """About how wide a text is: a little wider than Liberation Sans (and so Arial) draws it."""
+    """Estimate the width of a text, slightly wider than Liberation Sans (and Arial) draw it."""
     narrow, wide = "iljtfr.,:;|'!()[] ", "mwMW%@≥≤"
     ems = sum(0.33 if c in narrow else 0.88 if c in wide else 0.7 if c.isupper() else 0.57 for c in text)
     return ems * size
@@ -107,14 +107,14 @@ def estimate_text_width(text: str, size: float) -> float:
 
 BOX, LINE, DASHES = "box", "line", "dashes"
 HATCHES = {"/": "url(#hatch-below-95)", "x": "url(#hatch-below-80)"}
-"""Fills of cells by ``Figure.hatch``: patterns that pages and files define."""
+"""Fills of cells by ``Figure.hatch``; pages and files define the patterns."""
 HATCH_WORDS = {"/": "success below 95%", "x": "success below 80%"}
 _BLACK = "#000000"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A name with its colour and its sign: a shape of Vega, ``box``, ``line`` or ``dashes``; ``series``: readers may hide it."""
+    """A legend entry: name, colour and sign (a shape of Vega, ``box``, ``line`` or ``dashes``). Readers can hide a ``series``."""
 
     name: str
     colour: str
@@ -123,17 +123,17 @@ class Entry:
 
 
 def list_names(figure: Figure, column: str) -> list[str]:
-    """Return the values of a column of names, in the order of their first appearance."""
+    """Return the distinct values of a column in the order of first appearance."""
     return [str(name) for name in pd.unique(figure.data[column].dropna())]
 
 
 def find_series_column(figure: Figure) -> str | None:
-    """Return the column that colours stand for."""
+    """Return the column that determines colours; None for a heatmap."""
     return None if figure.kind == "heatmap" else figure.part if figure.part is not None else figure.series
 
 
 def choose_colours(figure: Figure, of_study: Mapping[str, str], ink: str = _BLACK) -> dict[str, str]:
-    """Return the colour of each series; black is that of the text, so that it is seen in dark mode too."""
+    """Return the colour of each series; black becomes ``ink``, so that it is visible in dark mode."""
     column = find_series_column(figure)
     names = [] if column is None else list_names(figure, column)
     known = next((each for each in (figure.colours, of_study) if all(name in each for name in names)), assign_colours(names))
@@ -142,13 +142,13 @@ def choose_colours(figure: Figure, of_study: Mapping[str, str], ink: str = _BLAC
 
 
 def choose_shape(figure: Figure, name: str) -> str:
-    """Return the mark of a series, by its place in the study."""
+    """Return the shape of a series, by its position in the study."""
     places = list(figure.colours) or ([] if figure.series is None else list_names(figure, figure.series))
     return SHAPES[places.index(name) % len(SHAPES)] if name in places else SHAPES[0]
 
 
 def make_legend(figure: Figure, colours: Mapping[str, str]) -> list[Entry]:
-    """Every name that the figure itself does not tell, in the order of the study."""
+    """Return the legend: every name that the axes do not show, in the order of the study."""
     column = find_series_column(figure)
     further = [Entry(each.label, colours.get(each.series or "", QUIET), DASHES, series=False) for each in figure.references]
     if figure.hatch is not None:

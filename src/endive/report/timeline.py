@@ -1,7 +1,7 @@
-"""Draw the commit timeline of one run: a lane for each transaction, what it did, and which commit invalidated it.
+"""Build the commit timeline of one run: a lane for each transaction with its steps, and the commit that invalidated it.
 
-Stored rows have totals only, so a stored run is simulated again by the reference engine, which reports every step. A run that does
-not give the stored rows again was made by other code and is rejected.
+Stored rows contain totals only, so the run is replayed on the reference engine, which traces every step. A replay that differs from
+the stored rows is rejected: they are results of another code version.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Replay:
-    """What was replay: events and rows by transaction, and the group of each table.
+    """Events and rows of a replayed run by transaction, and the group of each table.
 
-    ``by_table``: commits are refused for changes of the same tables only, as in a log, and not for any in the group.
+    ``by_table``: commits conflict only with changes of the same tables, as in an append catalog, not of the whole group.
     """
 
     start_ms: float
@@ -48,12 +48,12 @@ class Replay:
     events: dict[int, list[Row]] = field(default_factory=dict)
     rows: dict[int, Row] = field(default_factory=dict)
     commits: list[tuple[float, int]] = field(default_factory=list)
-    """All commits until the end, with their transactions, in order of time."""
+    """Time and transaction of all commits, by time."""
     tables: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """The tables that each transaction writes."""
+    """Tables that each transaction writes."""
 
-    def compete(self, one: int, other: int) -> bool:
-        """Whether a commit of one can refuse a commit of the other."""
+    def can_conflict(self, one: int, other: int) -> bool:
+        """Return whether a commit of one transaction can invalidate a commit of the other."""
         tables, others = self.tables[one], self.tables.get(other, ())
         if one == other or not tables or not others:
             return False
@@ -61,17 +61,25 @@ class Replay:
 
 
 def read_stored_row(run: RunPlace, txn: int) -> Row:
-    """Return the stored row of a transaction. Raises ReportError if there is none."""
+    """Return the stored row of a transaction.
+
+    Raises:
+        ReportError: The run has no such transaction.
+    """
     rows = pq.read_table(run.results, columns=list(_KEPT), filters=[("txn_id", "=", txn)]).to_pylist()
     if not rows:
         last = pc.max(pq.read_table(run.results, columns=["txn_id"]).column("txn_id")).as_py()
-        raise ReportError(f"{run.results}: there is no transaction {txn}; the last one is {last}")
+        raise ReportError(f"{run.results}: no transaction {txn}; the last one is {last}")
     found: Row = rows[0]
     return found
 
 
 def replay_run(run: RunPlace, start_ms: float, end_ms: float) -> Replay:
-    """Run it again until a little after the window. Raises ReportError if that cannot be done."""
+    """Replay a run until shortly after the window.
+
+    Raises:
+        ReportError: The run cannot be replayed, or the replay differs from the stored results.
+    """
     duration = float(run.record["parameters"]["simulation"]["duration_ms"])
     until = min(duration, end_ms + (end_ms - start_ms))
     overrides: dict[str, Any] = {"simulation.engine": "reference", "simulation.duration_ms": until, "simulation.drain": False}
@@ -80,13 +88,13 @@ def replay_run(run: RunPlace, start_ms: float, end_ms: float) -> Replay:
             build_simulation_config(load_document(run.config, overrides), seed_override=run.seed), start_ms, end_ms
         )
     except (ConfigError, EngineError) as error:
-        raise ReportError(f"{run.results}: this run cannot be run again: {error}") from None
+        raise ReportError(f"{run.results}: the run cannot be replayed: {error}") from None
     _check_replay(run, replay, until)
     return replay
 
 
 def record_replay(config: SimulationConfig, start_ms: float, end_ms: float, progress: Progress | None = None) -> Replay:
-    """Run a configuration on the reference engine and keep what its transactions did in a window of time."""
+    """Run a configuration on the reference engine and record the events of transactions in a time window."""
     replay = Replay(start_ms, end_ms, config.workload.config.groups, isinstance(config.catalog, AppendCatalog))
     Simulation(config).stream(
         lambda batch: _keep_rows(replay, batch), trace=lambda batch: _keep_events(replay, batch), progress=progress
@@ -98,7 +106,7 @@ def record_replay(config: SimulationConfig, start_ms: float, end_ms: float, prog
 
 
 def _keep_rows(replay: Replay, batch: pa.RecordBatch) -> None:
-    """Rows of transactions that were alive in the window, and the tables of all."""
+    """Keep the rows of transactions that were active in the window, and the tables of all transactions."""
     for txn, tables in zip(batch.column("txn_id").to_pylist(), batch.column("tables_written").to_pylist(), strict=True):
         replay.tables[txn] = tuple(tables)
     ends = pc.add(batch.column("t_submit"), batch.column("total_latency"))
@@ -118,7 +126,7 @@ def _keep_events(replay: Replay, batch: pa.RecordBatch) -> None:
 
 
 def _check_replay(run: RunPlace, replay: Replay, until_ms: float) -> None:
-    """Whether what ended in time ended as it is stored."""
+    """Raise ReportError if a finished transaction of the replay differs from its stored row."""
     columns = ["txn_id", "status", "total_latency", "t_submit"]
     rows = pq.read_table(run.results, columns=columns, filters=[("t_submit", "<=", replay.end_ms)])
     stored = {row["txn_id"]: row for row in rows.to_pylist()}
@@ -132,7 +140,7 @@ def _check_replay(run: RunPlace, replay: Replay, until_ms: float) -> None:
             or abs(known["total_latency"] - row["total_latency"]) > max(_TOLERANCE_MS, 1e-9 * row["total_latency"])
         ):
             version = run.record.get("code_version", "another version")
-            raise ReportError(f"{run.results}: running it again gives other results; it was made by {version}: run it anew first")
+            raise ReportError(f"{run.results}: the replay differs from the stored results of {version}; repeat the run first")
 
 
 MOST_LANES = 30
@@ -140,22 +148,26 @@ _MOST_WINNERS = 4
 _TIME = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|min|h)?\s*$")
 _READ, _RUNTIME, _ATTEMPT, _CONFLICT, _BACKOFF, _COMMIT = phrases.TIME_PARTS.values()
 _STEPS = {"catalog_read": _READ, "runtime": _RUNTIME, "backoff": _BACKOFF, "commit": _COMMIT, "commit_failed": _COMMIT}
-"""What an event ends, where that takes time; what I/O belongs to depends on what came before."""
+"""Part of the time that ends with an event. The part of I/O depends on the events before it."""
 _COMMITTED, _REFUSED, _ABORTED = "committed", "refused", "aborted"
 COLOURS = {**PART_COLOURS, _COMMITTED: "#000000", _REFUSED: "#CC0000", _ABORTED: "#882255"}
 
 
 def parse_time(text: str, option: str) -> float:
-    """Return a time such as 12.5s, 300ms or 2min; a bare number is in seconds. Raises ReportError if it is none."""
+    """Parse a time such as 12.5s, 300ms or 2min into ms; a number without a unit is in seconds.
+
+    Raises:
+        ReportError: The text is not a time.
+    """
     found = _TIME.match(text)
     if found is None:
-        raise ReportError(f"{option} {text}: a time is a number with ms, s, min or h, such as 12.5s")
+        raise ReportError(f"{option} {text}: expected a number with ms, s, min or h, such as 12.5s")
     return float(found["number"]) * UNITS_MS[found["unit"] or "s"]
 
 
 @dataclass(frozen=True)
 class Span:
-    """Something that a transaction did, or a moment (``end_ms == start_ms``) at which an attempt ended."""
+    """A step of a transaction, or the moment (``end_ms == start_ms``) at which an attempt ended."""
 
     txn: int
     part: str
@@ -163,17 +175,21 @@ class Span:
     end_ms: float
     attempt: int
     based_on_ms: float = 0.0
-    """For an attempt: when the read ended that it is based on."""
+    """For an attempt: end of the read that it is based on."""
 
 
 def build_timeline(study: Study, *, at_ms: float | None = None, span_ms: float = 1000.0, txn: int | None = None) -> Figure:
-    """Return the figure for a moment or a transaction; without either, for the middle of the run. Raises ReportError."""
+    """Build the timeline around a time or a transaction; by default around the middle of the run.
+
+    Raises:
+        ReportError: The study is not one run, or has no such time or transaction.
+    """
     if not study.single_runs:
-        raise ReportError(f"{study.path}: a timeline is of one run; give the results of a run, such as EXPERIMENT/SEED")
+        raise ReportError(f"{study.path}: a timeline shows one run; give the directory of a run, such as EXPERIMENT/SEED")
     run = study.single_runs[0]
     duration = float(run.record["parameters"]["simulation"]["duration_ms"])
     if span_ms <= 0.0:
-        raise ReportError("--span: the time around a moment is more than nothing")
+        raise ReportError("--span: expected a time above 0")
     if txn is not None:
         start, end = _find_commit_span(read_stored_row(run, txn))
     else:
@@ -185,7 +201,11 @@ def build_timeline(study: Study, *, at_ms: float | None = None, span_ms: float =
 
 
 def make_timeline_figure(replay: Replay, *, txn: int | None = None, source: str = "") -> Figure:
-    """Return the figure of a replay, the transaction ``txn`` on top. Raises ReportError if no transaction is committing."""
+    """Return the figure of a replay, with the transaction ``txn`` on top.
+
+    Raises:
+        ReportError: No transaction is committing in the window.
+    """
     spans = [span for number, events in replay.events.items() for span in _list_spans(replay, number, events)]
     inside = [span for span in spans if span.end_ms >= replay.start_ms and span.start_ms <= replay.end_ms]
     busy = [span for span in inside if span.part not in (_READ, _RUNTIME)]
@@ -201,16 +221,15 @@ def make_timeline_figure(replay: Replay, *, txn: int | None = None, source: str 
     only_work = len({span.txn for span in inside} - set(lanes))
     notes = []
     if left_out > 0:
-        notes.append(f"{left_out} more transactions were committing in this time; a shorter --span shows fewer.")
+        notes.append(f"{left_out} more transactions were committing in this window; use a shorter --span.")
     if only_work:
-        notes.append(f"{only_work} transactions that did nothing but read and work in this time are not shown.")
+        notes.append(f"{only_work} transactions that were not committing in this window are not shown.")
     return Figure(
         name="timeline",
-        title=f"Contention between {replay.start_ms / 1000.0:.3f} s and {replay.end_ms / 1000.0:.3f} s"
+        title=f"Commit timeline from {replay.start_ms / 1000.0:.3f} s to {replay.end_ms / 1000.0:.3f} s"
         + ("" if txn is None else f": transaction {txn}"),
-        definition="A lane for each transaction. A refused commit names the transaction that committed last in its table group; if "
-        "more than one did since the read that the attempt was based on, how many; and what the loser then paid: the time from the "
-        "refusal to its next attempt.",
+        definition="A lane for each transaction. For a failed commit attempt: the transaction that invalidated it, the number of "
+        "commits since the read that the attempt was based on, and the time until the next attempt.",
         kind="swimlanes",
         data=pd.DataFrame(rows),
         x=Axis("start_s", "time (s)"),
@@ -225,14 +244,14 @@ def make_timeline_figure(replay: Replay, *, txn: int | None = None, source: str 
 
 
 def _find_commit_span(row: Row) -> tuple[float, float]:
-    """Return the commit of a transaction with a little time around it."""
+    """Return start and end of the commit of a transaction, with a margin."""
     end = row["t_submit"] + row["total_latency"]
     commit = row["commit_latency"] or row["total_latency"]
     return max(0.0, end - 1.15 * commit), end + 0.05 * commit
 
 
 def _list_spans(replay: Replay, txn: int, events: list[Row]) -> Iterator[Span]:
-    """Return the steps of a transaction. I/O belongs to the conflict until the conflict is settled, and to the attempt after."""
+    """Yield the steps of a transaction. I/O counts as conflict I/O until the conflict is resolved, then as I/O of the attempt."""
     io, read_ms, last_ms = _READ, 0.0, float(replay.rows[txn]["t_submit"])
     working = False
     for event in events:
@@ -259,7 +278,7 @@ def _list_spans(replay: Replay, txn: int, events: list[Row]) -> Iterator[Span]:
 
 
 def _label_losses(rows: list[dict[str, Any]]) -> None:
-    """Add to the first row of each lane who beat the transaction, and what that cost it in all; to the others nothing."""
+    """Label the first row of each lane with the transactions that invalidated its commits, and the total delay."""
     lost: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         if row["part"] == _REFUSED:
@@ -268,13 +287,13 @@ def _label_losses(rows: list[dict[str, Any]]) -> None:
         own = lost.pop(row["txn"], [])
         winners = [f"#{loss['beaten_by']}" for loss in own if loss["beaten_by"] is not None]
         more = f" and {len(winners) - _MOST_WINNERS} more" if len(winners) > _MOST_WINNERS else ""
-        told = ", ".join(winners[:_MOST_WINNERS]) + more
+        names = ", ".join(winners[:_MOST_WINNERS]) + more
         paid = sum(loss["paid_ms"] or 0.0 for loss in own)
-        row["losses"] = f"lost to {told}" + (f": +{paid:,.0f} ms" if paid else "") if told else ""
+        row["losses"] = f"lost to {names}" + (f": +{paid:,.0f} ms" if paid else "") if names else ""
 
 
 def _order_lanes(busy: list[Span], txn: int | None) -> list[int]:
-    """Transactions in order of what they first did, the one that was asked for on top."""
+    """Return transactions by the time of their first step, with the requested one on top."""
     first: dict[int, float] = {}
     for span in busy:
         first[span.txn] = min(span.start_ms, first.get(span.txn, span.start_ms))
@@ -307,13 +326,13 @@ def _make_row(replay: Replay, span: Span, spans: list[Span]) -> dict[str, Any]:
 
 
 def _list_winners(replay: Replay, refused: Span) -> list[int]:
-    """Return the transactions that committed between the read that an attempt was based on and its refusal, and could refuse it."""
+    """Return the conflicting transactions that committed between the read of an attempt and its failure."""
     between = (other for time, other in replay.commits if refused.based_on_ms < time <= refused.end_ms)
-    return [other for other in between if replay.compete(refused.txn, other)]
+    return [other for other in between if replay.can_conflict(refused.txn, other)]
 
 
 def _find_retry_delay(refused: Span, spans: list[Span]) -> float | None:
-    """Return the time from a refusal to the start of the next attempt; None if there was none."""
+    """Return the time from a failed attempt to the start of the next one; None if there was none."""
     own = (span.start_ms for span in spans if span.txn == refused.txn and span.part == _COMMIT)
     later = min((start for start in own if start >= refused.end_ms), default=None)
     return None if later is None else later - refused.end_ms

@@ -38,8 +38,8 @@ def name_metric(metric: str) -> str:
 
 def name_subject(subject: Subject) -> str:
     """Return a metric and the transactions that it is of: ``success of compaction``."""
-    of = [name for name in (subject.workload_class, subject.operation) if name != ALL]
-    return f"{name_metric(subject.metric)} of {', '.join(of) if of else 'all transactions'}"
+    group = [name for name in (subject.workload_class, subject.operation) if name != ALL]
+    return f"{name_metric(subject.metric)} of {', '.join(group) if group else 'all transactions'}"
 
 
 def format_value(metric: str, found: Estimate) -> str:

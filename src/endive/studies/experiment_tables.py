@@ -1,7 +1,7 @@
-"""Tables over seeds and over loads, from the rows of runs.
+"""Make the tables of experiments and of saturation from the table of runs.
 
-Makes of the table of runs (one row for each run, class and operation) and the parameters of the experiments the table of
-experiments (means over seeds with intervals) and that of saturation (one row for each curve). All of it is small.
+The table of runs has a row for each run, class and operation. The table of experiments has means over seeds with intervals; the
+table of saturation has a row for each curve over the load.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _LOAD = re.compile(r"_(rate|inter_arrival_(scale|mean|value))$")
 
 
 def make_experiments_table(runs: pa.Table, manifest: Inventory) -> pa.Table:
-    """Metrics over seeds and the parameters; those that vary come first.
+    """Return the metrics over seeds with the parameters; parameters that vary come first.
 
-    A metric has the half width of its 95 % interval (``_hw``) and, if it can be missing, in how many seeds it is there (``_n``).
-    Shares have both ends as well (``_low``, ``_high``), percentiles the bounds that the seeds leave.
+    A metric has the half width of its 95% interval (``_hw``) and, if it can be missing, the number of seeds that have it (``_n``).
+    Shares also have both ends of the interval (``_low``, ``_high``), percentiles the bounds over seeds.
     """
     grouped = runs.group_by(_GROUP, use_threads=False).aggregate(
         [
@@ -155,7 +155,7 @@ def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
         if types.get(column) not in (int, float):
             numbers = [name for name in varying(manifest.parameters) if types[name] in (int, float)]
             raise PipelineError(
-                f"--load {key}: no experiment has such a number; those that vary are {', '.join(numbers) or 'none'}", usage=True
+                f"--load {key}: no experiment has this number; numbers that vary: {', '.join(numbers) or 'none'}", usage=True
             )
         return LoadAxis(column)
     changing = varying_within_scenarios(manifest.parameters)
@@ -163,8 +163,8 @@ def find_load_axis(manifest: Inventory, key: str | None) -> LoadAxis | str:
     if len(candidates) == 1:
         return LoadAxis(candidates[0])
     if not candidates:
-        return "no rate of arrivals varies, so there is no saturation to find; --load KEY names another load"
-    return f"several rates of arrivals vary ({', '.join(candidates)}); --load KEY says which one is the load"
+        return "no arrival rate varies, so saturation is not estimated; set another load with --load KEY"
+    return f"several arrival rates vary ({', '.join(candidates)}); choose the load with --load KEY"
 
 
 def make_saturation_table(experiments: pa.Table, manifest: Inventory, axis: LoadAxis | None) -> pa.Table:
@@ -175,16 +175,16 @@ def make_saturation_table(experiments: pa.Table, manifest: Inventory, axis: Load
     if axis is None:
         return pa.schema([("code_version", pa.string()), *_CURVE]).empty_table()
     types = column_types(manifest.parameters)
-    apart = _list_curve_parameters(manifest, axis)
+    parameters = _list_curve_parameters(manifest, axis)
     curves: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in experiments.to_pylist():
         if row["workload_class"] == row["operation_type"] == ALL and (row[axis.column] or 0.0) > 0.0:
-            curves.setdefault((row["code_version"], *(row[name] for name in apart)), []).append(row)
+            curves.setdefault((row["code_version"], *(row[name] for name in parameters)), []).append(row)
     rows = [
-        {"code_version": key[0], **dict(zip(apart, key[1:], strict=True)), **_make_curve(curve, axis)}
+        {"code_version": key[0], **dict(zip(parameters, key[1:], strict=True)), **_make_curve(curve, axis)}
         for key, curve in sorted(curves.items(), key=lambda item: str(item[0]))
     ]
-    fields = [("code_version", pa.string()), *((name, parameter_array(name, types[name], []).type) for name in apart)]
+    fields = [("code_version", pa.string()), *((name, parameter_array(name, types[name], []).type) for name in parameters)]
     return pa.Table.from_pylist(rows, schema=pa.schema([*fields, *_CURVE]))
 
 

@@ -1,4 +1,4 @@
-"""The question of ``endive frontier``, checked before anything is run, and estimates of its metric at any load."""
+"""Read and check the question of ``endive frontier``, and estimate its metric at a load."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def read_question(path: Path, given: FrontierSettings, overrides: Mapping[str, A
         tree, settings, quickly = check_frontier(tree, str(path), quick=quick)
         overrides = {**quickly, **overrides}
     elif quick:
-        raise ConfigError("--quick", [Problem("", f"{path} has no [frontier] and no [quick] that would say what this changes")])
+        raise ConfigError("--quick", [Problem("", f"{path} has no [frontier] with a [quick] form")])
     else:
         settings = FrontierSettings()
     settings = given.over(settings)
     for name in ("vary", "until"):
         if getattr(settings, name) is None:
-            raise ConfigError(f"--{name}", [Problem("", "is missing, and the file has no [frontier] that would say it")])
+            raise ConfigError(f"--{name}", [Problem("", f"is missing; give it here or as [frontier] {name} in the file")])
     assert settings.vary is not None
     assert settings.until is not None
     condition = parse_condition(settings.until, RATES, "--until")
@@ -109,19 +109,17 @@ def _read_value(tree: Tree, key: str, overrides: Mapping[str, Any]) -> float | N
 def _make_search(settings: FrontierSettings, value: float | None, vary: str, path: Path) -> Search:
     start = value if settings.lowest is None else settings.lowest
     if start is None:
-        raise ConfigError(
-            "--from", [Problem("", f"is missing: {path} has no {vary} above 0, and no more than {MOST_MS:g}, to begin with")]
-        )
+        raise ConfigError("--from", [Problem("", f"is missing, and {path} has no {vary} between 0 and {MOST_MS:g} to start from")])
     lowest = start / FARTHEST if settings.lowest is None else settings.lowest
     highest = start * FARTHEST if settings.highest is None else settings.highest
     if settings.highest is not None and lowest >= highest:
-        text = f"{lowest:g} should be below --to {highest:g}; of a time between arrivals, vary the rate"
+        text = f"{lowest:g} should be below --to {highest:g}; instead of a time between arrivals, vary the rate"
         raise ConfigError("--from", [Problem("", text)])
     defaults = Search(start, lowest, highest)
     seeds = settings.seeds or defaults.seeds
     most = settings.max_seeds or max(defaults.max_seeds, seeds)
     if seeds > most:
-        raise ConfigError("--seeds", [Problem("", f"{seeds} are more than --max-seeds {most}")])
+        raise ConfigError("--seeds", [Problem("", f"{seeds} exceeds --max-seeds {most}")])
     return Search(min(start, highest), lowest, highest, settings.tolerance or defaults.tolerance, seeds, most)
 
 

@@ -1,4 +1,4 @@
-"""The question of ``endive tune``, checked before anything is run, and the costs of its candidates."""
+"""Read and check the question of ``endive tune``, and measure the costs of its candidates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from endive.transaction.policy import UNUSED_BY_KIND
 
 Tree = dict[str, Any]
 TODAY, ICEBERG = 0, 1
-"""The numbers of the candidates that the best is compared with."""
+"""Indices of the reference candidates."""
 RETRY_SETTINGS = (
     Dimension("retry", 2, 64, whole=True),
     Dimension("retry_backoff.base_ms", 1.0, 5_000.0),
@@ -50,7 +50,7 @@ _ICEBERG_BACKOFF: Mapping[str, Any] = {"retry_backoff": ICEBERG_RETRY["retry_bac
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting: keys with their values, in the order in which they are set, and the configuration that they make."""
+    """Settings by key, in the order in which they are applied, and the configuration with them."""
 
     name: str
     settings: Mapping[str, Any]
@@ -59,7 +59,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class TuningQuestion:
-    """A configuration, what is to be made better, the condition that must be kept, and the candidates."""
+    """A configuration, the metric to improve, the condition to meet, and the candidates."""
 
     source: str
     tree: Tree
@@ -67,28 +67,32 @@ class TuningQuestion:
     objective: Subject
     condition: Condition | None
     tuned: tuple[str, ...]
-    """The sections whose retry settings are searched."""
+    """Sections whose retry settings are searched."""
     candidates: tuple[Candidate, ...]
 
     @property
     def same_references(self) -> bool:
-        """Whether today's setting is Iceberg's defaults."""
+        """True if the current settings are Iceberg's defaults."""
         today, iceberg = (_list_retry_settings(self.candidates[each].document) for each in (TODAY, ICEBERG))
         return today == iceberg
 
 
 def _list_retry_settings(document: Document) -> list[Tree]:
-    """All that Iceberg's defaults are about, by class."""
+    """Return the settings that Iceberg's defaults determine, by class."""
     return [each.settings.model_dump(include=set(ICEBERG_RETRY)) for each in resolve_classes(document)]
 
 
 def read_tuning(
     path: Path, goal: str, subject_to: str | None, vary: Sequence[str], overrides: Mapping[str, Any], count: int, key: int
 ) -> TuningQuestion:
-    """Read the question of a file and a command line. Raises ConfigError if anything is wrong with it or with a candidate."""
+    """Read the question of a file and a command line.
+
+    Raises:
+        ConfigError: The question or the configuration of a candidate is invalid.
+    """
     objective = parse_subject(goal, RATES, "--for")
     if more_is_better(objective.metric) is None:
-        raise ConfigError("--for", [Problem("", f"{objective.metric} is neither good nor bad in itself; take another metric")])
+        raise ConfigError("--for", [Problem("", f"{objective.metric} has no direction that is better; choose another metric")])
     condition = None if subject_to is None else parse_condition(subject_to, RATES, "--subject-to")
     tree = read_toml(path)
 
@@ -172,16 +176,16 @@ class CostEvaluator:
         try:
             self.window: Window = common_window([replications.window(each, range(WINDOW_SEEDS)) for each in references])
         except ValueError as error:
-            raise ConfigError("--warmup", [Problem("", f"there is no window that all have: {error}")]) from None
+            raise ConfigError("--warmup", [Problem("", f"the candidates have no common window: {error}")]) from None
         for each in references:
             _check_transactions(question.objective, replications.measure(each, range(WINDOW_SEEDS), self.window))
 
     def runs(self, candidate: int, seeds: Sequence[int]) -> tuple[RunMetrics, ...]:
-        """Return the metrics of a candidate; what is not there yet is run."""
+        """Return the metrics of a candidate; run missing seeds."""
         return self._replications.measure(self._question.candidates[candidate].document, seeds, self.window)
 
     def __call__(self, candidate: int, seeds: Sequence[int]) -> Measured:
-        """Measure a candidate with some seeds."""
+        """Measure the costs of a candidate with these seeds."""
         runs = self.runs(candidate, seeds)
         objective, condition = self._question.objective, self._question.condition
         rows = [run.select(objective.workload_class, objective.operation) for run in runs]
@@ -216,7 +220,7 @@ def _check_transactions(objective: Subject, runs: Sequence[RunMetrics]) -> None:
 
 
 def compute_cost(row: Mapping[str, Any], metric: str) -> Cost:
-    """Return what a run cost: the metric, with its sign turned where more is better; from the least to the most that it may be."""
+    """Return the bounds of the cost of a run: the metric, negated if more of it is better."""
     if metric == "success_rate" and row.get("success_low") is not None:
         return Cost(-row["success_high"], -row["success_low"])
     value = row.get(metric)

@@ -1,4 +1,4 @@
-"""All figures of a study, by name. A study that has no data for a figure does without it; who asks for it by name learns why."""
+"""Build the figures of a study, by name. Figures without data are left out of reports."""
 
 from __future__ import annotations
 
@@ -42,22 +42,23 @@ FIGURES: dict[str, Builder] = {
     "heatmap_throughput": partial(heatmaps.build_heatmap, measure=THROUGHPUT, name="heatmap_throughput"),
     "heatmap_latency": partial(heatmaps.build_heatmap, measure=LATENCY, name="heatmap_latency"),
 }
-"""Figures by name, those that tell most first: a report begins with the first four that a study has. A builder raises
-NotInStudyError if there is no data for it."""
+"""Builders of figures by name, the most informative first: a report begins with the first four that a study has data for.
+
+A builder raises NotInStudyError if there is no data for its figure."""
 _THROUGH_TIME = ("success_time", "latency_time", "committing_time", "commit_rate_time", "retries_time")
 _FEW_CURVES = 4
-"""So many configurations are compared by curves; a heatmap of them would show the same again."""
+"""Largest number of configurations that curves compare; a heatmap of them would repeat the curves."""
 
 
 def build_figures(study: Study) -> list[Figure]:
-    """All figures that the study has data for."""
+    """Build all figures that the study has data for."""
     return [figure for _, figure, _ in try_figures(study) if figure is not None]
 
 
 def build_report_figures(study: Study) -> list[Figure]:
-    """Return the figures of a report, those that tell most first, without those that would show the same again.
+    """Build the figures of a report, the most informative first, without those that repeat another one.
 
-    What the study is about comes first, and where the load changes by plan, what happens through time.
+    The figure of the study's question comes first; if the load follows a schedule, figures over time come next.
     """
     found = build_figures(study)
     repeated = set(_list_repeated(study, {figure.name for figure in found}))
@@ -77,20 +78,21 @@ def build_report_figures(study: Study) -> list[Figure]:
 
 
 def _list_question_figures(study: Study, names: set[str]) -> tuple[str, ...]:
-    """Name the figures that show the metric that the study is about, the one that tells most first."""
+    """Return the names of the figures of the study's question, the most informative first."""
     if study.question is None:
         return ()
-    of, metric = study.question.workload_class, study.question.metric
+    workload_class, metric = study.question.workload_class, study.question.metric
     if study.question.operation != ALL:
         return tuple({"question"} & names)
-    others = {"throughput_per_s": "throughput_load", "success_rate": "success_load"} if of == ALL or study.classes == (of,) else {}
-    if metric == "success_rate" and of in study.classes and len(study.classes) == 2:
+    asks_total = workload_class == ALL or study.classes == (workload_class,)
+    others = {"throughput_per_s": "throughput_load", "success_rate": "success_load"} if asks_total else {}
+    if metric == "success_rate" and workload_class in study.classes and len(study.classes) == 2:
         others = {metric: "frontier"}
     return tuple(name for name in (others.get(metric), "question") if name in names)
 
 
 def _list_repeated(study: Study, names: set[str]) -> Iterable[str]:
-    """Name the figures whose curves another figure of the report has as well."""
+    """Yield the names of figures whose curves another figure of the report contains."""
     yield from _list_question_figures(study, names)[1:]
     table = study.experiments
     split = table[(table["workload_class"] != ALL) & (table["operation_type"] != ALL)]
@@ -103,12 +105,12 @@ def _list_repeated(study: Study, names: set[str]) -> Iterable[str]:
         yield from ("heatmap_throughput", "heatmap_latency")
     if "throughput_load" in names:
         yield "catalogs_throughput"
-    if len(study.manifest.experiments) > 1 and not time_series.find_schedule(study):  # curves over the load tell it
+    if len(study.manifest.experiments) > 1 and not time_series.find_schedule(study):  # curves over the load show it
         yield from ("success_time", "latency_time", "retries_time")
 
 
 def try_figures(study: Study) -> Iterable[tuple[str, Figure | None, str]]:
-    """Every figure by name: as a value, or why the study does not have it."""
+    """Yield every figure by name: the figure, or the reason why the study has no data for it."""
     for name, build in FIGURES.items():
         try:
             yield name, build(study), ""
@@ -117,9 +119,13 @@ def try_figures(study: Study) -> Iterable[tuple[str, Figure | None, str]]:
 
 
 def build_figure(study: Study, name: str) -> Figure:
-    """One figure. Raises ReportError if there is no such figure, or the study has no data for it."""
+    """Build one figure.
+
+    Raises:
+        ReportError: No figure has this name, or the study has no data for it.
+    """
     if name not in FIGURES:
-        raise ReportError(f"there is no figure {name!r}; there are {', '.join(FIGURES)}")
+        raise ReportError(f"unknown figure {name!r}; figures are {', '.join(FIGURES)}")
     try:
         return FIGURES[name](study)
     except NotInStudyError as error:

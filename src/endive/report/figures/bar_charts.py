@@ -22,14 +22,14 @@ from endive.runs.parameters import PREFIX
 from endive.storage.prices import list_prices
 
 DESIGN = tuple(f"{PREFIX}{name}" for name in ("catalog_type", "transaction_manifest_list_mode", "catalog_table_metadata_inlined"))
-"""The parameters of the factorial design of catalogs."""
+"""Parameters of the factorial design of catalogs."""
 _BOUNDS = {"above": "\u2265 ", "at_or_below": "\u2264 ", "crossed": ""}
 _MOST_GROUPS = 4
-"""Designs at more loads than this are curves rather than groups of bars."""
+"""Largest number of loads at which designs are groups of bars; beyond it they are curves."""
 
 
 def build_sustainable_throughput(study: Study) -> Figure:
-    """Return the load at which each configuration saturates."""
+    """Build the maximum sustainable load of each configuration."""
     if study.axis is None or study.axis.load is None:
         raise common.NotInStudyError("no arrival rate varies, so saturation is not measured")
     labels = [each.label for each in study.visible_series]
@@ -58,7 +58,7 @@ def build_sustainable_throughput(study: Study) -> Figure:
 
 
 def build_time_parts(study: Study) -> Figure:
-    """Return the mean total latency of a committed transaction, by what it was spent on."""
+    """Build the mean total latency of committed transactions, by part."""
     return _build_breakdown(
         study,
         tuple(phrases.TIME_PARTS),
@@ -70,7 +70,7 @@ def build_time_parts(study: Study) -> Figure:
 
 
 def build_commit_parts(study: Study) -> Figure:
-    """Return the same without the runtime."""
+    """Build the mean commit time of committed transactions, by part: their latency without the runtime."""
     return _build_breakdown(
         study,
         tuple(name for name in phrases.TIME_PARTS if name != "t_runtime"),
@@ -101,7 +101,7 @@ def _build_breakdown(study: Study, parts: tuple[str, ...], name: str, title: str
 
 
 def _make_parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[float] | float) -> pd.DataFrame:
-    """Return a row for each part that takes any time, in units of ``unit``; the last one of a bar says how long the bar is."""
+    """Return a row for each part that takes time, in units of ``unit``; the last one of a bar has the total as text."""
     shown = [part for part in parts if (rows[f"mean_{part}"].astype(float) > 0.0).any()]
     found = []
     for part in shown:
@@ -113,7 +113,7 @@ def _make_parts(rows: pd.DataFrame, parts: tuple[str, ...], unit: pd.Series[floa
 
 
 def build_catalog_designs(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Return a measure of catalog designs side by side."""
+    """Build a measure of catalog designs side by side."""
     design = [column for column in DESIGN if column in study.varying]
     if not design:
         raise common.NotInStudyError("neither catalog type, manifest list mode nor metadata inlining varies")
@@ -140,7 +140,7 @@ def build_catalog_designs(study: Study, measure: common.Measure, name: str) -> F
 
 
 def build_cost(study: Study) -> Figure:
-    """Return the requests per 1,000 commits by kind, with their price if all of them have one."""
+    """Build the requests per 1,000 commits by kind, as a cost if all of them have a price."""
     if study.runs.empty:
         raise common.NotInStudyError("there are no runs")
     by_experiment = _compute_costs(study)
@@ -169,7 +169,7 @@ def build_cost(study: Study) -> Figure:
 
 
 def _note_orphans(study: Study, rows: pd.DataFrame, by_experiment: dict[str, list[Cost]]) -> Iterator[str]:
-    """How many files nobody deletes, where crashes or answers that were lost leave some: of the configurations with most."""
+    """Yield a note on orphaned files, which crashes and lost responses leave behind, if there are any."""
     means = [mean_estimate([each.orphaned_files for each in by_experiment[name]]).mean for name in rows["experiment"]]
     if not any(means):
         return
@@ -180,12 +180,12 @@ def _note_orphans(study: Study, rows: pd.DataFrame, by_experiment: dict[str, lis
         series: f" at {common.format_place(study, x, named=True)}" if common.has_axis(study) else ""
         for series, (_, x) in most.items()
     }
-    told = [f"{format_number(left)} with {series}{at[series]}" for series, (left, _) in most.items()]
-    yield f"Orphaned files per 1,000 commits, at most: {join_names(told)}."
+    counts = [f"{format_number(left)} with {series}{at[series]}" for series, (left, _) in most.items()]
+    yield f"Orphaned files per 1,000 commits, at most: {join_names(counts)}."
 
 
 def _compute_costs(study: Study) -> dict[str, list[Cost]]:
-    """Return what a thousand commits take in each run, by experiment; experiments in which a run has no commit are left out."""
+    """Return the cost of 1,000 commits in each run, by experiment; runs without a commit are left out."""
     runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in study.runs.to_dict("records"):
         runs.setdefault((row["experiment"], row["seed"]), []).append({str(column): value for column, value in row.items()})
@@ -200,7 +200,7 @@ def _compute_costs(study: Study) -> dict[str, list[Cost]]:
 
 
 def _make_cost_parts(rows: pd.DataFrame, by_experiment: dict[str, list[Cost]], priced: bool) -> pd.DataFrame:
-    """Return a row for each kind of request that there is; the last one of a bar says what all of them come to."""
+    """Return a row for each kind of request that occurs; the last one of a bar has the total as text."""
     values = {
         name: [each.money if priced and each.money is not None else each.requests for each in costs]
         for name, costs in by_experiment.items()

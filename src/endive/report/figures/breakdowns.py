@@ -1,4 +1,4 @@
-"""By operation and by workload class: success and latency; and the frontier beyond which a class can no longer commit."""
+"""Build success and latency by operation and by workload class, and the load beyond which a class fails to commit."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from endive.report.study_data import ALL, Study
 from endive.runs.parameters import column_name
 
 COMMITTABLE = 0.95
-"""A class of which less is committed is counted as un-committable."""
+"""Success below which a class counts as not committable."""
 
 
 def build_by_group(study: Study, what: Literal["operation", "workload class"], measure: common.Measure, name: str) -> Figure:
-    """Return a measure of each operation or class: a panel for each if there is an axis, else a group of bars."""
+    """Build a measure of each operation or class: a panel for each if there is an axis, otherwise a group of bars."""
     of_operations = what == "operation"
     members = study.operations if of_operations else study.classes
     if len(members) < 2:
@@ -55,13 +55,13 @@ def build_by_group(study: Study, what: Literal["operation", "workload class"], m
 
 
 _MOST_NAMED = 3
-"""So many configurations are named in a note; of more, it counts the points."""
+"""Largest number of configurations that a note names; of more, it counts the points."""
 _REASONS = {"aborted": "falls on aborted transactions", "-": "needs more transactions", ">": "exceeds the run"}
-"""Why there is no number for a percentile, by the beginning of what is said instead."""
+"""Reason why a percentile has no value, by the first word of the text that replaces it."""
 
 
 def _note_missing(every: pd.DataFrame, metric: str) -> Iterator[str]:
-    """Return what has no percentile to draw, by the reason."""
+    """Yield a note for each reason why percentiles are left out."""
     found = [format_percentile(row, metric).partition(" ")[0] for row in every.to_dict("records")]
     rows = every[["member", "series"]].assign(why=found)
     for why, reason in _REASONS.items():
@@ -71,7 +71,7 @@ def _note_missing(every: pd.DataFrame, metric: str) -> Iterator[str]:
 
 
 def _name_missing(rows: pd.DataFrame, member: str, why: str) -> str:
-    """Return a class or operation whose percentile is missing for this reason, and in which configurations; nothing if in none."""
+    """Return a class or operation and the configurations in which its percentile is missing for this reason; empty if in none."""
     own = rows[rows["member"] == member]
     every, lost = Counter(own["series"]), Counter(own[own["why"] == why]["series"])
     if lost == every:
@@ -83,13 +83,13 @@ def _name_missing(rows: pd.DataFrame, member: str, why: str) -> str:
 
 
 def build_success_latency(study: Study) -> Figure:
-    """Return success against the p99 of the time to commit, a point for each configuration: the best are at the upper left."""
+    """Build success against the p99 of the time to commit, a point for each configuration: the best are at the upper left."""
     if len(study.visible_series) < 2 or common.has_axis(study):
-        raise common.NotInStudyError("it compares configurations that differ in no number")
+        raise common.NotInStudyError("it compares configurations that do not differ in a number")
     asked = study.question
-    of = ALL if asked is None or asked.workload_class not in study.classes else asked.workload_class
+    workload_class = ALL if asked is None or asked.workload_class not in study.classes else asked.workload_class
     latency = ("latency", "latency_low", "latency_high")
-    rows = common.add_interval(study.totals(workload_class=of), "time_to_commit_p99_ms", latency)
+    rows = common.add_interval(study.totals(workload_class=workload_class), "time_to_commit_p99_ms", latency)
     data = common.select_measure(rows.dropna(subset=["latency"]), common.SUCCESS, latency)
     return common.make_figure(
         study,
@@ -97,7 +97,7 @@ def build_success_latency(study: Study) -> Figure:
         data,
         further=_note_missing(rows.assign(member="p99"), "time_to_commit_p99_ms"),
         name="success_latency",
-        title=f"Success against p99 of {'all transactions' if of == ALL else of}",
+        title=f"Success against p99 of {'all transactions' if workload_class == ALL else workload_class}",
         definition="Committed share against the p99 of the time to commit over all transactions that started committing. Better "
         f"configurations are at the upper left. {common.INTERVAL}",
         kind="line",
@@ -109,7 +109,7 @@ def build_success_latency(study: Study) -> Figure:
 
 
 def build_frontier(study: Study) -> Figure:
-    """Success of the other classes against the rate of one: where they can no longer commit."""
+    """Build the success of the other classes against the rate of one, with the rate at which they fail to commit."""
     x = common.require_axis(study)
     assert study.axis is not None
     driving = phrases.find_load_class(study.axis.column) if study.axis.load is not None else None
@@ -147,7 +147,7 @@ def build_frontier(study: Study) -> Figure:
 
 
 def _find_crossing(curve: pd.DataFrame) -> Crossing:
-    """Where a curve of success falls below the threshold, and where the ends of its interval do."""
+    """Return the load at which success falls below the threshold, with its interval."""
     rows = curve[["x", "y", "low", "high"]].to_numpy(float)
     found = crossing([(x, Estimate(y, low, high, 2)) for x, y, low, high in rows], COMMITTABLE, falling=True)
     assert found is not None
@@ -155,7 +155,7 @@ def _find_crossing(curve: pd.DataFrame) -> Crossing:
 
 
 def _note_crossings(study: Study, curves: Mapping[tuple[str, str], Crossing]) -> Iterator[str]:
-    """Where each curve falls below the threshold, in words."""
+    """Yield a note on the load at which each curve falls below the threshold."""
     for (member, series), where in curves.items():
         at = common.format_place(study, where.load, named=True)
         if where.bound == "above":

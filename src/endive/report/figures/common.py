@@ -1,4 +1,4 @@
-"""What the builders of figures share: measures, intervals, notes, the axis of the study, and the making of a figure."""
+"""Provide the measures, intervals, axes and notes that builders of figures share."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from endive.report.style import assign_ramp
 
 INTERVAL = "Bars: 95% intervals over seeds."
 MOST_FACETS = 9
-"""More small multiples than this are turned round, or said to be left out."""
+"""Largest number of small multiples of a figure."""
 
 
 class NotInStudyError(Exception):
-    """The study has no data for a figure; the message says what is missing."""
+    """The study has no data for a figure; the message names what is missing."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric as figures show it: its column, what it is called, its axis, what it means, and the most that it can be."""
+    """A metric as figures show it: its column, title, axis, definition and largest possible value."""
 
     column: str
     title: str
@@ -66,7 +66,7 @@ RETRIES = Measure(
 def make_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, *, further: Iterable[str] = (), **fields: Any) -> Figure:
     """Return a figure whose series are the configurations of the study, with the intervals of y in ``low`` and ``high``.
 
-    ``rows`` are what the notes are about; ``fields`` are those of ``Figure`` that differ from figure to figure.
+    ``rows`` are the rows that notes refer to; ``fields`` are further fields of ``Figure``.
     """
     usual: dict[str, Any] = {
         "series": "series",
@@ -80,7 +80,7 @@ def make_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, *, further
 
 
 def make_stacked_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, **fields: Any) -> Figure:
-    """Return a figure of bars that are made of parts: of each configuration, or of each of its places on the axis.
+    """Return a figure of stacked bars: of each configuration, or of each of its positions on the axis.
 
     ``data`` has the columns of ``with_place``, and ``part``, ``y``, ``low``, ``high``, ``total`` and ``text`` of each part.
     """
@@ -91,14 +91,18 @@ def make_stacked_figure(study: Study, rows: pd.DataFrame, data: pd.DataFrame, **
 
 
 def fit_scale(axis: Axis, data: pd.DataFrame) -> Axis:
-    """Return the axis on a logarithmic scale where one value would hide the others on a linear one."""
+    """Return the axis with a logarithmic scale if one value would hide the others on a linear one."""
     if axis.percent or axis.scale != "linear":
         return axis
     return replace(axis, scale=choose_scale(data[axis.column].astype(float)))
 
 
 def select_measure(rows: pd.DataFrame, measure: Measure, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the rows that have a value of a measure, with the columns ``y``, ``low`` and ``high``. Raises NotInStudyError."""
+    """Return the rows that have a value of a measure, with the columns ``y``, ``low`` and ``high``.
+
+    Raises:
+        NotInStudyError: No row has a value.
+    """
     data = add_interval(rows, measure.column, most=measure.most)
     data = select_columns(data, [*columns, "y", "low", "high"]).dropna(subset=["y"])
     if data.empty:
@@ -107,24 +111,28 @@ def select_measure(rows: pd.DataFrame, measure: Measure, columns: Sequence[str] 
 
 
 def has_axis(study: Study) -> bool:
-    """Tell whether a number varies."""
+    """Return whether a number varies."""
     return study.axis is not None and len(study.axis.values) > 1
 
 
 def require_axis(study: Study) -> Axis:
-    """Return the axis from left to right. Raises NotInStudyError if no number varies."""
+    """Return the horizontal axis.
+
+    Raises:
+        NotInStudyError: No number varies.
+    """
     if study.axis is None or not has_axis(study):
         raise NotInStudyError("no numeric parameter varies in this study")
     return Axis("x", study.axis.title, study.axis.scale)
 
 
 def make_place_axis(study: Study) -> Axis:
-    """Return the column ``where`` as an axis: places on the axis of the study, or configurations if no number varies."""
+    """Return the axis of the column ``where``: positions on the axis of the study, or configurations if no number varies."""
     return Axis("where", require_axis(study).title if has_axis(study) else "configuration", "category")
 
 
 def add_place(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with their place on the axis in words, or with their configuration if no number varies, as the column ``where``."""
+    """Add the column ``where``: the position on the axis as text, or the configuration if no number varies."""
     along = has_axis(study)
     return rows.assign(where=[format_place(study, x, named=False) for x in rows["x"]] if along else rows["series"])
 
@@ -132,8 +140,8 @@ def add_place(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
 def add_interval(
     rows: pd.DataFrame, metric: str, names: Sequence[str] = ("y", "low", "high"), most: float = float("inf")
 ) -> pd.DataFrame:
-    """Rows with a metric and the ends of its interval as columns of these names. Where there is one seed, there is no interval."""
-    rows, y = rows.copy(), rows[metric].astype(float)  # a copy is in one piece, which makes adding columns quick
+    """Add a metric and the ends of its interval as columns of these names. With one seed there is no interval."""
+    rows, y = rows.copy(), rows[metric].astype(float)  # a copy is contiguous, so that adding columns is fast
     if f"{metric}_low" in rows.columns:
         low, high = rows[f"{metric}_low"].astype(float), rows[f"{metric}_high"].astype(float)
     else:
@@ -143,12 +151,12 @@ def add_interval(
 
 
 def name_axis(study: Study) -> str:
-    """Return the axis without its unit."""
+    """Return the title of the axis without its unit."""
     return "" if study.axis is None else study.axis.title.partition(" (")[0]
 
 
 def format_place(study: Study, x: float, *, named: bool) -> str:
-    """Return a place on the axis in words, with the name of the axis or without."""
+    """Return a position on the axis as text, with or without the name of the axis."""
     if study.axis is None:
         return ""
     unit = study.axis.title.partition(" (")[2].rstrip(")")
@@ -156,15 +164,15 @@ def format_place(study: Study, x: float, *, named: bool) -> str:
 
 
 def sort_by_label(frame: pd.DataFrame, column: str, labels: Iterable[str]) -> pd.DataFrame:
-    """Rows sorted by a column of labels in the order given; renderers keep the order of first appearance."""
+    """Sort rows by a column of labels in the given order; charts keep the order of first appearance."""
     order = {label: place for place, label in enumerate(labels)}
     return frame.sort_values(column, key=lambda values: values.map(order), kind="stable")
 
 
 def split_by_load_or_class(study: Study, table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Rows with their panel, and what is drawn where: a panel for each load, or for each class where there is no load.
+    """Add the column ``panel``, and return the fields of the figure: a panel for each load, or for each class without loads.
 
-    Where loads are too many for that, a panel for each configuration, in which colours stand for loads.
+    With too many loads, there is a panel for each configuration, in which colours stand for loads.
     """
     if not has_axis(study):
         classes = (ALL, *study.classes) if len(study.classes) > 1 else (ALL,)
@@ -203,7 +211,7 @@ def write_notes(study: Study, rows: pd.DataFrame, *further: str) -> tuple[str, .
 
 
 def select_columns(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return the columns that a figure draws, and those that say what a row is of."""
+    """Return the columns that a figure draws and those that identify a row."""
     identity = ("experiment", "series", "x", "workload_class", "operation_type", "n_seeds")
     names = dict.fromkeys([*(name for name in identity if name in rows.columns), *columns])
     return rows[list(names)].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""Heatmaps over two parameters, hatched where transactions fail."""
+"""Build heatmaps over two parameters, hatched where transactions abort."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _NO_NUMBER = " aborted: the percentile falls on aborted transactions; -: it need
 
 
 def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Return a measure over two parameters. Raises NotInStudyError if fewer vary."""
+    """Build a measure over two parameters.
+
+    Raises:
+        NotInStudyError: Fewer than two parameters vary.
+    """
     x = common.require_axis(study)
     vertical = _choose_vertical(study.series)
     rows, panels = _make_cells(study, vertical)
@@ -46,7 +50,7 @@ def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
 
 
 def _make_cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return a row for each cell, in order, and the names of all panels, of which the first few have rows."""
+    """Return a row for each cell, in order, and the names of all panels; only the first few panels have rows."""
     rows = study.experiments
     rows = rows[(rows["workload_class"] == ALL) & (rows["operation_type"] == ALL)].dropna(subset=["x"])
     by_label = {each.label: each for each in study.series}
@@ -66,12 +70,12 @@ def _make_cells(study: Study, vertical: str) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _format_bare(column: str, value: Value | None) -> str:
-    """Return a value beside an axis that says what it is a value of."""
+    """Return a value without the name of its parameter, which is the title of the axis."""
     return phrases.name_value(column, value).removeprefix(f"{phrases.name_parameter(column)[0]} = ")
 
 
 def _choose_vertical(series: tuple[Series, ...]) -> str:
-    """Return the parameter beside the axis that has most values."""
+    """Return the parameter with the most values apart from the axis."""
     names = list(series[0].parameters)
     if not names or len(series) < 2:
         raise common.NotInStudyError("it needs two varying parameters, one of them numeric")

@@ -24,11 +24,11 @@ from endive.runs.parameters import column_name
 
 IDEAL = "ideal: every transaction commits"
 _MOST_PREDICTED = 48
-"""Predictions of more experiments than this would be waited for."""
+"""Largest number of experiments for which predictions are computed; more would take too long."""
 
 
 def build_throughput_load(study: Study) -> Figure:
-    """Throughput against the load that was offered: where it bends, a configuration is saturated."""
+    """Build throughput against the offered load; a configuration saturates where its curve flattens."""
     if study.axis is None or study.axis.load is None or len(study.axis.values) < 2:
         raise common.NotInStudyError("no arrival rate varies")
     offered = ("offered", "offered_low", "offered_high")
@@ -61,7 +61,7 @@ def build_throughput_load(study: Study) -> Figure:
 def _predict_throughput(study: Study) -> tuple[Reference, ...]:
     """Return the throughput that the renewal approximation predicts against the offered load, a curve for each configuration.
 
-    Configurations that theory has nothing to say of have none.
+    Configurations outside of the theory have none.
     """
     rows = study.totals()
     if study.kind != "sweep" or len(rows) > _MOST_PREDICTED:
@@ -72,7 +72,7 @@ def _predict_throughput(study: Study) -> tuple[Reference, ...]:
 
 
 def _predict_curve(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of a configuration for which there is a prediction, by load."""
+    """Return the predicted points of a configuration, by load."""
     points, curve = [], Curve()
     for experiment in rows["experiment"]:
         try:
@@ -83,7 +83,7 @@ def _predict_curve(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def build_latency_throughput(study: Study) -> Figure:
-    """Percentiles of the time to commit against throughput: a panel for each percentile, a curve for each configuration."""
+    """Build percentiles of the time to commit against throughput: a panel for each percentile, a curve for each configuration."""
     common.require_axis(study)
     throughput = ("throughput", "throughput_low", "throughput_high")
     rows = common.add_interval(study.totals(), "throughput_per_s", throughput)
@@ -112,7 +112,7 @@ def build_latency_throughput(study: Study) -> Figure:
 
 
 def build_over_load(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Return a measure of whole configurations against the axis of the study."""
+    """Build a measure of all transactions against the axis of the study."""
     x = common.require_axis(study)
     rows = study.totals()
     data = common.select_measure(rows, measure).dropna(subset=["x"])
@@ -131,7 +131,7 @@ def build_over_load(study: Study, measure: common.Measure, name: str) -> Figure:
 
 
 def build_latency_distribution(study: Study) -> Figure:
-    """Return the share of transactions whose commit took longer, on logarithmic axes: the tail is to be seen."""
+    """Build the share of transactions with a longer commit latency, on logarithmic axes that show the tail."""
     rows, fields = common.split_by_load_or_class(study, study.distributions)
     supported = rows["slower_share"] * rows["committed"] >= 1.0
     rows = rows[supported | (rows["slower_share"] == 1.0)]
@@ -170,7 +170,7 @@ _UNITS: dict[Kind, str] = {"share": " (%)", "time": " (ms)", "rate": " (1/s)", "
 
 
 def build_question(study: Study) -> Figure:
-    """Return the metric that the study is about, of each configuration."""
+    """Build the metric of the study's question, of each configuration."""
     asked = study.question
     if asked is None:
         raise common.NotInStudyError("the study has no question (set [sweep] question)")
@@ -201,7 +201,7 @@ def _make_measure(metric: str) -> common.Measure:
 
 
 def build_search_figure(frontier: Frontier, vary: str, condition: Condition, name: str) -> Figure:
-    """Every load that was looked at, with the interval by which it was judged, and the load at which the condition begins."""
+    """Build the result of a search: every load with its interval, and the load at which the condition begins to hold."""
     measured = [(point, point.estimate) for point in frontier.points if point.estimate is not None]
     data = pd.DataFrame(
         [(point.load, each.mean, each.low, each.high, each.n, point.verdict) for point, each in measured],
@@ -210,7 +210,7 @@ def build_search_figure(frontier: Frontier, vary: str, condition: Condition, nam
     kind = kind_of(condition.metric)
     subject = condition.metric.removesuffix("_ms").removesuffix("_per_s").removesuffix("_rate").replace("_", " ")
     group = [each for each in (condition.workload_class, condition.operation) if each != "all"]
-    of = f" of {' '.join(group).replace('_', ' ')}" if group else ""
+    of_group = f" of {' '.join(group).replace('_', ' ')}" if group else ""
     thresholds = [Threshold(condition.value, format_metric(condition.metric, condition.value))]
     if frontier.load is not None:
         thresholds.append(
@@ -219,13 +219,13 @@ def build_search_figure(frontier: Frontier, vary: str, condition: Condition, nam
     title = title_load(column_name(vary))
     return Figure(
         name=name,
-        title=f"{subject.capitalize()}{of} over {title.partition(' (')[0]}",
-        definition=f"{subject.capitalize()}{of} at every load of the search for {condition.text}: mean over seeds with its "
+        title=f"{subject.capitalize()}{of_group} over {title.partition(' (')[0]}",
+        definition=f"{subject.capitalize()}{of_group} at every load of the search for {condition.text}: mean over seeds with its "
         f"{100.0 * CONFIDENCE:g}% interval.",
         kind="line",
         data=data,
         x=Axis("load", title, "log"),
-        y=Axis("value", f"{subject}{of}{_UNITS[kind]}", percent=kind == "share"),
+        y=Axis("value", f"{subject}{of_group}{_UNITS[kind]}", percent=kind == "share"),
         low="low",
         high="high",
         band=True,

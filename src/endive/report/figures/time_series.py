@@ -1,4 +1,4 @@
-"""A run through time: commits, success, time to commit, retries and how many are committing, with the schedule marked."""
+"""Build figures over time: commits, success, time to commit, retries and transactions in flight, with the schedule marked."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from endive.report.study_data import Study
 from endive.workload.arrivals import SCHEDULE
 
 _FEWEST_PARTS = 0.1
-"""A curve of fewer parts of the run, as a share, is none."""
+"""Smallest share of the intervals of a run that a curve needs."""
 _MOST_MARKS = 12
 _UNITS = (("s", 1000.0, 600_000.0), ("min", 60_000.0, 18_000_000.0), ("h", 3_600_000.0, float("inf")))
-"""Units of the axis of time in ms, each with the longest run that is told in it."""
+"""Units of the time axis: name, length in ms, and the longest run that is shown in it."""
 _TIMES = re.compile(r"_(schedule|trace|start_ms|end_ms)$")
 COMMIT_RATE = common.Measure("commits_per_s", "Commit rate", Axis("y", "commit rate (commits/s)"), "Commits per second.")
 COMMITTING = common.Measure(
@@ -33,7 +33,7 @@ TIME_TO_COMMIT = common.Measure(
 
 
 def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
-    """Return a measure of each part of the run: of what happens in it, or of the transactions that entered in it."""
+    """Build a measure over the intervals of the run: of their events, or of the transactions that start committing in them."""
     rows, fields = common.split_by_load_or_class(study, study.over_time)
     if not (rows["commits_per_s"] > 0.0).any():
         raise common.NotInStudyError("nothing was committed")
@@ -55,7 +55,7 @@ def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
         + (" Dashed: scheduled changes of the load." if marks else ""),
         kind="line",
         x=Axis(time, f"time ({unit})"),
-        y=common.fit_scale(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak is what there is to see
+        y=common.fit_scale(measure.y, data) if measure is TIME_TO_COMMIT else measure.y,  # a peak must stay visible
         band=True,
         thresholds=marks,
         **fields,
@@ -63,7 +63,7 @@ def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
 
 
 def find_schedule(study: Study) -> tuple[Threshold, ...]:
-    """Return the moments (ms) at which the load of a class changes by plan; none if configurations differ in that."""
+    """Return the times (ms) of scheduled load changes; empty if configurations differ in them."""
     if any(_TIMES.search(column) for column in study.varying):
         return ()
     record = next(study.records(next(iter(study.manifest.experiments))), {})
