@@ -89,9 +89,9 @@ def test_figures_are_listed_with_what_is_missing(run: Path) -> None:
         (("--figure", "commit_rate_time", "--theory", "none.csv"), "none.csv: expected a CSV file"),
         (("--at", "soon"), "expected a number with ms"),
         (("--at", "1h"), "the run lasts 20s"),
-        (("--txn", "99999"), "there is no transaction 99999"),
+        (("--txn", "99999"), "no transaction 99999"),
         (("--load", "catalog.num_table"), "no experiment has this number"),
-        (("--code-version", "nobody"), "no results are of version 'nobody'"),
+        (("--code-version", "nobody"), "no results of version 'nobody'"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(run: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -104,7 +104,7 @@ def test_what_cannot_be_drawn_is_said(run: Path, arguments: tuple[str, ...], mes
 def test_nothing_to_draw(tmp_path: Path) -> None:
     result = invoke("plot", str(tmp_path))
     assert result.exit_code == 2
-    assert "no finished run here" in result.stderr
+    assert "no finished run" in result.stderr
 
 
 def test_figures_are_not_written_through_a_link_that_leads_elsewhere(run: Path, tmp_path: Path) -> None:

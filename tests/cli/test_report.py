@@ -57,8 +57,8 @@ def test_another_file(experiment: Path, tmp_path: Path) -> None:
     [
         (["nowhere"], "no such file or directory"),
         (["empty"], "no finished run; run `endive run CONFIG` or `endive sweep SWEEP` first"),
-        (["EXPERIMENT", "--load", "workload.ingest.speed"], "no experiment has such a number"),
-        (["EXPERIMENT", "--code-version", "9.9"], "no results are of version '9.9'"),
+        (["EXPERIMENT", "--load", "workload.ingest.speed"], "no experiment has this number"),
+        (["EXPERIMENT", "--code-version", "9.9"], "no results of version '9.9'"),
     ],
 )
 def test_what_cannot_be_reported_is_said(
@@ -96,7 +96,7 @@ def test_a_directory_of_experiments_is_measured_first_and_versions_are_not_mixed
         change_record(run.parent, code_version="0.0.1+older", experiment_hash=older)
     result = invoke("report", str(root), "--json")
     assert result.exit_code == 2
-    assert "several versions" in json.loads(result.stdout)["errors"][0]["message"]
+    assert "several code versions" in json.loads(result.stdout)["errors"][0]["message"]
     assert "0.0.1+older" in result.stderr.replace("\n", "")
     assert invoke("report", str(root), "--code-version", "older").exit_code == 0
     assert "0.0.1+older" in (root / "report.html").read_text(encoding="utf-8")

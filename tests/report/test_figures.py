@@ -487,7 +487,7 @@ def test_a_curve_of_theory_is_read_from_a_file(tmp_path: Path) -> None:
     assert (curve.label, curve.data["y"].tolist()) == ("M D 1", [1.0, 1.9])
     for text in ("a,b\n1,2\n", "x,y\n1,one\n", "x,y\n1,1\n"):
         file.write_text(text)
-        with pytest.raises(ReportError, match=r"M_D_1\.csv: a curve"):
+        with pytest.raises(ReportError, match=r"M_D_1\.csv: (a curve|expected a CSV file)"):
             read_reference(file)
     with pytest.raises(ReportError, match=r"none\.csv"):
         read_reference(tmp_path / "none.csv")
@@ -499,5 +499,5 @@ def test_success_against_p99_has_a_point_for_each_configuration(mixed: Study) ->
     figure = build_figure(replace(study, experiments=rows), "success_latency")
     assert figure.data[["series", "latency", "y"]].to_numpy().tolist() == [["a", 400.0, 1.0], ["b", 900.0, 1.0]]
     assert (figure.x.title, figure.y.title) == ("time to commit, p99 (ms)", "success (%)")
-    with pytest.raises(ReportError, match="it compares configurations that differ in no number"):
+    with pytest.raises(ReportError, match="do not differ in a number"):
         build_figure(mixed, "success_latency")

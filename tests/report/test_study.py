@@ -92,7 +92,7 @@ def test_a_run_without_a_label(tmp_path: Path) -> None:
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="no such file"):
         measured(tmp_path / "nowhere")
-    with pytest.raises(ReportError, match=r"no finished run here.*endive run"):
+    with pytest.raises(ReportError, match=r"no finished run; run `endive run"):
         measured(tmp_path)
     (tmp_path / "notes.txt").touch()
     with pytest.raises(ReportError, match="parquet"):
@@ -105,7 +105,7 @@ def test_experiments_without_a_finished_run(tmp_path: Path) -> None:
     (directory / "0" / "results.parquet").unlink()
     with pytest.raises(ReportError, match="none of its 1 experiments has a finished run"):
         measured(tmp_path)
-    with pytest.raises(ReportError, match="has no finished run"):
+    with pytest.raises(ReportError, match="no finished run; run `endive run"):
         measured(directory)
 
 
@@ -147,7 +147,7 @@ def test_a_sweep_of_which_no_run_can_be_used(tmp_path: Path) -> None:
     (directory,) = tmp_path.glob("mixed-*")
     with (directory / "0" / "results.parquet").open("ab") as file:
         file.write(b"more")
-    with pytest.raises(ReportError, match=r"all runs are damaged \(mixed-.* seed 0: corrupt"):
+    with pytest.raises(ReportError, match=r"none of its runs can be used \(mixed-.* seed 0: corrupt"):
         measured(tmp_path)
     run_all([document(simulation__duration_ms=2_000.0)], tmp_path, [0])
     assert measured(tmp_path).provenance()["experiments"] == 1
@@ -165,7 +165,7 @@ def test_versions_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"0\.0\.1\+older \(1 experiments\).*--code-version"):
         measured(tmp_path)
     assert measured(tmp_path, code_version="older").code_version == "0.0.1+older"
-    with pytest.raises(ReportError, match="no results are of version 'nobody'"):
+    with pytest.raises(ReportError, match="no results of version 'nobody'"):
         measured(tmp_path, code_version="nobody")
 
 
