@@ -129,7 +129,9 @@ def _find_experiment(path: Path) -> Place:
         else:
             damaged.append((f"{path.resolve().name} seed {entry.name}", problem))
     if not runs:
-        raise ReportError(f"{path}: none of its runs can be used ({damaged[0][0]}: {damaged[0][1]}); `endive sweep` runs them again")
+        raise ReportError(
+            f"{path}: none of its runs can be used ({damaged[0][0]}: {damaged[0][1]}); `endive sweep` runs them again"
+        )
     return Place("experiment", path, path.resolve().name, tuple(runs), tuple(damaged))
 
 
