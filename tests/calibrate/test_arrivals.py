@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from endive.calibrate.arrival_fit import Process, recognise
+from endive.calibrate.arrival_fit import Process, recognize_arrivals
 
 END_MS = 3_600_000.0
 
 
 def recognised(times_ms: list[float] | np.ndarray, end_ms: float = END_MS) -> Process:
-    return recognise(np.sort(np.asarray(times_ms, np.float64)), 0.0, 0.0, end_ms)
+    return recognize_arrivals(np.sort(np.asarray(times_ms, np.float64)), 0.0, 0.0, end_ms)
 
 
 def interval_of(process: Process) -> float | None:

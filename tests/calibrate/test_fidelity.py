@@ -14,14 +14,14 @@ from endive.calibrate.answers import simulate
 from endive.calibrate.assumptions import STORE_SCALE
 from endive.calibrate.fidelity import (
     Comparison,
+    combine_verdicts,
     compare_failures,
     compare_history,
     compare_reports,
+    correct_verdicts,
     explain,
-    overall,
-    table_then,
-    taken_together,
-    verdict_of,
+    judge_estimates,
+    list_start_keys,
 )
 from endive.calibrate.reports import read_reports
 from endive.calibrate.sources import open_history
@@ -71,13 +71,13 @@ def test_a_model_is_close_to_what_it_made(model: Path, seen: WrittenTable) -> No
     assert len(comparisons) > 6
     assert "not close" not in {each.verdict for each in comparisons}
     assert {each.verdict for each in comparisons if each.operation == "append"} == {"close"}
-    assert (overall(comparisons), explain(comparisons)) == ("close", [])
+    assert (combine_verdicts(comparisons), explain(comparisons)) == ("close", [])
 
 
-@pytest.mark.parametrize(("scale", "hint"), [(1.3, "faster than the profile"), (0.7, "slower than the profile")])
+@pytest.mark.parametrize(("scale", "hint"), [(1.3, "faster than its latency profile"), (0.7, "slower than its latency profile")])
 def test_a_store_detuned_by_30_percent_is_found(model: Path, seen: WrittenTable, scale: float, hint: str) -> None:
     comparisons = compared(model, seen, {STORE_SCALE: scale})
-    assert overall(comparisons) == "not close"
+    assert combine_verdicts(comparisons) == "not close"
     off = [each for each in comparisons if each.verdict == "not close"]
     assert {each.measure for each in off} >= {"duration of a commit, p50"}
     assert hint in explain(comparisons)[0]
@@ -85,7 +85,7 @@ def test_a_store_detuned_by_30_percent_is_found(model: Path, seen: WrittenTable,
 
 def test_a_rate_detuned_by_30_percent_is_found(model: Path, seen: WrittenTable) -> None:
     comparisons = compared(model, seen, {"workload.ingest.rate": 0.6 * 1.3})
-    assert overall(comparisons) == "not close"
+    assert combine_verdicts(comparisons) == "not close"
     assert any("more often" in reason for reason in explain(comparisons))
 
 
@@ -94,7 +94,7 @@ def test_failures_are_told_by_empty_slots(model: Path, seen: WrittenTable) -> No
     assert as_it_was["share that failed", "overwrite"].verdict != "not close"
     off = compared(model, seen, {"workload.upsert.real_conflict_probability": 1.0})
     assert next(each for each in off if each.measure == "share that failed").verdict == "not close"
-    assert any("more or fewer operations fail" in reason for reason in explain(off))
+    assert any("share of failed operations differs" in reason for reason in explain(off))
 
 
 @pytest.mark.parametrize(
@@ -106,21 +106,21 @@ def test_failures_are_told_by_empty_slots(model: Path, seen: WrittenTable) -> No
     ],
 )
 def test_verdicts(observed: Estimate, simulated: Estimate, verdict: str) -> None:
-    assert verdict_of(observed, simulated, close=0.15 * observed.mean) == verdict
-    assert verdict_of(simulated, observed, close=0.15 * observed.mean) == verdict
+    assert judge_estimates(observed, simulated, close=0.15 * observed.mean) == verdict
+    assert judge_estimates(simulated, observed, close=0.15 * observed.mean) == verdict
 
 
 def test_of_many_measures_one_is_off_by_chance() -> None:
     off = Comparison("attempts per commit", "append", Estimate(1.0, 0.8, 1.2, 5), Estimate(1.25, 1.2, 1.3, 5), "not close")
     far = replace(off, simulated=Estimate(1.5, 1.45, 1.55, 5))
-    assert [each.verdict for each in taken_together([off, far])] == ["not close", "not close"]
-    assert [each.verdict for each in taken_together([off, far, *[off] * 14])][:2] == ["cannot tell", "not close"]
-    assert taken_together([off]) == [off]
+    assert [each.verdict for each in correct_verdicts([off, far])] == ["not close", "not close"]
+    assert [each.verdict for each in correct_verdicts([off, far, *[off] * 14])][:2] == ["cannot tell", "not close"]
+    assert correct_verdicts([off]) == [off]
 
 
 def test_shares_are_widened_as_well_where_there_are_many_measures() -> None:
     off = Comparison("share that failed", "replace", Estimate(0.1, 0.08, 0.13, 5), Estimate(0.2, 0.15, 0.25, 5), "not close")
-    assert [each.verdict for each in taken_together([off] * 16)] == ["cannot tell"] * 16
+    assert [each.verdict for each in correct_verdicts([off] * 16)] == ["cannot tell"] * 16
 
 
 def test_a_short_contended_history_tells_that_latencies_are_30_percent_off(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_a_short_contended_history_tells_that_latencies_are_30_percent_off(tmp_p
     path = tmp_path / "model.toml"
     path.write_text(tomli_w.dumps(tree))
     seen = write_table(tmp_path / "table", simulate(path, {}, (92,)), properties={}, manifests=10)
-    verdicts = {scale: taken_together(compared(path, seen, {STORE_SCALE: scale})) for scale in (1.0, 0.7, 1.3)}
-    assert {scale: overall(each) for scale, each in verdicts.items()} == {1.0: "close", 0.7: "not close", 1.3: "not close"}
+    verdicts = {scale: correct_verdicts(compared(path, seen, {STORE_SCALE: scale})) for scale in (1.0, 0.7, 1.3)}
+    assert {scale: combine_verdicts(each) for scale, each in verdicts.items()} == {1.0: "close", 0.7: "not close", 1.3: "not close"}
     for scale in (0.7, 1.3):
         first = next(each for each in verdicts[scale] if each.measure == "duration of a first attempt, p50")
         assert first.verdict == "not close"
@@ -149,7 +149,7 @@ def test_a_short_contended_history_tells_that_latencies_are_30_percent_off(tmp_p
 
 
 def test_nothing_to_compare_cannot_be_told() -> None:
-    assert overall([]) == "cannot tell"
+    assert combine_verdicts([]) == "cannot tell"
 
 
 def test_a_model_is_compared_with_the_table_as_it_was() -> None:
@@ -160,5 +160,5 @@ def test_a_model_is_compared_with_the_table_as_it_was() -> None:
     history = replace(history, state=replace(history.state, manifests=80, delete_manifests=20))
     assert history.manifests_at_start() == {"manifests": 2, "delete_manifests": 0}
     as_imported = {"manifests": 80, "delete_manifests": 20}
-    assert table_then(history, as_imported) == {"table.manifests": 2, "table.delete_manifests": 0}
-    assert table_then(history, {**as_imported, "manifests": 500}) == {}  # somebody asks what a larger table would do
+    assert list_start_keys(history, as_imported) == {"table.manifests": 2, "table.delete_manifests": 0}
+    assert list_start_keys(history, {**as_imported, "manifests": 500}) == {}  # somebody asks what a larger table would do

@@ -11,7 +11,7 @@ import pytest
 
 from endive.analysis import Floats
 from endive.calibrate.answers import simulate
-from endive.calibrate.arrival_fit import AS_AT_RANDOM, by_evenness, by_overlap, most_at_once
+from endive.calibrate.arrival_fit import AS_AT_RANDOM, find_loop_by_evenness, find_loop_by_overlap, most_at_once
 from endive.calibrate.reports import CommitReport
 from endive.calibrate.table_history import parse_metadata
 from endive.calibrate.table_import import Imported, configuration_text, import_history
@@ -49,7 +49,7 @@ class TestWithReports:
     @pytest.mark.parametrize(("writers", "think_ms"), [(1, 0.0), (2, 0.0), (4, 0.0), (8, 0.0), (1, 400.0), (2, 400.0), (4, 400.0)])
     def test_writers_that_wait_are_counted(self, writers: int, think_ms: float) -> None:
         for seed in range(5):
-            loop = by_overlap(*closed(writers, think_ms, 400, seed), most_attempts=10)
+            loop = find_loop_by_overlap(*closed(writers, think_ms, 400, seed), most_attempts=10)
             assert loop is not None
             assert loop.certain
             assert (loop.clients, loop.most) == (writers, writers)
@@ -60,27 +60,27 @@ class TestWithReports:
         taken = 0
         for seed in range(25):
             for count in (20, 100, 1_000):
-                loop = by_overlap(*at_random(per_s, count, seed))
+                loop = find_loop_by_overlap(*at_random(per_s, count, seed))
                 assert loop is None or loop.most is None
                 taken += loop is not None and loop.certain
         assert taken <= 2
 
     def test_a_limit_of_attempts_is_not_taken_for_writers(self) -> None:
         """Two attempts bound how many successes overlap, as two or three writers would."""
-        held = by_overlap(*closed(3, 400.0, 400), failing=0.1, most_attempts=3)
+        held = find_loop_by_overlap(*closed(3, 400.0, 400), failing=0.1, most_attempts=3)
         assert held is not None
         assert not held.certain
-        assert by_overlap(*closed(1, 400.0, 400), most_attempts=1).certain  # type: ignore[union-attr]
+        assert find_loop_by_overlap(*closed(1, 400.0, 400), most_attempts=1).certain  # type: ignore[union-attr]
 
     def test_few_data_and_rare_commits_leave_it_open(self) -> None:
-        assert by_overlap(*closed(2, 0.0, 10)) is None
-        rare = by_overlap(*closed(1, 60_000.0, 16))
+        assert find_loop_by_overlap(*closed(2, 0.0, 10)) is None
+        rare = find_loop_by_overlap(*closed(1, 60_000.0, 16))
         assert rare is not None
         assert not rare.certain
         assert rare.most is None
 
     def test_writers_who_seldom_meet_are_a_range(self) -> None:
-        loop = by_overlap(*closed(6, 2_000.0, 600))
+        loop = find_loop_by_overlap(*closed(6, 2_000.0, 600))
         assert loop is not None
         assert loop.fewest <= 6
         assert loop.most is None or loop.most >= 6
@@ -93,17 +93,17 @@ class TestWithReports:
 class TestWithoutReports:
     def test_evenness_over_long_stretches_is_seen(self) -> None:
         for writers in (1, 2, 4):
-            loop = by_evenness(closed(writers, 600.0, 400)[0])
+            loop = find_loop_by_evenness(closed(writers, 600.0, 400)[0])
             assert loop is not None
             assert loop.most is None
             assert not loop.certain
 
     def test_random_arrivals_are_not_even(self) -> None:
-        found = [by_evenness(at_random(2.0, count, seed)[0]) for count in (40, 400) for seed in range(50)]
+        found = [find_loop_by_evenness(at_random(2.0, count, seed)[0]) for count in (40, 400) for seed in range(50)]
         assert found == [None] * len(found)
 
     def test_few_commits_tell_nothing(self) -> None:
-        assert by_evenness(closed(1, 600.0, 20)[0]) is None
+        assert find_loop_by_evenness(closed(1, 600.0, 20)[0]) is None
 
 
 def imported(ends: Floats, took: Floats, operation: str = "append", reported: bool = True) -> Imported:

@@ -53,9 +53,9 @@ class CountedProbe(Probe):
         self._wire = wire
         self.held_up: dict[str, list[int]] = {}
 
-    def timed(self, operation: str, size_bytes: int, request: Callable[[], Any]) -> Any:
+    def time_request(self, operation: str, size_bytes: int, request: Callable[[], Any]) -> Any:
         before = self._wire.held_up
-        answer = super().timed(operation, size_bytes, request)
+        answer = super().time_request(operation, size_bytes, request)
         self.held_up.setdefault(operation, []).append(self._wire.held_up - before)
         return answer
 

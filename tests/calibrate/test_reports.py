@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from endive.calibrate.reports import failing_share
+from endive.calibrate.reports import estimate_failing_share
 
 MOST = 5
 
@@ -18,12 +18,12 @@ def attempts_of_successes(lost: float, operations: int, seed: int = 1) -> list[i
 
 @pytest.mark.parametrize("lost", [0.05, 0.3, 0.6, 0.8])
 def test_many_reports_tell_the_share_that_failed(lost: float) -> None:
-    assert failing_share(attempts_of_successes(lost, 50_000), MOST) == pytest.approx(lost**MOST, rel=0.06, abs=1e-4)
+    assert estimate_failing_share(attempts_of_successes(lost, 50_000), MOST) == pytest.approx(lost**MOST, rel=0.06, abs=1e-4)
 
 
 def test_a_dozen_reports_do_not_say_that_nearly_all_fail() -> None:
     """The likeliest probability of losing is 1 here; three of fifteen that failed would leave such a dozen, too."""
-    share = failing_share([1, 2, 2, 3, 3, 3, 3, 3, 4, 4, 5, 5], MOST)
+    share = estimate_failing_share([1, 2, 2, 3, 3, 3, 3, 3, 4, 4, 5, 5], MOST)
     assert 0.2 < share < 0.7
 
 
@@ -31,9 +31,9 @@ def test_on_average_the_share_is_right_when_any_probability_is_as_likely() -> No
     generator = np.random.default_rng(7)
     chances = generator.uniform(0.0, 1.0, 4_000)
     needed = [generator.geometric(1.0 - lost, 400) for lost in chances]
-    told = [failing_share([int(n) for n in each if n <= MOST][:12], MOST) for each in needed]
+    told = [estimate_failing_share([int(n) for n in each if n <= MOST][:12], MOST) for each in needed]
     assert np.mean(told) == pytest.approx(np.mean(chances**MOST), abs=0.01)
 
 
 def test_no_reports_tell_nothing() -> None:
-    assert failing_share([], MOST) == 0.0
+    assert estimate_failing_share([], MOST) == 0.0

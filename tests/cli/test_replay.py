@@ -65,7 +65,7 @@ def test_fidelity_of_an_import_with_reports(tmp_path: Path, table: WrittenTable)
     shown = narrow_invoke("fidelity", str(out), *against, "--set", "storage.provider=gcp")
     assert_fits(shown.output.splitlines())
     assert "The model is not close" in shown.output
-    assert "faster than the profile" in " ".join(shown.output.split())
+    assert "faster than its latency profile" in " ".join(shown.output.split())
 
 
 def test_too_little_to_compare_is_one_sentence(tmp_path: Path) -> None:

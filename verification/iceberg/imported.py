@@ -14,7 +14,14 @@ from typing import Any
 
 from endive.calibrate.answers import simulate
 from endive.calibrate.assumptions import STORE_SCALE
-from endive.calibrate.fidelity import Comparison, compare_failures, compare_history, compare_reports, overall, taken_together
+from endive.calibrate.fidelity import (
+    Comparison,
+    combine_verdicts,
+    compare_failures,
+    compare_history,
+    compare_reports,
+    correct_verdicts,
+)
 from endive.calibrate.reports import CommitReport, read_reports
 from endive.calibrate.sources import open_history
 from endive.calibrate.table_history import History
@@ -114,15 +121,15 @@ def compare(case: ImportedCase, folder: Path, written: Written) -> Iterator[Impo
     for each in comparisons:
         measure = f"{each.operation}: {each.measure}"
         yield ImportedRow("imported", case.name, measure, each.observed.mean, each.simulated.mean, each.verdict)
-    yield ImportedRow("imported", case.name, "the model", "", "", overall(comparisons))
+    yield ImportedRow("imported", case.name, "the model", "", "", combine_verdicts(comparisons))
     for scale in DETUNED:
-        verdict = overall(_compared(mine, history, reports, {**imported.at_start, STORE_SCALE: scale}))
+        verdict = combine_verdicts(_compared(mine, history, reports, {**imported.at_start, STORE_SCALE: scale}))
         yield ImportedRow("imported", case.name, f"latencies {scale:g} times as long", "", "", verdict, "not close")
 
 
 def _compared(mine: Path, history: History, reports: Sequence[CommitReport], changes: Mapping[str, Any]) -> list[Comparison]:
     rows = simulate(mine, changes, _SEEDS)
-    return taken_together([*compare_reports(reports, rows), *compare_history(history, rows), *compare_failures(history, rows)])
+    return correct_verdicts([*compare_reports(reports, rows), *compare_history(history, rows), *compare_failures(history, rows)])
 
 
 def _told(imported: Imported) -> dict[str, Any]:

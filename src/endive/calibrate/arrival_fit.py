@@ -1,10 +1,9 @@
 """Recognize the arrivals of a class in the times of its commits: periodic, Poisson, bursts, a daily profile, or a closed loop.
 
-Writers of a closed loop wait for their own commits. They leave as many snapshots as independent operations do, and differ in what
-never happens: N writers never have more than N commits in flight. Where commit reports give the duration of commits, this decides
-(``by_overlap``). Without reports there is one more sign (``by_evenness``): over many commits, counts vary less than those of random
-arrivals. A table near its limit evens out commits as well, so this alone is an assumption, with random arrivals at the other end
-of its range.
+Writers of a closed loop wait for their own commits, so N writers never have more than N commits in flight. Where commit reports
+give the duration of commits, the largest number of commits in flight decides (``find_loop_by_overlap``). Without reports there is
+one more sign (``find_loop_by_evenness``): over many commits, counts vary less than those of random arrivals. A table near its limit
+evens out commits as well, so this alone is an assumption, with random arrivals at the other end of its range.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _ROUND_MS = sorted(
 
 @dataclass(frozen=True)
 class Process:
-    """The arrivals of a class. ``keys`` go into its section; ``missed`` is the share of a period's slots without a commit."""
+    """Arrivals of a class. ``keys`` are keys of its section; ``missed`` is the share of the slots of a period without a commit."""
 
     words: str
     keys: dict[str, Any]
@@ -59,13 +58,15 @@ class Process:
     missed: float = 0.0
     notes: tuple[str, ...] = ()
     even: dict[str, Any] | None = None
-    """The distribution of intervals, where they vary less than at random."""
+    """Distribution of intervals that vary less than those of a Poisson process."""
 
 
-def recognise(times_ms: Floats, zero_ms: float, first_ms: float, end_ms: float, durations_ms: Floats | None = None) -> Process:
-    """Say how commits at these times come, in a history from ``first_ms`` to ``end_ms``; phases count from ``zero_ms``.
+def recognize_arrivals(
+    times_ms: Floats, zero_ms: float, first_ms: float, end_ms: float, durations_ms: Floats | None = None
+) -> Process:
+    """Recognize the arrivals of commits in a history from ``first_ms`` to ``end_ms``; phases are relative to ``zero_ms``.
 
-    Where it is known how long each commit took, periods are looked for in the moments at which commits began.
+    If the durations of commits are known, periods are searched in the times at which commits started.
     """
     per_s = max(1e3 * len(times_ms) / max(end_ms - first_ms, 1.0), _LEAST_PER_S)
     periodic = _periodic(times_ms if durations_ms is None else np.sort(times_ms - durations_ms), zero_ms, end_ms)
@@ -73,7 +74,7 @@ def recognise(times_ms: Floats, zero_ms: float, first_ms: float, end_ms: float, 
 
 
 def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None:
-    """Find an interval on whose slots nearly all commits lie; slots may be empty, and commits later than their slot."""
+    """Find an interval with nearly all commits in its slots; slots may be empty, and commits may be late."""
     interval = _interval(times_ms) if len(times_ms) >= _LEAST_PERIODIC else None
     if interval is None:
         return None
@@ -94,10 +95,10 @@ def _periodic(times_ms: Floats, zero_ms: float, end_ms: float) -> Process | None
 
 
 def _interval(times_ms: Floats) -> float | None:
-    """Find the interval that explains the times better than random commits do: a round one, or any other.
+    """Find the interval that explains the times better than random commits: a round interval, or any other.
 
-    Of many that are tried one fits by chance, so that each has to fit the better the more there are; a multiple of a round interval
-    has to fit better than a round one, and any other interval much better than those.
+    The likelihood is penalized by the number of candidates, because one of many fits by chance. A multiple of a round interval has
+    to fit better than a round interval, and any other interval much better.
     """
     gaps = np.diff(times_ms)
     mean = float(gaps.mean())
@@ -121,7 +122,7 @@ def _is_clear(likelihoods: Mapping[float, float], interval: float, times_ms: Flo
 
 
 def _multiples(shortest: float, longest: float) -> dict[float, int]:
-    """Round intervals and their multiples within bounds; for each the smallest number of times that it is one of them."""
+    """Return round intervals and their multiples within bounds, each with its smallest multiplier."""
     found: dict[float, int] = {}
     for each in reversed(_ROUND_MS):
         for times in range(max(1, math.ceil(shortest / each)), min(math.floor(longest / each), _MOST_TIMES) + 1):
@@ -213,7 +214,7 @@ def _exposure(start_ms: float, end_ms: float) -> Floats:
 
 
 def _renewal(times_ms: Floats, per_s: float) -> Process:
-    """Independent intervals: exponential, or lognormal where they vary more (bursts) or less than that."""
+    """Fit independent intervals: exponential, or lognormal if they vary more (bursts) or less."""
     few = () if len(times_ms) >= 20 else (f"only {len(times_ms)} commits tell its rate",)
     gaps = np.diff(times_ms)
     mean = 1e3 / per_s
@@ -234,19 +235,20 @@ def _renewal(times_ms: Floats, per_s: float) -> Process:
 
 
 _LEAST = 15
-"""Fewer commits tell nothing of how writers wait."""
+"""Smallest number of commits from which a closed loop is recognized."""
 _PART = 0.9
-"""The part of a commit that counts as under way, before its snapshot's time, which lies a little before the end of the commit. A
-smaller part would count too little: of commits that meet one is tried again, so that their ends are apart."""
+"""Part of the duration of a commit, before the time of its snapshot, that counts as in flight. The snapshot is written shortly
+before the end of the commit. A smaller part would miss overlaps: of two commits that overlap one is retried, so that their ends
+differ."""
 _LIKELY = math.log(0.01)
-"""Log-likelihood of random arrivals below which writers that wait are assumed; down to the next, both are in the range."""
+"""Log-likelihood of random arrivals below which a closed loop is assumed; down to the next limit, the range includes both."""
 _DECIDED = math.log(1e-4)
 _POSSIBLE = math.log(0.05)
 _MOST_CLIENTS = 64
 _BUSY = 0.5
 """Mean number of commits in flight above which a table evens out commits by itself."""
 _WINDOW = 10
-"""Commits in a stretch over which numbers are compared, on average."""
+"""Mean number of commits in a stretch for the comparison of counts."""
 _EVEN = 0.5
 AS_AT_RANDOM = 200
 """Number of clients with random think times whose arrivals are practically random."""
@@ -254,10 +256,10 @@ AS_AT_RANDOM = 200
 
 @dataclass(frozen=True)
 class Loop:
-    """Writers in a closed loop: each thinks for ``think_ms`` on average, commits, and begins again.
+    """Writers in a closed loop: each thinks for ``think_ms`` on average, commits, and starts again.
 
-    ``fewest`` and ``most`` bound their number; ``most`` is None where random arrivals are not out of the question. ``certain`` says
-    whether these writers are far likelier.
+    ``fewest`` and ``most`` bound their number; ``most`` is None if random arrivals are possible. ``certain`` is true if a closed
+    loop is far likelier than random arrivals.
     """
 
     clients: int
@@ -265,29 +267,32 @@ class Loop:
     most: int | None
     certain: bool
     per_s: float
-    """Operations per second, those that failed included."""
+    """Operations per second, including failed ones."""
     commit_ms: float
     """Mean duration of a commit, from reports."""
     variation: float
-    """Standard deviation of a writer's think time, as a part of its mean."""
+    """Standard deviation of the think time divided by its mean."""
 
     def think_ms(self, clients: int, per_s_factor: float = 1.0) -> float:
-        """Return the part of a writer's cycle beside its commit, for a number of writers and a factor on the rate."""
+        """Return the cycle of a writer without its commit, for a number of writers and a factor on the rate."""
         return max(1e3 * clients / (self.per_s * per_s_factor) - self.commit_ms, 0.0)
 
     def keys(self, clients: int | None = None, *, per_s_factor: float = 1.0, runtime_ms: float = 0.0) -> dict[str, Any]:
-        """Return the key ``closed`` for a number of writers and a factor on the rate; ``runtime_ms`` of their time is the job."""
+        """Return the value of ``closed`` for a number of writers and a factor on the rate.
+
+        ``runtime_ms`` is the job duration, which is not part of the think time.
+        """
         count = clients or self.clients
         think = max(self.think_ms(count, per_s_factor) - runtime_ms, 0.0)
         return {"clients": count, "think_time": _distribution(think, 1.0 if count >= AS_AT_RANDOM else self.variation)}
 
     def words(self) -> str:
-        """Return the loop as text."""
+        """Describe the loop."""
         writers = "one writer that waits for its commits" if self.clients == 1 else f"{self.clients} writers that wait for theirs"
         return f"{self.per_s:.4g} per second, by {writers} and {self.think_ms(self.clients) / 1e3:.3g} s more"
 
     def reason(self) -> str:
-        """Why they are taken for writers that wait, and how sure that is."""
+        """Return the reason for the assumption of a closed loop, and its certainty."""
         most = f"never more than {self.fewest} of its commits {'was' if self.fewest == 1 else 'were'} under way at once"
         waiting = "one writer that waits for its" if self.clients == 1 else f"{self.clients} writers that wait for their"
         if self.certain and self.commit_ms:
@@ -310,12 +315,12 @@ def _distribution(mean_ms: float, variation: float) -> dict[str, Any]:
     return {"distribution": "lognormal", "mean": mean, "sigma": float(f"{sigma:.4g}")}
 
 
-def by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, most_attempts: int = 5) -> Loop | None:
-    """Find closed writers from the ends and durations of commits; None if there are too few commits.
+def find_loop_by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, most_attempts: int = 5) -> Loop | None:
+    """Find a closed loop from the ends and durations of commits; None if there are too few commits.
 
-    ``failing`` is the share of operations that failed, which were in flight too and have no report. An operation has at most
-    ``most_attempts``, and of those that succeed one wins each time: no more than about that number are in flight at once,
-    whatever their arrivals are, so only a smaller number indicates closed writers.
+    ``failing`` is the share of failed operations, which were in flight too and have no report. An operation that succeeds makes at
+    most ``most_attempts`` attempts, and loses each but the last to another commit. Hence about that number of commits are in flight
+    at most, even with random arrivals, and only a smaller number indicates a closed loop.
     """
     span = float(times_ms[-1] - times_ms[0]) if len(times_ms) else 0.0
     if len(times_ms) < _LEAST or span <= 0.0:
@@ -338,8 +343,8 @@ def by_overlap(times_ms: Floats, durations_ms: Floats, failing: float = 0.0, mos
     return Loop(clients, observed, most, certain or even, per_s, commit_ms, spread)
 
 
-def by_evenness(times_ms: Floats) -> Loop | None:
-    """Find closed writers from the times of commits alone; None where numbers of commits vary as at random."""
+def find_loop_by_evenness(times_ms: Floats) -> Loop | None:
+    """Find a closed loop from the times of commits alone; None if the counts of commits vary as those of random arrivals."""
     if len(times_ms) < 2 * _LEAST or _evenness(times_ms) is None:
         return None
     per_s = 1e3 * len(times_ms) / float(times_ms[-1] - times_ms[0])

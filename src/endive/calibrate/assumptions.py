@@ -9,7 +9,7 @@ from typing import Any
 
 from endive.calibrate.arrival_fit import AS_AT_RANDOM
 from endive.calibrate.observed_classes import ObservedClass
-from endive.calibrate.reports import MOST_FAILED, CommitReport, failing_share
+from endive.calibrate.reports import MOST_FAILED, CommitReport, estimate_failing_share
 from endive.calibrate.table_history import History
 from endive.config.arrivals import scale_arrivals
 from endive.workload.arrivals import CLOSED_LOOP, INTER_ARRIVAL, PERIODIC_JOB
@@ -72,7 +72,7 @@ def _failures(tree: Tree, classes: Sequence[ObservedClass], reports: Sequence[Co
             texts.append(f"{100 * cls.process.missed:.1f}% of the slots of {cls.name} are empty")
             continue
         own = by_class.get(cls.name, ())
-        failed = failing_share([report.attempts for report in own], most_attempts)
+        failed = estimate_failing_share([report.attempts for report in own], most_attempts)
         most = min(max(2.0 * failed, 0.05), MOST_FAILED) if own else 0.2
         if own:
             texts.append(f"{100 * failed:.2g}% of {cls.name} fail, from the attempts in reports")

@@ -1,4 +1,4 @@
-"""Is a model close to what was seen? Attempts, durations, gaps between commits and empty slots, simulated against observed."""
+"""Compare a model with observations: attempts, durations, gaps between commits, and empty slots of periodic jobs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from endive.workload.arrivals import PERIODIC_JOB
 Verdict = Literal["close", "not close", "cannot tell"]
 
 CLOSE = 0.15
-"""A model that is off by no more than this part of what was seen is close."""
+"""Largest relative deviation of a model that counts as close."""
 CLOSE_POINTS = 0.05
-"""The same for shares."""
+"""Largest deviation of a share that counts as close."""
 _LEAST = 20
-"""Fewer observations of a kind are not compared."""
+"""Smallest number of observations to compare."""
 _RESAMPLES = 400
 SNAPSHOT_OPERATIONS = {
     "fast_append": "append",
@@ -39,12 +39,12 @@ SNAPSHOT_OPERATIONS = {
     "rewrite_files": "replace",
     "delete": "delete",
 }
-"""Iceberg's names for the snapshots of the simulator's operations."""
+"""Snapshot operation of Iceberg, by operation of the simulator."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A measure of one kind of operation, observed and simulated."""
+    """Observed and simulated value of a measure for one snapshot operation."""
 
     measure: str
     operation: str
@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Simulated over observed."""
+        """Simulated value divided by the observed one."""
         return self.simulated.mean / self.observed.mean if self.observed.mean else math.nan
 
 
@@ -70,10 +70,10 @@ _ATTEMPTS, _FIRST, _P50, _P95, _GAP, _VARIATION, _FAILED = (
 _DURATIONS = (_FIRST, _P50, _P95)
 
 
-def table_then(history: History, table: Mapping[str, object]) -> dict[str, int]:
+def list_start_keys(history: History, table: Mapping[str, object]) -> dict[str, int]:
     """Return the keys that set a model's table to its state at the start of a history.
 
-    A table that was given otherwise, by hand, is left as it is.
+    There are none if the table of the configuration is not as imported.
     """
     then = history.manifests_at_start()
     as_imported = all(table.get(key) == getattr(history.state, key) for key in then)
@@ -81,7 +81,7 @@ def table_then(history: History, table: Mapping[str, object]) -> dict[str, int]:
 
 
 def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list[Comparison]:
-    """Compare attempts and durations by operation. ``rows`` are those of several seeds."""
+    """Compare attempts and durations by operation, with the rows of several seeds."""
     made = []
     for operation in sorted({report.operation for report in reports}):
         own = [report for report in reports if report.operation == operation]
@@ -107,7 +107,7 @@ def compare_reports(reports: Sequence[CommitReport], rows: pd.DataFrame) -> list
 
 
 def compare_history(history: History, rows: pd.DataFrame) -> list[Comparison]:
-    """Compare the gaps between commits, of all and by operation."""
+    """Compare the gaps between commits, over all operations and by operation."""
     made = []
     operations = sorted({commit.operation for commit in history.commits})
     for operation in ["", *(operations if len(operations) > 1 else [])]:
@@ -127,7 +127,7 @@ def compare_history(history: History, rows: pd.DataFrame) -> list[Comparison]:
 def compare_failures(history: History, rows: pd.DataFrame) -> list[Comparison]:
     """Compare the empty slots of periodic jobs with the operations that fail in the model.
 
-    Only operations all of whose classes are periodic are compared: of others a history does not tell how many there should be.
+    An operation is compared only if all of its classes are periodic: otherwise the history does not contain the expected number.
     """
     if len(history.commits) < 2 or history.span_ms <= 0:
         return []
@@ -151,36 +151,36 @@ def compare_failures(history: History, rows: pd.DataFrame) -> list[Comparison]:
 
 
 def explain(comparisons: Sequence[Comparison]) -> list[str]:
-    """Say what most likely explains the differences, the likeliest first."""
+    """Return likely explanations of the differences, the likeliest first."""
     off = {(each.measure, each.ratio > 1.0) for each in comparisons if each.verdict == "not close"}
     measures = {measure for measure, _ in off}
     found = []
     for longer, word, way in ((False, "shorter", "slower"), (True, "longer", "faster")):
         if any((measure, longer) in off for measure in _DURATIONS):
-            text = f"simulated commits are {word} than those seen: store or catalog are {way} than the profile; measure them with"
-            found.append(f"{text} `endive probe` or `endive calibrate`, or import with --reports, which fits latencies")
+            text = f"simulated commits are {word} than observed: the object store or catalog is {way} than its latency profile"
+            found.append(f"{text}; measure it with `endive probe` or `endive calibrate`, or import with --reports to fit latencies")
             if (_ATTEMPTS, longer) in off:
-                found.append("attempts are off in the same direction: commits of another length meet more or fewer others")
+                found.append("attempts deviate in the same direction: the duration of commits determines how many of them overlap")
     if _ATTEMPTS in measures and not measures.intersection(_DURATIONS):
-        number, why = "fewer", "writers come closer together than modelled; look at phases and bursts"
+        number, why = "fewer", "arrivals are closer together than modeled; check phases and bursts"
         if (_ATTEMPTS, True) in off:
             number = "more"
-            why = "writers are spread more evenly than modelled, or are a few that each wait for their own commit (`closed`)"
-        found.append(f"there are {number} attempts in the model, though commits last as long: {why}")
+            why = "arrivals are more even than modeled, or the writers form a closed loop (`closed`)"
+        found.append(f"the model has {number} attempts, but commits of the same duration: {why}")
     if _GAP in measures:
         often = "less" if (_GAP, True) in off else "more"
-        found.append(f"the model commits {often} often: rates of classes, or operations that fail there and not here")
+        found.append(f"the model commits {often} often: check the rates of classes, and the operations that fail")
     if _FAILED in measures:
-        found.append("more or fewer operations fail than in the model: retries and timeouts, or conflicts that are real there")
+        found.append("the share of failed operations differs from the model: check retries, timeouts and real conflicts")
     if _VARIATION in measures:
-        found.append("commits come more or less evenly than in the model: bursts, a schedule, or writers in step")
+        found.append("commits are more or less even than in the model: check for bursts, a schedule, or aligned writers")
     return found
 
 
-def taken_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Judge measures again with intervals that hold for all of them at once: of twenty, one is off by chance.
+def correct_verdicts(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Correct the verdicts for multiple comparisons: of 20 measures, one is off by chance.
 
-    Halves of the intervals are widened as those of a normal distribution would be (Bonferroni).
+    Half widths are widened by the ratio of normal quantiles (Bonferroni).
     """
     if len(comparisons) < 2:
         return list(comparisons)
@@ -191,8 +191,8 @@ def taken_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def overall(comparisons: Sequence[Comparison]) -> Verdict:
-    """Return the verdict on a model: close if every verdict that can be reached is close."""
+def combine_verdicts(comparisons: Sequence[Comparison]) -> Verdict:
+    """Return the verdict on a model: not close if one measure is not close, and close if at least one is close."""
     verdicts = {each.verdict for each in comparisons}
     if "not close" in verdicts:
         return "not close"
@@ -218,7 +218,7 @@ def _variation(x: Floats) -> float:
 
 
 def _bootstrap(x: Floats, value: Callable[[Floats], float]) -> Estimate:
-    """Return a value with its interval from a block bootstrap, because neighbouring values are correlated."""
+    """Estimate a value with its interval by a block bootstrap, because neighboring values are correlated."""
     rng = np.random.default_rng(5)
     block = max(1, round(len(x) ** (1.0 / 3.0)))
     starts = rng.integers(0, len(x), (_RESAMPLES, math.ceil(len(x) / block)))
@@ -234,21 +234,21 @@ def _comparison(measure: str, operation: str, observed: Estimate, simulated: Est
 
 def _verdict(measure: str, observed: Estimate, simulated: Estimate, wider: float = 1.0) -> Verdict:
     if measure == _FAILED:
-        return verdict_of(observed, simulated, CLOSE_POINTS, wider, together=operator.add)
-    return verdict_of(observed, simulated, CLOSE * abs(observed.mean), wider)
+        return judge_estimates(observed, simulated, CLOSE_POINTS, wider, together=operator.add)
+    return judge_estimates(observed, simulated, CLOSE * abs(observed.mean), wider)
 
 
-def verdict_of(
+def judge_estimates(
     observed: Estimate,
     simulated: Estimate,
     close: float,
     wider: float = 1.0,
     together: Callable[[float, float], float] = math.hypot,
 ) -> Verdict:
-    """Close if the means are within ``close``; not close if they differ by more than chance explains.
+    """Return the verdict on two estimates: close if the means differ by at most ``close``, not close if they differ significantly.
 
-    Chance is the halves of both intervals on the sides that face each other, ``wider`` times as long, taken together. Failures come
-    in clusters, of which slots of one history know nothing, so theirs are added: not close where the intervals do not meet.
+    The half widths of both intervals, on the sides that face each other, are combined by ``together`` and multiplied by ``wider``.
+    Those of failures are added, because failures are clustered, which the slots of one history do not show.
     """
     low, high = sorted((observed, simulated), key=lambda each: each.mean)
     difference = high.mean - low.mean

@@ -1,8 +1,8 @@
-"""The distribution of an operation's latencies, chosen and judged.
+"""Choose, fit and check the latency distribution of an operation.
 
 Families are fitted to three quarters of a sample and compared on the rest by AIC: the log-likelihood of the held-out part, scaled
-to the whole, less the number of parameters. The best is fitted to all of it. Where even that misses the sample's quantiles, the
-quantiles themselves are taken (``empirical``). Outliers stay in: tails decide what a commit waits for.
+to the whole, minus the number of parameters. The best family is fitted to the whole sample. If it misses the quantiles of the
+sample, the quantiles themselves are used (``empirical``). Outliers are not removed, because tails determine commit times.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from endive.calibrate.families import FAMILIES, Family, Lognormal
 from endive.calibrate.measurements import Sample
 
 LEAST = 20
-"""A sample with fewer values says nothing about its shape: a lognormal is assumed."""
+"""Smallest sample from which the family is chosen; for smaller samples a lognormal is assumed."""
 _MIB = 2.0**20
 _CHECKED = np.array([0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99])
 _GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
@@ -27,7 +27,7 @@ _GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.
 
 @dataclass(frozen=True)
 class Empirical(Family):
-    """Quantiles of the sample; beyond them a lognormal tail as steep as that of its slowest twentieth."""
+    """Quantiles of the sample, with a lognormal tail as steep as that of its slowest 5%."""
 
     probabilities: tuple[float, ...]
     quantiles_ms: tuple[float, ...]
@@ -36,7 +36,7 @@ class Empirical(Family):
 
     @classmethod
     def fitted(cls, x: Floats) -> Empirical:
-        """Take quantiles as far as the sample has values beyond them."""
+        """Compute the quantiles that the sample supports."""
         n = len(x)
         inner = [p for p in _GRID if 2.0 / n <= p <= 1.0 - 2.0 / n] or [0.25, 0.5, 0.75]
         values = list(np.quantile(x, inner))
@@ -53,7 +53,7 @@ class Empirical(Family):
         return -math.inf
 
     def quantile(self, p: Floats) -> Floats:
-        """Interpolate the logarithm over normal scores, and go on beyond the ends."""
+        """Interpolate the logarithm over normal scores, and extrapolate beyond the ends."""
         scores, logs, z = special.ndtri(self.probabilities), np.log(self.quantiles_ms), special.ndtri(np.asarray(p, np.float64))
         inner = np.interp(z, scores, logs)
         above = logs[-1] + (logs[-1] - logs[-2]) / (scores[-1] - scores[-2]) * (z - scores[-1])
@@ -70,10 +70,10 @@ class Empirical(Family):
 
 @dataclass(frozen=True)
 class Fit:
-    """The fitted distribution of an operation's latencies.
+    """Fitted latency distribution of an operation.
 
-    ``family`` is the distribution for an object of no size. ``growth_per_mib`` is how much of the median each MiB adds, 0 without
-    a size term. ``scores`` has the held-out AIC of each candidate, the smaller the better. ``warnings`` says what is uncertain.
+    ``family`` is the distribution for an object of size 0. ``growth_per_mib`` is the share of the median that each MiB adds, 0
+    without a size term. ``scores`` are the held-out AICs of the candidates; lower is better. ``warnings`` lists uncertainties.
     """
 
     sample: Sample
@@ -84,7 +84,7 @@ class Fit:
 
     @property
     def at_no_size(self) -> Floats:
-        """The sample with the effect of sizes taken out."""
+        """Sample without the effect of sizes."""
         return _unsized(self.sample, self.growth_per_mib)
 
     @property

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from endive.analysis import Floats
-from endive.calibrate.arrival_fit import Loop, Process, by_evenness, by_overlap, recognise
-from endive.calibrate.reports import CommitReport, failing_share
+from endive.calibrate.arrival_fit import Loop, Process, find_loop_by_evenness, find_loop_by_overlap, recognize_arrivals
+from endive.calibrate.reports import CommitReport, estimate_failing_share
 from endive.calibrate.table_history import Commit, History
 from endive.table.operations import VALIDATING
 from endive.transaction.paths import COMMIT_PATHS, ICEBERG, PYICEBERG
@@ -165,11 +165,11 @@ def _observed(
     changed = [count for count in (commit.count("changed-partition-count") for commit in commits) if count is not None]
     partitions = float(np.mean(changed)) if changed and np.mean(changed) >= 1.0 else None
     durations = _durations_ms(commits, reports)
-    process = recognise(times, *span, durations)
+    process = recognize_arrivals(times, *span, durations)
     loop = None
     if not {PERIODIC_JOB.key, "hourly"} & process.keys.keys():
-        failing = failing_share([report.attempts for report in reports], most)
-        loop = by_evenness(times) if durations is None else by_overlap(times, durations, failing, most)
+        failing = estimate_failing_share([report.attempts for report in reports], most)
+        loop = find_loop_by_evenness(times) if durations is None else find_loop_by_overlap(times, durations, failing, most)
     if loop is not None and (loop.certain or durations is None):
         process = Process(loop.words(), {CLOSED_LOOP.key: loop.keys()}, process.per_s, notes=process.notes)
     path = client if operation in COMMIT_PATHS[client].operations else ICEBERG.name

@@ -1,7 +1,7 @@
-"""Stores and catalogs measured: requests of the kinds and sizes that commits make, bounded in number and time.
+"""Measure object stores and catalogs by the requests that commits make, limited in number and time.
 
-Whatever a probe writes lies under a name of its own, is remembered before it is written, and is removed when the probe ends, also
-by an error or Ctrl-C. Credentials come from the environment, as obstore and PyIceberg read it, and are written nowhere.
+A probe writes under a unique name, records each name before writing, and removes all objects when it ends, also after an error or
+Ctrl-C. obstore and PyIceberg read credentials from the environment; the probe never writes them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from endive.calibrate import InputError
 from endive.calibrate.measurements import Sample
 
 SIZES_BYTES = (4_096, 65_536, 1_048_576)
-"""A manifest, a manifest list or small metadata, the metadata of a table with many snapshots."""
+"""Sizes of a manifest, of a manifest list or small table metadata, and of the metadata of a table with many snapshots."""
 _PREFIX = "endive-probe-"
 _MEANINGS = {
     "the credentials have expired": "expiredtoken|token has expired|credentials have expired",
@@ -50,28 +50,32 @@ class Measurement:
 
 @dataclass
 class Probe:
-    """The measurements so far; ``stopped`` is the reason for an early end, ``clock`` returns seconds."""
+    """Measurements of a probe. ``stopped`` is the reason for an early end; ``clock`` returns seconds."""
 
     measurements: list[Measurement] = field(default_factory=list)
     stopped: str = ""
     clock: Callable[[], float] = time.perf_counter
 
-    def timed(self, operation: str, size_bytes: int, request: Callable[[], Any]) -> Any:
-        """Make a request and note how long it took."""
+    def time_request(self, operation: str, size_bytes: int, request: Callable[[], Any]) -> Any:
+        """Make a request, record its latency and return its response."""
         begin = self.clock()
-        answer = request()
+        response = request()
         self.measurements.append(Measurement(operation, size_bytes, 1e3 * (self.clock() - begin)))
-        return answer
+        return response
 
-    def refused(self, size_bytes: int, request: Callable[[], Any], refusal: type[Exception], otherwise: str) -> None:
-        """Time a conditional request that has to be refused. Raises InputError, saying ``otherwise``, if it is not."""
+    def time_rejection(self, size_bytes: int, request: Callable[[], Any], refusal: type[Exception], otherwise: str) -> None:
+        """Record the latency of a conditional request that has to be rejected.
 
-        def refused() -> None:
+        Raises:
+            InputError: The request succeeds; ``otherwise`` is the message.
+        """
+
+        def rejected() -> None:
             with suppress(refusal):
                 request()
                 raise InputError(otherwise)
 
-        self.timed("failed_cas", size_bytes, refused)
+        self.time_request("failed_cas", size_bytes, rejected)
 
     def samples(self) -> list[Sample]:
         """Return the measurements by operation."""
@@ -84,17 +88,17 @@ class Probe:
 
 
 class Target(ABC):
-    """Something that can be probed."""
+    """Object store or catalog to probe."""
 
     name: str
 
     @abstractmethod
     def plan(self, count: int) -> list[str]:
-        """Say in words what a probe with ``count`` rounds does."""
+        """Describe a probe with ``count`` rounds."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make what rounds need."""
+        """Create the objects that rounds need."""
 
     @abstractmethod
     def round(self, probe: Probe) -> None:
@@ -102,13 +106,16 @@ class Target(ABC):
 
     @abstractmethod
     def clean(self) -> list[str]:
-        """Remove all that was made; return what could not be removed."""
+        """Remove all created objects; return those that could not be removed."""
 
 
 def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Probe:
-    """Probe a target for a number of rounds or seconds, whichever ends first. Raises InputError; always cleans up.
+    """Probe a target for a number of rounds or seconds, whichever ends first, and clean up.
 
-    ``clock`` returns seconds, for the time of requests.
+    ``clock`` returns seconds.
+
+    Raises:
+        InputError: The target cannot be probed.
     """
     probe = Probe(clock=clock)
     deadline = clock() + seconds
@@ -124,7 +131,7 @@ def run_probe(target: Target, count: int, seconds: float, clock: Callable[[], fl
 
 @contextmanager
 def _cleaned(target: Target) -> Iterator[None]:
-    """Turn errors of the target into sentences, and remove what was written however it ends."""
+    """Convert errors of the target to InputError, and remove all created objects at the end of the block."""
     try:
         try:
             yield
@@ -134,7 +141,7 @@ def _cleaned(target: Target) -> Iterator[None]:
                 raise InputError(f"{target.name}: could not be cleaned up; please remove {', '.join(left)}")
     except InputError:
         raise
-    except Exception as error:  # libraries raise what they like; the user gets a sentence
+    except Exception as error:  # libraries raise exceptions of many types
         raise InputError(f"{target.name}: {explained(error)}") from None
 
 
@@ -148,7 +155,7 @@ def explained(error: BaseException) -> str:
 
 
 class StoreTarget(Target):
-    """An object store or a directory, through obstore."""
+    """Object store or directory, accessed through obstore."""
 
     def __init__(self, url: str, sizes_bytes: Sequence[int] = SIZES_BYTES) -> None:
         self.name = without_secrets(url)
@@ -162,7 +169,7 @@ class StoreTarget(Target):
         self._round = 0
 
     def plan(self, count: int) -> list[str]:
-        """Say what will be written and removed."""
+        """Describe the objects that the probe writes and removes."""
         total = count * (2 * len(self._sizes) + 2)
         conditional = "created if absent" if self._local else "swapped by etag"
         sizes = ", ".join(f"{size // 1024} KiB" for size in self._sizes)
@@ -180,14 +187,14 @@ class StoreTarget(Target):
             self._written.add(key)
 
     def round(self, probe: Probe) -> None:
-        """Write and read an object of each size, swap the pointer, and be refused once."""
+        """Write and read an object of each size, swap the pointer, and make one swap that is rejected."""
         self._round += 1
         for size in self._sizes:
             key = self._key(f"{size}-{self._round}")
             content = b"e" * size
-            probe.timed("write", size, partial(self._store.put, key, content))
+            probe.time_request("write", size, partial(self._store.put, key, content))
             self._written.add(key)
-            probe.timed("read", size, partial(self._read, key))
+            probe.time_request("read", size, partial(self._read, key))
         if self._local:
             self._create(probe)
         else:
@@ -197,28 +204,28 @@ class StoreTarget(Target):
         return self._store.get(key).bytes()
 
     def _swap(self, probe: Probe) -> None:
-        """Replace the pointer by its etag, then try once more with the old one."""
+        """Replace the pointer by its etag, then make a request with the old etag."""
         from obstore.exceptions import PreconditionError
 
         put = partial(self._store.put, f"{self._folder}/pointer", mode={"e_tag": self._pointer["e_tag"]})
-        content = f"{self._round:0256d}".encode()  # an etag is a hash: content that came before would bring the old one back
-        self._pointer = probe.timed("cas", 256, partial(put, content))
+        content = f"{self._round:0256d}".encode()  # an etag is a hash: repeated content would have the same etag
+        self._pointer = probe.time_request("cas", 256, partial(put, content))
         otherwise = f"{self.name}: overwrote an object whose etag had changed: it does not keep conditions"
-        probe.refused(256, partial(put, b"x" * 256), PreconditionError, otherwise)
+        probe.time_rejection(256, partial(put, b"x" * 256), PreconditionError, otherwise)
 
     def _create(self, probe: Probe) -> None:
-        """Create an object that is not there, then try it once more: what a directory has for a compare-and-swap."""
+        """Create an object, then make a second request to create it: the equivalent of compare-and-swap in a directory."""
         from obstore.exceptions import AlreadyExistsError
 
         key = self._key(f"pointer-{self._round}")
         put = partial(self._store.put, key, mode="create")
-        probe.timed("cas", 256, partial(put, b"1" * 256))
+        probe.time_request("cas", 256, partial(put, b"1" * 256))
         self._written.add(key)
         otherwise = f"{self.name}: created a file that was there already: it does not keep conditions"
-        probe.refused(256, partial(put, b"2" * 256), AlreadyExistsError, otherwise)
+        probe.time_rejection(256, partial(put, b"2" * 256), AlreadyExistsError, otherwise)
 
     def _key(self, name: str) -> str:
-        """Return a key in this probe's folder, recorded before it is written."""
+        """Return a key in the folder of the probe, and record it for removal."""
         key = f"{self._folder}/{name}"
         self._made.append(key)
         return key
@@ -252,7 +259,7 @@ def _open_store(url: str) -> Any:
         return LocalStore(path.resolve())
     limits: Any = {"timeout": "30s", "connect_timeout": "5s"}
     if any(os.environ.get(f"{cloud}_ALLOW_HTTP", "").lower() in ("1", "true") for cloud in ("AWS", "AZURE", "GOOGLE")):
-        limits["allow_http"] = True  # options that are given hide those of the environment
+        limits["allow_http"] = True  # given options take precedence over the environment
     try:
         return from_url(url, client_options=limits, retry_config={"max_retries": 0})
     except Exception as error:
@@ -260,7 +267,7 @@ def _open_store(url: str) -> Any:
 
 
 class CatalogTarget(Target):
-    """An Iceberg catalog, through PyIceberg: loads and commits of a table of its own."""
+    """Iceberg catalog, accessed through PyIceberg: loads and commits of a temporary table."""
 
     def __init__(self, name: str) -> None:
         self.name = f"catalog {name!r}"
@@ -272,7 +279,7 @@ class CatalogTarget(Target):
         self._round = 0
 
     def plan(self, count: int) -> list[str]:
-        """Say what will be made and dropped."""
+        """Describe the table that the probe creates and drops."""
         return [
             f"makes namespace {self._namespace} with an empty table, loads it, and commits properties to it",
             "makes commits that must be refused",
@@ -280,7 +287,7 @@ class CatalogTarget(Target):
         ]
 
     def prepare(self) -> None:
-        """Make the namespace and the table."""
+        """Create the namespace and the table."""
         from pyiceberg.schema import Schema
         from pyiceberg.types import LongType, NestedField
 
@@ -290,21 +297,21 @@ class CatalogTarget(Target):
         self._table = self._catalog.create_table(self._identifier, Schema(NestedField(1, "id", LongType(), required=False)))
 
     def round(self, probe: Probe) -> None:
-        """Load the table, commit to it, and be refused once."""
+        """Load the table, commit to it, and make one commit that is rejected."""
         from pyiceberg.exceptions import CommitFailedException
         from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
 
         self._round += 1
-        table = probe.timed("read", 0, lambda: self._catalog.load_table(self._identifier))
+        table = probe.time_request("read", 0, lambda: self._catalog.load_table(self._identifier))
         update = SetPropertiesUpdate(updates={"round": str(self._round)})
         is_same = AssertTableUUID(uuid=table.metadata.table_uuid)
-        probe.timed("cas", 0, lambda: self._catalog.commit_table(table, (is_same,), (update,)))
+        probe.time_request("cas", 0, lambda: self._catalog.commit_table(table, (is_same,), (update,)))
         moved = AssertRefSnapshotId.model_validate({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1})
         commit = partial(self._catalog.commit_table, table, (moved,), (update,))
-        probe.refused(0, commit, CommitFailedException, f"{self.name}: committed although its requirement did not hold")
+        probe.time_rejection(0, commit, CommitFailedException, f"{self.name}: committed although its requirement did not hold")
 
     def clean(self) -> list[str]:
-        """Drop the table, its files where the catalog can, and the namespace."""
+        """Drop the table, its files and the namespace."""
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         left = []
@@ -323,7 +330,7 @@ class CatalogTarget(Target):
         return left
 
     def _drop_table(self) -> None:
-        """Drop the table with its metadata files; a catalog that cannot purge is helped by deleting them one by one."""
+        """Drop the table with its metadata files; if the catalog cannot purge, delete them one by one."""
         table = self._catalog.load_table(self._identifier)
         files = [table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)]
         try:
@@ -349,7 +356,7 @@ def _open_catalog(name: str) -> Any:
 
 
 def open_target(target: str) -> Target:
-    """Open what a user names: a URL or a path is a store, any other word a catalog of PyIceberg's configuration."""
+    """Open a target by name: a URL or path is an object store, any other name a catalog of PyIceberg's configuration."""
     if "://" in target or "/" in target or Path(target).exists():
         return StoreTarget(target)
     return CatalogTarget(target)
@@ -362,7 +369,7 @@ _SHORTEST = 6
 
 
 def without_secrets(text: str) -> str:
-    """Return a text without the values of environment variables that hold credentials, user names in URLs, and signatures."""
+    """Remove credentials from a text: values of environment variables, user names in URLs, and signatures."""
     text = _SIGNED.sub(r"\1***", _USERINFO.sub("***@", text))
     for name, value in os.environ.items():
         if len(value) >= _SHORTEST and _NAMES.search(name) and value in text and not _is_plain_address(name, value):

@@ -1,4 +1,4 @@
-"""Commit reports, as Iceberg's reporters and REST catalogs keep them: one JSON object in each line."""
+"""Read commit reports of Iceberg's reporters and REST catalogs: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from endive.input_files import UnreadableError, in_short, read_content, unpacked
 _MOST_BYTES = 512 * 2**20
 _MOST_ATTEMPTS = 10**6
 MOST_FAILED = 0.97
-"""No more than this share is ever taken to have failed."""
+"""Largest share of failed operations that is assumed."""
 _UNITS_MS = {"nanoseconds": 1e-6, "microseconds": 1e-3, "milliseconds": 1.0, "seconds": 1e3}
 
 
@@ -31,7 +31,7 @@ class CommitReport:
 
 
 def read_reports(path: Path) -> tuple[CommitReport, ...]:
-    """Read commit reports; other reports among them are passed over. Raises InputError."""
+    """Read commit reports and skip reports of other kinds. Raises InputError."""
     try:
         content = read_content(path, _MOST_BYTES)
         text = (unpacked(content, _MOST_BYTES) if content[:2] == b"\x1f\x8b" else content).decode()
@@ -73,12 +73,12 @@ def _report(report: Any, where: str) -> CommitReport | None:
     return found
 
 
-def failing_share(attempts: Sequence[int], most: int) -> float:
-    """Return the share of operations that used up their attempts, if each attempt is lost with the same probability.
+def estimate_failing_share(attempts: Sequence[int], most: int) -> float:
+    """Estimate the share of operations that exhausted their attempts, if each attempt is lost with the same probability.
 
-    Only successes are reported: their attempts are geometric, cut off at ``most``. Every probability of losing an attempt is taken
-    for as likely before the reports are seen, and the share is the mean over what they leave: a dozen reports with many attempts do
-    not say that nearly all fail.
+    Only successes are reported, so their attempts are geometric, truncated at ``most``. The share is the posterior mean with a
+    uniform prior of the probability to lose an attempt, so that a dozen reports with many attempts do not imply that nearly all
+    operations fail.
     """
     if not attempts:
         return 0.0

@@ -19,7 +19,7 @@ class Commit:
     snapshot_id: int
     timestamp_ms: int
     operation: str
-    """Iceberg's word: append, overwrite, delete, replace; empty where the snapshot has none."""
+    """Iceberg's snapshot operation: append, overwrite, delete or replace; empty if the snapshot has none."""
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, *keys: str) -> int | None:
@@ -49,7 +49,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class TableState:
-    """The sizes of a table and its metadata at the end of its history; None where unknown."""
+    """Sizes of a table and its metadata at the end of its history; None if unknown."""
 
     snapshots: int | None = None
     manifests: int | None = None
@@ -60,15 +60,15 @@ class TableState:
     metadata_bytes_per_snapshot: int | None = None
     data_files: int | None = None
     partitions: int | None = None
-    """Partitions with a manifest of their own, by the bounds in the manifest list: a lower limit."""
+    """Partitions with a separate manifest, by the bounds in the manifest list: a lower bound."""
 
 
 @dataclass(frozen=True)
 class History:
-    """The past of a table, oldest commit first.
+    """History of a table, oldest commit first.
 
-    ``other_changes_ms`` are times at which metadata changed without a snapshot (expiry, properties). ``notes`` says what was found
-    and what the source cannot tell.
+    ``other_changes_ms`` are the times of metadata changes without a snapshot (expiry, properties). ``notes`` lists findings and the
+    limits of the source.
     """
 
     source: str
@@ -88,7 +88,7 @@ class History:
     def manifests_at_start(self) -> dict[str, int]:
         """Return the known numbers of data and delete manifests at the start of the history, as keys of ``[table]``.
 
-        Summaries count files; a manifest is taken to hold as many of them then as at the end.
+        Summaries count files; the number of files per manifest is assumed to be the same as at the end.
         """
         found = {}
         for key, files in (("manifests", "total-data-files"), ("delete_manifests", "total-delete-files")):
@@ -100,7 +100,7 @@ class History:
 
     @property
     def span_ms(self) -> int:
-        """From the first commit to the last."""
+        """Time from the first commit to the last."""
         return self.commits[-1].timestamp_ms - self.commits[0].timestamp_ms if self.commits else 0
 
 
@@ -114,7 +114,7 @@ def moment(timestamp_ms: float) -> str:
 
 _MOST_MS = 253_402_300_799_999  # the year 9999
 _NEAR_MS = 2_000
-"""PyIceberg's overwrite is a delete and an append at once; they lie no further apart than this."""
+"""Longest time between the delete and the append of an overwrite of PyIceberg."""
 
 
 def parse_metadata(content: bytes, where: str) -> History:
@@ -158,7 +158,7 @@ def parse_metadata(content: bytes, where: str) -> History:
 
 
 _MOST_BYTES = 512 * 2**20
-"""Some million snapshots."""
+"""Largest metadata file: about a million snapshots."""
 
 
 def _decompressed(content: bytes, where: str) -> bytes:
@@ -205,7 +205,7 @@ def _update_times(document: Mapping[str, Any], where: str) -> list[int]:
 
 
 def _join_parts(commits: list[Commit], updates: list[int]) -> tuple[list[Commit], int]:
-    """Make one commit of a delete and the append that follows it at once, where no metadata file was written between."""
+    """Combine a delete and the append that follows it immediately, if no metadata file was written between them."""
     made: list[Commit] = []
     joined = 0
     written = set(updates)

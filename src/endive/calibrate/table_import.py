@@ -1,4 +1,4 @@
-"""Make a configuration from the history of a table, write it to files, or replay the history as a trace."""
+"""Create a configuration from the history of a table, write it to files, or replay the history as a trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import tomli_w
 
 from endive.calibrate import InputError
-from endive.calibrate.arrival_fit import recognise
+from endive.calibrate.arrival_fit import recognize_arrivals
 from endive.calibrate.assumptions import Assumption, Tree, assume
 from endive.calibrate.observed_classes import ObservedClass, client_of, observe_classes
 from endive.calibrate.reports import CommitReport
@@ -33,13 +33,13 @@ _PROPERTIES: dict[str, tuple[str, type, float, float]] = {
     "commit.manifest.target-size-bytes": ("table", int, 1, 1e12),
     "commit.manifest-merge.enabled": ("table", bool, 0, 1),
 }
-"""Properties of a table that the configuration takes under the same names: section, type, least and greatest value."""
+"""Table properties that the configuration accepts under the same names: section, type, lowest and highest value."""
 _ISOLATION = ("write.merge.isolation-level", "write.update.isolation-level", "write.delete.isolation-level")
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A configuration with what it rests on. ``tree`` is the document, ``start_ms`` the moment that is its time 0."""
+    """Configuration with its assumptions. ``tree`` is the document, ``start_ms`` the time of the history at its time 0."""
 
     source: str
     tree: Tree
@@ -48,13 +48,13 @@ class Imported:
     notes: tuple[str, ...]
     start_ms: float
     at_start: Mapping[str, int] = field(default_factory=dict)
-    """Keys of the configuration at which the table is as it was when the history begins."""
+    """Keys that set the table to its state at the start of the history."""
 
 
 def import_history(
     history: History, *, reports: Sequence[CommitReport] = (), provider: str | None = None, client: str | None = None
 ) -> Imported:
-    """Make a configuration of a history. Raises InputError where there are too few commits to tell a rate."""
+    """Create a configuration from a history. Raises InputError if there are too few commits for a rate."""
     if len(history.commits) < 2:
         number = "no snapshot" if not history.commits else "one snapshot"
         raise InputError(f"{history.source}: has {number}; a rate needs at least two")
@@ -137,7 +137,7 @@ def _add_expiry(tree: Tree, history: History, start: int, assumptions: list[Assu
     times = np.array(history.other_changes_ms, np.float64)
     last = float(max(times[-1], history.commits[-1].timestamp_ms))
     first = max(history.commits[0].timestamp_ms, history.log_begins_ms or 0)
-    process = recognise(times, start, float(first), last)
+    process = recognize_arrivals(times, start, float(first), last)
     keys = {key: value for key, value in process.keys.items() if key != "hourly"} or {RATE.key: process.per_s}
     retained = max(1, sum(commit.timestamp_ms <= history.other_changes_ms[-1] for commit in history.commits))
     section = {"operation": "expire_snapshots", "runtime": {"distribution": "fixed", "value": 0.0}, "retain_snapshots": retained}
@@ -192,7 +192,7 @@ def configuration_text(imported: Imported) -> str:
 
 
 def _comment(text: str) -> str:
-    """One line of a comment, whatever a table's names have in them."""
+    """Return a text as one line of comment."""
     return "# " + " ".join(text.encode("utf-8", "replace").decode().split())
 
 
@@ -224,11 +224,11 @@ def assumptions_text(imported: Imported) -> str:
     return json.dumps(made, indent=2) + "\n"
 
 
-def as_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()) -> tuple[Imported, dict[Path, str]]:
-    """Make a configuration that replays a history, and the files of its traces with their content.
+def make_trace(imported: Imported, out: Path, reports: Sequence[CommitReport] = ()) -> tuple[Imported, dict[Path, str]]:
+    """Create a configuration that replays a history, and the content of its trace files.
 
-    A submission lies before its commit by the time that the commit took, which its report tells, and by the runtime of its class;
-    where there is no report the commit is taken to have been instant.
+    A transaction is submitted before its commit by the duration of the commit, from its report, plus the runtime of its class.
+    Without a report of the commit, the median duration of the other reports is used, or 0 if there are none.
     """
     took = {report.snapshot_id: report.duration_ms for report in reports}
     usual = float(np.median(list(took.values()))) if took else 0.0

@@ -36,15 +36,15 @@ def fidelity(
     with command(json) as output:
         from endive.calibrate import InputError
         from endive.calibrate.answers import simulate
-        from endive.calibrate.fidelity import explain, overall, taken_together
+        from endive.calibrate.fidelity import combine_verdicts, correct_verdicts, explain
 
         changes = overrides_of(set_)
         sources = [_read(source, catalog) for source in against]
         rows = simulate(config, {**_table_then(config, sources, changes), **changes}, range(1, _SEEDS + 1))
-        comparisons = taken_together([each for source in sources for each in _compare(source, rows)])
+        comparisons = correct_verdicts([each for source in sources for each in _compare(source, rows)])
         if not comparisons:
             raise InputError(f"{', '.join(against)}: nothing can be compared: no operation has 20 commits on both sides")
-        verdict, reasons = overall(comparisons), explain(comparisons)
+        verdict, reasons = combine_verdicts(comparisons), explain(comparisons)
         output.table(
             f"{config} against {', '.join(against)}",
             ("measure", "observed", "simulated", "ratio", "verdict"),
@@ -67,12 +67,12 @@ def _read(source: str, catalog: str | None) -> Source:
 
 def _table_then(config: Path, sources: list[Source], changes: dict[str, Any]) -> dict[str, Any]:
     """Let the model begin with the table as it was when the history that it is compared with begins."""
-    from endive.calibrate.fidelity import table_then
+    from endive.calibrate.fidelity import list_start_keys
     from endive.calibrate.table_history import History
     from endive.config.load import load_document
 
     table = load_document(config, changes).table.model_dump()
-    return {key: value for each in sources if isinstance(each, History) for key, value in table_then(each, table).items()}
+    return {key: value for each in sources if isinstance(each, History) for key, value in list_start_keys(each, table).items()}
 
 
 def _compare(source: Source, rows: pd.DataFrame) -> list[Comparison]:

@@ -28,7 +28,7 @@ def replay(
     """Replay a table's commits at their original times, with the original and with changed settings."""
     with command(json) as output:
         from endive.calibrate.answers import answers
-        from endive.calibrate.table_import import as_trace
+        from endive.calibrate.table_import import make_trace
         from endive.config.load import load_document
         from endive.output_files import check_writable, write_text
 
@@ -36,7 +36,7 @@ def replay(
         check_new(out, force)
         check_writable(out.parent)
         imported, found = import_.read_table(table, catalog, reports, provider, client)
-        made, traces = as_trace(imported, out, found)
+        made, traces = make_trace(imported, out, found)
         for path, text in traces.items():
             write_text(path, text)
         written, _ = import_.write_imported(made, out, found)
