@@ -1,4 +1,4 @@
-"""The user's measurements and tables: latency profiles, imported configurations, and their comparison with the model."""
+"""Latency profiles from measurements, configurations imported from tables, and their comparison with the model."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Families of latency distributions fitted to a sample by maximum likelihood.
 
-A fitted family knows its log-likelihood, its quantiles and its keys in a profile. Samples are in milliseconds, all above zero.
+A fitted family provides its log-likelihood, its quantiles and its keys in a latency profile. Samples are in milliseconds, above 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Family(ABC):
 
     @abstractmethod
     def log_likelihood(self, x: Floats) -> float:
-        """Return the logarithm of the density of a sample; minus infinity where it is impossible."""
+        """Return the log-likelihood of a sample; minus infinity if the sample is impossible."""
 
     @abstractmethod
     def quantile(self, p: Floats) -> Floats:
@@ -37,7 +37,7 @@ class Family(ABC):
 
     @abstractmethod
     def keys(self) -> dict[str, Any]:
-        """Return the keys of a profile that mean this distribution."""
+        """Return the keys of this distribution in a latency profile."""
 
 
 def _log_normal_density(y: Floats, mu: float, sigma: float) -> Floats:
@@ -48,7 +48,7 @@ def _log_normal_density(y: Floats, mu: float, sigma: float) -> Floats:
 
 @dataclass(frozen=True)
 class Lognormal(Family):
-    """ln x is normal."""
+    """Lognormal distribution."""
 
     mu: float
     sigma: float
@@ -77,7 +77,7 @@ class Lognormal(Family):
 
 @dataclass(frozen=True)
 class ShiftedLognormal(Family):
-    """A least latency, and a lognormal on top of it."""
+    """Lognormal distribution shifted by a minimum latency."""
 
     shift: float
     mu: float
@@ -87,7 +87,7 @@ class ShiftedLognormal(Family):
 
     @classmethod
     def fitted(cls, x: Floats) -> ShiftedLognormal:
-        """Search the shift below the smallest value; the likelihood has no bound at that value itself, so it is kept away."""
+        """Search the shift below the smallest value, at some distance, because the likelihood is unbounded at that value."""
         least, median = float(x.min()), float(np.median(x))
         highest = max(least - 0.01 * (median - least), 0.0)
 
@@ -107,7 +107,7 @@ class ShiftedLognormal(Family):
         """Sum over the sample."""
         above = x - self.shift
         if float(x.min()) <= self.shift:
-            above = np.maximum(above, 1e-6 * math.exp(self.mu))  # a held-out value below the shift is all but impossible
+            above = np.maximum(above, 1e-6 * math.exp(self.mu))  # a held-out value below the shift is nearly impossible
         return Lognormal(self.mu, self.sigma).log_likelihood(above)
 
     def quantile(self, p: Floats) -> Floats:
@@ -121,12 +121,12 @@ class ShiftedLognormal(Family):
 
 _LEAST_SHAPE = 0.05
 _WIDEST_GAP = 90.0
-"""Beyond lie shapes far below the least one: ln k - digamma(k) is 96 at k = 0.01."""
+"""Value of ln k - digamma(k) above which the shape is far below the smallest one; it is 96 at k = 0.01."""
 
 
 @dataclass(frozen=True)
 class Gamma(Family):
-    """Gamma by its mean and shape."""
+    """Gamma distribution, by mean and shape."""
 
     mean: float
     shape: float
@@ -161,7 +161,7 @@ class Gamma(Family):
 
 @dataclass(frozen=True)
 class Mixture(Family):
-    """Two lognormals; the second has the smaller share."""
+    """Mixture of two lognormals; the second has the smaller share."""
 
     mu: float
     sigma: float
@@ -173,7 +173,7 @@ class Mixture(Family):
 
     @classmethod
     def fitted(cls, x: Floats) -> Mixture:
-        """Run expectation maximisation from several starts and keep the likeliest."""
+        """Fit by expectation maximization from several starts, and return the likeliest result."""
         y = np.sort(np.log(x))
         if len(y) > _MOST_FOR_EM:
             y = y[:: len(y) // _MOST_FOR_EM + 1]
@@ -214,7 +214,7 @@ class Mixture(Family):
 
 
 def _expectation_maximisation(y: Floats, split: float) -> tuple[float, float, float, float, float, float]:
-    """Means, deviations and share of two normals, and the log-likelihood, beginning with the sample cut at a quantile."""
+    """Fit a mixture of two normals, starting with the sample split at a quantile; return its parameters and log-likelihood."""
     least = max(0.02 * float(y.std()), _LEAST_SIGMA)
     cut = max(int(split * len(y)), 2)
     m1, s1 = float(y[:cut].mean()), max(float(y[:cut].std()), least)

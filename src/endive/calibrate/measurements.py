@@ -1,4 +1,4 @@
-"""Read latency measurements by operation from files, whose columns are found by their names."""
+"""Read latency measurements by operation from files; columns are recognized by name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STATUS = ("status", "status_code", "code", "outcome", "result")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that hold a measurement, and the unit of its latency. ``guessed`` says in words what was not given."""
+    """Columns of a measurement, and the unit of its latency. ``guessed`` describes the choices that the user did not make."""
 
     operation: str | None
     latency: str
@@ -64,7 +64,7 @@ def read_rows(path: Path) -> pa.Table:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise InputError(f"{path}: cannot be read: {reason}") from error
     try:
-        table.column_names  # noqa: B018  decoded only when they are asked for
+        table.column_names  # noqa: B018  names are decoded on access
     except UnicodeDecodeError:
         raise InputError(f"{path}: the names of its columns are no text (UTF-8)") from None
     return table
@@ -165,7 +165,7 @@ _FAILED = {"cas": "failed_cas", "append": "failed_append"}
 
 @dataclass(frozen=True)
 class Sample:
-    """The latencies of one operation, in the order in which they were measured; ``sizes_bytes`` where they are known."""
+    """Latencies of one operation in the order of measurement, with ``sizes_bytes`` if known."""
 
     operation: str
     latencies_ms: Floats
@@ -174,7 +174,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Measurements:
-    """The content of measurement files. ``notes`` lists guesses and omissions."""
+    """Content of measurement files. ``notes`` lists guesses and omissions."""
 
     samples: tuple[Sample, ...]
     notes: tuple[str, ...]
@@ -222,7 +222,7 @@ def _collect(
     operation: str | None,
     renamed: Mapping[str, str],
 ) -> int:
-    """Add the rows of a file; returns how many were left out."""
+    """Add the rows of a file; return the number of skipped rows."""
     latencies = numbers(table, columns.latency, where)
     sizes = numbers(table, columns.size, where) if columns.size else [None] * table.num_rows
     names, statuses = _texts(table, columns.operation), _texts(table, columns.status)

@@ -1,4 +1,4 @@
-"""Classes of a workload made from commits: by operation, engine, application and size."""
+"""Group commits of a history into workload classes by operation, engine, application and size."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from endive.workload.arrivals import CLOSED_LOOP, PERIODIC_JOB
 _LEAST = 8
 """Smallest number of commits of a part of a split group."""
 _GAP = 8.0
-"""Numbers of added files that differ by this factor, with none between, are two kinds of jobs."""
+"""Ratio of the numbers of added files, with none between, from which commits belong to two kinds of jobs."""
 _JAVA_ENGINES = ("spark", "flink", "trino", "hive", "presto", "dremio", "impala", "kafka")
 
 
 @dataclass(frozen=True)
 class ObservedClass:
-    """Commits that are taken to be of one kind, with the operation that the simulator has for them."""
+    """Commits of one kind, with the corresponding operation of the simulator."""
 
     name: str
     operation: str
     commits: tuple[Commit, ...]
     process: Process
     partitions: float | None
-    """Partitions that a commit changes, on average; None where no summary tells."""
+    """Mean number of partitions that a commit changes; None if no summary contains it."""
     delete_files: str | None = None
     """Kind of delete files of a row delta."""
     guessed: str = ""
@@ -124,7 +124,7 @@ def _durations_ms(commits: Sequence[Commit], reports: Sequence[CommitReport]) ->
 
 
 def _by_application(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
-    """Split by the job that commits, where a few jobs commit again and again; jobs that commit once are one kind."""
+    """Split commits by job, if a few jobs commit repeatedly; jobs with a single commit form one group."""
     names = Counter(commit.application for commit in commits)
     if len(names) < 2 or any(count < _LEAST for count in names.values()):
         return [("", commits)]
@@ -132,7 +132,7 @@ def _by_application(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
 
 
 def _by_added_files(commits: list[Commit]) -> list[tuple[str, list[Commit]]]:
-    """Split where numbers of added files fall into two heaps far apart."""
+    """Split commits at a large gap in the numbers of added files."""
     added = [commit.count("added-data-files", "added-delete-files") or 0 for commit in commits]
     ordered = np.sort(np.maximum(np.array(added, np.float64), 1.0))
     if len(ordered) < 2 * _LEAST:
@@ -178,7 +178,7 @@ def _observed(
 
 
 def _is_streaming_upsert(commits: Sequence[Commit], deletes: str | None) -> bool:
-    """Return whether a sink of Flink or Kafka Connect made these row deltas, which validates nothing.
+    """Return whether a sink of Flink or Kafka Connect, which does not validate, made these row deltas.
 
     No other engine writes equality deletes.
     """

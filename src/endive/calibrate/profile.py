@@ -1,4 +1,4 @@
-"""A profile file made of fits: TOML with comments that say where each number comes from and what is uncertain."""
+"""Write a latency profile from fits: TOML with comments on the origin and uncertainty of each number."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ATTRIBUTES: dict[type[QuantileDistribution], dict[str, str]] = {
     storage.MixtureLatency: {"median_ms": "first_median_ms", "sigma": "first_sigma"}
     | {name: name for name in ("second_median_ms", "second_sigma", "second_share")},
 }
-"""The keys of distributions in a profile, and the attributes that they are."""
+"""Attribute of each key of a distribution in a latency profile, by type of distribution."""
 
 
 def describe(fit: Fit) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def describe(fit: Fit) -> dict[str, Any]:
 
 
 def assumptions(measured: Sequence[str], base: StorageProfile | None) -> dict[str, str]:
-    """Return the operations that were not measured, and what is assumed for them."""
+    """Return the operations that were not measured, with the assumptions for them."""
     found: dict[str, str] = {}
     own = {name.partition(".")[0] for name in measured}
     for name in ("read", "write", "cas"):
@@ -74,7 +74,7 @@ def assumptions(measured: Sequence[str], base: StorageProfile | None) -> dict[st
 def profile_text(
     fits: Sequence[Fit], name: str, *, base: StorageProfile | None = None, source: str = "", notes: Sequence[str] = ()
 ) -> str:
-    """Return the text of a profile file. Raises InputError if it would not be a valid one."""
+    """Return the text of a latency profile. Raises InputError if it is not valid."""
     by_name = {fit.sample.operation: fit for fit in fits}
     assumed = assumptions(list(by_name), base)
     lines = [f"# {note}" for note in notes]

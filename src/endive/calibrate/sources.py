@@ -110,7 +110,7 @@ def _with_manifests(history: History, metadata: str) -> History:
             manifest_list_bytes=size,
             partitions=len({values for each in manifests if (values := _only_partition(each))}) or None,
         )
-    except Exception:  # an unreadable list only leaves a number unknown, which the import then says
+    except Exception:  # an unreadable list leaves a number unknown, which the import reports
         return history
     return replace(history, state=state)
 
@@ -141,7 +141,7 @@ def _from_catalog(table: str, catalog: str | None) -> History:
     try:
         loaded = load_catalog(catalog, **catalog_properties(catalog)).load_table(table)
         content = loaded.metadata.model_dump_json(by_alias=True).encode()
-    except Exception as error:  # whatever a catalog raises becomes a sentence
+    except Exception as error:  # catalogs raise exceptions of many types
         name = catalog or "default"
         raise InputError(f"{table}: cannot be loaded from catalog {name!r}: {type(error).__name__}: {_first_line(error)}") from None
     return _with_manifests(parse_metadata(content, table), loaded.metadata_location)

@@ -1,1 +1,1 @@
-"""The data pipeline on Spark: sweeps, consolidation and metrics. The only place that imports pyspark."""
+"""Data pipeline on Spark: sweeps, consolidation, metrics and queries. No other package imports pyspark."""

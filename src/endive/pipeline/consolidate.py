@@ -1,11 +1,11 @@
-"""Consolidation: the runs of many experiments as one partitioned Parquet dataset, for tools that want a single table.
+"""Consolidate the runs of many experiments into one partitioned Parquet dataset, for tools that need a single table.
 
     ROOT/consolidated/experiment=NAME/operation_type=OPERATION/part-00000.parquet
 
-No command needs the dataset: metrics are measured from the runs' own files. A part holds whole seeds of one experiment, up to about
-a million rows, with the parameters of the experiment as columns. Each file records the digest of the results and parameters that
-it was made of, so that a part is written again only if they change, and the same runs give the same bytes wherever they are
-consolidated. A lock keeps two consolidations of one directory apart.
+No command needs the dataset: metrics are measured from the files of the runs. A part contains whole seeds of one experiment, up to
+about a million rows, with the parameters of the experiment as columns. Each file records the digest of its results and parameters,
+so that a part is written again only if they change. The same runs give the same bytes on every machine. A lock prevents concurrent
+consolidations of a directory.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from endive.simulation.rows import RESULT_SCHEMA
 from endive.transaction import OPERATIONS
 
 PART_ROWS = 1_000_000
-"""Rows from which a part takes no further seed."""
+"""Number of rows from which a part takes no further seed."""
 ROW_GROUP_ROWS = 131_072
 ROW_SCHEMA = pa.schema([pa.field("seed", pa.int64()), *(field for field in RESULT_SCHEMA if field.name != "operation_type")])
 """Columns of a file before the parameters; experiment and operation are in its path."""
 _FORMAT = 2
 _ROWS_PER_TASK = 2_000_000
 _ROWS_PER_FILE = 20_000
-"""Rows whose copying costs as much as opening a file."""
+"""Number of rows that cost as much to copy as a file costs to open."""
 _NOTE_KEY = b"endive.part"
 _OUTCOME, _OUTCOME_DDL = pa.schema([("outcome", pa.string())]), "outcome string"
 
 
 @dataclass(frozen=True, eq=False)
 class PartSpec:
-    """A part of the dataset, as a task receives it."""
+    """Specification of a part of the dataset for a task."""
 
     root: str
     experiment: str
@@ -81,7 +81,7 @@ class PartNote:
 
 @dataclass(frozen=True)
 class Consolidation:
-    """Result of a consolidation: what was written, and what the dataset holds."""
+    """Result of a consolidation: parts written and reused, and the content of the dataset."""
 
     parts_written: int
     parts_reused: int
@@ -173,7 +173,7 @@ def _note_of(path: Path) -> PartNote | None:
 
 
 def _remove_stale(root: Path, notes: Mapping[PartSpec, PartNote]) -> int:
-    """Remove files that belong to no current part, before others are written, so that no row is there twice."""
+    """Remove files of outdated parts before new parts are written, so that no row exists twice."""
     place = dataset_folder(root)
     current = {spec.path(operation) for spec, note in notes.items() for operation in note.rows}
     stale = [path for path in part_files(place.resolve()) if path not in current]
@@ -216,7 +216,7 @@ def write_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def write_part(spec: PartSpec) -> PartNote:
-    """Write the files of a part, one for each operation; leave out runs that turn out to be damaged."""
+    """Write the files of a part, one for each operation; damaged runs are skipped."""
     runs = {seed: StoredRun(run_directory(Path(spec.root) / spec.experiment, seed)) for seed in spec.seeds}
     damaged = {seed: problem for seed, run in runs.items() if (problem := structure_problem(run)) is not None}
     while True:
@@ -310,7 +310,7 @@ class _PartWriter:
 
 
 def _repeat(value: Value, rows: int) -> pa.Array:
-    """Return a column of one value; as a dictionary, which is written in half the time."""
+    """Return a column of one value, encoded as a dictionary, which takes half the time to write."""
     if isinstance(value, bool):
         return pa.repeat(pa.scalar(value), rows)
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value]))
@@ -318,7 +318,7 @@ def _repeat(value: Value, rows: int) -> pa.Array:
 
 @contextmanager
 def _lock(root: Path) -> Iterator[None]:
-    """Hold the lock of the dataset; it is released with the process, however that ends."""
+    """Hold the lock of the dataset, which the operating system releases when the process ends."""
     place = dataset_folder(root)
     check_inside(place, root)
     place.mkdir(exist_ok=True)

@@ -1,19 +1,19 @@
-"""Simulated transactions as a DataFrame, without files: ``spark.read.format("endive")``.
+"""Provide simulated transactions as a DataFrame, without files: ``spark.read.format("endive")``.
 
-Options name a configuration and seeds; the rows of the runs, with their seeds, are Arrow batches that go from the engine to Spark
-in the task that simulates. The driver sees options and no rows.
+Options name a configuration and seeds. The task that simulates a run passes its rows, with the seed, to Spark as Arrow batches. The
+driver handles options only, no rows.
 
     register(spark)
     rows = spark.read.format("endive").option("config", "base.toml").option("seeds", "0-99").load()
 
-Options (Spark takes names without regard to case):
+Options (names are case-insensitive):
 
-``config``      a configuration (TOML); so does the path given to ``load``
-``toml``        the text of a configuration, in its place
-``seeds``       7 or 0-9; by default the configuration's seed, or 0
-``set.KEY``     a value for a dotted key; Spark makes KEY lower case
+``config``      path of a configuration (TOML), equivalent to the path given to ``load``
+``toml``        text of a configuration, instead of a path
+``seeds``       7 or 0-9; default: the seed of the configuration, or 0
+``set.KEY``     value of a dotted key; Spark converts KEY to lower case
 ``set``         lines of ``key = value``, which keep their case
-``partitions``  how many tasks share the seeds; by default each seed is a task
+``partitions``  number of tasks for the seeds; default: one task per seed
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OPTIONS = ("config", "path", "toml", "seeds", "set", "partitions")
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session."""
+    """Register the format with a session."""
     spark.dataSource.register(EndiveDataSource)
 
 
@@ -84,7 +84,7 @@ class EndiveDataSource(DataSource):
 
     @cached_property
     def request(self) -> Request:
-        """The request of the options, which Spark sends along, so that a later change of the file has no effect."""
+        """Request of the options. Spark sends it to tasks, so that a later change of the file has no effect."""
         return parse_options(self.options)
 
 
@@ -202,5 +202,5 @@ def stream_batches(config: SimulationConfig) -> Iterator[pa.RecordBatch]:
     finally:
         left.set()
         with suppress(Empty):
-            while True:  # make room, so that an engine that waits for it goes on and sees that it may stop
+            while True:  # empty the queue, so that a blocked engine continues and checks whether to stop
                 handed.get_nowait()

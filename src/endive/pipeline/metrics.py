@@ -1,4 +1,4 @@
-"""Metrics of a directory of experiments, measured by Spark tasks from the runs' own files.
+"""Measure the metrics of a directory of experiments by Spark tasks, from the files of the runs.
 
 A task reduces every run of a unit to a few rows; only those reach the driver, which estimates over seeds and writes the tables
 ``by_run``, ``by_experiment``, ``saturation``, ``distributions`` and ``over_time``, as Parquet and CSV.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Sessions = Callable[[], AbstractContextManager["SparkSession"]]
 _ROWS_PER_TASK = 4_000_000
 _ROWS_PER_RUN = 50_000
-"""Rows whose measuring costs as much as opening a run."""
+"""Number of rows that cost as much to measure as a run costs to open."""
 _DAMAGE = "damage"
 _TASK_SCHEMA = MEASURED_SCHEMA.append(pa.field(_DAMAGE, pa.string()))
 _UNIT = TypeAdapter(MeasureUnit)
@@ -47,7 +47,7 @@ _OPTIONS = TypeAdapter(MetricsOptions)
 
 @dataclass(frozen=True)
 class MeasuredStudy:
-    """Metrics of a directory of experiments, the inventory that they cover, and the runs that were left out."""
+    """Metrics of a directory of experiments, the inventory that they cover, and the skipped runs."""
 
     inventory: Inventory
     metrics: Metrics
@@ -95,7 +95,7 @@ def measure_study(
 
 
 def current_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None = None) -> StudyTables:
-    """Return the tables of a directory; measure first what has changed since they were written.
+    """Return the tables of a directory, after measuring the runs that changed since the tables were written.
 
     Args:
         root: Directory of experiments.
@@ -126,7 +126,7 @@ def is_measured(root: Path, options: MetricsOptions) -> bool:
 
 
 def last_options(root: Path) -> MetricsOptions:
-    """Return the options that the tables were made with; the defaults if there are no tables."""
+    """Return the options of the existing tables; the defaults if there are no tables."""
     try:
         return _OPTIONS.validate_python((read_state(root) or {})["options"])
     except (ValueError, KeyError):
@@ -134,7 +134,7 @@ def last_options(root: Path) -> MetricsOptions:
 
 
 def load_tables(root: Path) -> dict[str, pa.Table]:
-    """Return the tables as they were written, by the name of their view."""
+    """Read the tables, by the name of their view."""
     tables = read_tables(root)
     if tables is None:
         raise PipelineError(f"{root}: its tables of metrics are damaged; `endive metrics {root}` makes them again")

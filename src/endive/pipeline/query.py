@@ -1,4 +1,4 @@
-"""SQL over the rows of a directory of experiments and over its tables of metrics.
+"""Run SQL over the rows of a directory of experiments and over its tables of metrics.
 
 The views are ``transactions`` (rows of all runs with their parameters) and the tables of metrics: ``runs``, ``experiments``,
 ``saturation``, ``distributions`` and ``over_time``.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def transactions(spark: SparkSession, root: Path, inventory: Inventory) -> DataFrame:
-    """Return the rows of all runs, with experiment, seed and parameters; experiments that lack a parameter have null there."""
+    """Return the rows of all runs, with experiment, seed and parameters; null for parameters that an experiment does not have."""
     from pyspark.sql import functions as F  # noqa: N812
 
     files = [

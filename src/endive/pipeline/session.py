@@ -105,7 +105,7 @@ class StartingSession:
         return self._session.result()
 
     def stop(self) -> None:
-        """Begin to stop the session in the background."""
+        """Stop the session in the background."""
         if self._stopping is None:
             self._stopping = self._pool.submit(self._stop)
 
@@ -162,7 +162,7 @@ def _connect(options: SparkOptions, app: str, folder: Path) -> SparkSession:
 
 
 def _wait_for_server(remote: str) -> None:
-    """Wait until the server responds, which the client itself would do for ten minutes."""
+    """Wait until the server responds; the client itself would wait for 10 min."""
     try:
         grpc: Any = importlib.import_module("grpc")
     except ImportError:
@@ -245,12 +245,12 @@ def _parse_version(text: str) -> tuple[int, ...]:
 
 
 def _check_master(master: str) -> None:
-    """Raise OSError if nothing listens at the address of a standalone master, which Spark would try for a minute."""
+    """Raise OSError if no process listens at the address of a standalone master; Spark itself would try for 1 min."""
     if not master.startswith("spark://"):
         return
     addresses = [urlsplit(f"//{each}") for each in master.removeprefix("spark://").split(",")]
     if any(address.hostname is None or address.port is None for address in addresses):
-        return  # Spark reports what is wrong with it
+        return  # Spark reports the error
     failure = OSError()
     for address in addresses:
         try:
@@ -295,7 +295,7 @@ def _settings(options: SparkOptions, folder: Path, java: Path) -> dict[str, str]
 
 
 def driver_memory_mib() -> int:
-    """Return a quarter of the machine's memory, within bounds: the driver keeps plans and summaries, no rows."""
+    """Return the memory of the driver: a quarter of the machine's memory, within bounds. The driver keeps no rows."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return int(min(max(total * _DRIVER_MEMORY_SHARE, _LEAST_MEMORY_MIB), _MOST_MEMORY_MIB))
 
@@ -318,7 +318,7 @@ def _java_options(options: SparkOptions, folder: Path, java: Path) -> list[str]:
 
 @contextmanager
 def _keep_environment() -> Iterator[None]:
-    """Restore the variables by which pyspark takes every session after a connection for another connection."""
+    """Restore the environment variables that make pyspark create every later session as a Spark Connect session."""
     before = {name: os.environ.get(name) for name in _CONNECT_VARIABLES}
     try:
         yield

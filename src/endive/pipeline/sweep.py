@@ -1,8 +1,8 @@
-"""Sweeps on Spark: the runs of a plan that are not finished yet, the costliest first, cheap ones in chunks.
+"""Run sweeps on Spark: the unfinished runs of a plan, the costliest first, cheap ones in chunks.
 
-State is on disk alone: a run is finished when its results exist with their checksum, so a sweep can be killed at any moment and
-started again. Results go to files from the tasks; they never pass through Spark. A run that fails is reported with its error, and
-the other runs of its task go on.
+All state is on disk: a run is finished when its results exist with their checksum, so a sweep can be killed at any time and started
+again. Tasks write results to files; results never pass through Spark. A run that fails is reported with its error, and the other
+runs of its task continue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SECONDS_PER_TASK = 2.0
-"""Least work of a task: a Spark task costs about 50 ms."""
+"""Smallest work of a task; the overhead of a Spark task is about 50 ms."""
 TASKS_PER_CORE = 4
 _OUTCOME_DDL = "experiment string, seed long, state string, rows long, seconds double, error string"
 _OUTCOME_SCHEMA = pa.schema(
@@ -44,7 +44,7 @@ _OUTCOME_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class RunSpec:
-    """A run of a sweep, as a task receives it.
+    """Specification of a run of a sweep for a task.
 
     Attributes:
         document: The configuration as JSON.
@@ -62,7 +62,7 @@ _SPEC = TypeAdapter(RunSpec)
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a sweep: finished runs, and the share of the whole effort that they make."""
+    """Progress of a sweep: finished runs, and their share of the total cost."""
 
     done: int
     total: int
@@ -105,7 +105,7 @@ def divide_runs(runs: Sequence[PlannedRun], cores: int) -> list[list[PlannedRun]
 def run_sweep(
     spark: SparkSession, work: Work, root: Path, *, tasks: int | None = None, monitor: ProgressMonitor | None = None
 ) -> tuple[Outcome, ...]:
-    """Run what is left of a plan.
+    """Run the unfinished runs of a plan.
 
     Args:
         spark: Session that runs it.
@@ -130,7 +130,7 @@ def run_sweep(
 
 
 def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run what the rows describe, one after the other; runs on executors."""
+    """Run the specifications of the rows one after the other; runs on executors."""
     allow_code()  # the user allowed it on the driver, or the plan would not exist
     for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
@@ -140,7 +140,7 @@ def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def describe_run(run: PlannedRun, root: Path) -> str:
-    """Return the specification of a run, as a task receives it."""
+    """Return the specification of a run for a task."""
     document = json.dumps(run.point.document.model_dump(mode="json", exclude_unset=True, exclude_none=True))
     return _SPEC.dump_json(RunSpec(str(root.resolve()), document, run.point.experiment, run.seed)).decode()
 

@@ -1,4 +1,4 @@
-"""The live page: a configuration that is simulated again after every change.
+"""Live page: simulate a configuration again after every change.
 
 Input is a configuration as JSON with the keys of a file. Output is a stream of events, one JSON object per line, each refining the
 last.

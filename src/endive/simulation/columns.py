@@ -1,8 +1,8 @@
-"""Columns of results, each described once: schema, rows of both engines, sums, words and documentation follow from it.
+"""Definitions of the columns of results, from which the schema, the rows of both engines, sums and documentation are derived.
 
-A column is found by its attribute. ``accesses.TIMES`` and ``accesses.COUNTERS`` give the places of time components and counts of
-accesses in the kernel's records. Any other attribute is a field of ``compiled.run_state.ROW``, or has a function in
-``endive.simulation.compiled.engine``.
+The attribute of a column identifies its source. ``accesses.TIMES`` and ``accesses.COUNTERS`` give the positions of time components
+and of counts of accesses in the kernel's records. Any other attribute is a field of ``compiled.run_state.ROW``, or has a function
+in ``endive.simulation.compiled.engine``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from endive.transaction.accesses import COUNTERS, TIMES
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 
 Kind = Literal["id", "ms", "count", "text", "tables"]
-"""Kind of values: a number that identifies, milliseconds, a count, a text, or ids of tables."""
+"""Kind of values: an identifier, milliseconds, a count, a text, or ids of tables."""
 
 
 @dataclass(frozen=True, slots=True)

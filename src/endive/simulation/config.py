@@ -47,7 +47,7 @@ class SimulationConfig:
     engine: EngineName = "auto"
 
     def __post_init__(self) -> None:
-        """Check that the parts fit together. Raises ValueError, which says what does not."""
+        """Check that the components are compatible. Raises ValueError if they are not."""
         given = self._backoff
         if self.policy is not None and given not in (Backoff(), replace(Backoff(), **_named_fields(self.policy.backoff))):
             raise ValueError(f"backoff is given twice: the fields say {given}, policy says {self.policy.backoff}")

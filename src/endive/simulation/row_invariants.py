@@ -1,4 +1,4 @@
-"""Invariants of result rows: what every row of every run satisfies, whatever the configuration and the engine.
+"""Check invariants of result rows, which hold for every configuration and engine.
 
 ``RowInvariants`` checks batches in the order in which they were written and keeps running totals, so that ``endive experiments
 verify`` and the fuzzers check runs of any length with the same code. Equality of the two engines cannot find a mistake that both
@@ -30,7 +30,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class RowError(ValueError):
-    """A row that the model cannot write."""
+    """A row violates an invariant of the model."""
 
 
 class RowInvariants:
@@ -171,7 +171,7 @@ class RowInvariants:
                 raise RowError(f"{name} is {str(sorted(map(str, unknown))[0])[:60]!a}, which the configuration does not have")
 
     def _check_order(self, ends_ms: Floats, numbers: npt.NDArray[Any]) -> None:
-        """Rows are written in the order in which transactions end; those in flight come last."""
+        """Check that rows are in the order in which transactions end, with those in flight last."""
         previous = np.concatenate(([self._end_ms], ends_ms[:-1]))
         slack = np.where(np.isfinite(previous), _SLACK_MS + _RELATIVE * np.abs(previous), 0.0)
         self._require(ends_ms >= previous - slack, numbers, "the row is out of order")
