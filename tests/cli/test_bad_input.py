@@ -30,8 +30,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["adir"], "adir: cannot be read: Is a directory"),
         (["no.toml"], "no.toml: is not TOML: Invalid value (at line 1, column 5)"),
         (["latin.toml"], "latin.toml: is not UTF-8 text"),
-        (["run.toml", "--set", "retry"], "--set: 'retry' is not of the form key=value"),
-        (["run.toml", "--set", "=3"], "--set: '=3' is not of the form key=value"),
+        (["run.toml", "--set", "retry"], "--set: 'retry' must have the form key=value"),
+        (["run.toml", "--set", "=3"], "--set: '=3' must have the form key=value"),
         (
             ["run.toml", "--set", "transaction.retries=3"],
             "run.toml: transaction.retries: no such key; did you mean 'max_retries'?",
@@ -42,7 +42,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (
             ["run.toml", "--set", "storage.provider.x=3"],
-            "run.toml: storage.provider.x: cannot be set: a part of it is not a table (is 3)",
+            "run.toml: storage.provider.x: cannot be set: a parent key is not a table (is 3)",
         ),
         (
             ["run.toml", "--set", "storage.provider=azur"],

@@ -77,7 +77,7 @@ def test_a_million_points_need_a_yes(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ('"workload.w.rte" = [1]', "no such key; did you mean 'rate'?"),
-        ('"transaction.retry" = []', "has no values"),
+        ('"transaction.retry" = []', "must have at least one value"),
         ('"transaction.retry" = [-1]', "should be greater than or equal to 0"),
     ],
 )
@@ -203,7 +203,7 @@ def test_misspelled_tables_of_a_study_bring_the_nearest_spelling(tmp_path: Path,
 
 def test_a_file_of_another_kind_is_said_to_be_one(tmp_path: Path) -> None:
     path = sweep_file(tmp_path)
-    assert "is a study ([sweep]), not a configuration; `endive sweep` takes it" in call("validate", path).stderr
+    assert "is a study ([sweep]), not a configuration; run it with `endive sweep`" in call("validate", path).stderr
     config = tmp_path / "config.toml"
     config.write_text("[simulation]\nduration_ms = 1\n")
-    assert "is a configuration, not a study; `endive run` takes it" in call("sweep", config).stderr
+    assert "is a configuration, not a study; run it with `endive run`" in call("sweep", config).stderr

@@ -87,7 +87,7 @@ TWO_CLASSES = '[workload.a]\nrate = 1.0\noperation = "fast_append"\n[workload.b]
             "workload.a.partitions_per_txn",
             "must be at most 2, the number of partitions of a table",
         ),
-        ("[workload.a]\nrate = 1.0\nclosed.clients = 2", "workload.a", "arrivals are given twice: closed, rate"),
+        ("[workload.a]\nrate = 1.0\nclosed.clients = 2", "workload.a", "closed and rate exclude each other"),
         ('[workload.a]\noperation = "read_only"\noperation_types.read_only = 1', "workload.a", "operation and operation_types"),
         ("[transaction]\nconflicting_manifests = { mean = 1.0, min = 3, max = 2 }", "transaction.conflicting_manifests", "min 3"),
         (

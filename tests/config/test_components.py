@@ -149,11 +149,15 @@ def test_stores_and_operations_of_the_guide(config: Path, kind: str, heading: st
         (
             "parts.catalog.code",
             "queue_catalog.py:Queue",
-            "a subclass of endive.catalog.base.Catalog; it has QueueCatalog",
+            "a subclass of endive.catalog.base.Catalog; the file has QueueCatalog",
         ),
-        ("parts.catalog.options.servce_ms", 1.0, "parts.catalog.options: cannot be made with its options and provider"),
+        (
+            "parts.catalog.options.servce_ms",
+            1.0,
+            "parts.catalog.options: cannot create the component with its options and provider",
+        ),
         ("parts.catalg.code", "a:B", "parts.catalg: no such key; did you mean 'catalog'?"),
-        ("parts.catalog.source", "x", "parts.catalog.source: is read from the file that code names"),
+        ("parts.catalog.source", "x", "parts.catalog.source: must not be set: it is read from the file that code names"),
         ("parts.catalog.classes", ["w"], "parts.catalog.classes: applies to parts.transaction only"),
         ("simulation.engine", "compiled", "custom components run on the reference engine only"),
         (

@@ -207,7 +207,7 @@ def test_an_empty_file_lacks_its_sections(tmp_path: Path) -> None:
     [
         ("sede", ["seed", "drain"], "did you mean 'seed'?"),
         ("xyz", ["seed", "drain"], "allowed are drain, seed"),
-        ("xyz", [], "nothing is allowed here"),
+        ("xyz", [], "no value is allowed here"),
     ],
 )
 def test_nearest(word: str, known: list[str], hint: str) -> None:

@@ -266,7 +266,7 @@ def test_assignments(text: str, expected: tuple[str, Any]) -> None:
 
 @pytest.mark.parametrize("text", ["transaction.retry", "", "=3", " = 3"])
 def test_what_is_no_assignment(text: str) -> None:
-    with pytest.raises(ConfigError, match="is not of the form key=value"):
+    with pytest.raises(ConfigError, match="must have the form key=value"):
         parse_assignment(text)
 
 
@@ -276,7 +276,7 @@ def test_overrides_reach_into_tables_that_are_not_there_yet() -> None:
 
 
 def test_an_override_cannot_reach_into_a_number() -> None:
-    assert "a part of it is not a table" in problems(overrides={"transaction.runtime.mean.x": 1})["transaction.runtime.mean.x"]
+    assert "a parent key is not a table" in problems(overrides={"transaction.runtime.mean.x": 1})["transaction.runtime.mean.x"]
 
 
 def test_the_order_of_classes_makes_no_difference() -> None:

@@ -166,7 +166,7 @@ def test_profiles_of_ones_own_are_found_beside_the_configuration(tmp_path: Path)
         ({"toml": BASE, "seed": "3"}, """format("endive"): seed: no such option; did you mean 'seeds'?"""),
         ({"toml": BASE, "seeds": "a-b"}, "option seeds: 'a-b' is neither a number of seeds such as 5 nor a range such as 0-4"),
         ({"toml": BASE, "partitions": "0"}, "option partitions: should be a whole number above 0 (is '0')"),
-        ({"toml": BASE, "set": "retry"}, "option set: 'retry' is not of the form key=value"),
+        ({"toml": BASE, "set": "retry"}, "option set: 'retry' must have the form key=value"),
         ({"toml": BASE, "set": "catalog.num_table = 3"}, "option toml: catalog.num_table: no such key; did you mean 'num_tables'?"),
     ],
 )

@@ -16,11 +16,11 @@ def test_a_file_replaces_what_it_names(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     file.write_text(f"[stores.s3]\n{STORE}[stores.mine]\n{STORE}[service]\nrequest_per_1000 = 0.001\n")
     prices = load_prices(file)
-    mine = prices.of("mine-0a1b2c")
+    mine = prices.find("mine-0a1b2c")
     assert mine is not None
     assert (mine.get, mine.put, mine.list, mine.delete) == (1.0, 2.0, 3.0, 4.0)
-    assert prices.of("s3") == mine
-    assert prices.of("s3x") == list_prices().of("s3x")
+    assert prices.find("s3") == mine
+    assert prices.find("s3x") == list_prices().find("s3x")
     assert prices.service_request == 0.001
 
 
@@ -49,7 +49,7 @@ def test_another_currency_stands_alone(tmp_path: Path) -> None:
     file.write_text(f'currency = "EUR"\n[stores.s3]\n{STORE}')
     prices = load_prices(file)
     assert prices.currency == "EUR"
-    assert prices.of("s3x") is None
+    assert prices.find("s3x") is None
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_exponential_intervals_are_varied_by_their_rate(config: Path) -> None:
 
 
 def test_arrivals_of_another_kind_are_not_replaced(config: Path) -> None:
-    with pytest.raises(ConfigError, match="arrivals are given twice"):
+    with pytest.raises(ConfigError, match="exclude each other; keep one of them"):
         ask(config, vary="workload.maintenance.rate", lowest=1.0)
 
 
@@ -113,7 +113,7 @@ def test_keys_of_whole_numbers_stay_whole(config: Path) -> None:
     [
         ({"vary": "workload.ingest.rte", "from": 1.0}, "no such key; did you mean 'rate'?"),
         ({"vary": "workload.ingest.operation", "from": 1.0}, "workload.ingest.operation"),
-        ({"vary": "workload.absent.rate"}, "there is no class 'absent', and only files can add classes"),
+        ({"vary": "workload.absent.rate"}, "unknown class 'absent'; an override cannot add a class"),
         ({"vary": "storage.provider"}, "--from: is missing"),
         ({"until": "success(maintenence) < 95%"}, "there is no class 'maintenence'; did you mean 'maintenance'?"),
         ({"until": "success(ingest, fast_apend) < 95%"}, "there is no operation 'fast_apend'; did you mean 'fast_append'?"),

@@ -296,21 +296,21 @@ provider = "instant"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("schedule = []", 'the schedule is empty. Add a step, such as schedule = [{ from = "0s", rate = 2.0 }].'),
-        ("schedule = [{ from = 5, rate = 1 }, { from = 5, rate = 2 }]", "not in order of time: 5 ms after 5 ms"),
+        ("schedule = []", 'schedule must have at least one step, such as schedule = [{ from = "0s", rate = 2.0 }]'),
+        ("schedule = [{ from = 5, rate = 1 }, { from = 5, rate = 2 }]", "must be in order of time, but 5 ms follows 5 ms"),
         ("schedule = [{ from = 0, rate = 0 }]", "must have a rate above 0 before simulation.duration_ms = 2000"),
         ("schedule = [{ from = '3s', rate = 5 }]", "must have a rate above 0 before simulation.duration_ms = 2000"),
-        ("schedule = [{ from = 0, rate = 5 }]\nrate = 3", "arrivals are given twice: rate, schedule"),
-        ("schedule = [{ from = 0, rate = 5 }]\nstart = 3", "start_ms contradicts schedule"),
+        ("schedule = [{ from = 0, rate = 5 }]\nrate = 3", "rate and schedule exclude each other"),
+        ("schedule = [{ from = 0, rate = 5 }]\nstart = 3", "start_ms has no effect with schedule"),
         ("writers = 3", 'writers needs every, such as every = "10s"'),
         ("rate = 3\nevery = '1s'", "every_ms needs writers, such as writers = 1"),
         ("rate = 3\nphase = 'random'", "phase needs writers"),
         ("writers = 3\nevery = '1s'\nphase = 'randm'", "did you mean 'random'?"),
         ("writers = 3\nevery = '1 sec'", 'did you mean "1s"?'),
         ("writers = 0\nevery = '1s'", "greater than or equal to 1"),
-        ("rate = 3\nstart = '1s'\nend = '1s'", "end_ms 1000 is not after start_ms 1000"),
+        ("rate = 3\nstart = '1s'\nend = '1s'", "end_ms 1000 must be above start_ms 1000"),
         ("rate = 3\nstart = '5s'", "must be below simulation.duration_ms = 2000"),
-        ("rate = 3\nstart = '1s'\nstart_ms = 1000", "is another spelling of workload.w.start_ms, which is given too"),
+        ("rate = 3\nstart = '1s'\nstart_ms = 1000", "is an alias of workload.w.start_ms; keep one of them"),
     ],
 )
 def test_contradictions_are_named(text: str, message: str) -> None:

@@ -79,7 +79,7 @@ class TestAssignment:
 
     @pytest.mark.parametrize("groups", [0, -1, 6])
     def test_too_few_or_too_many_groups_are_refused(self, groups: int) -> None:
-        with pytest.raises(ValueError, match=f"{groups} groups of 5 tables"):
+        with pytest.raises(ValueError, match=f"num_groups is {groups}, but must be from 1 to 5"):
             assign_groups(5, groups, "uniform", 1)
 
 

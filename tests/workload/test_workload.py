@@ -176,11 +176,11 @@ class TestConfig:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: WorkloadConfig(FixedLatency(1.0), FixedLatency(1.0), 2, (1,)), "2 tables"),
-            (lambda: WorkloadConfig(FixedLatency(1.0), FixedLatency(1.0), 0, ()), "0 tables"),
+            (lambda: WorkloadConfig(FixedLatency(1.0), FixedLatency(1.0), 2, (1,)), r"one value per table \(2\), not 1"),
+            (lambda: WorkloadConfig(FixedLatency(1.0), FixedLatency(1.0), 0, ()), r"one value per table \(0\), not 0"),
             (lambda: WorkloadConfig(), "inter_arrival and runtime"),
             (lambda: WorkloadConfig(FixedLatency(1.0)), "inter_arrival and runtime"),
-            (lambda: config_of(INGEST, replace(BACKFILL, name="ingest")), "names of their own"),
+            (lambda: config_of(INGEST, replace(BACKFILL, name="ingest")), "must be unique"),
             (lambda: replace(INGEST, operations={}), "ingest.*weight"),
             (lambda: replace(INGEST, operations={FastAppendTransaction: 0.0}), "ingest.*weight"),
         ],

@@ -123,8 +123,8 @@ def cost_of(rows: Sequence[Mapping[str, Any]], basis: Basis, prices: Prices) -> 
 
 def _unit_prices(basis: Basis, prices: Prices) -> dict[Kind, float] | None:
     """Return the price of 1,000 requests of each kind; None if one has no price."""
-    store = prices.of(basis.store)
-    catalog = None if basis.catalog is None else prices.of(basis.catalog)
+    store = prices.find(basis.store)
+    catalog = None if basis.catalog is None else prices.find(basis.catalog)
     reads = commits = prices.service_request if basis.service else None
     if catalog is not None:
         reads, commits = catalog.get, catalog.put

@@ -1,4 +1,4 @@
-"""Configuration: TOML in, validated objects out, and the identity of experiments."""
+"""Configuration: read and validate TOML files, and build simulations from them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from endive.runs.identity import compute_experiment_hash
 
 PROVIDER_PROFILES = builtin_profiles()
-"""The built-in providers of the default set, by name."""
+"""Built-in latency profiles of the default version, by name."""
 
 __all__ = [
     "PROVIDER_PROFILES",
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Offer ``compute_experiment_hash`` here, where scripts look for it; it lives with the runs, which build on this package."""
+    """Import ``compute_experiment_hash`` on first use; its module imports this package."""
     if name == "compute_experiment_hash":
         from endive.runs.identity import compute_experiment_hash
 

@@ -1,4 +1,4 @@
-"""Other spellings of keys: accepted, and translated to the one that the schema knows."""
+"""Aliases of keys, which are translated to the keys of the schema."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALIASES: dict[str, str] = {
     "transaction.ntable.zipf": "transaction.tables_per_txn.zipf",
     "transaction.seltbl.zipf": "transaction.table_selection.alpha",
 }
-"""Old spelling to canonical one."""
+"""Key of the schema by alias."""
 
 _MANIFEST = {
     "commit.manifest.min-count-to-merge": "min_count_to_merge",
@@ -37,7 +37,7 @@ _PROPERTIES = {
     **{old: ("transaction", new) for old, new in ICEBERG_RETRY_PROPERTIES.items()},
     **{old: ("table", new) for old, new in _MANIFEST.items()},
 }
-"""Properties of Iceberg by themselves, and the section and key of the same meaning."""
+"""Section and key of the same meaning by Iceberg table property."""
 _TIMES = {"every": "every_ms", "start": "start_ms", "end": "end_ms"}
 _OF_CLASSES = {**ICEBERG_RETRY_PROPERTIES, **_TIMES}
 ALIASES |= {f"{section}.{old}": f"{section}.{new}" for old, (section, new) in _PROPERTIES.items()}
@@ -55,11 +55,11 @@ _OLD_SECTIONS = {
     "transaction.ntable": ("zipf",),
     "transaction.seltbl": ("zipf",),
 }
-"""Sections that exist only in old spellings, and their keys."""
+"""Sections that exist only as aliases, and their keys."""
 
 
 def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
-    """Return the document in canonical spelling, the spelling of translated keys in the file, and the problems of old sections."""
+    """Translate aliases; return the document, the alias of each translated key, and the problems of aliases."""
     document = _copy(document)
     problems = _check_old_sections(document)
     spelling: dict[str, str] = {}
@@ -74,7 +74,7 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
             partition.setdefault("partitions_per_txn_mean", 1)
     alpha = value_at(document, "transaction.seltbl.zipf")
     if alpha is not None and isinstance(value_at(document, "transaction.table_selection"), dict):
-        message = "is another spelling of transaction.table_selection, which is given too"
+        message = "is an alias of transaction.table_selection; keep one of them"
         problems.append(Problem("transaction.seltbl.zipf", message, alpha))
         _remove(document, "transaction.seltbl.zipf")
     for old, new in (*ALIASES.items(), *_class_aliases(document)):
@@ -83,9 +83,11 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
             continue
         _remove(document, old)
         if value_at(document, new) is not None:
-            problems.append(Problem(old, f"is another spelling of {new}, which is given too", value))
+            problems.append(Problem(old, f"is an alias of {new}; keep one of them", value))
         elif not _put(document, new, value):
-            problems.append(Problem(old, f"is another spelling of {new}, which is given in another form", value))
+            problems.append(
+                Problem(old, f"is an alias of {new}, which is set to a value that is not a table; keep one of them", value)
+            )
         else:
             spelling[new] = old
             if old == "transaction.seltbl.zipf":
@@ -99,7 +101,7 @@ def canonical(document: Tree) -> tuple[Tree, dict[str, str], list[Problem]]:
 
 
 def _class_aliases(document: Tree) -> list[tuple[str, str]]:
-    """Other spellings of the keys of classes: Iceberg's names for retries, and times without their unit."""
+    """Return the aliases of the keys of classes: Iceberg's table properties for retries, and times without their unit."""
     names = _class_names(document)
     return [(f"workload.{name}.{old}", f"workload.{name}.{new}") for name in names for old, new in _OF_CLASSES.items()]
 
@@ -109,7 +111,7 @@ def _class_names(document: Tree) -> list[str]:
 
 
 def classes_of(document: Tree) -> Tree:
-    """Return the classes of a document by name; none if there is no table of them."""
+    """Return the classes of a document by name; empty if ``workload`` is not a table."""
     classes = document.get("workload")
     return classes if isinstance(classes, dict) else {}
 
@@ -119,7 +121,7 @@ def _spellings(aliases: Mapping[str, str], meaning: str) -> list[str]:
 
 
 def _fill(section: Tree, defaults: Tree) -> None:
-    """Put defaults where nothing is given, also inside tables."""
+    """Set defaults of keys that are not set, also within tables."""
     for key, value in defaults.items():
         if isinstance(value, dict) and isinstance(section.get(key), dict):
             _fill(section[key], value)
@@ -128,12 +130,13 @@ def _fill(section: Tree, defaults: Tree) -> None:
 
 
 def override(document: Tree, key: str, value: Any) -> Tree:
-    """Return the document with a dotted key set, in place of any spelling of it that is there: what ``--set`` and sweeps do.
+    """Return the document with a dotted key set and its aliases removed, as ``--set`` and sweeps do.
 
-    A property of Iceberg by itself (``commit.retry.num-retries``) is of the table, and so of all classes, also of those that have
-    a setting of their own.
+    An Iceberg table property (``commit.retry.num-retries``) applies to all classes and overrides their settings.
 
-    Raises KeyError if a part of the key is not a table, UnknownClassError if it is of a class that the document does not have.
+    Raises:
+        KeyError: A parent of the key is not a table.
+        UnknownClassError: The document does not have the class of the key.
     """
     if key in _PROPERTIES:
         section, meaning = _PROPERTIES[key]
@@ -192,7 +195,7 @@ def _copy(value: Any) -> Any:
 
 
 def value_at(document: Tree, key: str) -> Any:
-    """Return the value of a dotted key; None if there is none."""
+    """Return the value of a dotted key, or None."""
     node: Any = document
     for part in key.split("."):
         if not isinstance(node, dict) or part not in node:
@@ -213,7 +216,7 @@ def _put(document: Tree, key: str, value: Any) -> bool:
 
 
 def _remove(document: Tree, key: str) -> None:
-    """Take a key away, and the tables that it leaves empty."""
+    """Remove a key, and the tables that become empty."""
     first, _, rest = key.partition(".")
     if rest:
         _remove(document[first], rest)

@@ -1,4 +1,4 @@
-"""Keys of a class that say how its transactions arrive: one section and one constructor for each arrival kind."""
+"""Arrival keys of a class, and the arrival processes that they describe."""
 
 from __future__ import annotations
 
@@ -17,45 +17,45 @@ from endive.workload.arrivals import ARRIVAL_KINDS, ArrivalKind, Arrivals, kind_
 
 
 class Periodic(Section):
-    """One transaction at phase, phase + interval, ..."""
+    """Periodic job: one transaction at phase, phase + interval, ..."""
 
     interval_ms: PositiveMs
     phase_ms: NonNegativeMs = 0.0
 
 
 class Closed(Section):
-    """Clients that each think, submit, wait for the end, and think again."""
+    """Closed loop: each client thinks, submits a transaction, and waits for its end."""
 
     clients: Writers
     think_time: Interval = Field(default_factory=lambda: Interval(distribution="fixed", value=0.0))
 
 
 class RateStep(Section):
-    """A step of a schedule: the rate from a time on."""
+    """Step of a schedule."""
 
     model_config = ConfigDict(populate_by_name=True)
 
-    from_ms: NonNegativeMs = Field(alias="from", description="Start of the step, since the start of the run (also `from_ms`).")
+    from_ms: NonNegativeMs = Field(
+        alias="from", description="Start of the step, relative to the start of the run (also `from_ms`)."
+    )
     rate: Annotated[float, Field(ge=0, le=1e6)] = Field(description="Arrivals per second; 0 is a pause.")
 
 
 class ArrivalKeys(Section):
-    """Arrivals of a class: at most one of the arrival kinds, and the times between which the class is active."""
+    """Arrivals of a class: at most one arrival kind, and the start and end of the class."""
 
-    rate: Rate | None = Field(None, description="Arrivals per second, exponential intervals.")
+    rate: Rate | None = Field(None, description="Arrivals per second (Poisson).")
     inter_arrival: Interval | None = None
     periodic: Periodic | None = None
     closed: Closed | None = None
-    writers: Writers | None = Field(None, description="Number of writers, each of which submits once in `every_ms`.")
+    writers: Writers | None = Field(None, description="Number of writers; each submits once per `every_ms`.")
     every_ms: PositiveMs | None = Field(None, description="Interval of each of `writers` (also `every`).")
     phase: Literal["random", "aligned", "staggered"] | None = Field(
-        None, description="Phase of each of `writers` in the interval: random, all at its start, or evenly spread."
+        None, description="Phases of `writers` in the interval: random, all at its start (aligned), or evenly spaced (staggered)."
     )
-    schedule: list[RateStep] | None = Field(None, description="Poisson arrivals at a rate that changes: steps in order of time.")
-    trace: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="File of submissions (*.parquet, *.csv) that are replayed as they are."
-    )
-    start_ms: NonNegativeMs | None = Field(None, description="Start of the class (also `start`). Default 0.")
+    schedule: list[RateStep] | None = Field(None, description="Poisson arrivals with a varying rate, as steps in order of time.")
+    trace: Annotated[str, Field(min_length=1)] | None = Field(None, description="File of submissions to replay (*.parquet, *.csv).")
+    start_ms: NonNegativeMs | None = Field(None, description="Start of the class (also `start`). Default: 0.")
     end_ms: PositiveMs | None = Field(None, description="End of submissions (also `end`). Default: end of the run.")
 
     @property
@@ -67,7 +67,7 @@ class ArrivalKeys(Section):
     def _check_arrivals(self) -> Self:
         given = ARRIVAL_KINDS.keys() & self.model_fields_set
         if len(given) > 1:
-            raise ValueError(f"arrivals are given twice: {', '.join(sorted(given))}. Keep one of them.")
+            raise ValueError(f"{' and '.join(sorted(given))} exclude each other; keep one of them")
         for kind in ARRIVAL_KINDS.values():
             for key in kind.companions:
                 if getattr(self, kind.key) is None and getattr(self, key) is not None:
@@ -80,21 +80,21 @@ class ArrivalKeys(Section):
     def _check_times(self) -> None:
         for key in ("start_ms", "end_ms"):
             if getattr(self, key) is not None and self.kind is not None and self.kind.has_own_times:
-                raise ValueError(f"{key} contradicts {self.kind.key}, which says itself when transactions arrive. Remove {key}.")
+                raise ValueError(f"{key} has no effect with {self.kind.key}, which sets its own times; remove {key}")
         start_ms, end_ms = self.start_ms or 0.0, self.end_ms
         if end_ms is not None and end_ms <= start_ms:
-            raise ValueError(f"end_ms {end_ms:.12g} is not after start_ms {start_ms:.12g}")
+            raise ValueError(f"end_ms {end_ms:.12g} must be above start_ms {start_ms:.12g}")
         if self.schedule is not None and not self.schedule:
-            raise ValueError('the schedule is empty. Add a step, such as schedule = [{ from = "0s", rate = 2.0 }].')
+            raise ValueError('schedule must have at least one step, such as schedule = [{ from = "0s", rate = 2.0 }]')
         for before, after in itertools.pairwise(self.schedule or ()):
             if after.from_ms <= before.from_ms:
                 raise ValueError(
-                    f"steps of the schedule are not in order of time: {after.from_ms:.12g} ms after {before.from_ms:.12g} ms"
+                    f"steps of schedule must be in order of time, but {after.from_ms:.12g} ms follows {before.from_ms:.12g} ms"
                 )
 
 
 def build_arrivals(keys: ArrivalKeys) -> Arrivals:
-    """Build the arrival process of checked keys."""
+    """Return the arrival process that checked keys describe."""
     if keys.rate is not None:
         return processes.OpenArrivals(ExponentialLatency(1000.0 / keys.rate))
     if keys.periodic is not None:
@@ -112,7 +112,7 @@ def build_arrivals(keys: ArrivalKeys) -> Arrivals:
 
 
 def scale_arrivals(section: Mapping[str, Any], factor: float) -> dict[str, Any]:
-    """Return the keys of a class that set its load, by dotted key, with their values at ``factor`` times the load."""
+    """Return the keys that set the load of a class, by dotted key, with their values at ``factor`` times the load."""
     kind = kind_of(section)
     changes: dict[str, Any] = {}
     for number in kind.numbers if kind is not None else ():

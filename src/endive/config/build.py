@@ -1,4 +1,4 @@
-"""From a checked document to the objects of a run."""
+"""Building of simulations from checked documents."""
 
 from __future__ import annotations
 
@@ -36,15 +36,21 @@ Value = TypeVar("Value")
 def load_simulation_config(
     config_path: str | Path, *, seed_override: int | None = None, overrides: Mapping[str, Any] | None = None
 ) -> SimulationConfig:
-    """Build a run from a TOML file. Raises ``ConfigError``, which names every problem.
+    """Build a simulation from a TOML file.
 
-    ``overrides`` sets dotted keys before the file is checked, e.g. ``{"transaction.retry": 4}``.
+    Args:
+        config_path: Configuration file.
+        seed_override: Seed instead of that of the file.
+        overrides: Dotted keys to set before the file is checked, such as ``{"transaction.retry": 4}``.
+
+    Raises:
+        ConfigError: The configuration is invalid; the message names every problem.
     """
     return build_simulation_config(load_document(config_path, overrides), seed_override=seed_override)
 
 
 def build_simulation_config(document: Document, *, seed_override: int | None = None) -> SimulationConfig:
-    """Build a run from a checked document."""
+    """Build a simulation from a checked document."""
     seed = document.simulation.seed if seed_override is None else seed_override
     if seed is None:
         seed = secrets.randbits(31)
@@ -86,7 +92,7 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
 def _own_catalog(
     document: Document, provider: StorageProvider, partitions: tuple[int, ...], groups: tuple[int, ...]
 ) -> Catalog | None:
-    """Return the custom catalog, if there is one."""
+    """Return the custom catalog, or None."""
     part = document.parts.catalog
     if part is None:
         return None
@@ -111,7 +117,7 @@ def _catalog(
     groups: tuple[int, ...],
     own: StorageProvider | None = None,
 ) -> StoredCatalog:
-    """Build the built-in catalog. ``own`` is the custom object store that it lies in, if there is one."""
+    """Build a built-in catalog. ``own`` is the custom object store, if any."""
     catalog = document.catalog
     held = catalog_profile(document, storage)
     assert held is not None
@@ -144,7 +150,7 @@ def _catalog(
 
 
 def _service(catalog: CatalogSection) -> ServiceSettings:
-    """Return the settings of a service: those that the file gives, and the defaults of the others."""
+    """Return the settings of a service."""
     keys = [each.name for each in fields(ServiceSettings) if getattr(catalog, each.name, None) is not None]
     given: dict[str, Any] = {key: getattr(catalog, key) for key in keys}
     given |= {key: value.to_distribution() for key, value in given.items() if isinstance(value, Latency)}
@@ -189,7 +195,7 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
 
 
 def _own(value: Value, inherited: Value) -> Value | None:
-    """Return the value of a class, None where it is that of the run, so that another value for the run reaches the class."""
+    """Return the value of a class, or None if it is that of the run, so that a change for the run also applies to it."""
     return None if value == inherited else value
 
 
@@ -245,7 +251,7 @@ def _client_time(given: float | Runtime | None) -> QuantileDistribution | None:
 def _manifest_count(counts: ManifestCounts) -> ManifestCount:
     shape: QuantileDistribution
     if counts.distribution == "uniform":
-        shape = distributions.UniformLatency(counts.min - 0.5, counts.max + 0.5)  # so that each whole number has the same share
+        shape = distributions.UniformLatency(counts.min - 0.5, counts.max + 0.5)  # each whole number has the same probability
     elif counts.distribution == "fixed":
         shape = FixedLatency(counts.mean or 0.0)
     else:

@@ -1,12 +1,12 @@
 """Custom components of a configuration: an object store, a catalog or a transaction, named by file and class.
 
 [parts.catalog]
-code = "queue_catalog.py:QueueCatalog"      # or "queue_catalog:QueueCatalog"; the file is looked for beside this one
+code = "queue_catalog.py:QueueCatalog"      # or "queue_catalog:QueueCatalog"; relative to this file
 options = { service_ms = 50.0 }             # arguments of the class
 
-Reading a configuration reads the file as text, and that text travels with the document: to Spark's workers, to the copy beside
-the results, and, by its hash, into the identity of the experiment. It is run only when a simulation is built, and only where
-``allow_code`` was called: code can do whatever its user can. What the file imports must be installed where it runs.
+Reading a configuration reads the source of the file into the document. It is copied to Spark workers and to the results, and its
+hash is part of the identity of the experiment. The code runs only when a simulation is built, and only after ``allow_code``,
+because it has all permissions of the user. Modules that it imports must be installed where it runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from endive.storage import StorageProvider
 from endive.transaction import OPERATIONS, Transaction
 
 KINDS: Mapping[str, type] = {"provider": StorageProvider, "catalog": Catalog, "transaction": Transaction}
-"""Keys of ``[parts]``, and what a class must be a subclass of."""
+"""Base class of the component by key of ``[parts]``."""
 MOST_BYTES = 2**20
 ASKED = "is code, which runs with your permissions. Use --allow-code to permit it."
 """Message for code that the user has not permitted."""
@@ -44,36 +44,36 @@ class _Permission:
 
 
 def allow_code(allowed: bool = True) -> None:
-    """Let this process run code that configurations name, or forbid it. Only the user can know whether to trust it."""
+    """Permit or forbid code of configurations in this process. Permission must come from the user."""
     _Permission.granted = allowed
 
 
 def code_is_allowed() -> bool:
-    """Tell whether code that configurations name may be run in this process."""
+    """Return whether code of configurations may run in this process."""
     return _Permission.granted
 
 
 def code_path(code: str, directory: Path) -> tuple[Path, str]:
-    """Return the file that ``FILE.py:CLASS`` or ``MODULE:CLASS`` names, as seen from a directory, and the name of the class."""
+    """Return the file and the class name of ``FILE.py:CLASS`` or ``MODULE:CLASS``, relative to a directory."""
     place, _, name = code.rpartition(":")
     return directory / (place if place.endswith(".py") else f"{place.replace('.', '/')}.py"), name
 
 
 def add_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
-    """Put the text of each part of one's own beside the name of its file; return what is wrong with them. Nothing is run."""
+    """Add the source of each custom component to the tree, without running it; return the problems."""
     parts = tree.get("parts")
     problems = []
     for kind, part in parts.items() if isinstance(parts, dict) else ():
         code = part.get("code") if isinstance(part, dict) else None
         if not isinstance(code, str) or ":" not in code:
-            continue  # which the schema tells
+            continue  # reported by the schema
         path, _ = code_path(code, directory)
         if "source" in part:
-            problems.append(Problem(f"parts.{kind}.source", "is read from the file that code names"))
+            problems.append(Problem(f"parts.{kind}.source", "must not be set: it is read from the file that code names"))
         try:
             part["source"] = read_text(path, MOST_BYTES)
             ast.parse(part["source"])
-        except (RecursionError, MemoryError):  # by which Python refuses what is nested without end
+        except (RecursionError, MemoryError):  # raised by Python for code that is nested too deeply
             problems.append(Problem(f"parts.{kind}.code", f"{path}: is nested too deeply", code))
         except (UnreadableError, SyntaxError, ValueError) as error:
             problems.append(Problem(f"parts.{kind}.code", f"{path}: {error}", code))
@@ -81,7 +81,7 @@ def add_sources(tree: dict[str, Any], directory: Path) -> list[Problem]:
 
 
 def components_identity(document: Document) -> dict[str, Any]:
-    """Return what results depend on: the class of each custom component, its options, and the hash of its source."""
+    """Return the part of the identity of an experiment that describes custom components: class, options and hash of the source."""
     return {
         kind: {
             "code": part.code.rpartition(":")[2],
@@ -94,12 +94,16 @@ def components_identity(document: Document) -> dict[str, Any]:
 
 
 def custom_components(document: Document) -> dict[str, ComponentSection]:
-    """Return the parts that a document names, by kind."""
+    """Return the custom components of a document, by kind."""
     return {kind: part for kind in KINDS if (part := getattr(document.parts, kind)) is not None}
 
 
 def load_class(kind: str, part: ComponentSection) -> type[Any]:
-    """Run the code of a part, and return its class. Raises ConfigError if that is not allowed, or it is no such class."""
+    """Run the code of a custom component and return its class.
+
+    Raises:
+        ConfigError: Code is not permitted, or the class does not exist or has the wrong base class.
+    """
     if not code_is_allowed():
         raise _refused(kind, ASKED, part.code)
     return _loaded(kind, part.code, part.source or "")
@@ -107,10 +111,10 @@ def load_class(kind: str, part: ComponentSection) -> type[Any]:
 
 @cache
 def _loaded(kind: str, code: str, source: str) -> type[Any]:
-    """Run code once in a process, and return the class that it has."""
+    """Run code once per process, and return its class."""
     wanted, name = KINDS[kind], code.rpartition(":")[2]
     module = types.ModuleType(f"endive_part_{hashlib.sha256(source.encode()).hexdigest()[:12]}")
-    sys.modules[module.__name__] = module  # where dataclasses look for what their annotations mean
+    sys.modules[module.__name__] = module  # where dataclasses resolve their annotations
     filename = f"<{code}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     try:
@@ -121,10 +125,10 @@ def _loaded(kind: str, code: str, source: str) -> type[Any]:
     if not (isinstance(found, type) and issubclass(found, wanted)):
         classes = [value for value in module.__dict__.values() if isinstance(value, type) and issubclass(value, wanted)]
         own = ", ".join(each.__name__ for each in classes if each.__module__ == module.__name__)
-        raise _refused(kind, f"should name a subclass of {wanted.__module__}.{wanted.__name__}; it has {own or 'none'}", code)
+        raise _refused(kind, f"must name a subclass of {wanted.__module__}.{wanted.__name__}; the file has {own or 'none'}", code)
     operation = getattr(found, "operation_type", None)
     if kind == "transaction" and operation not in OPERATIONS:
-        raise _refused(kind, f"has operation_type = {operation!r}; rows need one of {', '.join(OPERATIONS)}", code)
+        raise _refused(kind, f"has operation_type = {operation!r}, but must be one of {', '.join(OPERATIONS)}", code)
     return found
 
 
@@ -133,9 +137,10 @@ def _refused(kind: str, message: str, code: str) -> ConfigError:
 
 
 def make_component(kind: str, part: ComponentSection, offered: Mapping[str, Any]) -> Any:
-    """Make a part of one's own: with its options, and with those of what is ``offered`` that its class takes by name.
+    """Create a custom component with its options and those ``offered`` arguments that its class has parameters for.
 
-    Raises ConfigError if the class wants something else.
+    Raises:
+        ConfigError: The class cannot be created with these arguments.
     """
     made = load_class(kind, part)
     wanted = inspect.signature(made).parameters
@@ -143,5 +148,5 @@ def make_component(kind: str, part: ComponentSection, offered: Mapping[str, Any]
     try:
         return made(**arguments)
     except Exception as error:
-        message = f"cannot be made with its options and {', '.join(offered)}: {type(error).__name__}: {error}"
+        message = f"cannot create the component with its options and {', '.join(offered)}: {type(error).__name__}: {error}"
         raise ConfigError(_SOURCE, [Problem(f"parts.{kind}.options", message, dict(part.options))]) from error

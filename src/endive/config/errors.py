@@ -1,4 +1,4 @@
-"""Problems of a configuration: the key as the file spells it, what is allowed, and the nearest spelling."""
+"""Problems of a configuration: the key as in the file, the allowed values, and the nearest spelling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from endive.input_files import in_short
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong. ``key`` is dotted; ``value`` is as given (a missing one is None)."""
+    """Problem of a configuration. ``key`` is dotted; ``value`` is the value in the file, None if not shown."""
 
     key: str
     message: str
@@ -27,7 +27,7 @@ class Problem:
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be run."""
+    """Invalid configuration, with all its problems."""
 
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         self.source = source
@@ -41,33 +41,33 @@ class ConfigError(ValueError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return a hint at the nearest known spelling, or at all of them."""
+    """Return a hint with the nearest known spelling, or with all allowed values."""
     known = sorted(known)
     if not known:
-        return "nothing is allowed here"
+        return "no value is allowed here"
     return closest(word, known).removeprefix("; ") or f"allowed are {', '.join(known)}"
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """Return a hint at the nearest known spelling, if one is near."""
+    """Return a hint with the nearest known spelling, or an empty string."""
     close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 Tree = dict[str, Any]
 _PLAIN = {"int_type", "float_type", "string_type", "list_type", "bool_type"}
-"""Errors of branches of a union that take no table."""
-_MOST_TOLD = 200
-"""Nobody reads more errors than these, and each is compared with the others and with all that is allowed."""
+"""Error types of branches of a union that do not accept a table."""
+_MOST_REPORTED = 200
+"""Maximum number of reported errors, each of which is compared with the others and with the allowed values."""
 
 
 def problems_of(error: ValidationError, tree: Tree, model: type[BaseModel], aliases: Sequence[str] = ()) -> list[Problem]:
-    """Return what is wrong with a tree that was checked against a model, each key once.
+    """Return the problems of a tree that was validated against a model, one per key.
 
-    ``aliases`` are dotted keys that are accepted beside those of the model, to be named where a key is misspelled.
+    ``aliases`` are accepted dotted keys in addition to those of the model, for hints at misspelled keys.
     """
     found = error.errors()
-    items = found[:_MOST_TOLD]
+    items = found[:_MOST_REPORTED]
     problems = _each_key_once([_problem(item, tree, model, aliases) for item in items if not _of_other_branch(item, items)])
     more = len(found) - len(items)
     return [*problems, Problem("", f"and {more:,} more")] if more else problems
@@ -94,7 +94,7 @@ def _problem(item: Any, tree: Tree, model: type[BaseModel], aliases: Sequence[st
 
 
 def _in_file(location: Sequence[str | int], tree: Tree, kind: str) -> list[str | int]:
-    """Return the parts of a location that are keys of the file; pydantic also names the branches of unions."""
+    """Return the parts of a location that are keys of the file, without pydantic's branches of unions."""
     found: list[str | int] = []
     node: Any = tree
     for part in location:
@@ -107,7 +107,7 @@ def _in_file(location: Sequence[str | int], tree: Tree, kind: str) -> list[str |
 
 
 def _of_other_branch(item: Any, items: Sequence[Any]) -> bool:
-    """Tell whether a branch of a union that takes no table complains of one, while another branch says what is wrong with it."""
+    """Return whether an error is of a branch of a union that does not accept a table, while another branch reports the error."""
     if item["type"] not in _PLAIN or not isinstance(item["input"], dict):
         return False
     before = item["loc"][:-1]
@@ -115,7 +115,7 @@ def _of_other_branch(item: Any, items: Sequence[Any]) -> bool:
 
 
 def _keys_beside(location: Sequence[str | int], model: type[BaseModel], aliases: Sequence[str]) -> list[str]:
-    """Return the keys that are allowed beside the last part of a location."""
+    """Return the keys that are allowed at the level of the last part of a location."""
     annotations: list[Any] = [model]
     for part in location[:-1]:
         annotations = [below for annotation in annotations for below in _below(annotation, str(part))]
@@ -126,7 +126,7 @@ def _keys_beside(location: Sequence[str | int], model: type[BaseModel], aliases:
 
 
 def _below(annotation: Any, name: str) -> Iterator[Any]:
-    """Yield what stands under a key: the field of a section, or any member of a table or list."""
+    """Yield the annotations below a key: that of a field of a section, or of the members of a table or list."""
     for branch in _branches(annotation):
         if _is_section(branch):
             yield from (branch.model_fields[field].annotation for field, key in _fields(branch) if name in (field, key))
@@ -149,13 +149,13 @@ def _is_section(annotation: Any) -> bool:
 
 
 def _fields(section: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a section with the key that a file has for each."""
+    """Yield the fields of a section with their keys in a file."""
     for name, field in section.model_fields.items():
         yield name, field.alias or name
 
 
 def _each_key_once(problems: Sequence[Problem]) -> list[Problem]:
-    """Merge problems of one key: branches of a union each complain of the same value."""
+    """Merge the problems of one key, since each branch of a union reports the same value."""
     by_key: dict[str, Problem] = {}
     for problem in problems:
         first = by_key.setdefault(problem.key, problem)

@@ -1,4 +1,4 @@
-"""From a file to a checked document: read, translate, validate, and report all that is wrong at once."""
+"""Loading of configuration files: read, translate aliases, validate, and report all problems at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from endive.workload.arrivals import TRACE
 
 
 def read_toml(path: Path) -> Tree:
-    """Return the content of a TOML file. Raises ConfigError."""
+    """Return the content of a TOML file. Raises ConfigError if it is not readable."""
     try:
         return input_files.read_toml(path)
     except UnreadableError as error:
@@ -28,17 +28,17 @@ def read_toml(path: Path) -> Tree:
 
 
 def load_document(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Document:
-    """Load a checked document from a file, with dotted keys overridden."""
+    """Load and check a configuration file, with dotted keys overridden."""
     path = Path(path)
     return check_document(read_toml(path), str(path), path.parent, overrides)
 
 
 def check_document(tree: Tree, source: str, directory: Path = Path(), overrides: Mapping[str, Any] | None = None) -> Document:
-    """Check the content of a file. Paths in it are relative to ``directory``."""
+    """Check the content of a configuration file. Paths in it are relative to ``directory``."""
     studies = [name for name in STUDIES if name in tree]
     if studies and "simulation" not in tree:
         name = studies[0]
-        raise ConfigError(source, [Problem("", f"is a study ([{name}]), not a configuration; `endive {name}` takes it")])
+        raise ConfigError(source, [Problem("", f"is a study ([{name}]), not a configuration; run it with `endive {name}`")])
     for key, value in (overrides or {}).items():
         tree = with_override(tree, source, key, value)
     for key in tree:
@@ -69,7 +69,7 @@ def check_document(tree: Tree, source: str, directory: Path = Path(), overrides:
 
 
 STUDIES = ("sweep", "frontier")
-"""Tables that make a file a study; the command that takes it has the same name."""
+"""Tables that mark a file as a study, named like the command that runs it."""
 
 
 def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
@@ -77,15 +77,15 @@ def with_override(tree: Tree, source: str, key: str, value: Any) -> Tree:
     try:
         return override(tree, key, value)
     except UnknownClassError as unknown:
-        hint = nearest(unknown.name, unknown.known) if unknown.known else "the file has none"
-        message = f"there is no class {unknown.name!r}, and only files can add classes; {hint}"
+        hint = nearest(unknown.name, unknown.known) if unknown.known else "the file has no classes"
+        message = f"unknown class {unknown.name!r}; an override cannot add a class; {hint}"
         raise ConfigError(source, [Problem(key, message, value)]) from None
     except KeyError:
-        raise ConfigError(source, [Problem(key, "cannot be set: a part of it is not a table", value)]) from None
+        raise ConfigError(source, [Problem(key, "cannot be set: a parent key is not a table", value)]) from None
 
 
 def _sound_part(tree: Tree, broken: set[str]) -> Document:
-    """Return a document of the sections that are valid by themselves; the others have their defaults."""
+    """Return a document of the valid sections; the others have their defaults."""
     sections = {
         name: TypeAdapter[Any](cast(Any, field.annotation)).validate_python(tree[name])
         for name, field in Document.model_fields.items()
@@ -95,11 +95,11 @@ def _sound_part(tree: Tree, broken: set[str]) -> Document:
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
-    """``key=value`` as the command line gives it; the value is TOML, or else a string."""
+    """Parse ``key=value`` of the command line; a value that is not TOML is a string."""
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not key:
-        raise ConfigError("--set", [Problem("", f"{text!r} is not of the form key=value")])
+        raise ConfigError("--set", [Problem("", f"{text!r} must have the form key=value")])
     try:
         return key, input_files.parse_toml(f"value = {value}")["value"]
     except UnreadableError:

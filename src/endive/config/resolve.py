@@ -1,4 +1,4 @@
-"""Classes with all their settings: their own, and those of ``[transaction]`` where they have none."""
+"""Classes with all settings: those of the class, and those of ``[transaction]`` for keys that it does not set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OWN_ONLY = {*ArrivalKeys.model_fields, "committer", "operation", "tables", "par
 
 @dataclass(frozen=True)
 class ResolvedClass:
-    """A class as it will run. ``own`` is its section, or None for the one class that ``[transaction]`` makes."""
+    """Class with all its settings. ``own`` is its section, or None for the single class that ``[transaction]`` describes."""
 
     name: str
     own: ClassSection | None
@@ -32,12 +32,12 @@ class ResolvedClass:
 
     @property
     def path(self) -> CommitPath:
-        """Facts about the commit path of the class."""
+        """Commit path of the class."""
         return COMMIT_PATHS[self.settings.commit_path]
 
     @property
     def changed_keys(self) -> set[str]:
-        """Keys that the class itself gives, or ``[transaction]`` if it makes the class, with another value than their default."""
+        """Keys that the class sets to a value other than the default, or that ``[transaction]`` sets if there are no classes."""
         if self.own is None:
             return self.settings.changed_keys
         inherited = self.own.model_fields_set & Transactions.model_fields.keys()
@@ -45,7 +45,7 @@ class ResolvedClass:
         return self.own.model_fields_set - unchanged
 
     def key(self, name: str) -> str:
-        """Where in the file to look for a setting."""
+        """Return the dotted key of a setting as in the file."""
         if self.own is None or (name not in self.own.model_fields_set and name in self.settings.model_fields_set):
             return f"transaction.{name}"
         return f"workload.{self.name}.{name}"
@@ -60,7 +60,7 @@ def resolve_classes(document: Document) -> tuple[ResolvedClass, ...]:
 
 
 def follows_iceberg(document: Document) -> bool:
-    """Return whether any class commits on one of Iceberg's own paths, so that the files of tables matter."""
+    """Return whether any class uses a commit path that tracks metadata files."""
     return any(cls.path.keeps_files for cls in resolve_classes(document))
 
 

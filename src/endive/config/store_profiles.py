@@ -1,4 +1,4 @@
-"""From ``[storage]`` and ``[catalog]`` to the latency profiles that they mean."""
+"""Latency profiles of ``[storage]`` and ``[catalog]``."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _CONDITIONALS = {
     "T_COMPACTION": "compaction",
     "T_LOG_ENTRY_READ": "log_entry_read",
 }
-# A store of one's own whose latencies are not all given: a fast catalog, and 50 ms for manifests and their lists.
+# Defaults of a custom store: 1 ms for the catalog and table metadata, 50 ms for manifests and manifest lists.
 _FAST, _SLOW = Normal(mean=1.0, stddev=0.1), Normal(mean=50.0, stddev=5.0)
 _CUSTOM_FLOOR_MS = 1.0
 INFERRED_KINDS = ("cas", "append")
-"""The kinds of catalogs that need not be named: the first that the provider can hold."""
+"""Default kinds of catalogs: the first one that the provider supports."""
 
 
 def storage_profile(storage: StorageSection) -> StorageProfile:
-    """Return the profile of the object store: a named one with the given T_* keys, or one of the T_* keys alone."""
+    """Return the profile of the object store: that of the provider overridden by T_* keys, or one of T_* keys only."""
     given = {key: getattr(storage, key) for key in (*_OBJECTS, *_CONDITIONALS) if getattr(storage, key) is not None}
     if storage.provider is None:
         if not given:
@@ -53,7 +53,7 @@ def storage_profile(storage: StorageSection) -> StorageProfile:
     reads, writes = dict(base.reads), dict(base.writes)
     root = given.get("T_METADATA_ROOT")
     if root is not None and "T_TABLE_METADATA" not in given:
-        given["T_TABLE_METADATA"] = root  # a table's metadata is as far away as the root, unless it is said to be elsewhere
+        given["T_TABLE_METADATA"] = root  # table metadata has the latency of the catalog file unless it is set
     for key, kind in _OBJECTS.items():
         latencies: ReadWrite | None = given.get(key)
         if latencies is not None and latencies.read is not None:
@@ -61,25 +61,25 @@ def storage_profile(storage: StorageSection) -> StorageProfile:
         if latencies is not None and latencies.write is not None:
             writes[kind] = _normal(latencies.write, floor)
     changes: dict[str, Any] = {
-        name: _normal(given[key], 0.0 if key == "T_LOG_ENTRY_READ" else floor)  # an entry is a part of a read, not a request
+        name: _normal(given[key], 0.0 if key == "T_LOG_ENTRY_READ" else floor)  # an entry adds to a read and is not a request
         for key, name in _CONDITIONALS.items()
         if key in given
     }
     for name, failed in (("cas", "failed_cas"), ("append", "failed_append")):
         if name in changes:
-            changes[failed] = None  # a refusal takes as long as a success, where only that is given
+            changes[failed] = None  # a failure has the latency of a success unless it is set
     return replace(base, reads=reads, writes=writes, **changes)
 
 
 def catalog_profile(document: Document, storage: StorageProfile | None) -> StorageProfile | None:
-    """Return the profile of the store that holds the catalog: its own, or that of the tables."""
+    """Return the profile of the object store of the catalog: its own, or that of ``[storage]``."""
     if document.catalog.provider is None:
         return storage
     return _named(document.catalog.provider, document.storage.profile)
 
 
 def catalog_kind(catalog: CatalogSection, profile: StorageProfile) -> CatalogKind:
-    """Return the kind of catalog: the given one, or the first that the provider supports."""
+    """Return the kind of catalog: the configured one, or the first that the provider supports."""
     by_compare_and_swap, by_append = INFERRED_KINDS
     return CATALOG_KINDS[catalog.type or (by_append if profile.cas is None else by_compare_and_swap)]
 
@@ -89,7 +89,7 @@ def _named(name: str, profile_set: str) -> StorageProfile:
         return load_profile(Path(name))
     profiles = builtin_profiles(profile_set)
     if name not in profiles:
-        raise ProfileError(f"there is no provider {name!r}")
+        raise ProfileError(f"unknown provider {name!r}")
     return profiles[name]
 
 
@@ -105,7 +105,7 @@ def _normal(latency: Normal, floor: float) -> NormalLatency:
 
 
 def _with_floor(profile: StorageProfile, floor: float) -> StorageProfile:
-    """Return the profile with another floor under all its latencies."""
+    """Return the profile with another floor of all latencies."""
 
     def lifted(value: Any) -> Any:
         if isinstance(value, dict):

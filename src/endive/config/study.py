@@ -1,20 +1,20 @@
-"""What the files of studies (sweeps, frontiers) have in common: their schema style, seeds, values of axes, and reading one.
+"""Study files (sweeps and frontiers): their schema, seeds and axes.
 
-Frontier files: a configuration with a question about the load at which something begins to hold.
+A frontier file is a configuration with a search for the load at which a condition starts to hold.
 
 [frontier]
-vary = "workload.ingest.rate"         # the key that is the load
+vary = "workload.ingest.rate"         # the key that sets the load
 until = "success(maintenance) < 95%"
-from = 10                             # where to begin; default: what the configuration has
-to = 500                              # where to give up; default: 1,024 times that
-tolerance = 0.05                      # relative width of the interval that is asked for
-seeds = 5                             # runs at each load, more where that leaves it open
+from = 10                             # first load; default: that of the configuration
+to = 500                              # highest load; default: 1,024 times the first
+tolerance = 0.05                      # relative width of the resulting interval
+seeds = 5                             # runs at each load; more if the result is not significant
 max_seeds = 40
 
 [base.simulation]                     # a configuration under [base]
 ...
 
-[quick]                               # what --quick changes
+[quick]                               # changes with --quick
 tolerance = 0.3
 set = { "simulation.duration_ms" = 600_000 }
 """
@@ -36,12 +36,12 @@ from endive.config.values import MAX_SEED, Ms, duration_ms, plain_value
 from endive.workload.arrivals import TRACE
 
 MOST_VALUES = 1_000_000
-"""Values of an axis, and seeds of a study, at the most."""
+"""Maximum number of values of an axis and of seeds of a study."""
 _SEEDS = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 
 
 class StudySection(BaseModel):
-    """A table of a study file: unknown keys, wrong types, NaN and infinity are errors."""
+    """Table of a study file. Unknown keys, wrong types, NaN and infinity are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True, frozen=True)
 
@@ -50,11 +50,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def check_study(model: type[Model], tree: Tree, source: str) -> Model:
-    """Return a study file as its schema has it. Raises ConfigError with all that is wrong with it."""
+    """Validate a study file. Raises ConfigError with all its problems."""
     if "simulation" in tree and not tree.keys() & model.model_fields.keys():
-        message = (
-            "is a configuration, not a study; `endive run` takes it, and a study names it by base = ..., or has it under [base]"
-        )
+        message = "is a configuration, not a study; run it with `endive run`, or name it in a study by base"
         raise ConfigError(source, [Problem("", message)])
     try:
         return model.model_validate(tree)
@@ -63,7 +61,7 @@ def check_study(model: type[Model], tree: Tree, source: str) -> Model:
 
 
 class Range(StudySection):
-    """Values from one number to another: so many ``points``, evenly or in equal ratios, or every ``step``."""
+    """Range of values with ``points`` values, linear or logarithmic, or with a ``step``."""
 
     first: Ms = Field(alias="from")
     last: Ms = Field(alias="to")
@@ -74,11 +72,11 @@ class Range(StudySection):
     @model_validator(mode="after")
     def _check(self) -> Range:
         if (self.points is None) == (self.step is None):
-            raise ValueError("a range needs either points or step")
+            raise ValueError("a range needs points or step, but not both")
         if self.scale == "log" and (self.points is None or self.first <= 0 or self.last <= 0):
-            raise ValueError("a log range needs points, and bounds above 0")
+            raise ValueError("a log range needs points, and from and to above 0")
         if self.step is not None and (self.last - self.first) / self.step > MOST_VALUES:
-            raise ValueError(f"a range has at most {MOST_VALUES:,} values; a larger step makes fewer")
+            raise ValueError(f"a range can have at most {MOST_VALUES:,} values; use a larger step")
         return self
 
     def values(self) -> list[float | int]:
@@ -99,7 +97,7 @@ class Range(StudySection):
 
 
 def _tidy(value: float) -> float | int:
-    """Return a number without the dust of its arithmetic; a whole number as such."""
+    """Round a number to 12 significant digits, and to an integer if it is whole."""
     rounded = float(f"{value:.12g}")
     return int(rounded) if rounded.is_integer() else rounded
 
@@ -113,7 +111,7 @@ Seeds = (
 
 
 def axis_values(key: str, axis: Axis) -> list[Any]:
-    """Return the values of an axis; durations as numbers, so that figures can be drawn over them."""
+    """Return the values of an axis, with durations in milliseconds."""
     return [plain_value(key, value) for value in (axis if isinstance(axis, list) else axis.values())]
 
 
@@ -131,7 +129,7 @@ def parse_seeds(seeds: str | Sequence[int]) -> tuple[int, ...]:
 
 
 def base_of(path: Path, named: str | None, given: Mapping[str, Any] | None) -> tuple[Tree, Path]:
-    """Return the configuration that a study starts from, and the directory that its paths are relative to."""
+    """Return the base configuration of a study, and the directory that its paths are relative to."""
     from endive.config.load import read_toml
 
     if given is not None:
@@ -142,7 +140,7 @@ def base_of(path: Path, named: str | None, given: Mapping[str, Any] | None) -> t
 
 
 def with_whole_paths(tree: Any, directory: Path, key: str = "") -> Any:
-    """Return a tree in which files of the user's own (profiles, traces), named from ``directory``, are named from anywhere."""
+    """Return a tree with absolute paths of the files (profiles, traces, code) that are relative to ``directory``."""
     if isinstance(tree, Mapping):
         return {name: with_whole_paths(value, directory, name) for name, value in tree.items()}
     if isinstance(tree, list):
@@ -156,7 +154,7 @@ def with_whole_paths(tree: Any, directory: Path, key: str = "") -> Any:
 
 
 def files_named(tree: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the files of the user's own that a tree names, each with the last part of its key."""
+    """Yield the files (profiles, traces, code) that a tree names, each with the last part of its key."""
     if isinstance(tree, Mapping):
         for name, value in tree.items():
             yield from files_named(value, str(name).rpartition(".")[2])
@@ -170,12 +168,12 @@ def files_named(tree: Any, key: str = "") -> Iterator[tuple[str, str]]:
 _KEYS_OF_PATHS = ("provider", TRACE.key, "code")
 
 Load = Annotated[float, Field(gt=0), BeforeValidator(duration_ms)]
-"""A number, or a duration where the key is a time."""
+"""Load: a number, or a duration if the key is a time."""
 SeedCount = Annotated[int, Field(ge=2, le=100_000)]
 
 
 class FrontierSettings(StudySection):
-    """``[frontier]``: what can be said of a search, here or on the command line; None is left to the other or to the default."""
+    """``[frontier]``: settings of a search, of a file or of the command line. None is not set."""
 
     vary: str | None = None
     until: str | None = None
@@ -186,19 +184,19 @@ class FrontierSettings(StudySection):
     max_seeds: SeedCount | None = None
 
     def over(self, other: FrontierSettings) -> FrontierSettings:
-        """Return these settings, and those of the other where these say nothing."""
+        """Return these settings, completed by those of ``other``."""
         given = self.model_fields_set & FrontierSettings.model_fields.keys()
         return other.model_copy(update={name: getattr(self, name) for name in given})
 
 
 class QuickFrontier(FrontierSettings):
-    """``[quick]``: settings that ``--quick`` changes, and keys of the configuration that it sets."""
+    """``[quick]``: settings and configuration keys that ``--quick`` changes."""
 
     set: Tree = Field(default_factory=dict)
 
 
 class FrontierFile(StudySection):
-    """A frontier file."""
+    """Frontier file."""
 
     frontier: FrontierSettings
     base: Tree
@@ -206,7 +204,7 @@ class FrontierFile(StudySection):
 
 
 def frontier_options(asked: Mapping[str, Any]) -> FrontierSettings:
-    """Return settings by option of the command line; None is not given. Raises ConfigError, which names the options."""
+    """Return the settings of command-line options; None is not set. Raises ConfigError that names the options."""
     given = {name: value for name, value in asked.items() if value is not None}
     try:
         return FrontierSettings.model_validate(given)

@@ -1,9 +1,9 @@
-"""Sweep files: a base configuration, axes and seeds, unfolded into the configurations to run.
+"""Sweep files: a base configuration, axes and seeds, expanded into the configurations to run.
 
 [sweep]
 base = "base.toml"                    # or the tables of a configuration under [base]
 seeds = "0-9"                         # or a list
-question = "success(compaction)"      # what the study is about: the headline, the first figure and the order of its report
+question = "success(compaction)"      # metric of the headline, the first figure and the order of the report
 
 [axes]
 "storage.provider" = ["s3", "s3x"]
@@ -13,30 +13,30 @@ question = "success(compaction)"      # what the study is about: the headline, t
 "catalog.num_tables" = [1, 10]
 "catalog.num_groups" = [1, 10]
 
-[[exclude]]                           # combinations that make no sense
+[[exclude]]                           # combinations to skip
 "storage.provider" = "s3"
 "transaction.manifest_list_mode" = "append"
 
-[scenario.more_retries]               # named alternatives, compared with a baseline: see ``endive.config.sweep``
+[scenario.more_retries]               # named alternatives, compared with a baseline; see below
 set = { "transaction.retry" = 10 }
 
-[quick]                               # what --quick changes
+[quick]                               # changes with --quick
 seeds = "0-2"
 set = { "simulation.duration_ms" = 60_000 }
 axes = { "workload.ingest.rate" = [1, 10] }
 
-Scenarios of a study: named alternatives, of which one is the baseline that the others are compared with.
+Scenarios are named alternatives, one of which is the baseline of the comparison.
 
 [sweep]
-baseline = "today"                    # a scenario, or a name for the base as it is; default: a scenario without `set`
+baseline = "today"                    # a scenario, or a name for the unchanged base; default: a scenario without `set`
 
-[scenario.more_retries]               # the name is kept as it is written, also "more retries"
+[scenario.more_retries]               # the name is not changed and may contain spaces: "more retries"
 set = { "transaction.retry" = 10 }
 
 [scenario.fewer_writers.set]
 workload.ingest.rate = 2
 
-The name is carried in ``experiment.scenario`` of each configuration, which its identity does not depend on.
+``experiment.scenario`` of each configuration is the name, which is not part of the identity of an experiment.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ from endive.config.schema import Document, ScenarioName
 from endive.config.study import Axes, Seeds, StudySection, axis_values, base_of, check_study, parse_seeds, with_whole_paths
 
 BASELINE = "baseline"
-"""What the base as it is is called, if nobody gave it a name."""
+"""Default name of the base scenario."""
 SCENARIO = "scenario"
-"""The dimension that the names of scenarios are the values of."""
+"""Dimension with the names of scenarios as values."""
 
 
 class ScenarioSection(StudySection):
-    """``[scenario.NAME]``: what this alternative changes in the base."""
+    """``[scenario.NAME]``: changes of the base configuration."""
 
     set: Tree = Field(default_factory=dict)
 
@@ -73,16 +73,16 @@ Scenarios = dict[ScenarioName, ScenarioSection]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A named alternative and the dotted keys that it sets."""
+    """Named alternative and the dotted keys that it sets."""
 
     name: str
     set: Mapping[str, Any]
 
 
 def scenarios_of(sections: Scenarios, baseline: str | None) -> tuple[Scenario, ...]:
-    """Return the scenarios of a study, the baseline first and the others as in the file; none if the file has none.
+    """Return the scenarios of a study, the baseline first and the others in the order of the file.
 
-    The baseline is the scenario that ``baseline`` names, or else one that sets nothing, or else the base as it is, under that name.
+    The baseline is the scenario named ``baseline``; otherwise one that sets nothing; otherwise the unchanged base.
     """
     if not sections:
         return ()
@@ -92,21 +92,21 @@ def scenarios_of(sections: Scenarios, baseline: str | None) -> tuple[Scenario, .
 
 
 def check_scenarios(sections: Scenarios, baseline: str | None, varied: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield what is wrong with scenarios: a baseline without any, a near miss, keys that ``varied`` (by key: where) varies too."""
+    """Yield the problems of scenarios. ``varied`` maps keys that the study varies to the table that varies them."""
     if baseline is not None and not sections:
-        yield Problem("sweep.baseline", "has an effect only with scenarios: [scenario.NAME] describes one", baseline)
+        yield Problem("sweep.baseline", "has no effect without scenarios; add [scenario.NAME]", baseline)
     elif baseline is not None and baseline not in sections and (hint := closest(baseline, sections)):
-        yield Problem("sweep.baseline", f"names no scenario{hint}", baseline)
+        yield Problem("sweep.baseline", f"unknown scenario{hint}", baseline)
     for name, section in sections.items():
         for key in flat_keys(section.set):
             if key in varied:
-                yield Problem(f"scenario.{name}.set.{key}", f"is varied by {varied[key]} too")
+                yield Problem(f"scenario.{name}.set.{key}", f"is also varied by {varied[key]}; remove one of the two")
 
 
 def flat_keys(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a ``set`` sets by dotted key, whether the file writes them in quotes or as TOML's own dotted keys.
+    """Return the values of a ``set`` by dotted key, for quoted keys and for dotted keys of TOML.
 
-    A value of a key in quotes is taken as it is, also if it is a table.
+    The value of a quoted key is not flattened, even if it is a table.
     """
     return {key: value for name, below in tree.items() for key, value in ([(name, below)] if "." in name else _leaves(name, below))}
 
@@ -120,7 +120,7 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 class SweepSection(StudySection):
-    """``[sweep]``: where it starts from and how often each point is run."""
+    """``[sweep]``: base configuration, seeds and metric of a sweep."""
 
     base: str | None = None
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
@@ -130,7 +130,7 @@ class SweepSection(StudySection):
 
 
 class QuickSection(StudySection):
-    """``[quick]``: what ``--quick`` changes."""
+    """``[quick]``: changes with ``--quick``."""
 
     seeds: Seeds | None = None
     axes: Axes = Field(default_factory=dict)
@@ -138,7 +138,7 @@ class QuickSection(StudySection):
 
 
 class SweepFile(StudySection):
-    """A sweep file."""
+    """Sweep file."""
 
     sweep: SweepSection
     base: Tree | None = None
@@ -150,9 +150,9 @@ class SweepFile(StudySection):
 
 
 class Sweep:
-    """A sweep file, read and counted, but not yet unfolded.
+    """Sweep of a file, read and checked, but not yet expanded.
 
-    ``overrides`` are dotted keys: axes among them have this value alone, and the others are set before what scenarios set.
+    ``overrides`` are dotted keys. An override of an axis replaces its values; others are set before the keys of scenarios.
     """
 
     def __init__(
@@ -160,13 +160,13 @@ class Sweep:
     ) -> None:
         self.path = path
         self.quick = quick
-        """Whether this is the short form that ``[quick]`` describes."""
+        """True for the short form of ``[quick]``."""
         self._tree = read_toml(path)
         self._file = check_study(SweepFile, self._tree, str(path))
         self._quick = self._file.quick if quick else QuickSection()
         chosen = seeds if seeds is not None else self._quick.seeds
         self.seeds = parse_seeds(self._file.sweep.seeds if chosen is None else chosen)
-        """The seeds that each configuration is run with."""
+        """Seeds of each configuration."""
         self._overrides = dict(overrides or {})
         self._axes = {
             key: [self._overrides.pop(key)] if key in self._overrides else axis
@@ -174,22 +174,22 @@ class Sweep:
         }
         self._check()
         self.scenarios = scenarios_of(self._file.scenario, self._file.sweep.baseline)
-        """The named alternatives, the baseline first; none if the file has none."""
+        """Scenarios, the baseline first; empty if the file has none."""
         self.question = self._file.sweep.question
-        """What the study is about, as it is written; None if the file does not say."""
+        """Metric of the study as in the file, or None."""
 
     @property
     def name(self) -> str:
-        """The label of its experiments."""
+        """Label of the experiments."""
         return self._file.sweep.label or self.path.stem
 
     @property
     def combinations(self) -> int:
-        """How many configurations there are at the most."""
+        """Number of combinations, including excluded ones."""
         return math.prod(len(choices) for choices in self._choices)
 
     def standalone(self) -> Tree:
-        """Return the content of a sweep file that needs no other: the base stands in it, and paths lead where they led."""
+        """Return the content of a self-contained sweep file, with the base configuration and absolute paths."""
         base, directory = base_of(self.path, self._file.sweep.base, self._file.base)
         sweep = {key: value for key, value in self._tree["sweep"].items() if key != "base"} | {"label": self.name}
         others = {key: value for key, value in self._tree.items() if key not in ("sweep", "base")}
@@ -197,9 +197,10 @@ class Sweep:
         return tree
 
     def documents(self) -> Iterator[tuple[Tree, Document]]:
-        """Yield the values of the axes and the checked configuration that they make, in the order of the file.
+        """Yield the values of the axes with the checked configuration, in the order of the file.
 
-        Raises ConfigError with all that is wrong with any of them, after the last.
+        Raises:
+            ConfigError: At least one configuration is invalid; raised after the last with all problems.
         """
         base, directory = base_of(self.path, self._file.sweep.base, self._file.base)
         problems: dict[str, Problem] = {}
@@ -219,29 +220,33 @@ class Sweep:
             raise ConfigError(str(self.path), problems.values())
 
     def _check(self) -> None:
-        problems = [Problem(f"axes.{key}", "has no values") for key, axis in self._axes.items() if not axis_values(key, axis)]
+        problems = [
+            Problem(f"axes.{key}", "must have at least one value") for key, axis in self._axes.items() if not axis_values(key, axis)
+        ]
         for number, group in enumerate(self._file.zip):
             lengths = {len(axis_values(key, axis)) for key, axis in group.items()}
             if len(lengths) > 1 or lengths <= {0}:
-                problems.append(Problem(f"zip[{number}]", "needs lists of one length, and at least one value"))
+                problems.append(Problem(f"zip[{number}]", "needs lists of the same length, with at least one value"))
         if (self._file.sweep.base is None) == (self._file.base is None):
-            problems.append(Problem("sweep.base", "is missing: name a configuration, or give one under [base]"))
+            problems.append(
+                Problem("sweep.base", "is missing; set it to a configuration file, or add a configuration under [base]")
+            )
         varied = [*self._axes, *itertools.chain.from_iterable(self._file.zip)]
         twice = sorted({key for key in varied if varied.count(key) > 1})
-        problems += [Problem(f"axes.{key}", "is varied twice") for key in twice]
+        problems += [Problem(f"axes.{key}", "is varied twice; keep one of the axes") for key in twice]
         places = {key: "[axes]" if key in self._axes else "[[zip]]" for key in varied}
         problems += check_scenarios(self._file.scenario, self._file.sweep.baseline, places)
         varied += [SCENARIO] if self._file.scenario else []
         for number, combination in enumerate(self._file.exclude):
             unknown = sorted(set(combination) - set(varied))
             if unknown:
-                problems.append(Problem(f"exclude[{number}].{unknown[0]}", "is no axis of this sweep"))
+                problems.append(Problem(f"exclude[{number}].{unknown[0]}", "is not an axis of this sweep"))
         if problems:
             raise ConfigError(str(self.path), problems)
 
     @cached_property
     def _choices(self) -> list[list[Tree]]:
-        """For the scenarios, each axis and each group of zipped keys, what it may be."""
+        """Return the alternatives of the scenarios, of each axis and of each group of zipped keys."""
         named = [[{SCENARIO: each.name} for each in self.scenarios]] if self.scenarios else []
         single = [[{key: value} for value in axis_values(key, axis)] for key, axis in self._axes.items()]
         zipped = [

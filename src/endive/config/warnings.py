@@ -19,7 +19,7 @@ from endive.transaction.paths import DEFAULT_PATH, ICEBERG
 from endive.workload.arrivals import INTER_ARRIVAL, mean_ms
 
 FEWEST = 20
-"""Smallest number of transactions for a success rate: one more or less is 5%."""
+"""Smallest number of transactions for a success rate; one more or less changes it by 5%."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,9 @@ def _overlaps(document: Document) -> Iterator[ConfigWarning]:
             yield ConfigWarning(
                 "overlaps_itself",
                 cls.key("runtime"),
-                f"a transaction{_of(cls)} takes {format_duration(takes)} on average and one starts every {format_duration(every)}, "
-                f"so {takes / every:.3g} of them run at a time and compete. Use a longer interval or a shorter runtime.",
+                f"a transaction{_class_suffix(cls)} takes {format_duration(takes)} on average and one starts every "
+                f"{format_duration(every)}, so {takes / every:.3g} of them run at a time and compete. "
+                "Use a longer interval or a shorter runtime.",
             )
 
 
@@ -70,21 +71,21 @@ def _too_few(document: Document) -> Iterator[ConfigWarning]:
         if expected < FEWEST:
             longer = document.simulation.duration_ms * FEWEST / expected if expected > 0.0 else None
             hint = "" if longer is None else f" For {FEWEST}, use a run of {format_duration(longer)} or more seeds."
-            message = f"{_about(expected, _of(cls))} submitted in a run, too few for a success rate.{hint}"
+            message = f"{_about(expected, _class_suffix(cls))} submitted in a run, too few for a success rate.{hint}"
             key = f"transaction.{INTER_ARRIVAL.key}" if cls.own is None else f"workload.{cls.name}"
             yield ConfigWarning("too_few", key, message)
 
 
-def _about(expected: float, of: str) -> str:
+def _about(expected: float, suffix: str) -> str:
     """Describe the expected number of transactions."""
     number = round(expected)
     if number == 0:
-        return f"less than one transaction{of} is"
-    return f"about {number} transaction{of} is" if number == 1 else f"about {number} transactions{of} are"
+        return f"less than one transaction{suffix} is"
+    return f"about {number} transaction{suffix} is" if number == 1 else f"about {number} transactions{suffix} are"
 
 
-def _of(cls: ResolvedClass) -> str:
-    """Name the class of a transaction, where there are classes."""
+def _class_suffix(cls: ResolvedClass) -> str:
+    """Return `` of CLASS``, or an empty string if there are no classes."""
     return "" if cls.own is None else f" of {cls.name}"
 
 
@@ -130,7 +131,7 @@ def _one_pointer(document: Document) -> Iterator[ConfigWarning]:
 
 
 def _failed_cas(document: Document) -> Iterator[ConfigWarning]:
-    """Warn of a failed CAS of a custom profile that is quicker than a success and cannot take effect."""
+    """Warn about a failed_cas latency of a custom profile that has no effect because it is below that of a success."""
     name = document.catalog.provider or document.storage.provider or ""
     if not name.endswith(".toml") or document.catalog.linearization < 1.0 or document.catalog.type not in (None, "cas"):
         return

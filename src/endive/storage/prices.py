@@ -53,7 +53,7 @@ class Prices:
     stores: Mapping[str, StorePrices] = field(default_factory=dict)
     service_request: float | None = None
 
-    def of(self, provider: str) -> StorePrices | None:
+    def find(self, provider: str) -> StorePrices | None:
         """Return the prices of a provider, or None. The name of a custom profile may end in its digest."""
         return self.stores.get(provider) or self.stores.get(provider.rpartition("-")[0])
 

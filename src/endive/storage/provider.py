@@ -102,17 +102,17 @@ class StorageProvider(ABC):
     @property
     @abstractmethod
     def supports_cas(self) -> bool:
-        """Whether ``cas`` works."""
+        """True if the store supports ``cas``."""
 
     @property
     @abstractmethod
     def supports_append(self) -> bool:
-        """Whether ``append`` works."""
+        """True if the store supports ``append``."""
 
     @property
     @abstractmethod
     def supports_tail_append(self) -> bool:
-        """Whether ``tail_append`` works."""
+        """True if the store supports ``tail_append``."""
 
     @property
     @abstractmethod
@@ -244,17 +244,17 @@ class ProfiledProvider(StorageProvider):
 
     @property
     def supports_cas(self) -> bool:
-        """Whether the profile has a CAS latency."""
+        """True if the profile has a CAS latency."""
         return self.profile.cas is not None
 
     @property
     def supports_append(self) -> bool:
-        """Whether the profile has an append latency."""
+        """True if the profile has an append latency."""
         return self.profile.append is not None
 
     @property
     def supports_tail_append(self) -> bool:
-        """Whether appends need no offset."""
+        """True if the profile has ``tail_append``."""
         return self.profile.tail_append
 
     def read(self, key: str, expected_size_bytes: int) -> Generator[float, None, StorageResult]:

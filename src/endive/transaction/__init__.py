@@ -1,4 +1,4 @@
-"""Transactions: operations on tables and their way through the commit protocol."""
+"""Transactions: operations on tables and their commit protocols."""
 
 from endive.transaction.base import ConflictDetector as ConflictDetector
 from endive.transaction.base import Transaction as Transaction

@@ -1,4 +1,4 @@
-"""What a transaction is charged for: the kinds of access to files, the counters of them, and where its time goes."""
+"""Costs of a transaction: kinds of file access, their counters, and the components of its latency."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from endive.transaction.types import ConflictCost
 
 
 class FileAccess(NamedTuple):
-    """A kind of access to files of a table."""
+    """Kind of access to files of a table."""
 
     reading: bool
     kind: str
@@ -36,14 +36,14 @@ CONFLICT_IO = "conflict_io_ms"
 CATALOG_COMMIT = "catalog_commit_ms"
 BACKOFF = "backoff_ms"
 TIMES = (CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT)
-"""Where the time of a transaction goes; together they are its total latency."""
+"""Components of the latency of a transaction; their sum is its total latency."""
 
 
 Accesses = tuple[tuple[FileAccess, int], ...]
 
 
 def in_order(cost: ConflictCost) -> tuple[Accesses, Accesses]:
-    """Return the accesses of a cost, reads from the top of the table down, then writes from the bottom up."""
+    """Return the reads of a cost, from table metadata to manifests, and its writes, from manifests to the manifest list."""
     return (
         (METADATA_READ, cost.metadata_reads),
         (LIST_READ, cost.manifest_list_reads),

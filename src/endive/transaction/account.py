@@ -1,6 +1,6 @@
-"""The account of one transaction: its clock, its counts and where its time went; and the steps that are entered into it.
+"""Account of one transaction: its clock, its counters and the components of its latency.
 
-A step is entered when it is finished, so that a run may be cut off at any moment and the account is still right.
+A step is recorded when it has finished, so the account is correct at any time at which a run ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EVENTS = ("event_count", "total_retries", "restarts", "false_conflicts", "real_
 
 
 class Account:
-    """What a transaction has done so far. ``times`` and ``counts`` go by the names of ``TransactionResult``."""
+    """Times and counters of a transaction so far, by the field names of ``TransactionResult``."""
 
     def __init__(
         self,
@@ -46,8 +46,9 @@ class Account:
         self.attempt = 0
         self.commit_latency_ms = 0.0
         self.commit_started_ms = 0.0
-        """When the commit began that is under way, or was last; a restart begins another."""
+        """Start of the current or last commit; a restart starts another one."""
         self.entered_ms = -1.0
+        """Start of the first commit; -1 before."""
         self.times = dict.fromkeys(accesses.TIMES, 0.0)
         self.counts = dict.fromkeys((*accesses.COUNTERS, *_EVENTS), 0)
 
@@ -60,7 +61,7 @@ class Account:
             self.trace(TraceEvent(self.now_ms, self.txn.txn_id, event, kind, count, duration_ms, self.attempt))
 
     def _emit_versions(self, event: str, snapshot: CatalogSnapshot, tables: list[int], duration_ms: float) -> None:
-        """Say what was read, or what a commit was based on: table and version, as in ``0:3 2:7``."""
+        """Trace the versions that were read or that a commit is based on, such as ``0:3 2:7`` (table:version)."""
         if self.trace is not None:
             versions = " ".join(f"{table_id}:{snapshot.get_table(table_id).version}" for table_id in tables)
             self._emit(event, kind=versions, duration_ms=duration_ms)
@@ -80,13 +81,13 @@ class Account:
                 yield from self._access(access, count, component)
 
     def _access(self, access: accesses.FileAccess, count: int, component: str) -> Steps:
-        """Access like objects of the usual size, in batches of ``max_parallel``."""
+        """Access ``count`` objects of the configured size, in batches of ``max_parallel``."""
         return self._batches(access, count, getattr(self.policy.sizes, access.size), self.policy.max_parallel, component)
 
     def _batches(
         self, access: accesses.FileAccess, count: int, size: int, parallel: int = 1, component: str = accesses.PER_ATTEMPT_IO
     ) -> Steps:
-        """Access like objects in batches of ``parallel``; a batch takes as long as its slowest access."""
+        """Access ``count`` objects in batches of ``parallel``; the latency of a batch is that of its slowest request."""
         slowest_ms = self.storage.slowest_read_ms if access.reading else self.storage.slowest_write_ms
         times, counts, failures = self.times, self.counts, self.policy.failures
         computes = self.policy.client_time is not None
@@ -111,12 +112,12 @@ class Account:
                 self._emit("io", access.counter, batch, slowest)
 
     def _client_ms(self) -> float:
-        """Return how long the client computes for one access."""
+        """Return the client CPU time of one request."""
         time = self.policy.client_time
         return 0.0 if time is None else time.sample(self.streams.stream(Purpose.CLIENT))
 
     def _compute(self) -> Generator[Step, None, float]:
-        """Let the client compute after an access to the catalog; returns how long it took."""
+        """Spend the client CPU time of a request to the catalog, and return it."""
         if self.policy.client_time is None:
             return 0.0
         duration_ms = self._client_ms()
@@ -125,11 +126,11 @@ class Account:
         return duration_ms
 
     def _fails(self, probability: float) -> bool:
-        """Return whether something fails that is as likely as that; what cannot fail draws nothing."""
+        """Draw whether a failure of this probability occurs. A probability of 0 draws nothing."""
         return probability > 0.0 and self.streams.stream(Purpose.FAILURE).random_sample() < probability
 
     def _request_errors(self, component: str) -> Steps:
-        """Wait for the SDK to resend requests to the catalog that fail on the way."""
+        """Wait while the SDK resends failed requests to the catalog."""
         failures = self.policy.failures
         if failures is None or failures.request_error == 0.0:
             return
@@ -140,7 +141,7 @@ class Account:
             self.times[component] += waited
 
     def _resends_ms(self, request_error: float, requests: int, latency_ms: float) -> float:
-        """Return the time that failed requests add: the latency of each again, and the wait of the SDK before it."""
+        """Return the time added by failed requests: for each resend, the SDK's backoff and the latency."""
         added, errors = 0.0, 0
         probability = any_error_probability(request_error, requests)
         while self._fails(probability):
@@ -150,7 +151,7 @@ class Account:
         return added
 
     def _clocked(self, steps: Generator[Step, None, T], component: str) -> Generator[Step, None, tuple[T, float]]:
-        """Pass on the latencies of others, keeping the clock; returns their value and how long it took."""
+        """Run the steps of a catalog request and advance the clock; return the result and the elapsed time."""
         elapsed = 0.0
         failed: RequestFailedError | None = None
         while True:
@@ -193,7 +194,7 @@ class Account:
         return orphaned_files(unclean, counts["installs"], written, counts[accesses.FILE_DELETE.counter])
 
     def result(self, now_ms: float, reason: str | None = None) -> TransactionResult:
-        """Return the account at ``now_ms``, of a finished transaction or of one in flight."""
+        """Return the result of a finished transaction, or of one in flight at ``now_ms``."""
         txn, status = self.txn, self.status
         commit_latency = self.commit_latency_ms
         if status is TransactionStatus.COMMITTING:

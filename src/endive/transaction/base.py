@@ -1,4 +1,4 @@
-"""Transactions and conflict detectors: what a user may subclass."""
+"""Base classes of transactions and conflict detectors, for custom components."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _ALONE = Batch()
 
 
 class ConflictDetector(ABC):
-    """Decides whether an overlap of writes is a real conflict of data."""
+    """Detector that decides whether overlapping writes are a real conflict."""
 
     @abstractmethod
     def is_real_conflict(self, txn: Transaction, current_snapshot: CatalogSnapshot, start_snapshot: CatalogSnapshot) -> bool:
-        """Return whether what changed between the snapshots conflicts with the transaction's data."""
+        """Return whether the changes between the snapshots conflict with the transaction."""
 
     def bind(self, rng: RandomSource) -> ConflictDetector:
-        """Return the same detector with draws from ``rng``, so that each transaction has its own stream."""
+        """Return the detector with another source of randomness: each transaction has its own stream."""
         return self
 
 
 class Transaction(ABC):
-    """One operation on some tables of one table group, from its submission to its commit or abort.
+    """Operation on tables of one table group, from submission to commit or abort.
 
-    A subclass says what the operation costs and whether its data can conflict; the way through the commit protocol is the same
-    for all (``endive.transaction.lifecycle``). ``partitions_written`` of None means that it may touch any partition.
+    A subclass defines the costs of the operation and whether it can conflict; the commit protocol is that of the commit path
+    (``endive.transaction.paths``). If ``partitions_written`` is None, the transaction may write to any partition.
     """
 
     operation_type: ClassVar[str]
@@ -68,15 +68,15 @@ class Transaction(ABC):
         self.workload_class = workload_class
         self.settings = settings or _USUAL
         self.client = -1
-        """The number of the writer that submits it, -1 where it is nobody's."""
+        """Number of the writer, or -1 if the class has no numbered writers."""
         self.batch = _ALONE
-        """What was handed over for it to commit, where its class has a committer."""
+        """File batches that the transaction commits, if its class has a committer."""
         self.known_versions: dict[int, int] | None = None
-        """Versions of tables whose metadata the writer holds; None, if it holds none."""
+        """Versions of the tables cached by the writer; None without a cache."""
         self.backoff_state_ms: float | None = None
-        """What the writer remembers of earlier waits, if it does."""
+        """Backoff state that the writer keeps between transactions, if its kind of backoff has one."""
         self.lifecycle: Lifecycle | None = None
-        """How far it has come; set by ``execute``."""
+        """Progress of the transaction; set by ``execute``."""
 
     def execute(
         self,
@@ -91,9 +91,9 @@ class Transaction(ABC):
         manifest_lists: ManifestLists | None = None,
         trace: Tracer | None = None,
     ) -> Generator[Step, None, TransactionResult]:
-        """Read, work, commit: yields latencies in milliseconds (or waits, see ``endive.steps``) and returns what came of it.
+        """Run the transaction: yield latencies in milliseconds (or waits, see ``endive.steps``) and return the result.
 
-        With ``streams``, catalog, storage and detector draw from the transaction's own streams; without, from what they hold.
+        With ``streams``, the catalog, the store and the detector draw from the transaction's streams, otherwise from their own.
         """
         from endive.transaction.policy import CommitPolicy
 
@@ -113,17 +113,17 @@ class Transaction(ABC):
 
     @abstractmethod
     def can_have_real_conflict(self) -> bool:
-        """Return whether concurrent changes of data can make this operation invalid."""
+        """Return whether concurrent changes can invalidate the operation."""
 
     @abstractmethod
     def should_abort_on_real_conflict(self) -> bool:
-        """Return whether a real conflict ends the operation (as the policy says: abort, merge or restart)."""
+        """Return whether a real conflict fails the attempt; the policy then aborts, merges or restarts."""
 
     def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
-        """Return the cost of an attempt that makes its manifests: the first one, and each after an overlap.
+        """Return the cost of an attempt that writes manifests: the first one, and each one after an overlap.
 
-        For each written table: the manifest list is read, a manifest is written, the list is written (with ML+ it is appended
-        to, which is not part of this cost). After an overlap of some of the tables, their share of it is paid.
+        For each written table it reads the manifest list, writes a manifest and writes the list. With ML+ it appends to the list,
+        which is not part of this cost. After an overlap of some of the tables, the cost is their share.
         """
         tables = len(self.tables_written)
         return ConflictCost(
@@ -134,29 +134,29 @@ class Transaction(ABC):
 
     @abstractmethod
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """Return the additional cost of an overlap with so many snapshots of the overlapping tables between."""
+        """Return the additional cost of an overlap with ``n_snapshots_behind`` concurrent snapshots."""
 
     def get_traits(self) -> Traits:
-        """Return the traits of the operation on Iceberg's own commit paths.
+        """Return the traits of the operation on Iceberg's commit paths.
 
-        An operation that is not Iceberg's counts as a merge append, or as an overwrite if it can conflict.
+        A custom operation has those of a merge append, or of an overwrite if it can conflict.
         """
         if self.operation_type in ICEBERG_OPERATIONS:
             return traits_of(self.operation_type, self.settings)
         return traits_of("overwrite" if self.can_have_real_conflict() else "merge_append", self.settings)
 
     def has_write_overlap(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> bool:
-        """Return whether what came between wrote to the same table and the same partitions (any, if partitions are not tracked)."""
+        """Return whether a concurrent commit wrote to the same partitions, or to the same table if partitions are not tracked."""
         return bool(self.overlapping_tables(old_snapshot, new_snapshot))
 
     def overlapping_tables(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> list[int]:
-        """Return the written tables, ascending, whose writes overlap with what came between."""
+        """Return the written tables that overlap with concurrent commits, in ascending order."""
         return [table_id for table_id in sorted(self.tables_written) if self._overlaps(table_id, old_snapshot, new_snapshot)]
 
     def snapshots_behind(self, old_snapshot: CatalogSnapshot, new_snapshot: CatalogSnapshot) -> int:
-        """Return the number of snapshots between, of the tables that overlap.
+        """Return the number of concurrent snapshots of the overlapping tables.
 
-        All written tables count if a subclass finds an overlap where ``overlapping_tables`` finds none.
+        All written tables count if a subclass reports an overlap although ``overlapping_tables`` is empty.
         """
         tables = self.overlapping_tables(old_snapshot, new_snapshot)
         if not tables and self.has_write_overlap(old_snapshot, new_snapshot):

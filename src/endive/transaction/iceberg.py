@@ -1,18 +1,18 @@
-"""The way of a transaction through the commit protocol of Iceberg's Java library (commit path ``iceberg``).
+"""Commit protocol of Iceberg's Java library (commit path ``iceberg``).
 
-What differs from ``lifecycle``: every attempt begins with a refresh and with validation, so the first one already pays for what
-landed while the operation worked; the manifests of the first attempt are kept for the later ones; and what validation reads depends
-on what came between and how (``endive.table``).
+Differences from ``lifecycle``: every attempt starts with a refresh and validation, so the first attempt also validates commits made
+while the job ran; later attempts reuse the manifests of the first one; and the reads of validation depend on the concurrent
+snapshots and their kinds (``endive.table``).
 
-    attempt:  read the catalog; for each table: (read its metadata, if it has moved), (read what validation wants, serially),
-              (read the manifest list), (filter manifests, in the pool), (write new manifests, the first time), (merge manifests),
-              write the manifest list, write the metadata; commit
-    failure:  (give up), back off; attempt again
-    success:  read the catalog, the metadata and the manifest list; delete the manifest lists of lost attempts, and the manifests
-              that were merged away or that lost attempts had merged; a failure here changes nothing about the success
-    the end without success: delete all that was written
+    attempt:  read the catalog; for each table: (read its metadata, if it has changed), (validate, sequentially),
+              (read the manifest list), (filter manifests, in the pool), (write new manifests, first attempt only),
+              (merge manifests), write the manifest list, write the metadata; commit
+    failure:  (abort), back off; next attempt
+    success:  read the catalog, the metadata and the manifest list; delete the manifest lists of failed attempts, and the manifests
+              that were merged or that failed attempts had merged; a failure here does not affect the commit
+    abort:    delete all files that were written
 
-A table that did not move since the last attempt (somebody committed to another table of the group) costs nothing again.
+A table that has not changed since the last attempt (the commit was to another table of the group) causes no further cost.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ from endive.transaction.types import VALIDATION_EXCEPTION
 
 @dataclass(slots=True)
 class Handle:
-    """A table as the operation knows it: where it started, and what it saw at its last attempt."""
+    """State of a table as the operation last read it."""
 
     start: int
-    """Snapshots that the table had when the operation started."""
+    """Number of snapshots when the operation started."""
     version: int
-    seen: int
-    """Snapshots at the last attempt."""
+    length: int
+    """Number of snapshots at the last attempt."""
     prepared: bool = False
     data_revision: int = 0
     delete_revision: int = 0
     merges: int = 0
     made_list: bool = False
-    """Whether it has written a manifest list."""
+    """True if the operation has written a manifest list."""
     lost: int = 0
-    """Lists and merged manifests of lost attempts."""
+    """Number of manifest lists and merged manifests of failed attempts."""
     made: int = 0
-    """Manifests that the operation has written, but for merged ones."""
+    """Number of manifests that the operation has written, without merged ones."""
     merged: bool = False
-    """Whether the last attempt merged what it had made."""
+    """True if the last attempt merged its new manifests."""
     bins: int = 0
-    """Full bins that were merged already."""
+    """Number of full bins that are already merged."""
 
 
 def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozenset[int] | None) -> validation.Review:
-    """Look through the snapshots since the start, newest first; an operation that cares for none of them does not look."""
+    """Review the snapshots since the start of the operation, newest first, if it validates any."""
     found = validation.nothing_found()
     if validation.reads_history(traits):
-        unseen = files.length - handle.seen
+        unseen = files.length - handle.length
         for age, record in enumerate(files.history(handle.start)):
             in_range = record.range_has(partitions)
             overlaps = in_range and record.overlaps(partitions)
@@ -70,7 +70,7 @@ def review(files: TableFiles, handle: Handle, traits: Traits, partitions: frozen
 
 
 class IcebergLifecycle(Lifecycle):
-    """One transaction on its way through Iceberg's commit protocol."""
+    """Transaction on Iceberg's commit path."""
 
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
         handles = {t: self._handle(snapshot, t) for t in self._written}
@@ -81,12 +81,12 @@ class IcebergLifecycle(Lifecycle):
             raise
 
     def _delete_useless(self, handles: dict[int, Handle]) -> Steps:
-        """Delete what was written for nothing: all of it, since no attempt succeeded."""
+        """Delete all files that were written, after an abort."""
         for handle in handles.values():
             yield from self._batches(accesses.FILE_DELETE, validation.files_made(handle, self.txn.get_traits()), 0)
 
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
-        """Attempt the commit until it succeeds. Raises the reason why it does not."""
+        """Attempt the commit until it succeeds. Raises AbortError or RestartError if it does not."""
         self.attempt = 0
         while True:
             current = yield from self._read_catalog()
@@ -95,7 +95,7 @@ class IcebergLifecycle(Lifecycle):
             result = yield from self._attempt(current)
             if result.success:
                 # SnapshotProducer.commit catches every exception of the refresh and the cleanup: the commit has succeeded.
-                # RemoveSnapshots.commit does not, so that its caller sees an error, but the expiry has taken effect all the same.
+                # RemoveSnapshots.commit does not: its caller gets an error although the expiry has taken effect.
                 with suppress(RequestFailedError):
                     yield from self._after_commit(current, handles)
                 return
@@ -107,7 +107,7 @@ class IcebergLifecycle(Lifecycle):
         return Handle(length, table.version, length)
 
     def _prepare(self, handle: Handle, table_id: int, new: CatalogSnapshot) -> Steps:
-        """Make the new state of a table out of the current one."""
+        """Prepare the new metadata of a table on top of the current state."""
         files, traits = files_of(new, table_id), self.txn.get_traits()
         version = new.get_table(table_id).version
         moved = version != handle.version
@@ -122,18 +122,18 @@ class IcebergLifecycle(Lifecycle):
             yield from self._validate(handle, files, found, new)
             yield from self._make_snapshot(handle, files, found)
         yield from self._metadata(accesses.METADATA_WRITE, metadata_size(files.model, files.snapshots + 1))
-        handle.version, handle.seen, handle.prepared = version, files.length, True
+        handle.version, handle.length, handle.prepared = version, files.length, True
         handle.data_revision, handle.delete_revision, handle.merges = files.data_revision, files.delete_revision, files.merges
 
     def _validate(self, handle: Handle, files: TableFiles, found: validation.Review, new: CatalogSnapshot) -> Steps:
-        """Read what landed since the operation started, as far as it matters, and the current manifest list."""
+        """Validate the snapshots since the start of the operation, and read the current manifest list."""
         yield from self._read_since(files, found, new)
         head = files.head if files.length > handle.start else None
         if head is None or not head.kind & self.txn.get_traits().validates:
             yield from self._batches(accesses.LIST_READ, 1, files.list_size)
 
     def _read_since(self, files: TableFiles, found: validation.Review, new: CatalogSnapshot) -> Steps:
-        """Read what validation wants of what landed since the operation started; raises if that is a real conflict."""
+        """Read the manifest lists and manifests that validation needs. Raises AbortError or RestartError on a real conflict."""
         yield from self._batches(accesses.LIST_READ, found.lists, files.list_size, component=accesses.CONFLICT_IO)
         yield from self._batches(accesses.FILE_READ, found.manifests, files.model.manifest_bytes, component=accesses.CONFLICT_IO)
         if found.conflicting and self._is_real_conflict(new, found.conflicting):
@@ -173,10 +173,12 @@ class IcebergLifecycle(Lifecycle):
     def _merge(
         self, manifests: int, size: int, model: TableModel, component: str, cached: int = 0
     ) -> Generator[Step, None, tuple[int, bool]]:
-        """Merge a group of manifests, where it is time: bins in parallel, the manifests of a bin one after the other.
+        """Merge manifests if their number requires it: bins in parallel, the manifests of a bin sequentially.
 
-        Bins that an earlier attempt has merged are there already. Returns how many full bins there are, and whether the newest
-        manifests were merged too.
+        Bins merged by an earlier attempt are reused.
+
+        Returns:
+            Number of full bins, and whether the newest manifests were merged.
         """
         bins, per_bin, newest = bins_of(model, manifests, size)
         mean = size // max(manifests, 1)
@@ -192,7 +194,7 @@ class IcebergLifecycle(Lifecycle):
         return bins, newest > 0
 
     def _after_commit(self, committed: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
-        """Refresh after the commit, and delete useless files."""
+        """Refresh after the commit, and delete files that are no longer needed."""
         yield from self._read_catalog()
         for table_id in self._written:
             files, traits = files_of(committed, table_id), self.txn.get_traits()
@@ -206,7 +208,7 @@ class IcebergLifecycle(Lifecycle):
             yield from self._batches(accesses.FILE_DELETE, validation.files_of_lost_attempts(handle), 0)
 
     def _clean_up(self, files: TableFiles, traits: Traits) -> Steps:
-        """Clean up after an expiry: read a list and a manifest for each snapshot, and delete files that are not needed."""
+        """Clean up after an expiry: read a manifest list and a manifest per snapshot, and delete unreferenced files."""
         pool = self.policy.max_parallel
         yield from self._batches(accesses.LIST_READ, files.snapshots, files.list_size, pool)
         yield from self._batches(accesses.FILE_READ, files.snapshots, files.model.manifest_bytes, pool)
@@ -218,8 +220,8 @@ class IcebergLifecycle(Lifecycle):
 
 
 def files_of(snapshot: CatalogSnapshot, table_id: int) -> TableFiles:
-    """Return the files of a table. Raises ValueError if the catalog does not keep account of them."""
+    """Return the metadata files of a table. Raises ValueError if the catalog does not track them."""
     files = snapshot.get_table(table_id).files
     if files is None:
-        raise ValueError("Iceberg's commit paths need a catalog that keeps account of files: give it a table_model")
+        raise ValueError("Iceberg's commit paths need a catalog that tracks metadata files; set its table_model")
     return files

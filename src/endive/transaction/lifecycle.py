@@ -1,11 +1,9 @@
-"""The way of a transaction through the commit protocol (commit path ``endive``).
+"""Simplified commit protocol (commit path ``endive``), and the base of the other commit paths.
 
-Yields latencies one step at a time, enters them into the account of the transaction, and returns the result.
-
-    start:    read the catalog, (read table metadata), work
-    attempt:  (make manifests, unless the last ones are still valid), commit
-    failure:  (give up), back off, read the catalog; on an overlap pay for the conflict, and if it is a real one
-              abort, merge or restart; attempt again
+start:    read the catalog, (read table metadata), run the job
+attempt:  (write manifests, unless the last ones are still valid), commit
+failure:  (abort), back off, read the catalog; on an overlap read and rewrite metadata, and on a real conflict
+          abort, merge or restart; next attempt
 """
 
 from __future__ import annotations
@@ -34,15 +32,15 @@ if TYPE_CHECKING:
 
 
 class AbortError(Exception):
-    """The transaction gives up."""
+    """Abort of the transaction, with its reason."""
 
 
 class RestartError(Exception):
-    """The application starts the operation again."""
+    """Restart of the whole job after a real conflict."""
 
 
 class Lifecycle(Account):
-    """One transaction on its way, and the account of it."""
+    """Transaction on the simplified commit path, with its account."""
 
     def __init__(
         self,
@@ -70,15 +68,15 @@ class Lifecycle(Account):
         self._changes = self._table_changes(catalog)
         self.manifest_lists = manifest_lists or ManifestLists(max(txn.tables_read, default=0) + 1)
         self.known = txn.known_versions
-        """Versions of tables whose metadata the writer holds."""
+        """Versions of the tables cached by the writer; None without a cache."""
         self.backoff_state_ms = self.policy.backoff.base_ms if txn.backoff_state_ms is None else txn.backoff_state_ms
 
     def _snapshots(self) -> tuple[Traits, ...]:
-        """Return the traits of the snapshots that the transaction makes, in order."""
+        """Return the traits of the snapshots of the commit, in order."""
         return (self.txn.get_traits(),)
 
     def _table_changes(self, catalog: Catalog) -> dict[str, Mapping[int, TableChanges]]:
-        """Return the changes to the files of the tables, for a catalog that keeps account of them."""
+        """Return the changes of the tables as an argument of ``commit``, for a catalog that tracks metadata files."""
         if not self._written or getattr(catalog, "table_model", None) is None:
             return {}
         snapshots = self._snapshots()
@@ -90,12 +88,12 @@ class Lifecycle(Account):
         }
 
     def _partitions(self, table_id: int) -> frozenset[int] | None:
-        """Return the partitions of a table that the transaction writes; None if they are not tracked."""
+        """Return the written partitions of a table; None if they are not tracked."""
         written = self.txn.partitions_written
         return None if written is None else written.get(table_id, frozenset())
 
     def run(self) -> Generator[Step, None, TransactionResult]:
-        """From submission to commit or abort."""
+        """Run the transaction from submission to commit or abort; yield latencies and return the result."""
         self._emit("submit")
         while True:
             try:
@@ -122,7 +120,7 @@ class Lifecycle(Account):
             return self._finish(TransactionStatus.COMMITTED)
 
     def _start(self) -> Generator[Step, None, CatalogSnapshot]:
-        """Read the state that the work is based on, and work."""
+        """Read the catalog and run the job."""
         self.status = TransactionStatus.EXECUTING
         snapshot = yield from self._read_catalog()
         if not self.policy.table_metadata_inlined:
@@ -131,7 +129,7 @@ class Lifecycle(Account):
         return snapshot
 
     def _tables_to_load(self, snapshot: CatalogSnapshot) -> int:
-        """Return how many tables' metadata the writer has to read: all, or those that have moved since it last saw them."""
+        """Return the number of tables to load: all, or with a cache those that have changed."""
         if self.known is None:
             return len(self.txn.tables_read)
         versions = {table_id: snapshot.get_table(table_id).version for table_id in self.txn.tables_read}
@@ -140,7 +138,7 @@ class Lifecycle(Account):
         return moved
 
     def _commit(self, snapshot: CatalogSnapshot) -> Steps:
-        """Attempt the commit until it succeeds. Raises the reason why it does not."""
+        """Attempt the commit until it succeeds. Raises AbortError or RestartError if it does not."""
         self.attempt = 0
         tables, append = self._written, True
         while True:
@@ -160,7 +158,7 @@ class Lifecycle(Account):
             snapshot = current
 
     def _lost_attempt(self) -> Steps:
-        """Give up, or wait for the next attempt."""
+        """Abort after the last retry or at the timeout, otherwise back off."""
         policy = self.policy
         if self.attempt >= self.max_retries:
             raise AbortError(types.MAX_RETRIES_EXCEEDED)
@@ -172,7 +170,7 @@ class Lifecycle(Account):
         yield from self._back_off()
 
     def _attempt(self, snapshot: CatalogSnapshot) -> Generator[Step, None, CommitResult]:
-        """One commit, based on a snapshot."""
+        """Attempt one commit based on a snapshot, and resolve a lost response."""
         txn = self.txn
         writes = {table_id: snapshot.get_table(table_id).version + 1 for table_id in self._written}
         intention = IntentionRecord(
@@ -223,7 +221,10 @@ class Lifecycle(Account):
         return result
 
     def _check_status(self, failures: Failures) -> Steps:
-        """Read the catalog to learn what became of a commit, again while the answer is lost; raises if it is in the end."""
+        """Read the catalog to determine the outcome of a commit.
+
+        A lost response is followed by another check. Raises RequestFailedError after the last one.
+        """
         check = 0
         while True:
             yield from self._read_catalog()
@@ -236,7 +237,7 @@ class Lifecycle(Account):
             yield from self._wait(wait, accesses.BACKOFF, "status_check")
 
     def _resolve_conflict(self, old: CatalogSnapshot, new: CatalogSnapshot, tables: int) -> Generator[Step, None, bool]:
-        """Pay for an overlap in so many tables; says whether entries in manifest lists have to be appended anew (ML+)."""
+        """Resolve an overlap in ``tables`` tables; return whether manifest list entries must be appended again (ML+)."""
         txn, policy = self.txn, self.policy
         behind = txn.snapshots_behind(old, new)
         yield from self._pay_conflict(txn.get_conflict_cost(behind, self.ml_append_mode))
@@ -250,7 +251,7 @@ class Lifecycle(Account):
         raise self._end_of_conflict()
 
     def _is_real_conflict(self, current: CatalogSnapshot, behind: int) -> bool:
-        """Ask the detector about what came between since the work began."""
+        """Return whether concurrent commits since the start of the job are a real conflict, and count it."""
         if self._bind_detector:
             self.detector = self.detector.bind(self.streams.stream(Purpose.CONFLICT))
             self._bind_detector = False
@@ -260,7 +261,7 @@ class Lifecycle(Account):
         return real
 
     def _end_of_conflict(self) -> Exception:
-        """How a real conflict ends the attempts, if it is not merged."""
+        """Return the exception that ends the attempts after a real conflict."""
         if self.policy.on_real_conflict == "restart" and self.counts["restarts"] < self.policy.max_restarts:
             return RestartError()
         return AbortError(types.VALIDATION_EXCEPTION)
@@ -270,7 +271,7 @@ class Lifecycle(Account):
         yield from self._pay(reads + writes, accesses.CONFLICT_IO)
 
     def _make_manifests(self, tables: Sequence[int], append: bool) -> Steps:
-        """Pay the I/O of an attempt for these tables: read the list, write a manifest and the new list (or append to it)."""
+        """Write the manifests of an attempt: for each table read the list, write a manifest, and write or append to the list."""
         lists = self.manifest_lists
         cost = self.txn.get_per_attempt_cost(self.ml_append_mode)
         if len(tables) < len(self._written):
@@ -286,7 +287,7 @@ class Lifecycle(Account):
             yield from self._access(accesses.METADATA_WRITE, len(tables), accesses.PER_ATTEMPT_IO)
 
     def _append_entry(self, table_id: int, offset: int, sealed: bool) -> Steps:
-        """Append a tentative entry to a manifest list (ML+), where it was last seen to end; rewrite a sealed list first."""
+        """Append a tentative entry at the last known end of a manifest list (ML+). A sealed list is rewritten first."""
         lists, entry_bytes = self.manifest_lists, self.policy.manifest_list_entry_bytes
         landed = False
         while not landed:

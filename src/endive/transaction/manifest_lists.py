@@ -1,7 +1,7 @@
-"""Manifest lists as logs (ML+): where each table's list ends, and whether it is sealed.
+"""Manifest lists as logs (ML+): the end of each table's list, and whether it is sealed.
 
-Owned by the run and shared by its transactions. Entries are tentative until their transaction commits, so nothing is taken back
-when it does not: readers pass over entries of transactions that did not commit.
+The lists are owned by the run and shared by its transactions. Entries are tentative until their transaction commits; readers ignore
+entries of transactions that did not commit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass
 class ManifestListCounters:
-    """What happened to the manifest lists, counted at the moment of effect."""
+    """Counters of the manifest lists, incremented at the linearization point."""
 
     manifest_append_physical_success: int = 0
     manifest_append_physical_failure: int = 0
@@ -19,9 +19,9 @@ class ManifestListCounters:
 
 
 class ManifestLists:
-    """The end and the seal of each table's manifest list. ``seal_threshold_bytes`` of 0 never seals.
+    """Manifest list of each table. A list above ``seal_threshold_bytes`` is sealed; 0 never seals.
 
-    Offsets go on growing when a list is rewritten, so that nobody takes the new list for the old one.
+    Offsets continue to grow when a list is rewritten, so an append to the old list fails.
     """
 
     def __init__(self, num_tables: int, seal_threshold_bytes: int = 0) -> None:
@@ -47,7 +47,7 @@ class ManifestLists:
         return True
 
     def replace_sealed(self, table_id: int) -> None:
-        """Put a new list in the place of a sealed one; whoever comes second finds it done."""
+        """Replace a sealed list by a new one; without effect if another transaction has replaced it."""
         if self._sealed[table_id]:
             self._starts[table_id] = self._offsets[table_id]
             self._sealed[table_id] = False

@@ -1,4 +1,4 @@
-"""The operations: what each costs to try again, and whether its data can conflict."""
+"""Operations: the cost of their retries, and whether they can conflict."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from endive.transaction.types import ConflictCost
 
 
 class FastAppendTransaction(Transaction):
-    """Adds files in a new manifest. It relies on nothing, so it never conflicts and a retry costs no more than an attempt."""
+    """Append of files in a new manifest. It never conflicts, so a retry costs no more than an attempt."""
 
     operation_type: ClassVar[str] = "fast_append"
 
     def can_have_real_conflict(self) -> bool:
-        """Return False: appended files conflict with nothing."""
+        """Return False: an append never conflicts."""
         return False
 
     def should_abort_on_real_conflict(self) -> bool:
-        """There is none."""
+        """Return False: an append never conflicts."""
         return False
 
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """Nothing on top."""
+        """Return no additional cost."""
         return ConflictCost()
 
 
 class MergeAppendTransaction(FastAppendTransaction):
-    """Adds files and merges manifests: what others have added meanwhile has to be merged again."""
+    """Append that merges manifests: manifests of concurrent commits have to be merged again."""
 
     operation_type: ClassVar[str] = "merge_append"
 
@@ -39,80 +39,80 @@ class MergeAppendTransaction(FastAppendTransaction):
         self.manifests_per_concurrent_commit = manifests_per_concurrent_commit
 
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """Read and write again the manifests of the commits between."""
+        """Return the cost of rewriting the manifests of concurrent commits."""
         manifests = manifests_to_merge(n_snapshots_behind, self.manifests_per_concurrent_commit)
         return ConflictCost(manifest_file_reads=manifests, manifest_file_writes=manifests)
 
 
 class ReadOnlyTransaction(FastAppendTransaction):
-    """Reads a snapshot, works, and is done: there is nothing to commit, so nothing can conflict."""
+    """Read of a snapshot without a commit."""
 
     operation_type: ClassVar[str] = "read_only"
 
 
 class OverwriteTransaction(Transaction):
-    """Replaces files; how far it validates that nobody touched them is a matter of its isolation.
+    """Replacement of files, validated according to its isolation level.
 
-    On the path ``endive`` validation reads the manifest list of each snapshot that came between, whatever its kind; on Iceberg's
-    own paths it reads by kind (``endive.table.traits``).
+    On the simplified commit path, validation reads the manifest list of each concurrent snapshot; on Iceberg's commit paths only of
+    some kinds of snapshots (``endive.table.traits``).
     """
 
     operation_type: ClassVar[str] = "overwrite"
 
     def can_have_real_conflict(self) -> bool:
-        """Return whether it looks for conflicts at all."""
+        """Return whether the operation checks for conflicts."""
         return self.get_traits().conflicts != 0
 
     def should_abort_on_real_conflict(self) -> bool:
-        """Iceberg raises a ValidationException, which it does not retry."""
+        """Return True: Iceberg raises a ValidationException, which it does not retry."""
         return True
 
     def get_conflict_cost(self, n_snapshots_behind: int, ml_append_mode: bool) -> ConflictCost:
-        """One historical manifest list for each snapshot that came between, if it validates."""
+        """Return one read of a historical manifest list per concurrent snapshot, if the operation validates."""
         return ConflictCost(historical_ml_reads=n_snapshots_behind if self.can_have_real_conflict() else 0)
 
 
 class ValidatedOverwriteTransaction(OverwriteTransaction):
-    """An overwrite that always validates: it reads the manifest list of each snapshot that came between (the I/O convoy)."""
+    """Overwrite that always validates: it reads the manifest list of each concurrent snapshot (the I/O convoy)."""
 
     operation_type: ClassVar[str] = "validated_overwrite"
 
     def can_have_real_conflict(self) -> bool:
-        """Another writer may have changed the same rows."""
+        """Return True: another writer may have changed the same rows."""
         return True
 
 
 class RowDeltaTransaction(OverwriteTransaction):
-    """Adds rows, and files that mark rows of others as deleted (merge-on-read)."""
+    """Addition of data files and delete files (merge-on-read)."""
 
     operation_type: ClassVar[str] = "row_delta"
 
 
 class RewriteFilesTransaction(OverwriteTransaction):
-    """Puts the same rows into other files: compaction. New deletes on its files are conflicts, appends are not."""
+    """Compaction. New delete files for the rewritten data files are conflicts, appends are not."""
 
     operation_type: ClassVar[str] = "rewrite_files"
 
 
 class ReplacePartitionsTransaction(OverwriteTransaction):
-    """Replaces all that is in the partitions that it writes."""
+    """Replacement of all files of the written partitions (dynamic overwrite)."""
 
     operation_type: ClassVar[str] = "replace_partitions"
 
 
 class DeleteTransaction(OverwriteTransaction):
-    """Removes whole files, and adds none."""
+    """Removal of whole data files."""
 
     operation_type: ClassVar[str] = "delete"
 
 
 class ExpireSnapshotsTransaction(OverwriteTransaction):
-    """Forgets old snapshots: a commit that makes no snapshot of its own."""
+    """Expiry of old snapshots: a commit that adds no snapshot."""
 
     operation_type: ClassVar[str] = "expire_snapshots"
 
     def get_per_attempt_cost(self, ml_append_mode: bool) -> ConflictCost:
-        """No manifests."""
+        """Return no cost: no manifests are written."""
         return ConflictCost()
 
 

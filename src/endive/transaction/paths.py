@@ -1,6 +1,6 @@
-"""Commit paths: one record for each protocol that a client can commit with.
+"""Commit paths: one record per commit protocol.
 
-Every question about a commit path is a field of its record. Other modules ask the record and never compare names.
+Other modules use the fields of the record and do not compare names.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class CommitPath:
 
     Attributes:
         name: Value of the configuration key ``commit_path``.
-        client: Client that commits this way, as reports name it.
+        client: Client that uses the commit path, as named in reports.
         lifecycle: Class that runs a transaction on the reference engine.
         operations: Operations that the client can commit.
         snapshots: Function that returns the snapshots of one commit of an operation.
-        loads: Catalog reads on a catalog that the client compares with itself.
-        loads_with_requirements: Catalog reads on a service that checks the requirements of a commit.
+        loads: Catalog reads with a catalog that the client checks itself.
+        loads_with_requirements: Catalog reads with a service that checks the requirements of a commit.
         is_iceberg: Whether the path is a protocol of an Iceberg client.
         keeps_files: Whether costs depend on the manifests, snapshots and sizes of ``[table]``.
         refreshes_first: Whether the first attempt starts with a refresh of the table.

@@ -20,16 +20,19 @@ OnUnknown = Literal["check", "retry", "idempotency_key"]
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Probabilities of failures, and how a client deals with an answer that it never got.
+    """Probabilities of failures, and the reaction of a client to a lost response.
 
-    ``request_error``: a request to the store or to the catalog fails and is sent again by the SDK, after a wait of its own.
-    ``lost_answer``: a commit took effect, or did not, and its client does not learn which. ``client_crash``: a client dies when all
-    its files are written and before its commit is sent, at each attempt.
+    Attributes:
+        request_error: Probability that a request to the object store or the catalog fails; the SDK resends it after a backoff.
+        lost_answer: Probability that the response to a commit or a status check is lost.
+        client_crash: Probability per attempt that the client crashes after all files are written and before the commit is sent.
+        on_unknown: Reaction to a lost response. ``check``: read the catalog for the commit, as Iceberg does. ``retry``: treat the
+            attempt as failed. ``idempotency_key``: resend the commit, which the service recognizes by its key.
+        status_checks: Maximum number of further status checks. After the last lost response the transaction aborts with
+            ``commit_state_unknown`` and its files are kept.
+        min_wait_ms: Wait before the second status check; it doubles each time.
+        max_wait_ms: Longest wait between status checks.
 
-    ``on_unknown``: ``check`` as Iceberg does: read the catalog and look whether the commit is there; the answer of a check may be
-    lost, too, and then it is repeated ``status_checks`` times, after waits from ``min_wait_ms`` on that double up to
-    ``max_wait_ms``; if none is answered, the operation ends with ``commit_state_unknown`` and its files are kept. ``retry``: take
-    it for a lost attempt. ``idempotency_key``: send the same commit again; the service knows it by its key.
     """
 
     request_error: float = 0.0
@@ -43,7 +46,7 @@ class Failures:
     def __post_init__(self) -> None:
         for name in ("request_error", "lost_answer", "client_crash"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} is {getattr(self, name)}, but is a probability, from 0 to 1")
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be in [0, 1]")
 
 
 OnRealConflict = Literal["abort", "merge", "restart"]
@@ -51,7 +54,7 @@ OnRealConflict = Literal["abort", "merge", "restart"]
 
 @dataclass(frozen=True, slots=True)
 class ObjectSizes:
-    """Sizes of metadata objects, for latencies that depend on size. Of the order that ICEBERG tables of some hundred files have."""
+    """Sizes of metadata objects, for latencies that depend on size. Defaults are typical of tables with a few hundred files."""
 
     table_metadata_bytes: int = 16_384
     manifest_list_bytes: int = 8_192
@@ -60,7 +63,7 @@ class ObjectSizes:
 
 BackoffKind = Literal["exponential", "full", "equal", "decorrelated", "slots", "aimd", "retry_after", "linear"]
 BACKOFF_KINDS: tuple[BackoffKind, ...] = get_args(BackoffKind)
-"""In the order of their codes in ``endive.arithmetic.backoff``."""
+"""Kinds of backoff, in the order of their codes in ``endive.arithmetic.backoff``."""
 UNUSED_BY_KIND: Mapping[str, frozenset[str]] = {
     "slots": frozenset({"base_ms", "multiplier", "jitter"}),
     "retry_after": frozenset({"base_ms", "multiplier", "max_ms"}),
@@ -72,10 +75,10 @@ TableHandle = Literal["loaded", "kept"]
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waiting before retries; ``endive.arithmetic.backoff`` has the formula of each kind.
+    """Backoff before retries; ``endive.arithmetic.backoff`` has the formula of each kind.
 
-    ``exponential`` is min(base x multiplier^(retry - 1), max), moved by at most +- jitter, or upwards only. Of the other kinds only
-    ``aimd``, ``retry_after`` and ``linear`` use ``jitter``; of ``retry_after`` the base is what the service says.
+    ``exponential`` is min(base x multiplier^(retry - 1), max), randomized by +- jitter, or by + jitter if ``upwards``. Of the other
+    kinds, ``aimd``, ``retry_after`` and ``linear`` use ``jitter``; the base of ``retry_after`` is that of the service.
     """
 
     enabled: bool = False
@@ -88,41 +91,40 @@ class Backoff:
 
     @property
     def code(self) -> int:
-        """The code of its kind in ``endive.arithmetic.backoff``."""
+        """Code of the kind in ``endive.arithmetic.backoff``."""
         return BACKOFF_KINDS.index(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestCount:
-    """How many manifests a real conflict makes one merge."""
+    """Number of manifests merged because of a real conflict."""
 
     distribution: QuantileDistribution = field(default_factory=lambda: FixedLatency(1.0))
     low: int = 1
     high: int = 10
 
     def sample(self, rng: RandomSource) -> int:
-        """Draw a whole number of manifests."""
+        """Draw a number of manifests."""
         return whole_count(self.distribution.sample(rng), self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitPolicy:
-    """What happens between the end of the work and the end of the transaction.
+    """Settings of a commit.
 
-    ``on_real_conflict``: ``abort`` as Iceberg does, ``merge`` the conflicting manifests and try again, or ``restart`` the whole
-    operation, at most ``max_restarts`` times. ``max_parallel`` like accesses go at once; such a batch takes as long as its
-    slowest. ``linearization`` is when, within its latency, an append to a manifest list takes effect. ``commit_path`` is whose
-    way the commit goes: that of ``lifecycle``, of Iceberg's Java library (``iceberg``), or of PyIceberg.
+    ``on_real_conflict``: ``abort`` as Iceberg does, ``merge`` the conflicting manifests and retry, or ``restart`` the whole job, at
+    most ``max_restarts`` times. ``max_parallel`` is the number of parallel requests of one kind. ``linearization`` is the
+    linearization point of an append to a manifest list, as a fraction of its latency.
     """
 
     commit_path: str = "endive"
-    """Name of a record of ``endive.transaction.paths``."""
+    """Name of a commit path of ``endive.transaction.paths``."""
     failures: Failures | None = None
 
     backoff: Backoff = field(default_factory=Backoff)
     total_timeout_ms: float | None = None
     timeout_from_retry: int = 0
-    """The timeout is looked at from this retry on: 1 lets the first retry begin whatever the time."""
+    """First retry before which the timeout is checked; 1 always permits the first retry."""
     on_real_conflict: OnRealConflict = "abort"
     max_restarts: int = 3
     conflicting_manifests: ManifestCount = field(default_factory=ManifestCount)
@@ -132,9 +134,9 @@ class CommitPolicy:
     linearization: float = 1.0
     sizes: ObjectSizes = field(default_factory=ObjectSizes)
     table_handle: TableHandle = "loaded"
-    """``kept``: a writer that lives long reads table metadata at the start only if the table has moved since it last saw it."""
+    """``kept``: a writer caches the table and reloads its metadata only if it has changed."""
     client_time: QuantileDistribution | None = None
-    """How long the client computes for each access to the store or the catalog, in ms."""
+    """Client CPU time per request to the object store or the catalog, in ms."""
 
     @property
     def path(self) -> CommitPath:

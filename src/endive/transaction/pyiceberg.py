@@ -1,15 +1,15 @@
-"""The way of a transaction through the commit protocol of PyIceberg (commit path ``pyiceberg``).
+"""Commit protocol of PyIceberg (commit path ``pyiceberg``).
 
-What differs from the Java library: the first attempt is made against the snapshot that the operation started from, without a
-refresh; the commit begins with a check of what the catalog holds, and only an attempt that passes it writes metadata and swaps the
-pointer; validation comes with the first retry, and reads manifest lists anew for each question; nothing is kept from one attempt to
-the next; and nothing is read after the commit.
+Differences from the Java library: the first attempt is based on the snapshot that the operation started from, without a refresh;
+a commit first checks the current table in the catalog, and only if it is unchanged writes metadata and swaps the commit pointer;
+validation starts with the first retry and reads manifest lists again for each check; attempts reuse nothing of earlier ones; and
+nothing is read after the commit.
 
-    attempt:  (from the second on: read the catalog and the metadata, and what validation wants); make the manifests and lists;
-              read the catalog and the metadata; if the table is still the same: write the metadata, commit
-              (a REST catalog: commit at once, in one request that says what it relies on)
-    failure:  (give up), back off; attempt again
-    the end, successful or not: delete the manifests and manifest lists of lost attempts
+    attempt:  (from the second on: read the catalog and the metadata, and validate); write manifests and manifest lists;
+              read the catalog and the metadata; if the table is unchanged: write the metadata, commit
+              (REST catalog: commit in one request with its requirements)
+    failure:  (abort), back off; next attempt
+    end:      delete the manifests and manifest lists of failed attempts, after a commit or an abort
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from endive.transaction.types import VALIDATION_EXCEPTION
 
 
 class PyIcebergLifecycle(IcebergLifecycle):
-    """One transaction on its way through PyIceberg's commit protocol."""
+    """Transaction on PyIceberg's commit path."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -42,7 +42,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
         return pyiceberg_traits_of(self.txn.operation_type, self.txn.settings)
 
     def _delete_useless(self, handles: dict[int, Handle]) -> Steps:
-        """Delete the manifests and manifest lists of lost attempts."""
+        """Delete the manifests and manifest lists of failed attempts."""
         yield from self._batches(accesses.FILE_DELETE, self._lost_files, 0)
 
     def _attempts(self, snapshot: CatalogSnapshot, handles: dict[int, Handle]) -> Steps:
@@ -65,7 +65,7 @@ class PyIcebergLifecycle(IcebergLifecycle):
                     yield from self._metadata(accesses.METADATA_WRITE, size)
                 result = yield from self._attempt(current)
                 if result.success:
-                    with suppress(RequestFailedError):  # a failed delete is logged
+                    with suppress(RequestFailedError):  # PyIceberg logs a failed delete
                         yield from self._delete_useless(handles)
                     return
             else:
@@ -78,18 +78,18 @@ class PyIcebergLifecycle(IcebergLifecycle):
                 yield from self._validate_again(handles[table_id], table_id, base)
 
     def _validate_again(self, handle: Handle, table_id: int, new: CatalogSnapshot) -> Steps:
-        """Read what landed since the operation started, as far as it matters."""
+        """Validate the snapshots since the start of the operation."""
         files, traits = files_of(new, table_id), self._snapshots()[0]
         if not traits.validates:
             return
         if is_start_expired(files, handle.start):
             raise AbortError(VALIDATION_EXCEPTION)
         found = review(files, handle, traits, self._partitions(table_id))
-        handle.seen = files.length
+        handle.length = files.length
         yield from self._read_since(files, found, new)
 
     def _make_snapshots(self, handle: Handle, files: TableFiles, table_id: int) -> Steps:
-        """Make the manifests and the list of each snapshot of the commit, the later ones on top of the earlier."""
+        """Write the manifests and the manifest list of each snapshot of the commit, in order."""
         model = files.model
         for traits in self._snapshots():
             if traits.data:
@@ -99,8 +99,8 @@ class PyIcebergLifecycle(IcebergLifecycle):
             else:
                 found = review(files, handle, traits, self._partitions(table_id))
                 yield from self._batches(accesses.LIST_READ, 1, files.list_size)
-                looked_into = hits_of(files, traits) + found.hits + found.misses
-                yield from self._batches(accesses.FILE_READ, looked_into, model.manifest_bytes)
+                read = hits_of(files, traits) + found.hits + found.misses
+                yield from self._batches(accesses.FILE_READ, read, model.manifest_bytes)
                 yield from self._batches(accesses.FILE_WRITE, 1, model.manifest_bytes)
             yield from self._batches(accesses.LIST_WRITE, 1, list_size(model, files.manifests + 1))
 

@@ -13,7 +13,7 @@ VALIDATION_EXCEPTION = "validation_exception"
 
 
 class TransactionStatus(Enum):
-    """Where a transaction stands. IN_FLIGHT is for those that the end of the run cut off."""
+    """Status of a transaction. IN_FLIGHT: not finished at the end of the run."""
 
     PENDING = auto()
     EXECUTING = auto()
@@ -24,7 +24,7 @@ class TransactionStatus(Enum):
 
 
 class Batch(NamedTuple):
-    """What a commit holds: hand-overs (1 where there is no committer), the sum of their waits, and the longest of them, in ms."""
+    """File batches of a commit (1 without a committer), the sum of their waits, and the longest wait, in ms."""
 
     size: int = 1
     wait_ms: float = 0.0
@@ -33,7 +33,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConflictCost:
-    """Accesses to files, by kind. ``historical_ml_reads`` are manifest lists of the snapshots that came between."""
+    """Numbers of file accesses. ``historical_ml_reads`` are reads of manifest lists of concurrent snapshots."""
 
     metadata_reads: int = 0
     manifest_list_reads: int = 0
@@ -45,22 +45,22 @@ class ConflictCost:
 
 @dataclass(frozen=True, slots=True)
 class TransactionResult:
-    """One row of the results: times in milliseconds, counts of accesses to files."""
+    """Row of the results, with times in milliseconds and numbers of file accesses."""
 
     status: TransactionStatus
     txn_id: int
     commit_time_ms: float
-    """-1 if it did not commit."""
+    """Time of the commit; -1 if the transaction did not commit."""
     abort_time_ms: float
-    """-1 if it did not abort."""
+    """Time of the abort; -1 if the transaction did not abort."""
     abort_reason: str | None
     total_retries: int
     commit_latency_ms: float
-    """Time in the commit protocol: all but the first reads and the work itself."""
+    """Time in the commit protocol, without the first reads and the job."""
     total_latency_ms: float
     operation_type: str
     runtime_ms: float
-    """Time of the work itself, paid again by each restart."""
+    """Duration of the job, including restarts."""
 
     manifest_list_reads: int = 0
     manifest_list_writes: int = 0
@@ -68,7 +68,7 @@ class TransactionResult:
     manifest_file_writes: int = 0
 
     catalog_read_ms: float = 0.0
-    """Reads of the catalog, and of table metadata at the start where it is not inlined."""
+    """Time of reads of the catalog, and of table metadata at the start if it is not inlined."""
     per_attempt_io_ms: float = 0.0
     conflict_io_ms: float = 0.0
     catalog_commit_ms: float = 0.0
@@ -78,44 +78,44 @@ class TransactionResult:
     metadata_writes: int = 0
     manifest_list_appends: int = 0
     file_deletes: int = 0
-    """Manifests and lists that are of no use after the commit, on Iceberg's paths."""
+    """Number of manifests and manifest lists deleted after the commit, on Iceberg's commit paths."""
     event_count: int = 0
-    """Latency-bearing steps: a batch of parallel accesses is one, a commit is one for each round trip."""
+    """Number of steps with a latency: one per batch of parallel accesses, one per round trip of a commit."""
     restarts: int = 0
     false_conflicts: int = 0
-    """Overlaps of writes after which both changes could stand."""
+    """Number of overlaps that were not a real conflict."""
     real_conflicts: int = 0
     submit_time_ms: float = 0.0
     workload_class: str = "default"
     tables_written: tuple[int, ...] = ()
     unknown_outcomes: int = 0
-    """Commits whose answer was lost."""
+    """Number of commits with a lost response."""
     installs: int = 0
-    """How often its commit took effect."""
+    """Number of times the commit took effect."""
     duplicates: int = 0
-    """How often more than once."""
+    """Number of times the commit took effect after the first time."""
     orphaned_files: int = 0
-    """Files that a crashed client, or one that never learned its outcome, left behind."""
+    """Number of files left by a client that crashed or aborted with an unknown commit state."""
     client: int = -1
-    """The number of the writer in its class, -1 where submissions are nobody's."""
+    """Number of the writer in its class, or -1 if the class has no numbered writers."""
     commit_start_ms: float = -1.0
-    """When it began to commit, for the first time if it was restarted; -1 before, and of read-only ones."""
+    """Start of the first commit; -1 before it, and for read-only transactions."""
     batch_size: int = 1
-    """Hand-overs that it commits, where its class has a committer."""
+    """Number of file batches in the commit, if the class has a committer."""
     batch_wait_ms: float = 0.0
-    """The sum of their waits, from hand-over to ``submit_time_ms``."""
+    """Sum of the waits of the file batches, from the handoff to ``submit_time_ms``."""
     batch_longest_wait_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """Something that a transaction has just finished, at ``time_ms``, after ``duration_ms``.
+    """Event of a transaction that ended at ``time_ms`` and took ``duration_ms``.
 
     ``event`` is one of submit, catalog_read, runtime, io, attempt, commit, commit_failed, answer_lost, conflict, backoff, restart,
-    abort; on the path ``pyiceberg`` also check and check_failed (an attempt that ends before its swap) and io_together.
-    ``kind`` says more: the access to files (manifest_list_reads, ...), the kind of conflict (none, false, real), the reason of
-    an abort; of a catalog_read the versions that were read, of a commit those that it was based on (``0:3 2:7``: table 0 at 3), and
-    of a lost answer the same, if the commit took effect.
+    abort; on the commit path ``pyiceberg`` also check, check_failed (an attempt that ends before its swap) and io_together.
+    ``kind`` is the kind of file access (manifest_list_reads, ...), the kind of conflict (none, false, real) or the abort reason.
+    For a catalog_read it is the versions that were read, for a commit those that it is based on (``0:3 2:7``: table 0 at version
+    3), and for answer_lost the same if the commit took effect.
     """
 
     time_ms: float

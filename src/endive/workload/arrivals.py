@@ -1,7 +1,7 @@
-"""Arrival kinds: how the transactions of a class are submitted.
+"""Arrival kinds and arrival processes of workload classes.
 
-``ARRIVAL_KINDS`` is the table of them. A record has the key of ``[workload.NAME]``, the process that runs, the words of reports and
-the controls of the live page; a process has the code by which the compiled engine knows it.
+A record of ``ARRIVAL_KINDS`` has the key of ``[workload.NAME]``, the arrival process, the label in reports and the controls of the
+live page. An arrival process has the code of its implementation in the compiled engine.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 Phase = Literal["random", "aligned", "staggered"]
 OPEN, PERIODIC, CLOSED, SCHEDULED, TRACED = range(5)
-"""Codes of the compiled engine."""
+"""Codes of the processes in the compiled engine."""
 _LEAST_INTERVAL_MS = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One transaction of a trace. A field that is None is drawn as the class says."""
+    """Transaction of a trace. Fields that are None are drawn from the distributions of the class."""
 
     time_ms: float
     operation: type[Transaction] | None = None
@@ -40,14 +40,14 @@ class Submission:
 
 
 class Arrivals(ABC):
-    """Arrival process of a class: when its sources submit."""
+    """Arrival process of a class."""
 
     code: ClassVar[int]
     """Code of the process in the compiled engine."""
     waits: ClassVar[bool] = False
-    """Whether a source submits only after its previous transaction has ended."""
+    """True if a source submits only after its previous transaction has ended."""
     is_steady: ClassVar[bool] = True
-    """Whether the process is the same from the start of a run to its end."""
+    """True if the process does not change during a run."""
 
     @property
     @abstractmethod
@@ -56,26 +56,26 @@ class Arrivals(ABC):
 
     @property
     def numbered_writers(self) -> int:
-        """Number of writers with a number of their own; 0 where submissions have no writer."""
+        """Number of writers that are numbered in the results; 0 for anonymous submissions."""
         return 0
 
     @property
     def period_ms(self) -> float | None:
-        """Interval of a process that repeats exactly; None of others."""
+        """Interval of a periodic process, otherwise None."""
         return None
 
     @property
     def flat_steps(self) -> tuple[float, ...]:
-        """Steps of a rate that changes, as ``arithmetic.costs.scheduled_delay_ms`` takes them."""
+        """Steps of a varying rate, in the form of ``arithmetic.costs.scheduled_delay_ms``."""
         return ()
 
     @property
     def traced(self) -> Sequence[Submission]:
-        """Submissions that are given one by one."""
+        """Submissions of a trace, otherwise empty."""
         return ()
 
     def first_ms(self, class_key: int, writer: int) -> float:
-        """Return when a source starts, in milliseconds after the start of its class."""
+        """Return the start of a source, in milliseconds after the start of its class."""
         return 0.0
 
     def delay_ms(self, now_ms: float, ordinal: int, start_ms: float, rng: RandomSource) -> float:
@@ -92,11 +92,11 @@ class Arrivals(ABC):
         return delay if ordinal else start_ms + delay
 
     def traced_ms(self, ordinal: int) -> float | None:
-        """Return the time of a submission that is given one by one, infinite after the last; None of other processes."""
+        """Return the time of a submission of a trace, infinite after the last; None for other processes."""
         return None
 
     def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
-        """Return the stationary rate of submissions; of a closed loop that of clients whose transactions take ``job_ms``."""
+        """Return the stationary rate of submissions. In a closed loop, transactions take ``job_ms``."""
         return self.expected_submissions(1.0)
 
     @abstractmethod
@@ -104,14 +104,14 @@ class Arrivals(ABC):
         """Estimate the number of submissions in ``duration_ms``.
 
         Raises:
-            TypeError: The number depends on how long transactions take.
+            TypeError: The number depends on the latency of transactions.
 
         """
 
 
 @dataclass(frozen=True)
 class OpenArrivals(Arrivals):
-    """Transactions that arrive independently of each other; the first arrives after the first interval."""
+    """Open arrivals with independent intervals; the first arrival is after the first interval."""
 
     code = OPEN
     inter_arrival: LatencyDistribution
@@ -164,10 +164,10 @@ class PeriodicArrivals(Arrivals):
 
 @dataclass(frozen=True)
 class WriterArrivals(Arrivals):
-    """Writers that each submit once in an interval.
+    """Writers that each submit once per interval.
 
-    ``phase`` says when in the interval: ``aligned`` all at its start, ``staggered`` evenly spread over it, ``random`` each at a
-    moment of its own.
+    ``phase`` is the time of submission within the interval: ``aligned`` for all at its start, ``staggered`` for evenly spaced,
+    ``random`` for independent uniform phases.
     """
 
     code = PERIODIC
@@ -209,7 +209,7 @@ class WriterArrivals(Arrivals):
 
 @dataclass(frozen=True)
 class ClosedArrivals(Arrivals):
-    """Clients that each think, submit, wait for the end of their transaction, and think again."""
+    """Closed loop: each client thinks, submits a transaction, and waits for its end."""
 
     code = CLOSED
     waits = True
@@ -227,20 +227,20 @@ class ClosedArrivals(Arrivals):
         return self.clients
 
     def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
-        """Return the rate of clients whose transactions take ``job_ms``."""
+        """Return the rate if transactions take ``job_ms``."""
         cycle_ms = mean_ms(self.think_time) + job_ms
         return self.clients / cycle_ms if cycle_ms > 0.0 else float(self.clients)
 
     def expected_submissions(self, duration_ms: float) -> float:
-        """Raise TypeError: the number depends on how long transactions take."""
-        raise TypeError("clients of a closed loop wait for their transactions")
+        """Raise TypeError: the number depends on the latency of transactions."""
+        raise TypeError("the number of submissions of a closed loop depends on the latency of transactions")
 
 
 @dataclass(frozen=True)
 class ScheduledArrivals(Arrivals):
-    """Poisson arrivals at a rate that changes.
+    """Poisson arrivals with a varying rate.
 
-    ``steps`` has pairs of a time in milliseconds and the rate from then on, in arrivals per second.
+    ``steps`` has pairs of a start time in milliseconds and a rate in arrivals per second.
     """
 
     code = SCHEDULED
@@ -250,7 +250,7 @@ class ScheduledArrivals(Arrivals):
     def __post_init__(self) -> None:
         starts = [start_ms for start_ms, _ in self.steps]
         if not starts or starts != sorted(set(starts)):
-            raise ValueError(f"a schedule needs steps in order of time, not {self.steps}")
+            raise ValueError(f"a schedule needs steps with increasing times, not {self.steps}")
 
     @property
     def interval(self) -> LatencyDistribution:
@@ -277,7 +277,7 @@ class ScheduledArrivals(Arrivals):
 
 @dataclass(frozen=True)
 class TraceArrivals(Arrivals):
-    """Submissions that are replayed as they are, in order of time."""
+    """Replay of the submissions of a trace, in order of time."""
 
     code = TRACED
     is_steady = False
@@ -286,7 +286,7 @@ class TraceArrivals(Arrivals):
     def __post_init__(self) -> None:
         times = [submission.time_ms for submission in self.submissions]
         if not times or times != sorted(times):
-            raise ValueError("a trace needs submissions in order of time")
+            raise ValueError("a trace needs at least one submission, in order of time")
 
     @property
     def interval(self) -> LatencyDistribution:
@@ -316,7 +316,7 @@ _QUANTILES = 64
 
 
 def mean_ms(distribution: LatencyDistribution) -> float:
-    """Estimate the mean of a distribution in milliseconds by its quantiles; 1 s for one that has none."""
+    """Estimate the mean of a distribution in milliseconds by its quantiles; 1 s for custom distributions."""
     if not isinstance(distribution, QuantileDistribution):
         return 1000.0
     return distribution.mean_of_quantiles_ms(_QUANTILES)
@@ -327,33 +327,33 @@ Quantity = Literal["rate", "interval", "count"]
 
 @dataclass(frozen=True, slots=True)
 class ArrivalNumber:
-    """A number among the keys of an arrival kind."""
+    """Numeric key of an arrival kind."""
 
     path: str
-    """Dotted key below the class; ``*`` stands for each item of a list."""
+    """Dotted key within the class; ``*`` matches each item of a list."""
     quantity: Quantity
     label: str = ""
-    """Label of its control on the live page; a number without one has no control."""
+    """Label of the control on the live page; empty for no control."""
     sets_load: bool = True
-    """Whether a multiple of the load changes it."""
+    """True if scaling the load scales this key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalKind:
-    """A way for transactions to arrive."""
+    """Arrival kind of a class."""
 
     key: str
-    """Key of ``[workload.NAME]`` that selects it."""
+    """Key of ``[workload.NAME]`` that selects the kind."""
     process: type[Arrivals]
     label: str
     """Name of the kind in reports and on the live page."""
     numbers: tuple[ArrivalNumber, ...] = ()
     companions: tuple[str, ...] = ()
-    """Further keys that exist only beside ``key``."""
+    """Further keys that are valid only together with ``key``."""
     example: Mapping[str, Any] = field(default_factory=dict)
-    """Keys that the live page starts with; empty if it does not offer the kind."""
+    """Initial keys on the live page; empty if the page does not offer the kind."""
     has_own_times: bool = False
-    """Whether the kind says when arrivals start and end, so that ``start_ms`` and ``end_ms`` contradict it."""
+    """True if the kind sets its own start and end, which excludes ``start_ms`` and ``end_ms``."""
 
 
 RATE = ArrivalKind(
@@ -401,7 +401,7 @@ ARRIVAL_KINDS: Mapping[str, ArrivalKind] = MappingProxyType(
 )
 """Arrival kinds by key; a class has at most one of them."""
 ARRIVAL_KEYS = frozenset(key for kind in ARRIVAL_KINDS.values() for key in (kind.key, *kind.companions))
-"""Keys of a class that say how its transactions arrive."""
+"""Keys of a class that set its arrivals."""
 
 
 def kind_of(section: Mapping[str, Any]) -> ArrivalKind | None:

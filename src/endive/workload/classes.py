@@ -1,4 +1,4 @@
-"""Workload classes: who writes what, how often, and how it commits."""
+"""Workload classes: their arrivals, operations, tables and commit settings."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from endive.workload.committer import CommitterSettings
 
 DEFAULT_CLASS = "default"
 ALL_CLASSES = "all"
-"""What totals over all classes are called; no class may have this name."""
+"""Name of the totals over all classes, which no class may have."""
 
 
 @dataclass(frozen=True)
 class ZipfCount:
-    """A number of tables from 1 up, where k has weight 1/k^alpha. Raises ValueError for an alpha that is negative or no number."""
+    """Zipf-distributed number of tables: k has weight 1/k^alpha. Raises ValueError if alpha is negative or not finite."""
 
     alpha: float
 
@@ -30,11 +30,11 @@ class ZipfCount:
 
 @dataclass(frozen=True)
 class WorkloadClass:
-    """A stream of transactions that are alike.
+    """Stream of similar transactions.
 
-    ``operations`` gives each operation its weight. ``tables`` and ``partition_range`` (first, one past the last) confine the
-    class; None leaves it free. ``partitions_per_txn`` of None does not track partitions: any change of the table overlaps; a
-    fraction is a mean. ``max_retries``, ``policy`` and ``conflict_detector`` of None are those of the run.
+    ``operations`` maps operations to weights. ``tables`` and ``partition_range`` (first, end) restrict the class; None for no
+    restriction. If ``partitions_per_txn`` is None, partitions are not tracked and any change of the table overlaps; a fraction is a
+    mean. ``max_retries``, ``policy`` and ``conflict_detector`` default to those of the run.
     """
 
     name: str
@@ -52,28 +52,28 @@ class WorkloadClass:
     policy: CommitPolicy | None = None
     conflict_detector: ConflictDetector | None = None
     settings: OperationSettings | None = None
-    """How its operations are used, where their costs depend on it."""
+    """Settings of the operations that their costs depend on."""
     start_ms: float = 0.0
-    """When it begins: what its arrivals say counts from here."""
+    """Start of the class; times of its arrivals are relative to it."""
     end_ms: float = math.inf
-    """From when on nothing more is submitted."""
+    """End of submissions."""
     committer: CommitterSettings | None = None
-    """Who commits what its writers hand over; None: they commit themselves."""
+    """Committer of the writers' file batches; None if writers commit themselves."""
 
     def __post_init__(self) -> None:
         if self.name == ALL_CLASSES:
-            raise ValueError(f"a class cannot be called {ALL_CLASSES!r}: that is what totals over all classes are called")
+            raise ValueError(f"the class name {ALL_CLASSES!r} is reserved for totals over all classes")
         weights = list(self.operations.values())
         if not weights or not (min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf):
-            raise ValueError(f"class {self.name!r}: at least one operation needs a weight above 0, and none may be negative")
+            raise ValueError(f"class {self.name!r}: weights of operations must not be negative, and at least one must be above 0")
 
     @property
     def most_uncommitted(self) -> int:
-        """How many hand-overs of one writer may be uncommitted; 0: any number."""
+        """Maximum number of uncommitted file batches of a writer; 0 for no limit."""
         given = None if self.committer is None else self.committer.max_in_flight
         return given or (1 if self.arrivals.waits else 0)
 
     @property
     def is_steady(self) -> bool:
-        """Whether it goes on in the same way from the start of a run to its end."""
+        """True if the load of the class does not change during a run."""
         return self.arrivals.is_steady and self.start_ms == 0.0 and self.end_ms == math.inf

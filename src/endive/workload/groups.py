@@ -1,4 +1,4 @@
-"""Table groups: which tables share one atomic pointer (or one log) of the catalog."""
+"""Table groups: sets of tables that share one commit pointer or one log of the catalog."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _LONG_TAIL_ALPHA = 1.0
 
 
 def assign_groups(num_tables: int, num_groups: int, sizes: GroupSizes, seed: int) -> tuple[int, ...]:
-    """Return the group of each table: sizes by the rule, members by the seed.
+    """Assign each table to a group; ``sizes`` determines the group sizes, ``seed`` the members.
 
-    ``uniform`` groups differ by at most one table; ``longtail`` groups have sizes in proportion to 1/rank, at least one table.
+    Sizes of ``uniform`` groups differ by at most one table; those of ``longtail`` groups are proportional to 1/rank, at least 1.
     """
     if not 1 <= num_groups <= num_tables:
-        raise ValueError(f"{num_groups} groups of {num_tables} tables: there must be at least one and no more than tables")
+        raise ValueError(f"num_groups is {num_groups}, but must be from 1 to {num_tables}, the number of tables")
     if num_groups == num_tables:
         return tuple(range(num_tables))
     tables = list(range(num_tables))
@@ -32,7 +32,7 @@ def assign_groups(num_tables: int, num_groups: int, sizes: GroupSizes, seed: int
 
 
 def group_sizes(num_tables: int, num_groups: int, sizes: GroupSizes) -> list[int]:
-    """Return how many tables each group has, the largest first."""
+    """Return the number of tables of each group, the largest first."""
     weights = [1.0 if sizes == "uniform" else 1.0 / rank**_LONG_TAIL_ALPHA for rank in range(1, num_groups + 1)]
     spare = num_tables - num_groups
     total = sum(weights)

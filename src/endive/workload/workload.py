@@ -1,7 +1,7 @@
-"""The workload: topology, classes, and the transactions that they submit.
+"""Workload: tables, classes, and the transactions that they submit.
 
-A configuration and a seed make sources, one for each class or each of its writers, and each makes transactions one after the other.
-A source owns nothing but how many it has made: each transaction follows from the seed, the class and its ordinal alone.
+A configuration and a seed determine the sources, one per class or per writer of a class. A source creates transactions in sequence.
+Each transaction depends only on the seed, the class, the writer and its ordinal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from endive.workload.classes import DEFAULT_CLASS, WorkloadClass, ZipfCount
 
 @dataclass(frozen=True)
 class WorkloadConfig:
-    """The tables, their groups, and who works on them: ``classes``, or one class made of the fields above it."""
+    """Tables, table groups and classes. Without ``classes``, the other fields describe a single class."""
 
     inter_arrival: LatencyDistribution | None = None
     runtime: LatencyDistribution | None = None
@@ -47,29 +47,31 @@ class WorkloadConfig:
     classes: tuple[WorkloadClass, ...] = field(default=(), kw_only=True)
     table_groups: tuple[int, ...] | None = field(default=None, kw_only=True)
     spans_groups: bool = field(default=False, kw_only=True)
-    """Whether a transaction may touch tables of several groups: where the catalog commits to all of them or to none."""
+    """True if a transaction may span table groups, which requires a catalog with atomic commits across groups."""
 
     def __post_init__(self) -> None:
         if self.num_tables < 1 or len(self.partitions_per_table) != self.num_tables:
-            raise ValueError(f"{self.num_tables} tables need as many partition counts, not {len(self.partitions_per_table)}")
+            raise ValueError(
+                f"partitions_per_table must have one value per table ({self.num_tables}), not {len(self.partitions_per_table)}"
+            )
         if not self.classes and (self.inter_arrival is None or self.runtime is None):
             raise ValueError("a workload needs classes, or inter_arrival and runtime")
         weights = tuple(self._weights.values())
         if not self.classes and not (min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf):
-            raise ValueError(f"the weights of operations are {weights}: none may be negative, and one must be above 0")
+            raise ValueError(f"weights of operations must not be negative, and at least one must be above 0, not {weights}")
         names = [cls.name for cls in self.classes]
         if len(set(names)) != len(names):
-            raise ValueError(f"workload classes need names of their own, not {names}")
+            raise ValueError(f"names of workload classes must be unique, not {names}")
 
     @property
     def _weights(self) -> dict[type[Transaction], float]:
-        """The weights of the operations of the one class."""
+        """Weights of the operations of the single class."""
         names = ("fast_append", "merge_append", "validated_overwrite")
         return {OPERATIONS[name]: getattr(self, f"{name}_weight") for name in names}
 
     @cached_property
     def workload_classes(self) -> tuple[WorkloadClass, ...]:
-        """The classes in order of their names, so that their order in a file makes no difference."""
+        """Classes in order of their names, so that results do not depend on the order in a file."""
         if self.classes:
             return tuple(sorted(self.classes, key=lambda cls: cls.name))
         assert self.inter_arrival is not None
@@ -90,7 +92,7 @@ class WorkloadConfig:
 
     @cached_property
     def groups(self) -> tuple[int, ...]:
-        """The group of each table."""
+        """Table group of each table."""
         return self.table_groups or (0,) * self.num_tables
 
 
@@ -98,7 +100,7 @@ _DRAWN = arrivals.Submission(0.0)
 
 
 class Source:
-    """One stream of arrivals: a class, or one of its writers. ``rank`` orders arrivals of the same moment."""
+    """Source of transactions: a class, or one of its writers. ``rank`` orders arrivals at the same time."""
 
     def __init__(self, config: WorkloadConfig, cls: WorkloadClass, key: int, client: int, rank: int) -> None:
         self.workload_class = cls
@@ -108,7 +110,7 @@ class Source:
         self._key = key
         self._client = client
         self.writer = client if client < cls.arrivals.numbered_writers else -1
-        """The number of the writer, -1 where submissions are nobody's."""
+        """Number of the writer, or -1 if the class has no numbered writers."""
         self._candidates = tuple(range(config.num_tables)) if cls.tables is None else cls.tables
         self._chooses_freely = config.spans_groups or not any(config.groups)
         self._operations = sorted(cls.operations.items(), key=lambda item: item[0].operation_type)
@@ -116,51 +118,51 @@ class Source:
         self._known_versions: dict[int, int] = {}
         self._backoff_state_ms: float | None = None
         self.uncommitted = 0
-        """Hand-overs of the writer that its class's committer has not committed yet."""
+        """Number of uncommitted file batches of the writer, if the class has a committer."""
         self.blocked = False
-        """Whether the writer waits until it has fewer of them."""
+        """True while the writer waits because of too many uncommitted file batches."""
 
     @property
     def key(self) -> int:
-        """The key of its transactions' streams."""
+        """Key of the random streams of its transactions."""
         return derive(self._key, self._client)
 
     @property
     def closed(self) -> bool:
-        """Whether the next arrival waits for the end of this one."""
+        """True if the next arrival waits for the end of the current transaction."""
         return self.workload_class.arrivals.waits
 
     def next_delay_ms(self, now_ms: float = 0.0) -> float:
-        """Return how long after ``now_ms`` the next transaction is submitted; infinite, if there is none.
+        """Return the time from ``now_ms`` to the next submission; infinite if there is none.
 
-        ``now_ms`` is when the last one was submitted (of a client: when it was completed), 0 before the first.
+        ``now_ms`` is the time of the last submission (in a closed loop: of the end of the last transaction), 0 before the first.
         """
         rng = self._streams.stream(Purpose.ARRIVAL)
         return self.workload_class.arrivals.delay_ms(now_ms, self.ordinal, self.first_ms, rng)
 
     def next_submit_ms(self, now_ms: float = 0.0) -> float:
-        """Return the time of the next submission; of a trace exactly the time that it has."""
+        """Return the time of the next submission; for a trace exactly that of the trace."""
         traced_ms = self.workload_class.arrivals.traced_ms(self.ordinal)
         return now_ms + self.next_delay_ms(now_ms) if traced_ms is None else traced_ms
 
     @property
     def first_ms(self) -> float:
-        """When the source begins; a periodic one submits at that moment."""
+        """Start of the source; a periodic one submits at that time."""
         cls = self.workload_class
         return cls.start_ms + cls.arrivals.first_ms(self._key, self._client)
 
     def next_work_ms(self) -> float:
-        """Return how long the writer works for its next hand-over; afterwards the source stands at the one after it."""
+        """Return the job duration of the writer's next file batch, and advance the source."""
         given, streams = self._given(), self._streams
-        self._go_on()
+        self._advance()
         return self.workload_class.runtime.sample(streams.stream(Purpose.RUNTIME)) if given.runtime_ms is None else given.runtime_ms
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         self.ordinal += 1
         self._streams = transaction_streams(self._key, self._client, self.ordinal)
 
     def make(self, txn_id: int, submit_ms: float) -> tuple[Transaction, TransactionStreams]:
-        """Make the next transaction and its streams, and advance the source."""
+        """Create the next transaction and its random streams, and advance the source."""
         cls, streams, given = self.workload_class, self._streams, self._given()
         operation = given.operation or self._operation(streams.stream(Purpose.OPERATION))
         read, written = self._tables(streams.stream(Purpose.TABLES)) if given.table is None else (frozenset({given.table}),) * 2
@@ -186,11 +188,11 @@ class Source:
             **extra,
         )
         txn.client = self.writer
-        self._go_on()
+        self._advance()
         return txn, streams
 
     def equip(self, txn: Transaction, policy: CommitPolicy) -> None:
-        """Give a transaction what its writer keeps from one to the next."""
+        """Pass the state that the writer keeps between transactions to a transaction."""
         if policy.table_handle == "kept":
             known = self._known_versions
             txn.known_versions = {table_id: known[table_id] for table_id in txn.tables_read if table_id in known}
@@ -198,7 +200,7 @@ class Source:
             txn.backoff_state_ms = policy.backoff.base_ms if self._backoff_state_ms is None else self._backoff_state_ms
 
     def learn(self, txn: Transaction, policy: CommitPolicy, committed: bool) -> None:
-        """Keep what a transaction that has ended found out; a table handle never goes back to an earlier version."""
+        """Store the writer's state after a transaction. The version of a cached table never decreases."""
         ended = txn.lifecycle
         if ended is None:
             return
@@ -210,7 +212,7 @@ class Source:
             self._backoff_state_ms = state_after_commit_ms(state_ms, policy.backoff.base_ms) if committed else state_ms
 
     def _given(self) -> arrivals.Submission:
-        """Return the values that a trace gives for the next transaction."""
+        """Return the values of the trace for the next transaction."""
         traced = self.workload_class.arrivals.traced
         return traced[self.ordinal] if traced else _DRAWN
 
@@ -223,7 +225,7 @@ class Source:
         return next(operation for operation, weight in reversed(self._operations) if weight > 0.0)
 
     def _tables(self, rng: RandomSource) -> tuple[frozenset[int], frozenset[int]]:
-        """Choose tables: the first is any of the class's, the others are of the same group."""
+        """Select tables: the first among all tables of the class, the others within its table group."""
         cls, candidates = self.workload_class, self._candidates
         count = self._table_count(rng)
         if self._chooses_freely:
@@ -264,25 +266,25 @@ _NO_WORK = arrivals.Submission(0.0, runtime_ms=0.0)
 
 
 class CommitterSource(Source):
-    """Who commits what the writers of a class hand over: the client after the last writer. Its commits are nobody's own work."""
+    """Source of the commits of a committer, numbered after the last writer. Its transactions have no job of their own."""
 
     def _given(self) -> arrivals.Submission:
         return _NO_WORK
 
 
 class Workload:
-    """All that is submitted in a run. Without a seed it makes one up, which ``seed`` tells."""
+    """Workload of a run. Without a seed, a random one is chosen and stored in ``seed``."""
 
     def __init__(self, config: WorkloadConfig, seed: int | None = None) -> None:
         self.config = config
         self.seed = secrets.randbits(32) if seed is None else seed & MASK
 
     def reseeded(self, seed: int) -> Workload:
-        """Return the same workload under another seed."""
+        """Return the workload with another seed."""
         return Workload(self.config, seed)
 
     def sources(self) -> tuple[Source, ...]:
-        """Fresh sources, in order of rank."""
+        """Return new sources, in order of rank."""
         made: list[Source] = []
         for cls in self.config.workload_classes:
             key = class_key(self.seed, cls.name)
@@ -294,14 +296,16 @@ class Workload:
         return tuple(made)
 
     def generate(self) -> Generator[tuple[float, Transaction], None, None]:
-        """Yield (delay in ms since the last one, transaction) as long as any class submits. Closed classes need a run."""
+        """Yield each transaction with its delay in ms since the previous one.
+
+        Raises:
+            ValueError: A class is a closed loop or has a committer, whose submissions depend on a run.
+        """
         sources = self.sources()
         if any(source.closed for source in sources):
-            raise ValueError("a closed class submits when its last transaction ends, so it cannot be listed without a run")
+            raise ValueError("submissions of a closed loop depend on the end of transactions and cannot be listed without a run")
         if any(isinstance(source, CommitterSource) for source in sources):
-            raise ValueError(
-                "a committer commits what is there when its last commit has ended, so it cannot be listed without a run"
-            )
+            raise ValueError("commits of a committer depend on the end of earlier commits and cannot be listed without a run")
         now_ms = 0.0
         pending = [(source.next_submit_ms(), source.rank) for source in sources]
         heapq.heapify(pending)
