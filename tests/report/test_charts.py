@@ -127,8 +127,14 @@ def test_parts_are_stacked_in_their_order_with_their_intervals() -> None:
     vega = vl_convert.vegalite_to_vega(with_data(stacked))
     assert "stack" in json.dumps(vega["data"])
     assert marks(spec_of(stacked)) == ["bar", "rule"]
-    told = replace(stacked, text="series")
-    assert marks(spec_of(told)) == ["bar", "rule", "text"]
+    labelled = replace(stacked, text="series")
+    assert marks(spec_of(labelled)) == ["bar", "rule", "text", "text"]  # an outline behind the text
+
+
+def test_evenly_spaced_labels_stay_even_when_they_overlap() -> None:
+    stacked = next(figure for figure in kinds() if figure.kind == "stacked")
+    bars = next(layer for layer in spec_of(stacked)["layer"] if layer["mark"]["type"] == "bar")
+    assert bars["encoding"]["x"]["axis"]["labelOverlap"] == "parity"
 
 
 def test_cells_are_hatched() -> None:

@@ -234,8 +234,8 @@ def _draw_stacked(panel: Panel) -> Any:
         layers.append(rule.encode(x=alt.X(field="_low", type="quantitative"), x2=alt.X2(field="_high")))
     if figure.text is not None:
         words = base.transform_filter(f"datum[{figure.text!r}] !== ''")
-        words = words.mark_text(align="left", dx=0.5 * theme.size, color=theme.ink, fontSize=theme.size - 1)
-        layers.append(words.encode(x=alt.X(field=far, type="quantitative"), text=alt.Text(field=escape_field(figure.text))))
+        words = words.encode(x=alt.X(field=far, type="quantitative"), text=alt.Text(field=escape_field(figure.text)))
+        layers += _draw_legible_text(panel, words, align="left", dx=0.5 * theme.size)
     step = alt.Step((1.15 * count_label_lines(panel, figure.x) + 0.7) * theme.size)
     return alt.layer(*layers).properties(height=panel.height or step)
 
@@ -381,6 +381,6 @@ def make_config(theme: Theme) -> dict[str, Any]:
         "font": theme.font,
         "view": {"stroke": None},
         "axis": {**text, **lines, **faint, **overlap},
-        "axisX": {"labelAngle": 0},
+        "axisX": {"labelAngle": 0, "labelFlush": False},
         "legend": text,
     }

@@ -101,17 +101,20 @@ def encode_continuous(panel: Panel, which: str, channel: type[Any]) -> Any:
     scale: dict[str, Any] = {"type": axis.scale, "domain": list(span), "nice": False}
     scale |= {"zero": False} if axis.scale == "linear" else {}
     if axis.scale == "symlog":
-        values = figure.data[axis.column]
-        scale |= {"constant": round_number(float(values[values > 0.0].min()))}
-    measured = figure.kind == "line" and which == "x" and figure.x_low is None and not figure.band
-    at = place_ticks(axis, span, figure.data[axis.column].dropna().tolist() if measured else ())
-    drawn: dict[str, Any] = {"format": choose_number_format(axis), **({"tickCount": _TICKS} if at is None else {"values": at})}
+        column = figure.data[axis.column]
+        scale |= {"constant": round_number(float(column[column > 0.0].min()))}
+    is_parameter = figure.kind == "line" and which == "x" and figure.x_low is None and not figure.band
+    values = figure.data[axis.column].dropna().tolist() if is_parameter else []
+    at = place_ticks(axis, span, values)
+    options: dict[str, Any] = {"format": choose_number_format(axis), **({"tickCount": _TICKS} if at is None else {"values": at})}
+    if axis.scale == "linear" and (at is None or not values):  # evenly spaced ticks stay even when labels overlap
+        options["labelOverlap"] = "parity"
     return channel(
         field=escape_field(axis.column),
         type="quantitative",
         title=_wrap_axis_title(panel, which, axis, channel),
         scale=alt.Scale(**scale),
-        axis=alt.Axis(**drawn, **format_duration_ticks(axis), titlePadding=0.6 * theme.size),
+        axis=alt.Axis(**options, **format_duration_ticks(axis), titlePadding=0.6 * theme.size),
     )
 
 
@@ -231,6 +234,7 @@ def _list_points(data: pd.DataFrame) -> list[dict[str, float]]:
 
 
 _DURATION_LABEL = (
+    "datum.value == 0 ? '0' : "
     "datum.value >= 3600000 ? format(datum.value / 3600000, '.3~r') + ' h' : "
     "datum.value >= 60000 ? format(datum.value / 60000, '.3~r') + ' min' : "
     "datum.value >= 1000 ? format(datum.value / 1000, '.3~r') + ' s' : format(datum.value, '.3~r') + ' ms'"

@@ -31,6 +31,8 @@ _ROUND_MS = (
 _NEAR_THE_TOP = 0.9
 _MOST_EXACT = 8
 """Largest number of measured values that have a tick each."""
+_MOST_DURATIONS = 5
+"""Largest number of steps of a linear axis of durations; their labels are long."""
 
 
 def choose_scale(values: Iterable[float]) -> Scale:
@@ -121,7 +123,7 @@ def is_duration(axis: Axis) -> bool:
 def _place_duration_ticks(axis: Axis, span: Span) -> list[float]:
     """Return ticks at round durations: even steps on a linear axis, otherwise a few of the round durations in the span."""
     if axis.scale == "linear":
-        step = next((each for each in _ROUND_MS if each >= (span[1] - span[0]) / _MOST_EXACT), span[1])
+        step = next((each for each in _ROUND_MS if each >= (span[1] - span[0]) / _MOST_DURATIONS), span[1])
         return [step * k for k in range(math.ceil(span[0] / step), math.floor(span[1] / step) + 1)]
     inside = [each for each in _ROUND_MS if span[0] <= each <= span[1]]
     zero = [0.0] if axis.scale == "symlog" else []
