@@ -124,7 +124,7 @@ def test_changed_code_makes_another_experiment(config: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "heading", "name"), [("provider", "A store", "HangingStore"), ("transaction", "An operation", "RowDelta")]
+    ("kind", "heading", "name"), [("provider", "An object store", "HangingStore"), ("transaction", "An operation", "RowDelta")]
 )
 def test_stores_and_operations_of_the_guide(config: Path, kind: str, heading: str, name: str) -> None:
     allow_code()
