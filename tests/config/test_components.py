@@ -1,4 +1,4 @@
-"""Parts of one's own in configurations, with those of the guide: trust, identity, and what goes wrong."""
+"""Custom components in configurations, with those of the guide: permission, identity and errors."""
 
 from __future__ import annotations
 
