@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check prose browser bench verify numbers fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate roundtrip soak soak-page setup clean
+.PHONY: help run test check prose browser bench verify numbers fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate mutate-model roundtrip soak soak-page setup clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,7 +55,7 @@ verify: $(STAMP)  ## Compare the simulator with real Iceberg clients (40 min)
 numbers: $(STAMP)  ## Run the commands that the documentation shows, and compare their output (1 h)
 	$(BIN)/python docs/check_numbers.py
 
-fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines
+fuzz-engines: $(STAMP)  ## Run 10,000 random configurations on both engines and check invariants of rows and histories
 	$(BIN)/python -m tests.fuzz_engines --examples 10000
 
 soak: $(STAMP)  ## Kill sweeps with and without Spark 100 times each, and check their results
@@ -70,6 +70,9 @@ fuzz-page: $(STAMP)  ## Make 1,000 random changes on the live page in a browser
 
 mutate: $(STAMP)  ## Run mutation tests with about 500 mutants (30 min)
 	$(BIN)/python -m verification.mutations
+
+mutate-model: $(STAMP)  ## Seed 45 mistakes in the model, and check that invariants or known answers catch them (10 min)
+	$(BIN)/python -m verification.model_mutations
 
 fuzz-metadata: $(STAMP)  ## Import 2,000 malformed metadata files
 	$(BIN)/python -m tests.calibrate.mutations --count 2000

@@ -275,6 +275,18 @@ def test_metadata_that_grows_with_snapshots_takes_longer_to_write_and_to_load(en
     assert (many.metadata_reads, many.metadata_writes) == (0, 0)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("operation", "retries"), [("fast_append", [0, 0]), ("overwrite", [0, 1])])
+def test_of_two_overwrites_in_a_group_commit_the_second_loses(engine: Engine, operation: str, retries: list[int]) -> None:
+    """Both were made on the same state: appends are applied one after the other, the second overwrite has to be made anew."""
+    catalog = service(coalesce={"linger_ms": 5.0})
+    rows, counters = run(engine, catalog, {"a": once(0.0, operation), "b": once(0.0, operation)})
+    assert counters["service_batches"] == 1 + retries[1]
+    assert counters["commit_conflict"] == retries[1]
+    assert rows.sort_values("txn_id").n_retries.tolist() == retries
+    assert rows.status.tolist() == ["committed", "committed"]
+
+
 def mean_and_error(catalog: Tree, workload: Tree, duration_ms: float, seeds: int) -> tuple[float, float, float]:
     """The mean time in the system over seeds, the half width of its 99.9 % interval, and the utilisation per worker.
 

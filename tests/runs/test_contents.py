@@ -92,6 +92,7 @@ DAMAGES: dict[str, tuple[Callable[[StoredRun], None], str]] = {
     "more restarts than real conflicts": (first_of("committed", "n_restarts", 90), "n_restarts exceeds"),
     "a later start of committing": (first_of("committed", "commit_latency", 0.0), "is not the end"),
     "a transaction that occurs twice": (edit("txn_id", lambda ids: ids.__setitem__(1, ids[0])), "missing or occur twice"),
+    "a transaction without a number": (edit("txn_id", lambda ids: ids.__setitem__(1, None)), "txn_id is missing"),
     "a reason without an abort": (first_of("committed", "abort_reason", "commit_timeout"), "abort_reason is set"),
     "a time that is not a number": (first_of("committed", "total_latency", float("nan")), "total_latency"),
     "a flipped bit in the summary": (flip_bit("summary.json"), "summary"),

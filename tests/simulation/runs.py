@@ -62,7 +62,7 @@ def check_run(tree: dict[str, Any]) -> None:
         (event for batch in events for event in batch.to_pylist()),
         rules_of(document),
     )
-    assert problems == []
+    assert not problems, problems[0]
 
 
 def frame_of(engine: Engine, tree: dict[str, Any]) -> pd.DataFrame:

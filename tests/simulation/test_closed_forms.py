@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -96,3 +97,28 @@ def test_an_empty_run_has_no_rows(engine: Engine) -> None:
     tree = fixed(1, 50.0)
     tree["workload"] = {"late": {"periodic": {"interval_ms": 10.0, "phase_ms": 50.0}, "operation": "fast_append"}}
     assert len(frame_of(engine, tree)) == 0
+
+
+def readers(storage: dict[str, Any], mean_ms: float, sigma: float) -> dict[str, Any]:
+    return {
+        "simulation": {"duration_ms": 100_000.0, "seed": 1, "drain": True},
+        "storage": storage,
+        "transaction": {"runtime": {"mean": mean_ms, "sigma": sigma}},
+        "workload": {"readers": {"rate": 20.0, "operation": "read_only"}},
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_arrivals_have_their_rate_and_runtimes_their_mean(engine: Engine) -> None:
+    """Poisson arrivals: the variance of their number is its mean. A lognormal has the variance mean^2 (e^(sigma^2) - 1)."""
+    rows = frame_of(engine, readers({"provider": "instant"}, 100.0, 1.0))
+    assert len(rows) == pytest.approx(2_000, abs=4.0 * math.sqrt(2_000.0))
+    assert rows["t_runtime"].mean() == pytest.approx(100.0, abs=4.0 * 100.0 * math.sqrt((math.e - 1.0) / 2_000.0))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_latency_is_below_the_floor_of_its_provider_and_many_are_at_it(engine: Engine) -> None:
+    """In the profiles of 2025-06, the floor of s3 is 43 ms and the median of its reads 30 ms."""
+    rows = frame_of(engine, readers({"provider": "s3", "profile": "2025-06"}, 1.0, 0.0))
+    assert rows["catalog_read_ms"].min() == 43.0
+    assert rows["catalog_read_ms"].median() == 43.0

@@ -215,3 +215,15 @@ def test_a_real_conflict_that_may_not_merge_aborts_and_leaves_its_entry_behind(
     assert (second.status, second.abort_reason) == (TransactionStatus.ABORTED, "validation_exception")
     assert (second.manifest_list_appends, lists.end_of(A)) == (1, (100, False))
     assert catalog.tables[A].version == 1
+
+
+@pytest.mark.parametrize("make_catalog", [cas_catalog, log_catalog])
+def test_a_false_conflict_leaves_the_entry_valid(make_catalog: Callable[[], StoredCatalog]) -> None:
+    """Appends to the same partition overlap, and both stand: the second writes its manifest again, and appends no other entry."""
+    catalog, lists = make_catalog(), ManifestLists(2)
+    first = FastAppendTransaction(1, 0.0, RUNTIME, frozenset({A}), {A: P1})
+    second = FastAppendTransaction(2, LATER_MS, RUNTIME, frozenset({A}), {A: P1})
+    _, result = run_both(first, second, catalog, lists)
+    assert (result.status, result.total_retries, result.false_conflicts) == (TransactionStatus.COMMITTED, 1, 1)
+    assert (result.manifest_list_appends, result.manifest_file_writes) == (1, 2)
+    assert lists.end_of(A) == (100, False)
