@@ -122,3 +122,23 @@ def test_no_latency_is_below_the_floor_of_its_provider_and_many_are_at_it(engine
     rows = frame_of(engine, readers({"provider": "s3", "profile": "2025-06"}, 1.0, 0.0))
     assert rows["catalog_read_ms"].min() == 43.0
     assert rows["catalog_read_ms"].median() == 43.0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("parallel", "expected_ms", "deviation_ms"), [(4, 100.0 + 10.0 * 1.02938, 7.0), (1, 400.0, 20.0)])
+def test_a_batch_takes_as_long_as_its_slowest_access(
+    engine: Engine, parallel: int, expected_ms: float, deviation_ms: float
+) -> None:
+    """The largest of four standard normals is 1.02938 on average."""
+    storage = {
+        "max_parallel": parallel,
+        "T_CAS": {"mean": CAS},
+        "T_METADATA_ROOT": {"read": {"mean": CATALOG_READ}, "write": {"mean": 1.0}},
+        "T_TABLE_METADATA": {"read": {"mean": 100.0, "stddev": 10.0}, "write": {"mean": 1.0}},
+    }
+    tree = readers(storage, 1.0, 0.0)
+    tree["catalog"] = {"num_tables": 4, "table_metadata_inlined": False}
+    tree["transaction"]["tables_per_txn"] = 4
+    rows = frame_of(engine, tree)
+    error = deviation_ms / math.sqrt(len(rows))
+    assert rows["catalog_read_ms"].mean() - CATALOG_READ == pytest.approx(expected_ms, abs=4.0 * error)
