@@ -492,7 +492,9 @@ def summarize(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def main() -> int:
     """Run the command line; returns 1 if fewer than nine in ten mistakes are caught, or the unmutated model fails."""
     parser = argparse.ArgumentParser(prog="python -m verification.model_mutations", description=__doc__)
-    parser.add_argument("--only", default="", help="try mistakes with this text in their name, and keep the results of the others")
+    parser.add_argument(
+        "--only", action="append", default=[], help="try mistakes with this text in their name, and keep the results of the others"
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--invariants", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--answers", nargs="+", help=argparse.SUPPRESS)
@@ -504,7 +506,7 @@ def main() -> int:
     if options.answers is not None:
         _write_found(lambda: failed_answer(options.answers), options.output)
         return 0
-    chosen = [change for change in MUTATIONS if options.only in change.name]
+    chosen = [change for change in MUTATIONS if not options.only or any(text in change.name for text in options.only)]
     unmutated, *outcomes = run([None, *chosen], options.workers)
     kept = json.loads(RESULTS.read_text())["outcomes"] if options.only and RESULTS.exists() else []
     by_name = {each["name"]: Outcome(**each) for each in kept} | {outcome.name: outcome for outcome in outcomes}
