@@ -127,7 +127,7 @@ def test_conditions_are_judged_for_every_alternative(study: Path) -> None:
         (("a.toml",), "is one configuration; name a second one, or a study with [scenario.NAME]"),
         (("study.toml", "--set-b", "transaction.retry=3"), "--set-b: needs exactly two"),
         (("study.toml", "--question", "sucess"), "there is no metric 'sucess'; did you mean 'success'?"),
-        (("study.toml", "--seeds", "2", "--question", "success(ingst)"), "there is no class 'ingst'; did you mean 'ingest'?"),
+        (("study.toml", "--seeds", "2", "--question", "success(ingst)"), "unknown class 'ingst'; did you mean 'ingest'?"),
         (("plain.toml",), "describe each alternative by [scenario.NAME]"),
         (("axes.toml",), "compare the scenarios at one point with --set transaction.retry=..."),
         (("stored",), "does not contain one study of scenarios only"),

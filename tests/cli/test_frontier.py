@@ -122,7 +122,7 @@ def test_what_the_runs_cannot_tell_is_said(asked: tuple[Path, Any, str]) -> None
     ("arguments", "message"),
     [
         (("--vary", "workload.ingest.rte", "--from", "1"), "no such key; did you mean 'rate'?"),
-        (("--until", "success(ingst) < 90%"), "there is no class 'ingst'; did you mean 'ingest'?"),
+        (("--until", "success(ingst) < 90%"), "unknown class 'ingst'; did you mean 'ingest'?"),
         (("--until", "sucess < 90%"), "The metrics are"),
         (("--tolerance", "much"), "'much' is not a share such as 5% or 0.05"),
         (("--warmup", "40000"), "leave nothing of the run"),
@@ -142,7 +142,7 @@ def test_a_class_that_is_not_there_cannot_be_varied(tmp_path: Path) -> None:
     (tmp_path / "load.toml").write_text(CONFIG)
     result = invoke("frontier", str(tmp_path / "load.toml"), "--vary", "workload.ingst.rate", "--until", "success < 90%")
     assert result.exit_code == 2
-    assert "there is no class 'ingst'" in result.stderr
+    assert "unknown class 'ingst'" in result.stderr
 
 
 def test_a_misspelled_table_of_a_frontier_brings_the_nearest_spelling(tmp_path: Path) -> None:

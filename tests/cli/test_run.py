@@ -276,5 +276,5 @@ def test_a_condition_decides_the_exit_code(condition: str, code: int, verdict: s
 def test_a_condition_on_no_class_is_refused_before_the_run(here: Path) -> None:
     result = invoke("run", "run.toml", "--fail-if", "success(nothing) < 1%")
     assert result.exit_code == 2
-    assert "there is no class 'nothing'" in result.stderr
+    assert "unknown class 'nothing'" in result.stderr
     assert not (here / "experiments").exists()

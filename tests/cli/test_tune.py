@@ -248,11 +248,11 @@ def test_kinds_of_backoff_can_be_searched(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--for", "success(ingst)"), "there is no class 'ingst'; did you mean 'ingest'?"),
+        (("--for", "success(ingst)"), "unknown class 'ingst'; did you mean 'ingest'?"),
         (("--for", "sucess"), "The metrics are"),
         (("--for", "success < 5%"), "cannot be read; it should be METRIC"),
         (("--for", "overhead"), "overhead has no direction that is better"),
-        (("--subject-to", "success(compactin) > 5%"), "there is no class 'compactin'; did you mean 'compaction'?"),
+        (("--subject-to", "success(compactin) > 5%"), "unknown class 'compactin'; did you mean 'compaction'?"),
         (("--subject-to", "success"), "a condition is METRIC"),
         (("--vary", "workload.ingest.retry"), "is not of the form KEY=LOW..HIGH or KEY=a,b,c"),
         (("--vary", "workload.ingest.retry=9..3"), "9 should be below 3"),

@@ -150,7 +150,7 @@ def parse_question(text: str, classes: Collection[str], source: str) -> Subject:
     """
     subject = parse_subject(text, RATES, source)
     if subject.workload_class not in (*classes, ALL):
-        message = f"there is no class {subject.workload_class!r}; {nearest(subject.workload_class, classes)}"
+        message = f"unknown class {subject.workload_class!r}; {nearest(subject.workload_class, classes)}"
         raise ConfigError(source, [Problem("", message, text)])
     return subject
 

@@ -129,7 +129,7 @@ def check_classes(conditions: Sequence[Condition], document: Document) -> None:
     classes = list(document.workload) or [DEFAULT_CLASS]
     for each in conditions:
         if each.workload_class not in (ALL, *classes):
-            message = f"{each.text!r}: there is no class {each.workload_class!r}; {nearest(each.workload_class, classes)}"
+            message = f"{each.text!r}: unknown class {each.workload_class!r}; {nearest(each.workload_class, classes)}"
             refuse("--fail-if", message)
 
 

@@ -150,7 +150,7 @@ def check_known(source: str, asked: Condition | Subject, document: Document) -> 
         (asked.operation, list(OPERATIONS), "operation"),
     ):
         if name not in (ALL, *known):
-            raise ConfigError(source, [Problem("", f"there is no {what} {name!r}; {nearest(name, known)}")])
+            raise ConfigError(source, [Problem("", f"unknown {what} {name!r}; {nearest(name, known)}")])
 
 
 def estimate_at(question: Question, replications: Replications, load: float, seeds: int) -> Estimate | None:
