@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,7 @@ from endive.runs.stored import StoredRun
 from endive.simulation.row_invariants import RowError, RowInvariants
 from endive.simulation.rows import RESULT_SCHEMA, TRACE_SCHEMA
 from endive.workload import DEFAULT_CLASS
+from endive.workload.arrivals import kind_of
 
 ROW_GROUP_ROWS = 131_072
 _BYTES_PER_EVENT = 2_000
@@ -118,7 +120,12 @@ def _closed_classes(run: StoredRun) -> frozenset[str]:
     """Return the classes of clients that submit only after their previous transaction has ended."""
     workload = run.provenance["parameters"].get("workload")
     classes = workload.items() if isinstance(workload, dict) else ()
-    return frozenset(name for name, cls in classes if isinstance(cls, dict) and cls.get("closed") and not cls.get("committer"))
+    return frozenset(name for name, cls in classes if isinstance(cls, dict) and _is_closed(cls))
+
+
+def _is_closed(cls: dict[str, Any]) -> bool:
+    kind = kind_of(cls)
+    return kind is not None and kind.process.waits and not cls.get("committer")
 
 
 def _checksum_problem(run: StoredRun) -> str | None:
