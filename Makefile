@@ -23,10 +23,11 @@ setup: $(STAMP)  ## Create the virtual environment
 run: $(STAMP)  ## Run a small study end to end: sweep, metrics, report and summary
 	$(BIN)/endive examples run load_by_provider -o experiments/load_by_provider
 
-check: $(STAMP)  ## Check format, lint and types
+check: $(STAMP)  ## Check format, lint, types and language
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python docs/prose.py
 
 prose: $(STAMP)  ## Check the language: forbidden words, docstrings and spelling
 	$(BIN)/python docs/prose.py

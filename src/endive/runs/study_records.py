@@ -38,7 +38,7 @@ Argument = Annotated[str, Field(pattern=r"^[A-Za-z0-9.,_=-]{1,255}$")]
 
 
 class StudyRecord(Record):
-    """Plan of a study. ``arguments`` repeat it by ``endive sweep`` from the file beside."""
+    """Plan of a study. ``arguments`` reproduce it by ``endive sweep`` from the file beside."""
 
     label: ExperimentName
     question: str | None = None
