@@ -25,11 +25,13 @@ def calibrate(
     ],
     out: Annotated[Path, output_option("Latency profile to write (TOML).", "FILE")] = Path("store.toml"),
     operation: Annotated[str | None, typer.Option(metavar="NAME", help="Operation of all rows, if no column has it.")] = None,
-    operation_column: Annotated[str | None, typer.Option(metavar="NAME", help="Column of operations. Default: guessed.")] = None,
-    latency: Annotated[str | None, typer.Option(metavar="NAME", help="Column of latencies. Default: guessed.")] = None,
-    bytes_: Annotated[str | None, typer.Option("--bytes", metavar="NAME", help="Column of sizes. Default: guessed.")] = None,
+    operation_column: Annotated[str | None, typer.Option(metavar="NAME", help="Column of operations. Default: inferred.")] = None,
+    latency: Annotated[str | None, typer.Option(metavar="NAME", help="Column of latencies. Default: inferred.")] = None,
+    bytes_: Annotated[
+        str | None, typer.Option("--bytes", metavar="NAME", help="Column of sizes in bytes. Default: inferred.")
+    ] = None,
     status: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of outcomes (412: rejected). Default: guessed.")
+        str | None, typer.Option(metavar="NAME", help="Column of outcomes (412: rejected). Default: inferred.")
     ] = None,
     unit: Annotated[
         str | None, typer.Option(metavar="UNIT", help="Unit of latencies: ns, us, ms, s. Default: from the column's name.")

@@ -58,18 +58,20 @@ def frontier(
     seeds: Annotated[str | None, typer.Option(metavar="N|0-B", help="Seeds at each load: 5 or 0-4. Default: 5.")] = None,
     max_seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Maximum seeds at a load whose interval includes the threshold. Default: 40.", min=2),
+        typer.Option(
+            metavar="N", help="Maximum number of seeds at a load whose interval contains the threshold. Default: 40.", min=2
+        ),
     ] = None,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     set_: SetOption = [],  # noqa: B006
     quick: Annotated[bool, typer.Option("--quick", help="Run the short form of the study's [quick].")] = False,
-    out: Annotated[Path | None, output_option("Directory of the answer and of runs. Default: frontier/NAME.")] = None,
+    out: Annotated[Path | None, output_option("Directory to write the answer and the runs to. Default: frontier/NAME.")] = None,
     dry_run: DryRunFlag = False,
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Find the load from which on a condition is met, by bisection with replications.
+    """Find the lowest load at which a condition is met, by bisection with replications.
 
     Prints the load with its 95% interval, and writes a figure and a record of the search. A second call reuses finished runs.
     """

@@ -50,7 +50,7 @@ class Output:
 
 
 class ConsoleOutput(Output):
-    """Prints text and tables for people."""
+    """Prints human-readable text and tables."""
 
     def __init__(self) -> None:
         super().__init__()

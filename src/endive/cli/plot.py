@@ -38,7 +38,7 @@ def plot(
     figure: Annotated[
         list[str], typer.Option("--figure", metavar="NAME", help="Figure to draw; may be repeated. Default: all.")
     ] = [],  # noqa: B006
-    out: Annotated[Path | None, output_option("Directory of the files. Default: figures/ below DIR.")] = None,
+    out: Annotated[Path | None, output_option("Directory to write the files to. Default: DIR/figures.")] = None,
     formats: Annotated[str, typer.Option("--format", metavar="LIST", help="Formats, separated by commas.")] = "png,svg,pdf",
     width: Annotated[str | None, typer.Option(metavar="SIZE", help="Width, such as 3.3in, 84mm or 8.4cm.")] = None,
     height: Annotated[str | None, typer.Option(metavar="SIZE", help="Height. Default: by the figure.")] = None,

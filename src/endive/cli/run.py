@@ -62,8 +62,10 @@ _JOB = "t_runtime"
 @app.command()
 def run(
     config: ConfigArgument,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed instead of the file's.", min=0, max=2**63 - 1)] = None,
-    engine: Annotated[Literal["auto", "reference", "compiled"] | None, typer.Option(help="Engine instead of the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Override the seed of the file.", min=0, max=2**63 - 1)] = None,
+    engine: Annotated[
+        Literal["auto", "reference", "compiled"] | None, typer.Option(help="Override the engine of the file.")
+    ] = None,
     out: Annotated[Path | None, output_option(f"Directory of experiments. Default: {ROOT}.")] = None,
     set_: SetOption = [],  # noqa: B006
     fail_if: FailIfOption = [],  # noqa: B006

@@ -56,12 +56,12 @@ def tune(
             metavar="N|0-B", help=f"Seeds of the final comparison: 10 or 0-9. Default: {_SEEDS}, with --quick {_QUICK_SEEDS}."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the choice of settings.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed for choosing settings.", min=0)] = 0,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
     set_: SetOption = [],  # noqa: B006
     quick: Annotated[bool, typer.Option("--quick", help="Try fewer settings, in fewer rounds, with fewer seeds.")] = False,
-    out: Annotated[Path | None, output_option("Directory of the answer and of runs. Default: tune/NAME.")] = None,
+    out: Annotated[Path | None, output_option("Directory to write the answer and the runs to. Default: tune/NAME.")] = None,
     dry_run: DryRunFlag = False,
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,

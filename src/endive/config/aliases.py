@@ -121,7 +121,7 @@ def _spellings(aliases: Mapping[str, str], meaning: str) -> list[str]:
 
 
 def _fill(section: Tree, defaults: Tree) -> None:
-    """Set defaults of keys that are not set, also within tables."""
+    """Fill in the defaults of unset keys, including those in nested tables."""
     for key, value in defaults.items():
         if isinstance(value, dict) and isinstance(section.get(key), dict):
             _fill(section[key], value)

@@ -246,7 +246,7 @@ class Sweep:
 
     @cached_property
     def _choices(self) -> list[list[Tree]]:
-        """Return the alternatives of the scenarios, of each axis and of each group of zipped keys."""
+        """Return the possible values of the scenarios, of each axis and of each group of zipped keys."""
         named = [[{SCENARIO: each.name} for each in self.scenarios]] if self.scenarios else []
         single = [[{key: value} for value in axis_values(key, axis)] for key, axis in self._axes.items()]
         zipped = [

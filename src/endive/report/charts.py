@@ -320,7 +320,7 @@ def _find_value_span(figure: Figure, value: Axis) -> tuple[float, float]:
 
 
 def _draw_swimlanes(panel: Panel) -> Any:
-    """Return spans in lanes, with marks for moments on top of them and text beside the lanes."""
+    """Return spans in lanes, with markers for events on top and labels beside the lanes."""
     figure, theme = panel.figure, panel.theme
     assert figure.x_end is not None
     base = panel.chart().encode(

@@ -43,7 +43,7 @@ def name_subject(subject: Subject) -> str:
 
 
 def format_value(metric: str, found: Estimate) -> str:
-    """Return an estimate with its unit: a range where transactions are in flight, a bound, or ``aborted``."""
+    """Format an estimate with its unit: a range where transactions are in flight, a bound, or ``aborted``."""
     if found.unfinished > 0.0:
         return format_percent_range(found.mean - found.unfinished, found.mean + found.unfinished)
     return f"> {format_metric(metric, found.low)}" if found.kind == "bound" else format_metric(metric, found.mean)

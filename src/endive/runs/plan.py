@@ -53,7 +53,7 @@ class SweepPlan:
 
 
 def plan_sweep(sweep: Sweep) -> SweepPlan:
-    """Unfold a sweep; configurations that come to the same are one point. Raises ConfigError with all that is wrong with it.
+    """Unfold a sweep; configurations that come to the same are one point. Raises ConfigError, which lists every problem.
 
     Two scenarios that come to the same are an error: one of them has another effect than its author thinks.
     """

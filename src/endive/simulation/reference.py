@@ -3,7 +3,7 @@
 The engine passes on one result for each transaction, in the order in which they end, and finally those in flight. It owns the clock
 and the number of the next transaction.
 
-Events of the same time are ordered by transaction. After them come arrivals, in the order of their sources, then events of
+Events with the same time are ordered by transaction. After them come arrivals, in the order of their sources, then events of
 committers: handoffs, starts of commits, timers. SimPy orders events of the same time by priority, so the priority of an event is
 its transaction's number.
 """

@@ -94,7 +94,7 @@ def _build_breakdown(study: Study, parts: tuple[str, ...], name: str, title: str
         _make_parts(rows, parts, rows["total"] if shares else 1.0),
         name=name,
         title=title,
-        definition=f"{definition} Lines: 95% intervals of each part over seeds.{more}",
+        definition=f"{definition} Lines: 95% intervals of each component over seeds.{more}",
         y=Axis("y", "share of the time (%)", percent=True) if shares else Axis("y", f"{y} (ms)"),
         colours=PART_COLOURS,
     )
@@ -161,7 +161,7 @@ def build_cost(study: Study) -> Figure:
         name="cost",
         title="Request cost per 1,000 commits" if priced else "Requests per 1,000 commits",
         definition=f"Requests to object store and catalog per 1,000 commits{at if priced else ''}, including those of "
-        "aborted transactions. Lines: 95% intervals of each part over seeds."
+        "aborted transactions. Lines: 95% intervals of each component over seeds."
         + ("" if priced else " Some requests have no price; set it with --prices FILE."),
         y=Axis("y", what),
         colours={word: PALETTE[place] for place, word in enumerate(KINDS.values())},

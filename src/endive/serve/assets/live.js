@@ -65,7 +65,7 @@ async function stream(path, body, signal, last, take) {
     if (error.name === "AbortError") throw error;
   }
   if (!ended && !signal.aborted) {
-    gone("The server stopped during an answer.");
+    gone("The server closed the connection before the response was complete.");
     throw new Error("the stream ended early");
   }
 }
@@ -236,7 +236,7 @@ function broken(event) {
 
 // This page has asked nothing since, so the server ended.
 function stopped() {
-  gone("The server stopped during an answer.");
+  gone("The server closed the connection before the response was complete.");
 }
 
 function busy(working, text, wrong = false) {
@@ -278,7 +278,7 @@ async function help() {
 
 function outdated() {
   const place = $("ranking");
-  if (place.querySelector("table") && !place.querySelector(".outdated")) place.prepend(element("p", { className: "outdated", textContent: "This ranking is of an earlier configuration." }));
+  if (place.querySelector("table") && !place.querySelector(".outdated")) place.prepend(element("p", { className: "outdated", textContent: "This ranking was computed for an earlier configuration." }));
 }
 
 // Applies a change; the present state becomes A.
@@ -341,7 +341,7 @@ function save() {
 }
 
 function report() {
-  name("Open report", "Saves the study, runs it on Spark in the background (about a minute) and links its report.", "Run");
+  name("Open report", "Saves the study, runs it on Spark in the background (about a minute) and links to its report.", "Run");
   onName(async (chosen) => follow(await (await request("/api/report", { tree: state.tree, name: chosen })).json()));
 }
 

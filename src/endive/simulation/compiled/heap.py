@@ -1,4 +1,4 @@
-"""Keep the queue of events: a heap by time. At the same time transactions come in the order of their numbers, arrivals last.
+"""Keep the queue of events: a heap by time. Ties are ordered by transaction, arrivals last.
 
 An event is a time and an owner: the slot of a transaction, or ``arrival(source)``. Each node has four children side by side: half
 the levels of a binary heap, and one cache line for each.
