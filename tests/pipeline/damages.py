@@ -237,10 +237,10 @@ DAMAGES: dict[str, Damage] = {
     "cfg.toml garbage": Damage(cfg(lambda path: path.write_bytes(b"\xff\x00=")), "cfg.toml: is not UTF-8 text", None, 2),
     "cfg.toml a pipe": Damage(cfg(os.mkfifo), "cfg.toml: is not a file", None, 2),
     "cfg.toml a directory": Damage(cfg(Path.mkdir), "cfg.toml: cannot be read: Is a directory", None, 2),
-    "a folder that is nearly a seed": Damage(lambda experiment: (experiment / "²").mkdir(), "²: is no seed", None, 0),
+    "a folder that is nearly a seed": Damage(lambda experiment: (experiment / "²").mkdir(), "²: is not a seed", None, 0),
     "a seed written twice": Damage(
-        lambda experiment: shutil.copytree(experiment / "0", experiment / "00"), "00: is no seed", None, 0
+        lambda experiment: shutil.copytree(experiment / "0", experiment / "00"), "00: is not a seed", None, 0
     ),
-    "a file instead of a run": Damage(a_file_instead_of_the_run, "0: is no directory", None),
-    "a loop instead of a run": Damage(a_loop_instead_of_the_run, "0: is no directory", None),
+    "a file instead of a run": Damage(a_file_instead_of_the_run, "0: is not a directory", None),
+    "a loop instead of a run": Damage(a_loop_instead_of_the_run, "0: is not a directory", None),
 }

@@ -116,7 +116,7 @@ def test_a_directory_that_is_nearly_a_seed_is_named(root: Path) -> None:
     assert [run.seed for run in first.runs] == [0, 1, 2]
     assert invoke("experiments", "verify", str(root)).exit_code == 1
     done = consolidated(root)
-    assert [each.message for each in done.problems] == ["²: is no seed, as seeds are written"]
+    assert [each.message for each in done.problems] == ["²: is not a seed"]
     assert done.runs == 4 * SEEDS
 
 

@@ -251,7 +251,7 @@ def test_the_load_is_the_one_rate_that_varies() -> None:
     one: dict[str, Value] = {"param_workload_a_rate": 1.0, "param_storage_provider": "s3"}
     two: dict[str, Value] = {"param_workload_a_rate": 2.0}
     assert find_load_axis(manifest_of(one, two), None) == LoadAxis("param_workload_a_rate")
-    assert "no rate" in str(find_load_axis(manifest_of(one, one), None))
+    assert "no arrival rate varies" in str(find_load_axis(manifest_of(one, one), None))
     third: dict[str, Value] = {"param_workload_a_rate": 2.0, "param_workload_b_inter_arrival_scale": 50.0}
     assert "several" in str(find_load_axis(manifest_of(one, third), None))
 

@@ -255,6 +255,8 @@ def _read_rows(run: StoredRun) -> Iterator[tuple[str, pa.RecordBatch]]:
         with pq.ParquetFile(run.results) as file:
             for batch in file.iter_batches(batch_size=ROW_GROUP_ROWS, columns=RESULT_SCHEMA.names):
                 operations = batch.column("operation_type")
+                if batch.column("workload_class").null_count:
+                    raise _UnreadableRunError(run.seed, "its column workload_class is null in some rows")
                 names = pc.unique(operations).to_pylist()
                 if not set(names) <= set(OPERATIONS):
                     raise _UnreadableRunError(run.seed, "its column operation_type has a value that is not an operation")
