@@ -51,7 +51,7 @@ def commands_share_spark(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) ->
     @contextmanager
     def started(*_: Any, **__: Any) -> Iterator[Any]:
         with sessions() as session:
-            yield SimpleNamespace(is_local=True, is_up=True, begin=lambda: None, get=lambda: session)
+            yield SimpleNamespace(is_local=True, begin=lambda: None, get=lambda: session)
 
     monkeypatch.setattr("endive.pipeline.session.spark_session", sessions)
     monkeypatch.setattr("endive.pipeline.session.starting_session", started)

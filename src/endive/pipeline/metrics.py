@@ -18,7 +18,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from endive.pipeline.jobs import Report, count_tasks, deal, read_specs, run_tasks, spark_ddl
-from endive.runs.inventory import Damage, Inventory, PipelineError, take_inventory
+from endive.runs.inventory import Inventory, PipelineError, take_inventory
 from endive.runs.layout import METRICS_TABLES
 from endive.runs.metric_tables import read_state, read_tables, write_tables
 from endive.studies.measure import MEASURED_SCHEMA, MetricsOptions, metrics_version
@@ -26,7 +26,6 @@ from endive.studies.tables import (
     MeasureUnit,
     Metrics,
     check_options,
-    describe_damage,
     make_tables,
     measure_unit,
     plan_measuring,
@@ -51,11 +50,6 @@ class MeasuredStudy:
 
     inventory: Inventory
     metrics: Metrics
-
-    @property
-    def problems(self) -> tuple[Damage, ...]:
-        """Runs and experiments that could not be used."""
-        return self.inventory.problems
 
 
 @dataclass(frozen=True)
@@ -84,13 +78,12 @@ def measure_study(
     taken = take_inventory(root)
     check_options(taken, options)
     rows, damaged = _measure_units(spark, plan_measuring(root, taken, options), taken, tasks, report)
-    used = taken.without([(name, seed) for name, seed, _ in damaged])
-    inventory = Inventory(used.experiments, (*taken.problems, *describe_damage(damaged)), taken.unfinished)
+    inventory = taken.without(damaged)
     if not inventory.experiments:
         reason = "; ".join(f"{problem.where}: {problem.message}" for problem in inventory.problems[:1])
         raise PipelineError(f"{root}: none of its runs can be used ({reason}); `endive sweep` runs them again", usage=True)
     measured = make_tables(rows, inventory, options)
-    write_tables(root, {view: getattr(measured, view) for view in METRICS_TABLES}, _state(taken, inventory, options))
+    write_tables(root, {view: getattr(measured, view) for view in METRICS_TABLES}, {**_basis(taken, options), "damaged": damaged})
     return MeasuredStudy(inventory, measured)
 
 
@@ -111,18 +104,10 @@ def current_tables(root: Path, sessions: Sessions, asked: MetricsOptions | None 
     if state is not None and _is_current(state, taken, options):
         tables = read_tables(root)
         if tables is not None:
-            damaged = [(name, seed, message) for name, seed, message in state["damaged"]]
-            used = taken.without([(name, seed) for name, seed, _ in damaged])
-            return StudyTables(Inventory(used.experiments, (*taken.problems, *describe_damage(damaged)), taken.unfinished), tables)
+            return StudyTables(taken.without([(name, seed, message) for name, seed, message in state["damaged"]]), tables)
     with sessions() as spark:
         inventory = measure_study(spark, root, options).inventory
     return StudyTables(inventory, load_tables(root))
-
-
-def is_measured(root: Path, options: MetricsOptions) -> bool:
-    """Return whether the tables exist and cover the runs of the directory, with these options, in this version."""
-    state = read_state(root)
-    return state is not None and _is_current(state, take_inventory(root), options)
 
 
 def last_options(root: Path) -> MetricsOptions:
@@ -141,20 +126,14 @@ def load_tables(root: Path) -> dict[str, pa.Table]:
     return tables
 
 
-def _state(taken: Inventory, used: Inventory, options: MetricsOptions) -> dict[str, Any]:
-    left_out = {problem.where: problem.message for problem in used.problems if problem not in taken.problems}
-    damaged = [
-        (name, run.seed, left_out[f"{name} seed {run.seed}"])
-        for name, each in taken.experiments.items()
-        for run in each.runs
-        if f"{name} seed {run.seed}" in left_out
-    ]
-    return {"version": metrics_version(), "inventory": taken.digest(), "options": asdict(options), "damaged": damaged}
+def _basis(taken: Inventory, options: MetricsOptions) -> dict[str, Any]:
+    """Return what tables are made of: they are current as long as it stays the same."""
+    return {"version": metrics_version(), "inventory": taken.digest(), "options": asdict(options)}
 
 
 def _is_current(state: dict[str, Any], taken: Inventory, options: MetricsOptions) -> bool:
-    wanted = {"version": metrics_version(), "inventory": taken.digest(), "options": asdict(options)}
-    return {name: state.get(name) for name in wanted} == wanted and isinstance(state.get("damaged"), list)
+    basis = _basis(taken, options)
+    return {name: state.get(name) for name in basis} == basis and isinstance(state.get("damaged"), list)
 
 
 def _measure_units(

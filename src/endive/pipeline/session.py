@@ -89,11 +89,6 @@ class StartingSession:
             start = _connect if self._options.remote else _start
             self._session = self._pool.submit(start, self._options, self._app, self._folder)
 
-    @property
-    def is_up(self) -> bool:
-        """True if ``get`` returns without waiting."""
-        return self._session is not None and self._session.done()
-
     def get(self) -> SparkSession:
         """Wait for the session.
 

@@ -28,7 +28,8 @@ from endive.version import MODEL_VERSION, code_version
 from endive.workload.arrivals import INTER_ARRIVAL, TRACE, kind_of
 
 HASH_LENGTH = 12
-_NOT_IN_HASH = {"simulation": ("seed", "output_path", "engine")}
+_NOT_IN_HASH = ("seed", "output_path", "engine")
+"""Keys of ``[simulation]`` that do not change results."""
 
 __all__ = ["HASH_LENGTH", "code_version", "compute_experiment_hash", "hash_parameters", "parameters"]
 
@@ -36,11 +37,11 @@ __all__ = ["HASH_LENGTH", "code_version", "compute_experiment_hash", "hash_param
 def parameters(document: Document) -> dict[str, Any]:
     """Return the parameters of a run as plain values, defaults included.
 
-    Store profiles are description by their latencies, traces and custom components by a hash of their content.
+    Store profiles are described by their latencies, traces and custom components by a hash of their content.
     """
     tree = document.model_dump(mode="json")
     del tree["experiment"]
-    for key in _NOT_IN_HASH["simulation"]:
+    for key in _NOT_IN_HASH:
         del tree["simulation"][key]
     storage = storage_profile(document.storage)
     catalog = catalog_profile(document, storage)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +95,20 @@ class Inventory:
         }
         return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()[:16]
 
-    def without(self, damaged: Sequence[tuple[str, int]]) -> Inventory:
-        """Return the inventory without some runs, by experiment and seed, and without experiments that have no other run."""
-        left_out = set(damaged)
+    def without(self, damaged: Sequence[tuple[str, int, str]]) -> Inventory:
+        """Return the inventory without damaged runs, which become problems, and without experiments that have no other run.
+
+        Args:
+            damaged: Experiment, seed and reason of each damaged run.
+        """
+        left_out = {(name, seed) for name, seed, _ in damaged}
         kept = {}
         for name, each in self.experiments.items():
             runs = tuple(run for run in each.runs if (name, run.seed) not in left_out)
             if runs:
-                kept[name] = Experiment(each.label, each.hash, each.code_version, each.duration_ms, each.parameters, runs)
-        return Inventory(kept, self.problems, self.unfinished)
+                kept[name] = replace(each, runs=runs)
+        problems = (Damage(f"{name} seed {seed}", message) for name, seed, message in damaged)
+        return Inventory(kept, (*self.problems, *problems), self.unfinished)
 
 
 def take_inventory(root: Path) -> Inventory:

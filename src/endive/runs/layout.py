@@ -145,12 +145,6 @@ def part_files(dataset: Path) -> Iterator[Path]:
             yield from () if operation.is_symlink() else operation.glob("part-*.parquet")
 
 
-def part_number(path: Path) -> int | None:
-    """Return the number of the part that a file is of; None if its name tells none."""
-    found = re.fullmatch(r"part-([0-9]{5,9})", path.stem)
-    return None if found is None else int(found[1])
-
-
 def metrics_table(root: Path, name: str, ending: str) -> Path:
     """Return the file of a table of metrics; ``ending`` is parquet or csv."""
     return root / METRICS_FOLDER / f"{name}.{ending}"

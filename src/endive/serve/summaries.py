@@ -88,12 +88,6 @@ def to_value(metric: str, found: Estimate | None) -> Value | None:
     return Value(_finite(found.mean), _finite(found.low), _finite(found.high), found.kind, found.n, text, interval)
 
 
-def _join_interval(low: str, high: str) -> str:
-    """Return an interval as text, with its unit once: ``338–342 ms``."""
-    unit = high.lstrip("0123456789.,")
-    return f"{low.removesuffix(unit)}\u2013{high}" if unit else f"{low}\u2013{high}"
-
-
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 

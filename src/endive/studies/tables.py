@@ -6,7 +6,7 @@ task or in this process), and ``make_tables`` makes the tables from their rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from endive.analysis.run_curves import distributions_table, over_time_table
 from endive.analysis.run_metrics import group_metrics, window_columns, window_of
 from endive.analysis.warmup import Window
 from endive.runs.contents import structure_problem
-from endive.runs.inventory import Damage, Experiment, Inventory, PipelineError
+from endive.runs.inventory import Experiment, Inventory, PipelineError
 from endive.runs.layout import CONFIG, RESULTS, run_directory
 from endive.runs.parameters import SCENARIO_COLUMN, varying_within_scenarios
 from endive.runs.stored import StoredRun
@@ -144,11 +144,6 @@ def _list_runs(unit: MeasureUnit, name: str, damaged: Mapping[tuple[str, int], s
     seeds = [seed for seed in unit.experiments[name] if (name, seed) not in damaged]
     files = tuple(RunFile(seed, run_directory(directory, seed) / RESULTS) for seed in seeds)
     return ExperimentRuns(name, unit.durations_ms[name], stored_load_pattern(directory / CONFIG), files)
-
-
-def describe_damage(damaged: Sequence[tuple[str, int, str]]) -> tuple[Damage, ...]:
-    """Return runs that could not be used, by experiment, seed and reason, as problems of an inventory."""
-    return tuple(Damage(f"{name} seed {seed}", message) for name, seed, message in damaged)
 
 
 def make_tables(rows: pa.Table, inventory: Inventory, options: MetricsOptions) -> Metrics:
