@@ -170,3 +170,8 @@ def _belongs(before: str, word: str) -> bool:
 def bind_units(text: str) -> str:
     """Return the text with non-breaking spaces between numbers, signs and units."""
     return " ".join(piece.replace(" ", "\N{NO-BREAK SPACE}") for piece in split_pieces(text))
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number for JSON: None if it is missing or not finite."""
+    return value if value is not None and math.isfinite(value) else None

@@ -10,7 +10,8 @@ import typer
 
 from endive.cli.app import EXIT_CONDITION, JsonFlag, app, command, refuse
 from endive.cli.options import AllowCodeOption, CooldownOption, SeedsOption, WarmupOption, output_option, overrides_of
-from endive.cli.output import Output, finite
+from endive.cli.output import Output
+from endive.formatting import finite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,9 +56,9 @@ def compare(
     with command(json) as output:
         from endive.analysis.conditions import find_metric, parse_condition
         from endive.analysis.run_metrics import RATES
-        from endive.cli.sides import make_sides, select_scenarios, select_sources
         from endive.config.study import parse_seeds
         from endive.report.comparison import METRICS
+        from endive.report.sides import make_sides, select_scenarios, select_sources
         from endive.studies.measure import MetricsOptions
 
         conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]
@@ -72,7 +73,7 @@ def compare(
         else:
             chosen = select_sources(sources, overrides, overrides_of(set_b))
         wanted = None if seeds is None else parse_seeds(seeds)
-        sides = make_sides(output, chosen, wanted, MetricsOptions(warmup, cooldown), out)
+        sides = make_sides(chosen, wanted, MetricsOptions(warmup, cooldown), out, output.note)
         if len(sources) == 2 and question is None:
             typed = (" ".join([sources[0], *set_]), " ".join([sources[1], *set_, *set_b]))
             first, second = (replace(side, source=source) for side, source in zip(sides, typed, strict=True))

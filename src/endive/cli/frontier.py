@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,23 +19,13 @@ from endive.cli.options import (
     overrides_of,
     seed_count,
 )
-from endive.cli.output import Output, finite
-from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
+from endive.cli.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endive.analysis.load_search import Frontier, Point
-    from endive.analysis.warmup import Window
+    from endive.analysis.load_search import Frontier
     from endive.studies.frontier import Question
-    from endive.studies.measure import MetricsOptions
-    from endive.studies.replicate import Replications
-    from endive.studies.tuning import TuningQuestion
-
-_FORMATS = ("svg", "png")
-_VERDICTS = {"holds": "yes", "fails": "no", "open": "open"}
-_COUNTED = ("writers", "clients")
-"""Keys that are counts, printed with their noun."""
 
 
 @app.command()
@@ -97,6 +85,7 @@ def frontier(
 
 def _show_plan(output: Output, question: Question) -> None:
     """Print the largest number of runs that a search takes, and their estimated time."""
+    from endive.report.frontier_answer import format_load
     from endive.runs.effort import estimate_effort
 
     search = question.search
@@ -106,7 +95,7 @@ def _show_plan(output: Output, question: Question) -> None:
     seconds = [estimate_effort(question.document(load)).cpu_seconds for load in ends]
     plan = {"vary": question.vary, "until": question.condition.text, "from": ends[0], "to": ends[1], "most_runs": runs}
     output.result({**plan, "estimated_core_seconds_per_run": seconds, "estimated_core_seconds": runs * max(seconds)})
-    first, last = (_load(question, load) for load in ends)
+    first, last = (format_load(question, load) for load in ends)
     output.text(
         f"Search for {question.condition.text} over {question.vary}, from {first} to {last}: at most {runs} runs.",
         f"Time of one core: about {_seconds(seconds[0])} for a run at {first}, {_seconds(seconds[1])} at {last}; "
@@ -122,32 +111,13 @@ def _seconds(seconds: float) -> str:
 
 def answer(output: Output, question: Question, folder: Path, warmup: float | None = None, cooldown: float = 0.0) -> None:
     """Search, write the record and the figure, and print the answer."""
-    from endive.analysis.load_search import find_frontier
-    from endive.cli.run import announce_compilation
-    from endive.output_files import check_writable
-    from endive.runs.execute import prepare_run
-    from endive.studies.frontier import estimate_at
+    from endive.report.frontier_answer import answer_frontier
     from endive.studies.measure import MetricsOptions
-    from endive.studies.replicate import Replications
 
-    started = time.perf_counter()
-    check_writable(folder)
-    options = MetricsOptions(warmup, cooldown)
-    replications = Replications(folder / REPLICATIONS_FOLDER, options)
-    announce_compilation(output, prepare_run(question.document(question.search.start), seed=0, among_many=True).simulation)
-    ends = _load(question, question.search.start), _load(question, question.search.highest)
-    output.note(f"searching for {question.condition.text} over {question.vary}, from {ends[0]} to {ends[1]}")
-    found = find_frontier(
-        partial(estimate_at, question, replications),
-        question.condition,
-        question.search,
-        lambda point: output.note(_progress(question, point)),
-    )
-    record = _record(question, found, replications, options, time.perf_counter() - started)
-    files = _write(folder, question, found, record)
-    output.result({**record, "files": [str(file) for file in files]})
-    _show(output, question, found, record["window"])
-    output.text("", f"{replications.runs} runs in {record['seconds']:.1f} s; {', '.join(str(file) for file in files)}")
+    done = answer_frontier(question, folder, MetricsOptions(warmup, cooldown), output.note)
+    output.result({**done.record, "files": [str(file) for file in done.files]})
+    _show(output, question, done.found, done.record["window"])
+    output.text("", f"{done.record['runs']} runs in {done.record['seconds']:.1f} s; {', '.join(str(file) for file in done.files)}")
 
 
 def _share(text: str) -> float:
@@ -168,89 +138,10 @@ def _given(load: str | None) -> float | str | None:
         return load
 
 
-def _load(question: Question, load: float) -> str:
-    """Return a load with the unit of its key; counts are whole numbers."""
-    from endive.config.values import is_time
-    from endive.formatting import format_count, format_duration, format_number
-
-    last = question.vary.rpartition(".")[2]
-    if last in _COUNTED:
-        return format_count(round(load), last.removesuffix("s"))
-    if is_time(question.vary):
-        return format_duration(load)
-    return f"{format_number(load, 4)}/s" if last == "rate" else format_number(load, 4)
-
-
-def _progress(question: Question, point: Point) -> str:
-    from endive.analysis.conditions import format_metric
-    from endive.formatting import join_ends
-
-    metric, found = question.condition.metric, point.estimate
-    if found is None:
-        measured = "not measured"
-    else:
-        mean, low, high = (format_metric(metric, value) for value in (found.mean, found.low, found.high))
-        measured = f"{mean} ({join_ends(low, high)})"
-        measured = {"number": measured, "bound": f"> {low}", "never": mean}[found.kind]
-    return f"{_load(question, point.load)}: {measured}, {point.seeds} seeds; {question.condition.text}? {_VERDICTS[point.verdict]}"
-
-
-def describe_answer(question: Question, found: Frontier) -> list[str]:
-    """Return the answer in sentences."""
-    from endive.formatting import join_ends
-
-    text = question.condition.text
-    nothing = [point.load for point in found.points if point.estimate is None]
-    if len(nothing) == len(found.points):
-        return [
-            f"No answer for {text}: {question.condition.subject} could not be measured at any load from "
-            f"{_load(question, min(nothing))} to {_load(question, max(nothing))}. Try longer runs or another range."
-        ]
-    if found.bound == "above":
-        return [f"{text} is not met up to {_load(question, question.search.highest)}, the highest load of the search."]
-    if found.bound == "at_or_below":
-        return [f"{text} is met at {_load(question, question.search.lowest)} already, the lowest load of the search."]
-    wider = "More seeds (--max-seeds) or longer runs narrow the interval."
-    if found.low is None and found.high is None:
-        lowest, highest = (_load(question, point.load) for point in (found.points[0], found.points[-1]))
-        return [f"No answer for {text} at any load from {lowest} to {highest}: the intervals are too wide. {wider}"]
-    above = [load for load in nothing if found.high is None and load > (found.low or 0.0)]
-    if above:
-        return [
-            f"{text} is not met up to {_load(question, found.low or min(above))}; from {_load(question, min(above))} on "
-            f"{question.condition.subject} could not be measured. Try longer runs."
-        ]
-    if found.low is None and found.high is not None:
-        return [f"{text} is met from {_load(question, found.high)} on; below that the intervals are too wide. {wider}"]
-    if found.high is None and found.low is not None:
-        return [f"{text} is not met up to {_load(question, found.low)}; above that the intervals are too wide. {wider}"]
-    digits = question.search.digits
-    low, load, high = (None if each is None else float(f"{each:.{digits}g}") for each in (found.low, found.load, found.high))
-    interval = join_ends(_load(question, low or 0.0), _load(question, high or 0.0))
-    at = "an unknown load" if load is None else _load(question, load)
-    answer = [f"{text} is met from {at} on (95% interval: {interval})."]
-    if not found.narrow:
-        answer.append(f"The interval is wider than the tolerance of {100.0 * question.search.tolerance:g}%. {wider}")
-    return answer
-
-
-def describe_windows(windows: Sequence[Window]) -> list[str]:
-    """Return the measurement windows of all loads in a sentence, and a warning if runs were too short."""
-    from endive.formatting import format_duration, join_ends
-    from endive.report.phrases import describe_short_run, describe_window
-
-    cuts = sorted({window.start_ms for window in windows})
-    if len({format_duration(cut) for cut in cuts}) == 1:
-        excluded = describe_window(windows[0])
-    else:
-        excluded = f"The first {join_ends(format_duration(cuts[0]), format_duration(cuts[-1]))} are excluded as warm-up, by load."
-    warnings = [warning for window in windows if (warning := describe_short_run(window)) is not None]
-    return [excluded, f"At {len(warnings)} of {len(windows)} loads: {warnings[0]}"] if warnings else [excluded]
-
-
 def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str]) -> None:
     from endive.analysis.conditions import format_metric
     from endive.analysis.load_search import CONFIDENCE
+    from endive.report.frontier_answer import VERDICTS, describe_answer, format_load
 
     output.text(*describe_answer(question, found), *cut, "")
     rows = []
@@ -258,89 +149,6 @@ def _show(output: Output, question: Question, found: Frontier, cut: Sequence[str
         each = point.estimate
         values = (None, None, None) if each is None else (each.mean, each.low, each.high)
         numbers = (format_metric(question.condition.metric, value) for value in values)
-        rows.append((_load(question, point.load), *numbers, str(point.seeds), _VERDICTS[point.verdict]))
+        rows.append((format_load(question, point.load), *numbers, str(point.seeds), VERDICTS[point.verdict]))
     ends = (f"{100.0 * CONFIDENCE:g}% low", "high")
     output.table("", (question.vary, question.condition.subject, *ends, "seeds", f"{question.condition.text}?"), rows)
-
-
-def _record(
-    question: Question, found: Frontier, replications: Replications, options: MetricsOptions, seconds: float
-) -> dict[str, Any]:
-    """Return the record of the search, by which the answer can be reproduced."""
-    from dataclasses import asdict
-
-    from endive.config import compute_experiment_hash
-    from endive.runs.identity import parameters
-
-    points, windows = [], []
-    for point in found.points:
-        document = question.document(point.load)
-        runs = replications.measure(document, range(point.seeds))
-        windows.append(runs[0].window)
-        metric, group, operation = question.condition.metric, question.condition.workload_class, question.condition.operation
-        points.append(
-            {
-                "load": point.load,
-                "verdict": point.verdict,
-                "estimate": None if point.estimate is None else _plain(asdict(point.estimate)),
-                "experiment": compute_experiment_hash(document),
-                "seeds": {str(run.seed): _select(run.select(group, operation), metric) for run in runs},
-            }
-        )
-    return {
-        "answer": describe_answer(question, found),
-        "window": describe_windows(windows),
-        "bound": found.bound,
-        "load": found.load,
-        "low": found.low,
-        "high": found.high,
-        "narrow": found.narrow,
-        "vary": question.vary,
-        "until": question.condition.text,
-        "search": asdict(question.search),
-        "warmup_ms": options.warmup_ms,
-        "cooldown_ms": options.cooldown_ms,
-        "points": points,
-        "runs": replications.runs,
-        "seconds": round(seconds, 3),
-        **origin_of(question),
-        "parameters": parameters(question.document(question.search.start)),
-    }
-
-
-def _select(row: Any, metric: str) -> dict[str, Any]:
-    return {name: row.get(name) for name in (metric, "transactions", "committed", "aborted", "in_flight")}
-
-
-def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {name: value if isinstance(value, str) else finite(value) for name, value in numbers.items()}
-
-
-def origin_of(question: Question | TuningQuestion) -> dict[str, Any]:
-    """Return the code, file and overrides that an answer was made with."""
-    from endive import __version__
-    from endive.runs.identity import code_version
-    from endive.version import get_git_sha
-
-    return {
-        "endive_version": __version__,
-        "code_version": code_version(),
-        "git_commit": get_git_sha(),
-        "source": question.source,
-        "overrides": dict(question.overrides),
-        "configuration": question.tree,
-    }
-
-
-def _write(folder: Path, question: Question, found: Frontier, record: dict[str, Any]) -> list[Path]:
-    from json import dumps
-
-    from endive.output_files import write_text
-    from endive.report.figures.load_curves import build_search_figure
-    from endive.report.paper import save_figure
-
-    files = [folder / FRONTIER]
-    write_text(files[0], dumps(record, indent=2) + "\n")
-    if any(point.estimate is not None for point in found.points):
-        files += save_figure(build_search_figure(found, question.vary, question.condition, "frontier"), folder, _FORMATS)
-    return files

@@ -11,7 +11,8 @@ import typer
 
 from endive.cli.app import JsonFlag, app, command
 from endive.cli.options import ForceFlag, check_new, output_option
-from endive.cli.output import Output, finite
+from endive.cli.output import Output
+from endive.formatting import finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

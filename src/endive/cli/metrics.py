@@ -171,11 +171,12 @@ def _cost_cells(cost: Cost | None, priced: bool, left: bool) -> list[str]:
 def _summary(row: dict[str, Any], changing: Sequence[str], cost: Sequence[str]) -> list[str]:
     """Return the row of an experiment."""
     from endive.formatting import format_duration, format_percent_range
-    from endive.report.phrases import format_percentile
+    from endive.report.phrases import format_bounded
 
     cells = {
         "success": format_percent_range(row["success_low"], row["success_high"]),
-        **{name: format_percentile(row, name) for name in _SUMMARY if name.startswith("time_to_commit")},
+        **{name: format_bounded(row, name) for name in _SUMMARY if name.startswith("time_to_commit")},
+        **({} if row["retries_per_txn"] is not None else {"retries_per_txn": format_bounded(row, "retries_per_txn")}),
         "window": f"{format_duration(row['warmup_ms'])} of {format_duration(row['duration_ms'])}",
     }
     own = (cells[name] if name in cells else _cell(row[name]) for name in _SUMMARY)

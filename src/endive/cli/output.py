@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import textwrap
 import unicodedata
@@ -160,11 +159,6 @@ def printable(text: str, keep: str = "") -> str:
 def _is_shown(character: str) -> bool:
     """Return whether a character is not a control or format character, surrogate or line separator."""
     return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
-
-
-def finite(value: float | None) -> float | None:
-    """Return a number for JSON: None if it is missing or not finite."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 def output_for(json_wanted: bool) -> Output:

@@ -27,9 +27,10 @@ from endive.cli.options import (
     overrides_of,
     prices_of,
 )
-from endive.cli.output import Output, finite
+from endive.cli.output import Output
 from endive.formatting import (
     capitalize,
+    finite,
     format_duration,
     format_money,
     format_number,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from endive.analysis.request_cost import Cost
     from endive.config import Document
     from endive.runs.execute import FinishedRun, PreparedRun
-    from endive.simulation import Simulation
     from endive.storage.prices import Prices
     from endive.studies.measure import MetricsOptions, RunMetrics
 
@@ -88,6 +88,7 @@ def run(
         from endive.analysis.run_metrics import RATES
         from endive.config.load import load_document
         from endive.output_files import check_writable, name_directory
+        from endive.report.phrases import describe_compilation
         from endive.runs.execute import execute_run, place_run, prepare_run
         from endive.studies.measure import MetricsOptions, check_window
 
@@ -105,7 +106,7 @@ def run(
         check_writable(root)
         prepared = prepare_run(document, seed=seed)
         if not trace:
-            announce_compilation(output, prepared.simulation)
+            output.note(describe_compilation(prepared.simulation.choice))
         with name_directory(root), progress(output, "simulating", document.simulation.duration_ms, percent=True) as report:
             finished = execute_run(prepared, place_run(prepared, root), trace=trace, progress=report)
         show_run(output, prepared, finished, options, {}, prices=table, conditions=conditions)
@@ -221,15 +222,6 @@ def _plain(row: Any) -> dict[str, Any]:
     return {name: "never" if value == inf else value for name, value in plain.items()}
 
 
-def announce_compilation(output: Output, simulation: Simulation) -> None:
-    """Print a note where a kernel is compiled before or during the run."""
-    choice = simulation.choice
-    if choice.compiles == "first":
-        output.note("compiling the engine for this commit path and catalog, once (about 5 s)")
-    elif choice.compiles == "beside":
-        output.note("running on the reference engine while the compiled engine is built for the next run")
-
-
 def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int]) -> None:
     """Print the metrics of the measurement window, and the counters of the whole run."""
     from endive.analysis.run_metrics import ABORT_REASONS, ALL
@@ -293,6 +285,8 @@ def _show_counts(output: Output, title: str, counts: Mapping[str, float]) -> Non
 
 
 def _outcome(group: Any) -> tuple[str, ...]:
+    from endive.report.phrases import format_bounded
+
     retries = group["retries_per_txn"]
     return (
         f"{group['transactions']:,}",
@@ -302,14 +296,14 @@ def _outcome(group: Any) -> tuple[str, ...]:
         format_percent_range(group["success_low"], group["success_high"]),
         format_rate(group["offered_per_s"]).removesuffix("/s"),
         format_rate(group["throughput_per_s"]).removesuffix("/s"),
-        "-" if retries is None else f"{retries:.2f}",
+        format_bounded(group, "retries_per_txn") if retries is None else f"{retries:.2f}",
     )
 
 
 def _percentiles(group: Any, name: str) -> tuple[str, ...]:
-    from endive.report.phrases import format_percentile
+    from endive.report.phrases import format_bounded
 
-    return tuple(format_percentile(group, f"{name}_p{percent}_ms") for percent in (50, 95, 99))
+    return tuple(format_bounded(group, f"{name}_p{percent}_ms") for percent in (50, 95, 99))
 
 
 def show_cost(output: Output, cost: Cost | None) -> None:

@@ -12,7 +12,7 @@ from endive.analysis.conditions import Subject, format_metric
 from endive.analysis.crossings import crossing
 from endive.analysis.estimates import FEWEST_SEEDS, Estimate
 from endive.analysis.metric import more_is_better
-from endive.analysis.run_metrics import PERCENTILES, window_of
+from endive.analysis.run_metrics import BOUNDED, window_of
 from endive.analysis.saturation import LEAST_SUCCESS, LEAST_THROUGHPUT
 from endive.formatting import (
     capitalize,
@@ -31,7 +31,7 @@ from endive.formatting import (
 from endive.report import phrases
 from endive.report.comparison import Side, compare_sides, group_runs
 from endive.report.figures.common import format_place
-from endive.report.phrases import describe_overload, describe_short_run, describe_window, format_percentile
+from endive.report.phrases import describe_overload, describe_short_run, describe_window, format_bounded
 from endive.report.study_data import ALL, Study
 from endive.report.verdicts import name_subject, summarize_comparison
 from endive.runs.parameters import SCENARIO_COLUMN
@@ -139,10 +139,10 @@ def _list_values(study: Study, question: Subject, experiments: Sequence[str]) ->
 
 
 def _format_value(row: Row, metric: str) -> str:
-    """Return a value with its interval; a bound or ``aborted`` for a percentile without a value; ``-`` if there is none."""
+    """Return a value with its interval; a bound or ``aborted`` for a metric without a value; ``-`` if there is none."""
     value = row[metric]
     if value is None:
-        return format_percentile(row, metric) if metric in PERCENTILES else "-"
+        return format_bounded(row, metric) if metric in BOUNDED else "-"
     low, high, width = row.get(f"{metric}_low"), row.get(f"{metric}_high"), row.get(f"{metric}_hw")
     if (low is None or high is None) and width is not None:
         low, high = value - width, value + width
@@ -187,8 +187,8 @@ def _describe_run(row: Row) -> Iterator[str]:
         return
     offered = format_estimate(row["offered_per_s"], row["offered_per_s_hw"])
     yield f"{_format_success(row)} of transactions commit: {_format_throughput(row)} commits/s of {offered} offered/s."
-    times = ", ".join(f"{name} {format_percentile(row, metric)}" for name, metric in (("p50", _MEDIAN), ("p99", _TAIL)))
-    yield f"Time to commit: {times}; {format_number(row['retries_per_txn'])} retries per transaction."
+    times = ", ".join(f"{name} {format_bounded(row, metric)}" for name, metric in (("p50", _MEDIAN), ("p99", _TAIL)))
+    yield f"Time to commit: {times}; {format_bounded(row, 'retries_per_txn')} retries per transaction."
 
 
 def _describe_loads(study: Study, totals: list[Row]) -> list[str]:
@@ -275,7 +275,7 @@ def _describe_latency(study: Study, timed: dict[str, list[Row]]) -> Iterator[str
         if len(rows) > 1:
             low, high = min(rows, key=lambda row: row["x"]), max(rows, key=lambda row: row["x"])
             ends = [f"{format_duration(row[_MEDIAN])} at {_format_load(study, row['x'])}" for row in (low, high)]
-            yield f"Time to commit, p50: {ends[0]}, {ends[1]} (p99 {format_percentile(high, _TAIL)})."
+            yield f"Time to commit, p50: {ends[0]}, {ends[1]} (p99 {format_bounded(high, _TAIL)})."
         return
     common = set.intersection(*({row["x"] for row in rows} for rows in timed.values()))
     if common:

@@ -17,7 +17,7 @@ from endive.analysis.cohort import Pairs, Submitted, pair_run
 from endive.analysis.conditions import Condition, Subject, Verdict
 from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, SHARES, Estimate, estimate_metric
 from endive.analysis.metric import TABLES, more_is_better
-from endive.analysis.run_metrics import ALL, PERCENTILES
+from endive.analysis.run_metrics import ALL, BOUNDED
 from endive.analysis.warmup import Window
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
@@ -320,7 +320,7 @@ def compare_metric(a: Side, b: Side, pairing: Pairing, subject: Subject, confide
     if of_a is None or of_b is None:
         return None
     found = _estimate_difference(a, b, pairing, subject, confidence) if of_a.kind == of_b.kind == "number" else None
-    whole = found is not None or subject.metric in PERCENTILES
+    whole = found is not None or subject.metric in BOUNDED
     return Comparison(subject.metric, subject.workload_class, subject.operation, of_a, of_b, found) if whole else None
 
 

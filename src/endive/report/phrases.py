@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from endive.analysis.conditions import format_bound, format_metric
 from endive.analysis.estimates import at_least
 from endive.analysis.warmup import Window
 from endive.catalog.kinds import CATALOG_KINDS
@@ -14,6 +15,7 @@ from endive.config.schema import CLASS_KEYS
 from endive.formatting import format_duration, format_percent, format_quantity
 from endive.runs.parameters import PREFIX, SCENARIO_COLUMN
 from endive.simulation.columns import TIME_WORDS
+from endive.simulation.runner import Choice
 from endive.table import OPERATION_WORDS
 from endive.transaction.paths import COMMIT_PATHS, RETRY_POLICY
 
@@ -262,14 +264,12 @@ def describe_overload(row: Mapping[str, Any]) -> str | None:
     return f"Overloaded: only {format_percent(row.get('throughput_ratio') or 0.0)} of the offered load commits."
 
 
-def format_percentile(row: Mapping[Any, Any], metric: str) -> str:
-    """Return a percentile as a duration, a lower bound (``> 12 s``) or ``aborted``; ``-`` if it is unknown."""
+def format_bounded(row: Mapping[Any, Any], metric: str) -> str:
+    """Return a percentile or retries as a number, a lower bound (``> 12 s``) or ``aborted``; ``-`` if it is unknown."""
     value, least = row.get(metric), row.get(at_least(metric))
     if value is not None and math.isfinite(value):
-        return format_duration(value)
-    if least is None or math.isnan(least):
-        return "-"
-    return "aborted" if math.isinf(least) else f"> {format_duration(least)}"
+        return format_metric(metric, value)
+    return "-" if least is None or math.isnan(least) else format_bound(metric, least)
 
 
 def explain_ranges(cells: Iterable[str]) -> str | None:
@@ -280,3 +280,12 @@ def explain_ranges(cells: Iterable[str]) -> str | None:
         "A range of success comes from transactions in flight at the end of the run: none or all of them may commit. "
         "It is not a confidence interval."
     )
+
+
+def describe_compilation(choice: Choice) -> str | None:
+    """Return a note where a kernel is compiled before or during a run."""
+    if choice.compiles == "first":
+        return "compiling the engine for this commit path and catalog, once (about 5 s)"
+    if choice.compiles == "beside":
+        return "running on the reference engine while the compiled engine is built for the next run"
+    return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from endive.analysis.cohort import Pairs
-from endive.analysis.conditions import Subject, format_metric, kind_of
+from endive.analysis.conditions import Subject, format_bound, format_metric, kind_of
 from endive.analysis.contrasts import Difference, estimate_seeds_needed
 from endive.analysis.estimates import Estimate
 from endive.analysis.metric import ABORT_REASONS
@@ -46,7 +46,7 @@ def format_value(metric: str, found: Estimate) -> str:
     """Format an estimate with its unit: a range where transactions are in flight, a bound, or ``aborted``."""
     if found.unfinished > 0.0:
         return format_percent_range(found.mean - found.unfinished, found.mean + found.unfinished)
-    return f"> {format_metric(metric, found.low)}" if found.kind == "bound" else format_metric(metric, found.mean)
+    return format_bound(metric, found.low) if found.kind == "bound" else format_metric(metric, found.mean)
 
 
 def format_change(metric: str, found: Difference) -> str:

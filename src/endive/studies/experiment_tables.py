@@ -16,16 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endive.analysis.estimates import FEWEST_SEEDS, SHARES, Estimate, at_least, at_most, estimate_metric, half_widths
-from endive.analysis.run_metrics import ALL, BOUNDS, COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW, METRICS, PERCENTILES, RATES
+from endive.analysis.run_metrics import ALL, BOUNDED, BOUNDS, COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW, METRICS, RATES
 from endive.analysis.saturation import Backlog, LoadPoint, backlog_grows, saturation
 from endive.runs.inventory import Inventory, PipelineError
 from endive.runs.parameters import Value, column_name, column_types, parameter_array, varying, varying_within_scenarios
 
 _GROUP = ["experiment", "workload_class", "operation_type"]
-_MEANS = tuple(name for name in (*METRICS, "warmup_ms") if name not in (*SHARES, *PERCENTILES))
+_MEANS = tuple(name for name in (*METRICS, "warmup_ms") if name not in (*SHARES, *BOUNDED))
 _OVER_SEEDS = (("mean", None), ("stddev", pc.VarianceOptions(ddof=1)), ("count", None))
 _NEEDED = {"transactions", "committed", "in_flight", "commits_in_window", COMMITTING_IN_WINDOW, ENTERED_IN_WINDOW}
-_NEEDED |= {*PERCENTILES, *BOUNDS}
+_NEEDED |= {*BOUNDED, *BOUNDS}
 _INTERVAL_OF_ARRIVALS = re.compile(r"_(inter_arrival_(scale|mean|value)|periodic_interval_ms)$")
 _DURATION = "param_simulation_duration_ms"
 _LOAD = re.compile(r"_(rate|inter_arrival_(scale|mean|value))$")
@@ -35,7 +35,7 @@ def make_experiments_table(runs: pa.Table, manifest: Inventory) -> pa.Table:
     """Return the metrics over seeds with the parameters; parameters that vary come first.
 
     A metric has the half width of its 95% interval (``_hw``) and, if it can be missing, the number of seeds that have it (``_n``).
-    Shares also have both ends of the interval (``_low``, ``_high``), percentiles the bounds over seeds.
+    Shares also have both ends of the interval (``_low``, ``_high``), percentiles and retries the bounds over seeds.
     """
     grouped = runs.group_by(_GROUP, use_threads=False).aggregate(
         [
@@ -81,8 +81,8 @@ def _make_mean_columns(grouped: pa.Table, name: str) -> dict[str, Any]:
 
 
 def _name_estimate_columns(name: str) -> tuple[str, ...]:
-    """Return the names of the columns of a share or percentile."""
-    ends = (at_least(name), at_most(name)) if name in PERCENTILES else (f"{name}_low", f"{name}_high")
+    """Return the names of the columns of a share or of a metric with bounds."""
+    ends = (at_least(name), at_most(name)) if name in BOUNDED else (f"{name}_low", f"{name}_high")
     return (name, f"{name}_hw", f"{name}_n", *ends)
 
 
@@ -95,7 +95,7 @@ def _estimate_groups(runs: pa.Table, groups: Sequence[tuple[str, str, str]]) -> 
     columns: dict[str, list[Any]] = {}
     for group in groups:
         found: dict[str, Any] = {}
-        for name in (*SHARES, *PERCENTILES):
+        for name in (*SHARES, *BOUNDED):
             found |= _make_estimate_columns(name, estimate_metric(rows[group], name))
         point = make_load_point(0.0, rows[group])
         found |= {"backlog_grows": point.grows, "saturated": point.reason}

@@ -53,13 +53,15 @@ class Question:
         return check_document(self.tree, self.source, self.directory, {**self.overrides, **varied})
 
 
-def read_question(path: Path, given: FrontierSettings, overrides: Mapping[str, Any], *, quick: bool = False) -> Question:
-    """Create the question of a file and the options of the command line.
+def read_question(
+    path: Path, given: FrontierSettings, overrides: Mapping[str, Any], *, quick: bool = False, content: Tree | None = None
+) -> Question:
+    """Create the question of a file, or of content that ``path`` only names, and the options of the command line.
 
     Raises:
         ConfigError: The file or an option is not valid.
     """
-    tree = read_toml(path)
+    tree = read_toml(path) if content is None else content
     if "frontier" in tree or "base" in tree or any(closest(key, ["frontier"]) for key in tree):
         tree, settings, quickly = check_frontier(tree, str(path), quick=quick)
         overrides = {**quickly, **overrides}

@@ -83,9 +83,17 @@ def _list_retry_settings(document: Document) -> list[Tree]:
 
 
 def read_tuning(
-    path: Path, goal: str, subject_to: str | None, vary: Sequence[str], overrides: Mapping[str, Any], count: int, key: int
+    path: Path,
+    goal: str,
+    subject_to: str | None,
+    vary: Sequence[str],
+    overrides: Mapping[str, Any],
+    count: int,
+    key: int,
+    *,
+    content: Tree | None = None,
 ) -> TuningQuestion:
-    """Read the question of a file and a command line.
+    """Read the question of a file, or of content that ``path`` only names, and of a command line.
 
     Raises:
         ConfigError: The question or the configuration of a candidate is invalid.
@@ -94,7 +102,7 @@ def read_tuning(
     if more_is_better(objective.metric) is None:
         raise ConfigError("--for", [Problem("", f"{objective.metric} has no direction that is better; choose another metric")])
     condition = None if subject_to is None else parse_condition(subject_to, RATES, "--subject-to")
-    tree = read_toml(path)
+    tree = read_toml(path) if content is None else content
 
     def document(settings: Mapping[str, Any]) -> Document:
         return check_document(tree, str(path), path.parent, {**overrides, **settings})

@@ -15,7 +15,7 @@ from endive.formatting import join_names
 from endive.report import phrases
 from endive.report.figure import Axis, CurveCrossing, Figure, Threshold
 from endive.report.figures import common
-from endive.report.phrases import format_percentile
+from endive.report.phrases import format_bounded
 from endive.report.study_data import ALL, Study
 from endive.runs.parameters import column_name
 
@@ -62,7 +62,7 @@ _REASONS = {"aborted": "falls on aborted transactions", "-": "needs more transac
 
 def _note_missing(every: pd.DataFrame, metric: str) -> Iterator[str]:
     """Yield a note for each reason why percentiles are left out."""
-    found = [format_percentile(row, metric).partition(" ")[0] for row in every.to_dict("records")]
+    found = [format_bounded(row, metric).partition(" ")[0] for row in every.to_dict("records")]
     rows = every[["member", "series"]].assign(why=found)
     for why, reason in _REASONS.items():
         named = [who for member in pd.unique(rows["member"]) if (who := _name_missing(rows, str(member), why))]

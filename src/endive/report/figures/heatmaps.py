@@ -9,7 +9,7 @@ import pandas as pd
 from endive.report import phrases
 from endive.report.figure import Axis, Figure
 from endive.report.figures import common
-from endive.report.phrases import format_percentile
+from endive.report.phrases import format_bounded
 from endive.report.study_data import ALL, Series, Study
 from endive.runs.parameters import Value
 
@@ -29,7 +29,7 @@ def build_heatmap(study: Study, measure: common.Measure, name: str) -> Figure:
     rows, panels = _make_cells(study, vertical)
     metric, most, timed = measure.column, common.MOST_FACETS, measure is common.LATENCY
     further = f"{most} of {len(panels)} combinations of the other parameters are shown." if len(panels) > most else ""
-    rows = rows.assign(instead=[format_percentile(row, metric) if timed else "" for row in rows.to_dict("records")])
+    rows = rows.assign(instead=[format_bounded(row, metric) if timed else "" for row in rows.to_dict("records")])
     data = common.select_columns(rows, ["across", "down", "panel", metric, "success_rate", "hatch", "instead"])
     value = common.fit_scale(replace(measure.y, column=metric), data)
     return Figure(

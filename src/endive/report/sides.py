@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
-from endive.cli.app import refuse
-from endive.cli.output import Output
-from endive.runs.layout import REPLICATIONS_FOLDER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from endive.config import Document
-    from endive.report.comparison import Side
-    from endive.studies.measure import MetricsOptions
+from endive.analysis.warmup import common_window
+from endive.config import ConfigError, Document, Problem
+from endive.config.load import load_document, read_toml
+from endive.config.sweep import SCENARIO, Sweep
+from endive.output_files import check_writable
+from endive.report.comparison import Side, load_side
+from endive.report.phrases import describe_compilation
+from endive.runs.execute import prepare_run
+from endive.runs.identity import code_version
+from endive.runs.layout import REPLICATIONS_FOLDER, label_of
+from endive.runs.parameters import scenario_of
+from endive.runs.plan import plan_sweep
+from endive.runs.stored import find_experiments
+from endive.runs.study_records import read_studies
+from endive.studies.measure import MetricsOptions
+from endive.studies.replicate import Replications
 
 _SEEDS = 10
 """Seeds of configurations, unless a stored side has others."""
@@ -32,6 +39,11 @@ class Selection:
     documents: tuple[Document | None, ...]
     question: str | None = None
     seeds: tuple[int, ...] | None = None
+
+
+def refuse(source: str, message: str, key: str = "") -> NoReturn:
+    """Raise ConfigError about an option, a file, or a key of it."""
+    raise ConfigError(source, [Problem(key, message)]) from None
 
 
 def select_sources(sources: Sequence[str], overrides: Mapping[str, Any], last_overrides: Mapping[str, Any]) -> Selection:
@@ -62,8 +74,6 @@ def _split(source: str) -> tuple[str | None, str]:
 
 def _load(source: str, overrides: dict[str, Any]) -> Document | None:
     """Return the configuration, if the source is one."""
-    from endive.config.load import load_document
-
     if source.endswith(".toml"):
         return load_document(source, overrides)
     if overrides:
@@ -72,7 +82,6 @@ def _load(source: str, overrides: dict[str, Any]) -> Document | None:
 
 
 def _own_name(source: str, document: Document | None) -> str:
-    from endive.runs.parameters import scenario_of
 
     if document is not None:
         return document.experiment.scenario or Path(source).stem
@@ -87,9 +96,6 @@ def _once(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _of_file(path: Path, overrides: Mapping[str, Any], quick: bool) -> Selection:
-    from endive.config.load import read_toml
-    from endive.config.sweep import SCENARIO, Sweep
-    from endive.runs.plan import plan_sweep
 
     if "sweep" not in read_toml(path):
         refuse(str(path), "is one configuration; name a second one, or a study with [scenario.NAME]")
@@ -109,11 +115,6 @@ def _of_file(path: Path, overrides: Mapping[str, Any], quick: bool) -> Selection
 
 def _of_directory(root: Path) -> Selection:
     """Return the experiments of a study, the baseline first."""
-    from endive.runs.layout import label_of
-    from endive.runs.parameters import scenario_of
-    from endive.runs.stored import find_experiments
-    from endive.runs.study_records import read_studies
-
     stored = [each for each in find_experiments(root) if each.of_this_version]
     labels = {label_of(each.directory) for each in stored}
     record = next((each for each in read_studies(root) if {each.label} == labels), None)
@@ -128,16 +129,10 @@ def _of_directory(root: Path) -> Selection:
     return Selection(sources, tuple(name for name, _ in ordered), (None,) * len(ordered), record.question)
 
 
-def make_sides(output: Output, chosen: Selection, seeds: Sequence[int] | None, options: MetricsOptions, out: Path) -> list[Side]:
+def make_sides(
+    chosen: Selection, seeds: Sequence[int] | None, options: MetricsOptions, out: Path, note: Callable[[str], None]
+) -> list[Side]:
     """Return all sides in one window; configurations are run, with the seeds of a stored side if there is one."""
-    from endive.analysis.warmup import common_window
-    from endive.cli.run import announce_compilation
-    from endive.output_files import check_writable
-    from endive.report.comparison import Side, load_side
-    from endive.runs.execute import prepare_run
-    from endive.runs.identity import code_version
-    from endive.studies.replicate import Replications
-
     sources, documents = chosen.sources, chosen.documents
     if any(document is not None for document in documents):
         check_writable(out)
@@ -153,7 +148,9 @@ def make_sides(output: Output, chosen: Selection, seeds: Sequence[int] | None, o
         if document is None:
             windows.append(stored[place].window)
             continue
-        announce_compilation(output, prepare_run(document, seed=0, among_many=True).simulation)
+        compilation = describe_compilation(prepare_run(document, seed=0, among_many=True).simulation.choice)
+        if compilation is not None:
+            note(compilation)
         before = replications.runs
         windows.append(replications.window(document, wanted))
         new_runs[place] = replications.runs - before
@@ -169,6 +166,6 @@ def make_sides(output: Output, chosen: Selection, seeds: Sequence[int] | None, o
         else:
             before = replications.runs
             runs = replications.measure(document, wanted, window)
-            output.note(f"{name}: {len(runs)} seeds, {new_runs[place] + replications.runs - before} new runs")
+            note(f"{name}: {len(runs)} seeds, {new_runs[place] + replications.runs - before} new runs")
             found.append(Side(sources[place], name, runs, code_version(), partial(replications.submitted, document)))
     return found

@@ -1,0 +1,211 @@
+"""Answer ``endive frontier``: search for a load, state the answer in sentences, and write its record and figure."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from endive import __version__
+from endive.analysis.conditions import format_bound, format_metric
+from endive.analysis.load_search import Frontier, Point, find_frontier
+from endive.analysis.warmup import Window
+from endive.config import compute_experiment_hash
+from endive.config.values import is_time
+from endive.formatting import finite, format_count, format_duration, format_number, join_ends
+from endive.output_files import check_writable, write_text
+from endive.report.figures.load_curves import build_search_figure
+from endive.report.paper import save_figure
+from endive.report.phrases import describe_compilation, describe_short_run, describe_window
+from endive.runs.execute import prepare_run
+from endive.runs.identity import code_version, parameters
+from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
+from endive.studies.frontier import Question, estimate_at
+from endive.studies.measure import MetricsOptions
+from endive.studies.replicate import Replications
+from endive.studies.tuning import TuningQuestion
+from endive.version import get_git_sha
+
+Note = Callable[[str], None]
+"""Receives remarks and progress, line by line."""
+VERDICTS = {"holds": "yes", "fails": "no", "open": "open"}
+_FORMATS = ("svg", "png")
+_COUNTED = ("writers", "clients")
+"""Keys that are counts, printed with their noun."""
+
+
+@dataclass(frozen=True)
+class FrontierAnswer:
+    """A search that is done: its question, its outcome, the record of it, and the files that were written."""
+
+    question: Question
+    found: Frontier
+    record: dict[str, Any]
+    files: tuple[Path, ...]
+
+
+def answer_frontier(question: Question, folder: Path, options: MetricsOptions, note: Note) -> FrontierAnswer:
+    """Search for the load at which a condition is met, and write the record and the figure to a folder."""
+    started = time.perf_counter()
+    check_writable(folder)
+    replications = Replications(folder / REPLICATIONS_FOLDER, options)
+    compilation = describe_compilation(
+        prepare_run(question.document(question.search.start), seed=0, among_many=True).simulation.choice
+    )
+    if compilation is not None:
+        note(compilation)
+    ends = format_load(question, question.search.start), format_load(question, question.search.highest)
+    note(f"searching for {question.condition.text} over {question.vary}, from {ends[0]} to {ends[1]}")
+    found = find_frontier(
+        partial(estimate_at, question, replications),
+        question.condition,
+        question.search,
+        lambda point: note(_describe_point(question, point)),
+    )
+    record = _record(question, found, replications, options, time.perf_counter() - started)
+    return FrontierAnswer(question, found, record, tuple(_write(folder, question, found, record)))
+
+
+def format_load(question: Question, load: float) -> str:
+    """Return a load with the unit of its key; counts are whole numbers."""
+    last = question.vary.rpartition(".")[2]
+    if last in _COUNTED:
+        return format_count(round(load), last.removesuffix("s"))
+    if is_time(question.vary):
+        return format_duration(load)
+    return f"{format_number(load, 4)}/s" if last == "rate" else format_number(load, 4)
+
+
+def _describe_point(question: Question, point: Point) -> str:
+
+    metric, found = question.condition.metric, point.estimate
+    if found is None:
+        measured = "not measured"
+    else:
+        mean, low, high = (format_metric(metric, value) for value in (found.mean, found.low, found.high))
+        measured = f"{mean} ({join_ends(low, high)})"
+        measured = {"number": measured, "bound": format_bound(metric, found.low), "never": mean}[found.kind]
+    load, verdict = format_load(question, point.load), VERDICTS[point.verdict]
+    return f"{load}: {measured}, {point.seeds} seeds; {question.condition.text}? {verdict}"
+
+
+def describe_answer(question: Question, found: Frontier) -> list[str]:
+    """Return the answer in sentences."""
+    text = question.condition.text
+    nothing = [point.load for point in found.points if point.estimate is None]
+    if len(nothing) == len(found.points):
+        return [
+            f"No answer for {text}: {question.condition.subject} could not be measured at any load from "
+            f"{format_load(question, min(nothing))} to {format_load(question, max(nothing))}. Try longer runs or another range."
+        ]
+    if found.bound == "above":
+        return [f"{text} is not met up to {format_load(question, question.search.highest)}, the highest load of the search."]
+    if found.bound == "at_or_below":
+        return [f"{text} is met at {format_load(question, question.search.lowest)} already, the lowest load of the search."]
+    wider = "More seeds (--max-seeds) or longer runs narrow the interval."
+    if found.low is None and found.high is None:
+        lowest, highest = (format_load(question, point.load) for point in (found.points[0], found.points[-1]))
+        return [f"No answer for {text} at any load from {lowest} to {highest}: the intervals are too wide. {wider}"]
+    above = [load for load in nothing if found.high is None and load > (found.low or 0.0)]
+    if above:
+        reached, lost = format_load(question, found.low or min(above)), format_load(question, min(above))
+        return [
+            f"{text} is not met up to {reached}; from {lost} on "
+            f"{question.condition.subject} could not be measured. Try longer runs."
+        ]
+    if found.low is None and found.high is not None:
+        return [f"{text} is met from {format_load(question, found.high)} on; below that the intervals are too wide. {wider}"]
+    if found.high is None and found.low is not None:
+        return [f"{text} is not met up to {format_load(question, found.low)}; above that the intervals are too wide. {wider}"]
+    digits = question.search.digits
+    low, load, high = (None if each is None else float(f"{each:.{digits}g}") for each in (found.low, found.load, found.high))
+    interval = join_ends(format_load(question, low or 0.0), format_load(question, high or 0.0))
+    at = "an unknown load" if load is None else format_load(question, load)
+    answer = [f"{text} is met from {at} on (95% interval: {interval})."]
+    if not found.narrow:
+        answer.append(f"The interval is wider than the tolerance of {100.0 * question.search.tolerance:g}%. {wider}")
+    return answer
+
+
+def describe_windows(windows: Sequence[Window]) -> list[str]:
+    """Return the measurement windows of all loads in a sentence, and a warning if runs were too short."""
+    cuts = sorted({window.start_ms for window in windows})
+    if len({format_duration(cut) for cut in cuts}) == 1:
+        excluded = describe_window(windows[0])
+    else:
+        excluded = f"The first {join_ends(format_duration(cuts[0]), format_duration(cuts[-1]))} are excluded as warm-up, by load."
+    warnings = [warning for window in windows if (warning := describe_short_run(window)) is not None]
+    return [excluded, f"At {len(warnings)} of {len(windows)} loads: {warnings[0]}"] if warnings else [excluded]
+
+
+def _record(
+    question: Question, found: Frontier, replications: Replications, options: MetricsOptions, seconds: float
+) -> dict[str, Any]:
+    """Return the record of the search, by which the answer can be reproduced."""
+    points, windows = [], []
+    for point in found.points:
+        document = question.document(point.load)
+        runs = replications.measure(document, range(point.seeds))
+        windows.append(runs[0].window)
+        metric, group, operation = question.condition.metric, question.condition.workload_class, question.condition.operation
+        points.append(
+            {
+                "load": point.load,
+                "verdict": point.verdict,
+                "estimate": None if point.estimate is None else _plain(asdict(point.estimate)),
+                "experiment": compute_experiment_hash(document),
+                "seeds": {str(run.seed): _select(run.select(group, operation), metric) for run in runs},
+            }
+        )
+    return {
+        "answer": describe_answer(question, found),
+        "window": describe_windows(windows),
+        "bound": found.bound,
+        "load": found.load,
+        "low": found.low,
+        "high": found.high,
+        "narrow": found.narrow,
+        "vary": question.vary,
+        "until": question.condition.text,
+        "search": asdict(question.search),
+        "warmup_ms": options.warmup_ms,
+        "cooldown_ms": options.cooldown_ms,
+        "points": points,
+        "runs": replications.runs,
+        "seconds": round(seconds, 3),
+        **origin_of(question),
+        "parameters": parameters(question.document(question.search.start)),
+    }
+
+
+def _select(row: Any, metric: str) -> dict[str, Any]:
+    return {name: row.get(name) for name in (metric, "transactions", "committed", "aborted", "in_flight")}
+
+
+def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {name: value if isinstance(value, str) else finite(value) for name, value in numbers.items()}
+
+
+def origin_of(question: Question | TuningQuestion) -> dict[str, Any]:
+    """Return the code, file and overrides that an answer was made with."""
+    return {
+        "endive_version": __version__,
+        "code_version": code_version(),
+        "git_commit": get_git_sha(),
+        "source": question.source,
+        "overrides": dict(question.overrides),
+        "configuration": question.tree,
+    }
+
+
+def _write(folder: Path, question: Question, found: Frontier, record: dict[str, Any]) -> list[Path]:
+
+    files = [folder / FRONTIER]
+    write_text(files[0], json.dumps(record, indent=2) + "\n")
+    if any(point.estimate is not None for point in found.points):
+        files += save_figure(build_search_figure(found, question.vary, question.condition, "frontier"), folder, _FORMATS)
+    return files
