@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from endive.analysis.cohort import (
     Pairs,
     Submitted,
     Transactions,
+    bound_retries,
     committing,
     entries,
     expected_retries,
@@ -18,6 +21,7 @@ from endive.analysis.cohort import (
     pair_run,
     success_range,
 )
+from endive.analysis.percentiles import Bounded
 from endive.analysis.warmup import Window
 
 WINDOW = Window(100.0, 20.0, 100.0, "given")
@@ -108,6 +112,23 @@ def test_retries_that_the_unfinished_may_still_need_are_estimated() -> None:
 
 def test_retries_of_nothing_but_unfinished_transactions_are_the_most_so_far() -> None:
     assert retries_of([], [0, 2]) == 4.0
+
+
+def bounded_retries(finished: list[int], in_flight: list[int]) -> Bounded:
+    so_far, entered = sum(finished) + sum(in_flight), len(finished) + len(in_flight)
+    return bound_retries(retries_of(finished, in_flight), so_far, len(in_flight), entered)
+
+
+def test_three_in_flight_say_nothing_but_the_retries_they_have() -> None:
+    """0, 0 and 5 retries so far: at least 5/3, and no estimate (5.0 by Kaplan-Meier) is better than that."""
+    assert bounded_retries([], [0, 0, 5]) == Bounded(None, 5 / 3, math.inf)
+
+
+def test_few_in_flight_leave_a_number_with_bounds() -> None:
+    found = bounded_retries([1] * 99, [1])
+    assert (found.value, found.at_least, found.at_most) == (1.0, 1.0, math.inf)
+    assert bounded_retries([0, 0, 1, 3], []) == Bounded(1.0, 1.0, 1.0)
+    assert bounded_retries([], []) == Bounded(None, None, None)
 
 
 @given(st.lists(st.integers(0, 20), min_size=1), st.lists(st.integers(0, 20)))

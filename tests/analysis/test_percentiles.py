@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endive.analysis import Flags, Floats
-from endive.analysis.percentiles import NOTHING, Percentile, fewest, plain_percentiles, times_to_commit
+from endive.analysis.percentiles import NOTHING, Bounded, fewest, plain_percentiles, times_to_commit
 
 
 def cohort(committed: list[float], aborted: int = 0, unfinished: list[float] | None = None) -> tuple[Floats, Flags, Flags]:
@@ -22,7 +22,7 @@ def cohort(committed: list[float], aborted: int = 0, unfinished: list[float] | N
 
 def test_the_example_of_the_page_on_statistics() -> None:
     [p50] = times_to_commit(*cohort([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], aborted=3, unfinished=[2.5]), [0.5])
-    assert p50 == Percentile(5.0, 4.0, 5.0)
+    assert p50 == Bounded(5.0, 4.0, 5.0)
 
 
 def test_aborted_ones_never_commit() -> None:
@@ -30,7 +30,7 @@ def test_aborted_ones_never_commit() -> None:
     p50, p95, p99 = times_to_commit(*cohort(many, aborted=300), [0.5, 0.95, 0.99])
     assert p50.value == 500.0
     assert p95.at_least == math.inf
-    assert p99 == Percentile(None, math.inf, math.inf)
+    assert p99 == Bounded(None, math.inf, math.inf)
 
 
 def test_giving_up_early_is_not_quicker() -> None:
@@ -72,15 +72,15 @@ def test_a_percentile_of_few_is_only_a_bound(share: float, least: int) -> None:
 def test_the_bound_of_a_dozen() -> None:
     """P(Binomial(12, 0.99) >= 11) = 99.4 %, and >= 12 only 88.6 %: the p99 is at least the eleventh value."""
     [found] = plain_percentiles(np.array([float(k) for k in range(1, 13)]), [0.99])
-    assert found == Percentile(None, 11.0, math.inf)
+    assert found == Bounded(None, 11.0, math.inf)
     assert plain_percentiles(np.array([1.0]), [0.5]) == [NOTHING]
-    assert plain_percentiles(np.array([1.0]), [0.95]) == [Percentile(None, 1.0, math.inf)]  # one value exceeds it in 5 % of cases
+    assert plain_percentiles(np.array([1.0]), [0.95]) == [Bounded(None, 1.0, math.inf)]  # one value exceeds it in 5 % of cases
 
 
 def test_the_bound_of_a_median() -> None:
     """P(Binomial(9, 1/2) >= 2) = 98 %, and >= 3 only 91 %: the median is at least the second value."""
     [found] = plain_percentiles(np.array([float(k) for k in range(1, 10)]), [0.5])
-    assert found == Percentile(None, 2.0, math.inf)
+    assert found == Bounded(None, 2.0, math.inf)
 
 
 def test_nothing_has_no_percentiles() -> None:

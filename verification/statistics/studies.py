@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from endive.analysis import Ints
-from endive.analysis.cohort import Transactions, expected_retries, success_range
+from endive.analysis.cohort import Transactions, bound_retries, committing, expected_retries, success_range
 from endive.analysis.estimates import at_least, at_most
-from endive.analysis.percentiles import times_to_commit
-from endive.analysis.warmup import Window, given_window
+from endive.analysis.percentiles import Bounded, times_to_commit
+from endive.analysis.warmup import SERIES_BINS, Window, find_window, given_window, load_pattern
 from endive.config import Document, build_simulation_config
 from endive.simulation import Simulation, SimulationConfig
 
@@ -37,6 +37,8 @@ class System:
     """Clients of a closed loop, in place of a rate."""
     measured_ms: float = MEASURED_MS
     cooldown_ms: float = COOLDOWN_MS
+    finds_window: bool = False
+    """True to find the warm-up from the runs of a study, as commands do by default; otherwise it is given."""
 
 
 @cache
@@ -58,8 +60,17 @@ def _arrivals(system: System) -> dict[str, Any]:
     }
 
 
-def measure(system: System, seed: int, times_as_long: int = 1) -> dict[str, Any]:
-    """The metrics of one run, by the project's own functions."""
+@dataclass(frozen=True)
+class Run:
+    """A simulated run: its transactions, their retries, and its length."""
+
+    transactions: Transactions
+    retries: Ints
+    duration_ms: float
+
+
+def simulate(system: System, seed: int, times_as_long: int = 1) -> Run:
+    """Simulate one run."""
     duration_ms = WARMUP_MS + times_as_long * system.measured_ms + system.cooldown_ms
     batches: list[pa.RecordBatch] = []
     Simulation(replace(_config(system, duration_ms), seed=seed)).stream(batches.append)
@@ -67,7 +78,26 @@ def measure(system: System, seed: int, times_as_long: int = 1) -> dict[str, Any]
     columns = {name: rows.column(name).to_numpy() for name in _NEEDED}
     status = np.asarray(rows.column("status").to_pylist())
     transactions = Transactions.of_rows(**columns, committed=status == "committed", aborted=status == "aborted")
-    return _metrics(transactions, rows.column("n_retries").to_numpy(), given_window(duration_ms, WARMUP_MS, system.cooldown_ms))
+    return Run(transactions, rows.column("n_retries").to_numpy(), duration_ms)
+
+
+def measure(system: System, seed: int, times_as_long: int = 1) -> dict[str, Any]:
+    """The metrics of one run after the given warm-up, by the project's own functions."""
+    run = simulate(system, seed, times_as_long)
+    return _metrics(run.transactions, run.retries, given_window(run.duration_ms, WARMUP_MS, system.cooldown_ms))
+
+
+def measure_study(system: System, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """The metrics of the runs of one study."""
+    if not system.finds_window:
+        return [measure(system, seed) for seed in seeds]
+    runs = [simulate(system, seed) for seed in seeds]
+    duration_ms = runs[0].duration_ms
+    edges = np.linspace(0.0, duration_ms - system.cooldown_ms, SERIES_BINS + 1)
+    series = np.sum([committing(run.transactions, edges) for run in runs], axis=0)
+    pattern = load_pattern(_config(system, duration_ms).workload.config.workload_classes)
+    window = find_window(duration_ms, system.cooldown_ms, pattern, series)
+    return [_metrics(run.transactions, run.retries, window) for run in runs]
 
 
 def _metrics(rows: Transactions, retries: Ints, window: Window) -> dict[str, Any]:
@@ -83,13 +113,17 @@ def _metrics(rows: Transactions, retries: Ints, window: Window) -> dict[str, Any
         "commits_in_window": commits,
         "throughput_per_s": commits / window.length_ms * 1000.0,
         "success_rate": success_range(committed, unfinished, entered)[1],
-        "retries_per_txn": expected_retries(retries[inside], (rows.committed | rows.aborted)[inside]) / entered,
     }
+    expected = expected_retries(retries[inside], (rows.committed | rows.aborted)[inside])
+    found |= _bounds("retries_per_txn", bound_retries(expected, float(retries[inside].sum()), unfinished, entered))
     shares = [percent / 100.0 for percent in PERCENTS]
     for percent, each in zip(PERCENTS, times_to_commit(waited, rows.committed[inside], rows.aborted[inside], shares), strict=True):
-        name = f"time_to_commit_p{percent}_ms"
-        found |= {name: each.value, at_least(name): each.at_least, at_most(name): each.at_most}
+        found |= _bounds(f"time_to_commit_p{percent}_ms", each)
     return found
+
+
+def _bounds(metric: str, found: Bounded) -> dict[str, Any]:
+    return {metric: found.value, at_least(metric): found.at_least, at_most(metric): found.at_most}
 
 
 @cache
@@ -101,7 +135,7 @@ def truth(system: System) -> dict[str, Any]:
 def studies(system: System, number: int, seeds: int, first: int = 0) -> Iterator[list[dict[str, Any]]]:
     """So many studies of so many seeds, from a study on; no seed is in two of them."""
     for study in range(first, first + number):
-        yield [measure(system, study * seeds + place) for place in range(seeds)]
+        yield measure_study(system, range(study * seeds, (study + 1) * seeds))
 
 
 def true_crossing(success: float, low: float, high: float, steps: int = 14) -> float:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from endive.analysis import Flags, Floats, Ints
+from endive.analysis.percentiles import NOTHING, Bounded
 from endive.analysis.warmup import Window
+
+_MOST_ESTIMATED = 0.05
+"""Largest share of the retries per transaction that may be estimated for transactions in flight."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,24 @@ def expected_retries(retries: Ints, finished: Flags) -> float:
     at_risk = (ended + unfinished)[::-1].cumsum()[::-1] - unfinished
     more = np.cumprod(1.0 - np.divide(ended, at_risk, out=np.zeros(len(ended)), where=at_risk > 0))
     return float(more[:-1].sum()) * len(retries)
+
+
+def bound_retries(expected: float, so_far: float, unfinished: int, entered: int) -> Bounded:
+    """Return the retries per transaction of a cohort and their bounds.
+
+    The value is the Kaplan-Meier estimate. It is None if transactions in flight account for more than a twentieth of it: then too
+    few transactions have ended to say how many retries the others need. The lower bound counts the retries so far.
+
+    Args:
+        expected: Estimated sum of retries; see ``expected_retries``.
+        so_far: Sum of the retries until the end of the run.
+        unfinished: Number of transactions in flight at the end of the run.
+        entered: Size of the cohort.
+    """
+    if not entered:
+        return NOTHING
+    value = expected / entered if expected - so_far <= _MOST_ESTIMATED * expected else None
+    return Bounded(value, so_far / entered, math.inf if unfinished else so_far / entered)
 
 
 def committing(transactions: Transactions, edges_ms: Floats) -> Floats:

@@ -179,6 +179,12 @@ def kind_of(metric: str) -> Kind:
     return _KINDS[get_metric(metric).unit]
 
 
+def format_bound(metric: str, low: float) -> str:
+    """Format a lower bound of a metric: ``> 12 s``, ``≥ 1.7``; ``aborted`` if it is infinite."""
+    text = format_metric(metric, low)
+    return text if math.isinf(low) else f"{'>' if kind_of(metric) == 'time' else '≥'} {text}"
+
+
 def format_metric(metric: str, value: float | None) -> str:
     """Format a value of a metric with its unit: ``aborted`` for an infinite time, ``-`` for no value."""
     kind = kind_of(metric)

@@ -25,7 +25,8 @@ FEWEST_SEEDS = 3
 class Estimate:
     """Mean over the ``n`` seeds that have the metric, and the ends of its interval, which are infinite for a single seed.
 
-    A percentile without a value is a ``bound``, with the lower bound as ``mean`` and ``low``, or ``never``, which is infinite.
+    A percentile or number of retries without a value is a ``bound``, with the lower bound as ``mean`` and ``low``. A percentile may
+    also be ``never``, which is infinite.
     """
 
     mean: float
@@ -159,14 +160,19 @@ Row = Mapping[str, Any]
 """Metrics of one run, class and operation, by name."""
 
 
-def at_least(percentile: str) -> str:
-    """Return the name of the lower bound of a percentile: ``x_p99_at_least_ms`` for ``x_p99_ms``."""
-    return f"{percentile.removesuffix('_ms')}_at_least_ms"
+def at_least(metric: str) -> str:
+    """Return the name of the lower bound of a metric: ``x_p99_at_least_ms`` for ``x_p99_ms``."""
+    return _before_unit(metric, "at_least")
 
 
-def at_most(percentile: str) -> str:
-    """Return the name of the upper bound of a percentile."""
-    return f"{percentile.removesuffix('_ms')}_at_most_ms"
+def at_most(metric: str) -> str:
+    """Return the name of the upper bound of a metric."""
+    return _before_unit(metric, "at_most")
+
+
+def _before_unit(metric: str, word: str) -> str:
+    name = metric.removesuffix("_ms")
+    return f"{name}_{word}{metric.removeprefix(name)}"
 
 
 def estimate_metric(rows: Sequence[Row], metric: str, confidence: float = CONFIDENCE) -> Estimate | None:
@@ -175,7 +181,7 @@ def estimate_metric(rows: Sequence[Row], metric: str, confidence: float = CONFID
     if metric in _ESTIMATES:
         return _ESTIMATES[metric](present, confidence) if present else None
     if any(at_least(metric) in row for row in rows):
-        return _percentile(rows, metric, confidence)
+        return _bounded(rows, metric, confidence)
     values = [float(row[metric]) for row in rows if row.get(metric) is not None]
     return mean_estimate(values, confidence) if values else None
 
@@ -205,8 +211,8 @@ SHARES = tuple(_ESTIMATES)
 """Metrics that are counts of transactions over counts of transactions."""
 
 
-def _percentile(rows: Sequence[Row], metric: str, confidence: float) -> Estimate | None:
-    """Estimate a percentile: by Student's t if every run has a number, otherwise from the bounds of the runs."""
+def _bounded(rows: Sequence[Row], metric: str, confidence: float) -> Estimate | None:
+    """Estimate a metric with bounds: by Student's t if every run has a number, otherwise from the bounds of the runs."""
     known = [row for row in rows if row.get(metric) is not None or row.get(at_least(metric)) is not None]
     if not known:
         return None
@@ -226,7 +232,7 @@ def _lower_percentiles(rows: Sequence[Row], metric: str, confidence: float) -> I
     name, _, percent = metric.removesuffix("_ms").rpartition("_p")
     for lower in PERCENTS:
         if percent.isdigit() and lower < int(percent):
-            found = _percentile(rows, f"{name}_p{lower}_ms", confidence)
+            found = _bounded(rows, f"{name}_p{lower}_ms", confidence)
             if found is not None and found.kind != "never":
                 yield found.mean
 

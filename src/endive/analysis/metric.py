@@ -103,7 +103,7 @@ _RECORDS = (
         "retries_per_txn",
         "number",
         None,
-        "mean number of commit attempts after the first over the cohort; in flight at the end: by Kaplan-Meier",
+        "mean number of commit attempts after the first over the cohort; a lower bound if many are in flight at the end",
     ),
     Metric("overhead", "share", None, "mean of commit latency / total latency over the committed of the cohort"),
     Metric("jain_index", "number", "higher", "Jain's index of the commits of the writers of a class"),

@@ -16,10 +16,10 @@ _PER_TAIL = 5.0
 
 
 @dataclass(frozen=True)
-class Percentile:
-    """Percentile in ms: ``value`` if it can be estimated, and the bounds ``at_least`` and ``at_most``.
+class Bounded:
+    """Number of a cohort with transactions in flight: ``value`` if it can be estimated, and its bounds.
 
-    The percentile is infinite if it falls on aborted transactions. ``at_least`` is None if there is no bound.
+    A percentile in ms is infinite if it falls on aborted transactions. ``at_least`` is None if there is no bound.
     """
 
     value: float | None
@@ -27,7 +27,7 @@ class Percentile:
     at_most: float | None
 
 
-NOTHING = Percentile(None, None, None)
+NOTHING = Bounded(None, None, None)
 
 
 def fewest(share: float) -> int:
@@ -35,7 +35,7 @@ def fewest(share: float) -> int:
     return math.ceil(_PER_TAIL / (1.0 - share) - 1e-9)
 
 
-def times_to_commit(waited_ms: Floats, committed: Flags, aborted: Flags, shares: Sequence[float]) -> list[Percentile]:
+def times_to_commit(waited_ms: Floats, committed: Flags, aborted: Flags, shares: Sequence[float]) -> list[Bounded]:
     """Return percentiles of the time to commit over a cohort.
 
     Args:
@@ -59,11 +59,11 @@ def times_to_commit(waited_ms: Floats, committed: Flags, aborted: Flags, shares:
         place = order_place(n, share)
         low, high = float(least[place]), float(most[place])
         estimable = int(unfinished.sum()) <= n * (1.0 - share) / 2.0
-        found.append(Percentile(_quantile(curve, share) if estimable else None, low, high))
+        found.append(Bounded(_quantile(curve, share) if estimable else None, low, high))
     return found
 
 
-def plain_percentiles(values: Floats, shares: Sequence[float]) -> list[Percentile]:
+def plain_percentiles(values: Floats, shares: Sequence[float]) -> list[Bounded]:
     """Return percentiles of uncensored values, interpolated linearly between order statistics, as ``numpy.quantile`` does."""
     ordered = np.sort(values)
     found = []
@@ -72,7 +72,7 @@ def plain_percentiles(values: Floats, shares: Sequence[float]) -> list[Percentil
             found.append(_bound(ordered, share))
         else:
             value = float(quantiles(ordered, [share])[0])
-            found.append(Percentile(value, value, value))
+            found.append(Bounded(value, value, value))
     return found
 
 
@@ -89,14 +89,14 @@ def order_place(n: int, share: float) -> int:
     return min(max(math.ceil(share * n - 1e-9), 1), n) - 1
 
 
-def _bound(in_order: Floats, share: float) -> Percentile:
+def _bound(in_order: Floats, share: float) -> Bounded:
     """Bound a quantile of few values: the greatest order statistic that it reaches with 95% confidence."""
     n = len(in_order)
     term, tail = share**n, 0.0  # P(Binomial(n, share) = k) and P(>= k), for k = n, n - 1, ...
     for k in range(n, 0, -1):
         tail += term
         if tail >= BOUND_CONFIDENCE:
-            return Percentile(None, float(in_order[k - 1]), math.inf)
+            return Bounded(None, float(in_order[k - 1]), math.inf)
         term *= k / (n - k + 1) * (1.0 - share) / share
     return NOTHING
 

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from endive.analysis import Flags, Floats, Ints, handovers
-from endive.analysis.cohort import Transactions, committing, entries, expected_retries, success_range
+from endive.analysis.cohort import Transactions, bound_retries, committing, entries, expected_retries, success_range
 from endive.analysis.estimates import at_least, at_most
 from endive.analysis.fairness import FAIRNESS, WritersRows, fairness_metrics
-from endive.analysis.percentiles import PERCENTS, plain_percentiles, quantiles, times_to_commit
+from endive.analysis.percentiles import PERCENTS, Bounded, plain_percentiles, quantiles, times_to_commit
 from endive.analysis.run_curves import CURVES, SLOWER, ThroughTime, over_time_columns, through_time
 from endive.analysis.saturation import BACKLOG_PARTS
 from endive.analysis.warmup import Window
@@ -62,8 +62,11 @@ RATES = (
     *(f"mean_{name}" for name in TIME_COLUMNS),
     *(f"{name}_per_txn" for name in IO_COLUMNS),
 )
-BOUNDS = tuple(bound(name) for name in PERCENTILES for bound in (at_least, at_most))
-"""Bounds of percentiles; infinite if the percentile falls on aborted transactions."""
+RETRIES = "retries_per_txn"
+BOUNDED = (*PERCENTILES, RETRIES)
+"""Metrics that transactions in flight may leave without a value, and that have bounds then."""
+BOUNDS = tuple(bound(name) for name in BOUNDED for bound in (at_least, at_most))
+"""Bounds of these metrics; infinite if a percentile falls on aborted transactions, or if retries have no upper bound."""
 METRICS = (*COUNTS, *SUM_COLUMNS, *RATES)
 WRITER_COLUMNS = ("client", *handovers.BATCH_COLUMNS)
 """Columns of the writer of a transaction and of its batch, which are not summed."""
@@ -251,6 +254,7 @@ def group_metrics(measures: Sequence[GroupMeasures], window: Window) -> dict[str
     sums = {name: sum(each.sums[name] for each in measures) for name in (*SUM_COLUMNS, *TIME_COLUMNS, "overhead")}
     entered, committed = counts["transactions"], counts["committed"]
     success_low, success, success_high = success_range(committed, counts["in_flight"], entered)
+    expected = sum(each.expected_retries for each in measures)
     seconds = window.length_ms / 1000.0
     inside = sum((each.committing for each in measures), np.zeros(BACKLOG_PARTS))
     return {
@@ -263,7 +267,7 @@ def group_metrics(measures: Sequence[GroupMeasures], window: Window) -> dict[str
         "success_low": success_low,
         "success_high": success_high,
         "mean_committing": float(inside.mean()),
-        "retries_per_txn": _ratio(sum(each.expected_retries for each in measures), entered),
+        **_bounds(RETRIES, bound_retries(expected, sums["n_retries"], counts["in_flight"], entered)),
         "overhead": _ratio(sums["overhead"], committed),
         **fairness_metrics([each.writers for each in measures]),
         **handovers.handover_metrics([each.file_batches for each in measures], committed, seconds),
@@ -303,12 +307,15 @@ def _joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return np.concatenate([np.zeros(0), *arrays])
 
 
-def _named(name: str, percentiles: Sequence[Any]) -> dict[str, float | None]:
+def _named(name: str, percentiles: Sequence[Bounded]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for percent, each in zip(PERCENTS, percentiles, strict=True):
-        metric = f"{name}_p{percent}_ms"
-        found |= {metric: each.value, at_least(metric): each.at_least, at_most(metric): each.at_most}
+        found |= _bounds(f"{name}_p{percent}_ms", each)
     return found
+
+
+def _bounds(metric: str, found: Bounded) -> dict[str, float | None]:
+    return {metric: found.value, at_least(metric): found.at_least, at_most(metric): found.at_most}
 
 
 def _ratio(part: float, whole: float) -> float | None:
