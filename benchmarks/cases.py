@@ -74,7 +74,7 @@ ICEBERG = Case(
     "70/20/10 fast/merge/serializable overwrite, 1 table, every 100 ms, path iceberg",
     100.0,
     operations={"fast_append": 0.7, "merge_append": 0.2, "overwrite": 0.1},
-    catalog={"num_tables": 1, "table_metadata_inlined": False},
+    catalog={"num_tables": 1},
     transaction={"commit_path": "iceberg", "retry_policy": "iceberg"},
     compared_ms=9.0 * MINUTE_MS,
 )

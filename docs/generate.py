@@ -82,7 +82,7 @@ MEANINGS = {
 }
 """Descriptions of keys without a description in the schema."""
 
-COLUMN_TYPES = {"id": "int64", "count": "int64", "text": "string", "tables": "list of int64"}
+COLUMN_TYPES = {"id": "int64", "count": "int64", "state": "int64", "text": "string", "tables": "list of int64"}
 
 UNBOUNDED = 1e15
 """Limit from which upper bounds only guard against overflow and are not documented."""

@@ -122,12 +122,17 @@ def tables(draw: st.DrawFn) -> Tree:
 @st.composite
 def iceberg_settings(draw: st.DrawFn) -> Tree:
     """How operations are used on Iceberg's own commit paths."""
-    return {
+    section: Tree = {
         "overwrite_by": draw(st.sampled_from(["files", "filter"])),
         "delete_files": draw(st.sampled_from(["position", "equality", "vectors"])),
         "manifests_hit": draw(st.sampled_from([0, 1, 3, "all"])),
         "manifests_missed": draw(st.integers(0, 2)),
-        "retain_snapshots": draw(st.integers(1, 3)),
+    }
+    if draw(st.booleans()):
+        return section | {"retain_snapshots": draw(st.integers(1, 3))}
+    return section | {
+        "max_snapshot_age_ms": draw(st.sampled_from([0.0, 5.0, 20.0, 100.0])),
+        "min_snapshots_to_keep": draw(st.integers(1, 3)),
     }
 
 
@@ -160,7 +165,7 @@ def commit_settings(draw: st.DrawFn, most_tables: int, path: str, real_paths: bo
         section |= draw(iceberg_settings())
     if clients is not None and draw(st.booleans()):
         section["client_ms_per_access"] = draw(st.just(1.5) | distributions(2.0))
-    if clients is not None and not clients["table_metadata_inlined"]:
+    if clients is not None and (path != "endive" or not clients["table_metadata_inlined"]):
         section["table_handle"] = draw(st.sampled_from(["loaded", "kept"]))
     if draw(st.booleans()):
         section["isolation"] = draw(st.sampled_from(["none", "snapshot", "serializable"]))
@@ -291,6 +296,8 @@ def documents(draw: st.DrawFn, everything: bool = False) -> Tree:
     paths = [cls.get("commit_path", path) for cls in document.get("workload", {"": {}}).values()]
     if any(each != "endive" for each in paths):
         document["table"] = draw(tables())
+    if all(each != "endive" for each in paths):
+        del catalog["table_metadata_inlined"]
     return document
 
 
@@ -330,8 +337,9 @@ def _classes(draw: st.DrawFn, catalog: Tree, path: str, mixed: bool, clients: Tr
 @st.composite
 def services(draw: st.DrawFn, catalog: Tree) -> Tree:
     """The tables of ``catalog`` behind a service; times are often fixed, so that ties are frequent."""
-    section: Tree = {key: catalog[key] for key in ("num_tables", "partitions", "table_metadata_inlined")}
+    section: Tree = {key: catalog[key] for key in ("num_tables", "partitions")}
     section["type"] = "service"
+    section["writes_metadata"] = catalog.get("table_metadata_inlined", draw(st.booleans()))
     if draw(st.booleans()):
         section |= {key: catalog[key] for key in ("num_groups", "group_sizes") if key in catalog}
     for key, scale_ms in (("network", 1.0), ("load", 2.0), ("commit", 5.0), ("check", 1.0)):
@@ -348,7 +356,7 @@ def services(draw: st.DrawFn, catalog: Tree) -> Tree:
         section["server_retries"] = draw(st.integers(1, 3))
     if kind == "coalesce":
         section["coalesce"] = {"linger_ms": draw(st.sampled_from([0.0, 3.0])), "max_batch": draw(st.sampled_from([0, 1, 3]))}
-    if section["table_metadata_inlined"]:
+    if section["writes_metadata"]:
         section["transfer_ms_per_mib"] = draw(st.sampled_from([0.0, 50.0]))
     if draw(st.booleans()):
         section["metadata_limit_bytes"] = draw(st.sampled_from([5_000, 80_000]))

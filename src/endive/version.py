@@ -11,9 +11,9 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-MODEL_VERSION = 2
+MODEL_VERSION = 3
 """Version of the simulated rows: same parameters, seed and version give the same rows."""
-METRICS_VERSION = 3
+METRICS_VERSION = 4
 """Version of the metrics: same rows, window and version give the same metrics."""
 DIRTY = "-dirty"
 """Suffix of a commit whose working tree has changes."""

@@ -34,7 +34,7 @@ PRICES = Prices("EUR", {"s3": StorePrices(get=0.4, put=5.0, list=5.0, delete=1.0
 
 
 def basis(path: str = "endive", **changes: Any) -> Basis:
-    given: dict[str, Any] = {"store": "s3", "catalog": "s3", "service": False, "metadata_inlined": True, "paths": {"ingest": path}}
+    given: dict[str, Any] = {"store": "s3", "catalog": "s3", "service": False, "server_writes": False, "paths": {"ingest": path}}
     return Basis(**{**given, **changes})
 
 

@@ -38,7 +38,9 @@ def test_the_renewal_curve_is_within_three_percent_of_the_simulator(latencies: s
 
 
 def test_icebergs_path_is_predicted_too() -> None:
-    config = document(transaction={"commit_path": "iceberg"})
+    config = document(
+        transaction={"commit_path": "iceberg"}, table={"metadata_bytes_per_snapshot": 0}
+    )  # metadata that does not grow
     rows = Simulation(config).run().to_dataframe()
     done = rows[rows["status"] != "in_flight"]
     found = predict(config)

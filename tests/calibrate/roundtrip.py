@@ -69,7 +69,7 @@ def random_system(seed: int) -> tuple[Tree, int]:
     tree = {
         "simulation": {"duration_ms": 1e3 * _SECONDS, "seed": seed},
         "storage": {"provider": rng.choice(["s3", "s3x", "azurex"])},
-        "catalog": {"num_tables": 1, "table_metadata_inlined": False},
+        "catalog": {"num_tables": 1},
         "table": {"manifests": rng.randrange(1, 60), "snapshots": 100},
         "transaction": {"commit_path": "iceberg", "retry_policy": "iceberg", "retry": rng.choice([2, 4, 6])},
         "workload": workload,

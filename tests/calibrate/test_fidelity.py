@@ -32,7 +32,7 @@ FIXED = {"distribution": "fixed", "value": 0.0}
 TREE = {
     "simulation": {"duration_ms": 1_200_000.0, "seed": 1},
     "storage": {"provider": "s3"},
-    "catalog": {"num_tables": 1, "table_metadata_inlined": False},
+    "catalog": {"num_tables": 1},
     "table": {"manifests": 10, "snapshots": 50},
     "transaction": {"commit_path": "iceberg", "retry_policy": "iceberg"},
     "workload": {

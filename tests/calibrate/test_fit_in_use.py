@@ -33,7 +33,6 @@ def simulated(folder: Path, keys: dict[str, Any]) -> tuple[Estimate, Estimate]:
     tree = {
         "simulation": {"duration_ms": 600_000.0},
         "storage": {"provider": "store.toml"},
-        "catalog": {"table_metadata_inlined": False},
         "transaction": {"commit_path": "iceberg", "retry": 3},
         "workload": {"ingest": ingest},
     }

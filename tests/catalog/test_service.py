@@ -236,9 +236,7 @@ def test_pyiceberg_sends_one_request_with_requirements(engine: Engine) -> None:
     rows, counters = run(engine, service(), {"a": once(0.0)}, transaction=transaction)
     assert rows.catalog_read_ms[0] == 4.0  # the load at the start, and no other
     assert counters["service_requests"] == 2
-    behind_glue = {key: value for key, value in service().items() if key != "transfer_ms_per_mib"} | {
-        "table_metadata_inlined": False
-    }
+    behind_glue = {key: value for key, value in service().items() if key != "transfer_ms_per_mib"} | {"writes_metadata": False}
     rows, counters = run(engine, behind_glue, {"a": once(0.0)}, transaction=transaction)
     assert counters["service_requests"] == 3  # where the client writes the metadata, it looks before it commits
     assert rows.metadata_writes[0] == 1
@@ -269,7 +267,7 @@ def test_metadata_that_grows_with_snapshots_takes_longer_to_write_and_to_load(en
         return rows.iloc[0]
 
     few, many = one(1), one(5000)
-    mib = 740 * 4999 / 2**20
+    mib = 1_100 * 4999 / 2**20
     assert many.catalog_read_ms - few.catalog_read_ms == pytest.approx(10.0 * (3 * mib + 2 * 0.0), rel=1e-3)
     assert many.catalog_commit_ms > few.catalog_commit_ms + 20.0
     assert (many.metadata_reads, many.metadata_writes) == (0, 0)

@@ -36,6 +36,8 @@ VALUES: dict[str, tuple[Any, dict[str, Any]]] = {
     "transaction.commit.retry.min-wait-ms": (7.0, {"transaction.retry_backoff.enabled": True}),
     "transaction.commit.retry.max-wait-ms": (7.0, {"transaction.retry_backoff.enabled": True}),
     "transaction.commit.retry.total-timeout-ms": (7.0, {}),
+    "transaction.history.expire.max-snapshot-age-ms": (7.0, {"transaction.commit_path": "iceberg"}),
+    "transaction.history.expire.min-snapshots-to-keep": (7, {"transaction.commit_path": "iceberg"}),
     "table.commit.manifest.min-count-to-merge": (7, {"transaction.commit_path": "iceberg"}),
     "table.commit.manifest.target-size-bytes": (7, {"transaction.commit_path": "iceberg"}),
     "table.commit.manifest-merge.enabled": (False, {"transaction.commit_path": "iceberg"}),

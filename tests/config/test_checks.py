@@ -52,6 +52,17 @@ TWO_CLASSES = '[workload.a]\nrate = 1.0\noperation = "fast_append"\n[workload.b]
             "partition.partitions_per_txn_mean",
             "must be at most 2, the number of partitions of a table (is 3.0)",
         ),
+        (
+            '[catalog]\ntable_metadata_inlined = false\n[transaction]\ncommit_path = "iceberg"',
+            "catalog.table_metadata_inlined",
+            "has no effect: Iceberg's clients always write metadata.json. It is a key of commit_path = 'endive'",
+        ),
+        (
+            '[catalog]\ntype = "service"\ntable_metadata_inlined = false',
+            "catalog.table_metadata_inlined",
+            "use catalog.writes_metadata = false if clients write metadata.json",
+        ),
+        ("[catalog]\nwrites_metadata = false", "catalog.writes_metadata", 'has no effect unless catalog.type = "service"'),
         ("[transaction]\npartitions_per_txn = 0.5", "transaction.partitions_per_txn", "should be greater than or equal to 1"),
         (
             "[transaction.operation_types]\nfast_append = 0.0\nmerge_append = 0",

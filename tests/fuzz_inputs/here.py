@@ -47,9 +47,10 @@ def _built_beside_the_clock(features: Features, build: Callable[[Features], byte
 def searches_here() -> Iterator[None]:
     """Let searches run on made-up metrics, and draw nothing: what is of interest is what is asked, and what is said of it."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("endive.studies.replicate.Replications", _MadeUp)
-        patched.setattr("endive.cli.run.announce_compilation", lambda *_: None)
-        patched.setattr("endive.report.paper.save_figure", lambda *_: [])
+        for module in ("frontier_answer", "tuning_answer", "sides"):
+            patched.setattr(f"endive.report.{module}.Replications", _MadeUp)
+            patched.setattr(f"endive.report.{module}.describe_compilation", lambda *_: None)
+        patched.setattr("endive.report.frontier_answer.save_figure", lambda *_: [])
         yield
 
 

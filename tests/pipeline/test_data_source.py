@@ -114,7 +114,7 @@ def test_batches_have_the_schema_that_is_declared() -> None:
     assert {batch.schema for batch in reader.read(reader.partitions()[0])} == {SCHEMA}
     declared = str(EndiveDataSource({"toml": BASE}).schema())
     assert declared.startswith("txn_id bigint, t_submit double, ")
-    assert declared.endswith(f"{RESULT_SCHEMA.names[-1]} double, seed bigint")
+    assert declared.endswith(f"{RESULT_SCHEMA.names[-1]} bigint, seed bigint")
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,11 @@ def naive_retries(entered: pd.DataFrame) -> float:
             ended = ((rows.n_retries == k) & ~unfinished).sum()
             share *= 1.0 - ended / at_risk
             total += share * len(rows)
-    return total
+    return total if total - retries_so_far(entered) <= 0.05 * total else math.nan
+
+
+def retries_so_far(entered: pd.DataFrame) -> float:
+    return float(entered.n_retries.sum())
 
 
 def naive_metrics(rows: pd.DataFrame, start_ms: float, end_ms: float) -> dict[str, float]:

@@ -8,7 +8,7 @@ import pytest
 
 from endive.analysis.warmup import Window
 from endive.formatting import format_percent_range
-from endive.report.phrases import describe_short_run, describe_window, explain_ranges, format_percentile
+from endive.report.phrases import describe_short_run, describe_window, explain_ranges, format_bounded
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,13 @@ def test_a_run_that_is_too_short_is_told_how_long_it_should_be() -> None:
     [(1200.0, 1100.0, "1.2 s"), (None, 12_000.0, "> 12 s"), (None, math.inf, "aborted"), (None, None, "-")],
 )
 def test_percentiles(value: float | None, least: float | None, told: str) -> None:
-    assert format_percentile({"x_p99_ms": value, "x_p99_at_least_ms": least}, "x_p99_ms") == told
+    row = {"time_to_commit_p99_ms": value, "time_to_commit_p99_at_least_ms": least}
+    assert format_bounded(row, "time_to_commit_p99_ms") == told
+
+
+def test_retries_of_many_in_flight_are_a_lower_bound() -> None:
+    assert format_bounded({"retries_per_txn": None, "retries_per_txn_at_least": 5 / 3}, "retries_per_txn") == "≥ 1.67"
+    assert format_bounded({"retries_per_txn": 0.5, "retries_per_txn_at_least": 0.49}, "retries_per_txn") == "0.5"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ MERGES: dict[str, Any] = {"workload": {"a": {"operation": "merge_append"}}}
 SERVICE: dict[str, Any] = {"catalog": {"type": "service", "workers": 1}}
 REFUSING: dict[str, Any] = {"catalog": {"type": "service", "workers": 1, "queue_limit": 1}}
 BATCHES: dict[str, Any] = {"catalog": {"type": "service", "workers": 1, "coalesce": {"linger_ms": 1.0, "max_batch": 2}}}
-SEPARATE_METADATA: dict[str, Any] = {**SERVICE, "catalog": {**SERVICE["catalog"], "table_metadata_inlined": False}}
+SEPARATE_METADATA: dict[str, Any] = {**SERVICE, "catalog": {**SERVICE["catalog"], "writes_metadata": False}}
 KEPT: dict[str, Any] = {"catalog": {"table_metadata_inlined": False}, "workload": {"a": {"table_handle": "kept"}}}
 LOST: dict[str, Any] = {"failures": {"lost_answer": 0.3}}
 ERRORS: dict[str, Any] = {"failures": {"request_error": 0.1, "client_crash": 0.05}}
@@ -85,7 +85,7 @@ CASES: tuple[tuple[dict[str, Any], str, tuple[float, ...]], ...] = (
             (merged(SERVICE, ICEBERG), "metadata_limit_bytes", (1, 10**15)),
             *((SERVICE, f"{key}.median", (1e-9, 1e15)) for key in ("network", "load", "commit", "check")),
             (KEPT, "size_bytes", (0, 10**9)),
-            (merged(KEPT, SEPARATE_METADATA), "workers", (0, 10**6)),
+            (merged(SEPARATE_METADATA, {"workload": {"a": {"table_handle": "kept"}}}), "workers", (0, 10**6)),
         )
     ),
     *(

@@ -92,7 +92,8 @@ class TestKeptHandle:
     @pytest.mark.parametrize("path", ["endive", "iceberg", "pyiceberg"])
     def test_a_writer_alone_loads_its_table_once(self, engine: Engine, path: str) -> None:
         def rows(handle: str) -> Any:
-            tree = run_of({"table_handle": handle}, clients=1, path=path, table_metadata_inlined=False)
+            apart = {"table_metadata_inlined": False} if path == "endive" else {}
+            tree = run_of({"table_handle": handle}, clients=1, path=path, **apart)
             return frame_of(engine, tree).sort_values("txn_id")
 
         loaded, kept = rows("loaded"), rows("kept")
@@ -114,7 +115,7 @@ class TestKeptHandle:
         tree["simulation"]["duration_ms"] = 5_000.0
         times = {"network": fixed(1.0), "load": fixed(8.0), "commit": fixed(12.0), "check": fixed(2.0)}
         limits = {"workers": 1, "queue_limit": 1, "retry_after_ms": 5.0, "max_resends": 0}
-        tree["catalog"] = {"type": "service", "table_metadata_inlined": False, **times, **limits}
+        tree["catalog"] = {"type": "service", "writes_metadata": False, **times, **limits}
         rows = frame_of(ReferenceEngine, tree)
         assert {"aborted", "committed"} <= set(rows["status"])
         assert rows.loc[rows["status"] == "aborted", "installs"].sum() == 0
@@ -129,7 +130,7 @@ class TestKeptHandle:
         tree["workload"] = {"w": {"inter_arrival": fixed(3.0), "operation": "fast_append", "runtime": fixed(0.5), "retry": 0}}
         times = {"network": fixed(1.0), "load": fixed(2.0), "commit": fixed(5.0), "check": fixed(1.0)}
         limits = {"workers": 1, "queue_limit": 0, "retry_after_ms": 5.0, "max_resends": 2}
-        tree["catalog"] = {"type": "service", "num_tables": 2, "num_groups": 1, "table_metadata_inlined": False, **times, **limits}
+        tree["catalog"] = {"type": "service", "num_tables": 2, "num_groups": 1, "writes_metadata": False, **times, **limits}
         rows = frame_of(ReferenceEngine, tree)
         assert (rows["t_commit_start"] < 0.0).sum() > 5
         assert set(rows.loc[rows["t_commit_start"] > 0.0, "metadata_reads"]) >= {0, 1}

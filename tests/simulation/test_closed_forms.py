@@ -142,3 +142,35 @@ def test_a_batch_takes_as_long_as_its_slowest_access(
     rows = frame_of(engine, tree)
     error = deviation_ms / math.sqrt(len(rows))
     assert rows["catalog_read_ms"].mean() - CATALOG_READ == pytest.approx(expected_ms, abs=4.0 * error)
+
+
+def expiring(every_ms: float, age_ms: float, duration_ms: float) -> dict[str, Any]:
+    """One writer, and an expiry by age every minute."""
+    instant: dict[str, Any] = {"runtime": {"distribution": "fixed", "value": 0.0}, "writers": 1}
+    return {
+        "simulation": {"duration_ms": duration_ms, "seed": 1},
+        "storage": {"provider": "instant"},
+        "catalog": {"type": "instant", "latency_ms": 0.01},
+        "transaction": {"commit_path": "iceberg", "retry": 30},
+        "table": {"snapshots": 1, "metadata_bytes": 1_000, "metadata_bytes_per_snapshot": 100},
+        "workload": {
+            "writer": {**instant, "every": every_ms, "operation": "fast_append"},
+            "expiry": {**instant, "every": "60s", "operation": "expire_snapshots", "max_snapshot_age_ms": age_ms},
+        },
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_commit_a_second_with_expiry_after_ten_minutes_keeps_600_to_660_snapshots(engine: Engine) -> None:
+    rows = frame_of(engine, expiring(1_000.0, 600_000.0, 3_600_000.0))
+    snapshots = rows["table_snapshots"][rows["t_commit"] > 660_000.0]
+    assert 599 <= snapshots.min() <= 601
+    assert 659 <= snapshots.max() <= 661
+    assert snapshots.mean() == pytest.approx(630.0, abs=2.0)
+    assert (rows["table_metadata_bytes"] == 1_000 + 100 * rows["table_snapshots"]).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_snapshots_that_are_younger_than_the_age_are_all_retained(engine: Engine) -> None:
+    rows = frame_of(engine, expiring(100.0, 700_000.0, 600_000.0))
+    assert rows["table_snapshots"].max() == 1 + (rows["operation_type"] == "fast_append").sum() == 6_001

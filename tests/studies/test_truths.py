@@ -160,7 +160,6 @@ def test_growing_metadata_has_no_steady_state(tmp_path: Path) -> None:
     tree = {
         "simulation": {"duration_ms": 90 * 86_400_000.0, "engine": "reference"},
         "storage": {"provider": "s3"},
-        "catalog": {"table_metadata_inlined": False},
         "transaction": {"commit_path": "iceberg"},
         "workload": {
             "ingest": {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,10 +23,13 @@ from endive.table import (
 from endive.table.traits import REPLACE
 
 USUAL = OperationSettings()
+ONLY_ONE = OperationSettings(max_snapshot_age_ms=-math.inf)
 
 
-def change(operation: str, partitions: frozenset[int] | None = None, settings: OperationSettings = USUAL) -> TableChange:
-    return TableChange(traits_of(operation, settings), partitions)
+def change(
+    operation: str, partitions: frozenset[int] | None = None, settings: OperationSettings = USUAL, time_ms: float = 0.0
+) -> TableChange:
+    return TableChange(traits_of(operation, settings), partitions, time_ms)
 
 
 def after(files: TableFiles, *operations: str) -> TableFiles:
@@ -72,20 +78,45 @@ def test_compaction_of_the_whole_table_leaves_one_manifest_and_no_deletes() -> N
 
 def test_sizes_grow_with_snapshots_and_manifests() -> None:
     files = TableFiles.initial(TableModel(manifests=10, snapshots=2000))
-    assert files.metadata_size == pytest.approx(1_480_000, rel=0.01)
+    assert files.metadata_size == pytest.approx(2_200_000, rel=0.01)
     assert files.list_size == 4_400 + 10 * 42
     later = after(files, "fast_append")
-    assert later.metadata_size - files.metadata_size == 740
+    assert later.metadata_size - files.metadata_size == 1_100
     assert later.list_size - files.list_size == 42
 
 
 def test_an_expiry_makes_no_snapshot_and_forgets_old_ones() -> None:
     files = after(TableFiles.initial(TableModel(snapshots=10)), "fast_append", "fast_append")
-    expired = files.after(change("expire_snapshots", settings=OperationSettings(retain_snapshots=3)))
+    expired = files.after(change("expire_snapshots", settings=replace(ONLY_ONE, min_snapshots_to_keep=3)))
     assert (expired.snapshots, expired.length) == (3, 2)
     assert not is_start_expired(expired, 2)
     assert not is_start_expired(expired, 0)
-    assert is_start_expired(after(expired, "fast_append").after(change("expire_snapshots")), 2)
+    assert is_start_expired(after(expired, "fast_append").after(change("expire_snapshots", settings=ONLY_ONE)), 2)
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "least", "kept"),
+    [
+        (0.0, 1, 1),  # the current snapshot stays
+        (0.0, 4, 4),
+        (50.0, 1, 6),  # of times 50 to 100
+        (50.0, 8, 8),
+        (99.5, 1, 10),
+        (100.0, 1, 12),  # the initial ones count as made at the start
+    ],
+)
+def test_an_expiry_retains_young_snapshots_and_at_least_the_given_number(age_ms: float, least: int, kept: int) -> None:
+    files = TableFiles.initial(TableModel(snapshots=2))
+    for time_ms in range(10, 101, 10):
+        files = files.after(change("fast_append", time_ms=time_ms))
+    usage = OperationSettings(max_snapshot_age_ms=age_ms, min_snapshots_to_keep=least)
+    assert files.after(change("expire_snapshots", settings=usage, time_ms=100.0)).snapshots == kept
+
+
+def test_snapshots_from_before_the_start_expire_one_after_the_other() -> None:
+    files = replace(TableFiles.initial(TableModel(snapshots=20)), initial_interval_ms=10.0)  # at -10, -20, ..., -200
+    expiry = traits_of("expire_snapshots", OperationSettings(max_snapshot_age_ms=105.0))
+    assert [files.kept_by(expiry, time_ms) for time_ms in (0.0, 50.0, 99.0)] == [10, 5, 1]
 
 
 def test_history_is_read_newest_first_and_old_states_keep_theirs() -> None:
@@ -132,7 +163,8 @@ usages = st.builds(
     by=st.sampled_from(["files", "filter"]),
     deletes=st.sampled_from(["position", "equality", "vectors"]),
     manifests_hit=st.sampled_from([ALL_MANIFESTS, 0, 1, 5]),
-    retain_snapshots=st.integers(1, 3),
+    max_snapshot_age_ms=st.sampled_from([-math.inf, 0.0, 1.0]),
+    min_snapshots_to_keep=st.integers(1, 3),
 )
 
 

@@ -110,7 +110,7 @@ def test_google_s_store_takes_one_commit_a_second(engine: Engine) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", ["service", "cas"])
 def test_metadata_beyond_the_limit_fails_for_good_and_the_run_says_when(engine: Engine, kind: str) -> None:
-    catalog: Tree = {"metadata_limit_bytes": 2_000 + 740 * 51}
+    catalog: Tree = {"metadata_limit_bytes": 2_000 + 1_100 * 51}
     catalog |= service(num_tables=1) if kind == "service" else {"type": "cas"}
     rows, counters = run(engine, {"request_error": 0.0}, catalog)
     assert counters["commit_success"] == 50

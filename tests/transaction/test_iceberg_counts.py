@@ -6,12 +6,13 @@ The operation writes partition 5 of a table of three manifests, two of which hol
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from endive.table import OperationSettings, TableModel
-from endive.transaction import OPERATIONS, Transaction
+from endive.transaction import OPERATIONS, CommitPolicy, Transaction
 from verification.iceberg.history import Charged, play
 
 ELSEWHERE, AROUND, OWN = {9}, {1, 9}, {5}
@@ -145,7 +146,7 @@ def test_history_that_was_expired_cannot_be_validated() -> None:
     model = TableModel(manifests=3, snapshots=5)
 
     def reason(name: str, retained: int) -> str | None:
-        expiry = operation("expire_snapshots", ELSEWHERE, retain_snapshots=retained)
+        expiry = operation("expire_snapshots", ELSEWHERE, max_snapshot_age_ms=-math.inf, min_snapshots_to_keep=retained)
         return play(operation(name, OWN), "iceberg", model, [APPEND, APPEND, expiry], (3,)).result.abort_reason
 
     assert reason("overwrite", 2) == "validation_exception"
@@ -160,11 +161,11 @@ def test_a_table_that_did_not_move_costs_nothing_again() -> None:
     from endive.randomness import Stream
     from endive.storage import create_provider
     from endive.table import TableChange
-    from endive.transaction import CommitPolicy, FastAppendTransaction
+    from endive.transaction import FastAppendTransaction
 
     catalog = InstantCatalog(2, (1, 1), table_model=TableModel())
     txn = FastAppendTransaction(0, 0.0, 1.0, frozenset({0}))
-    policy = CommitPolicy(commit_path="iceberg", table_metadata_inlined=False)
+    policy = CommitPolicy(commit_path="iceberg")
     disturbed: list[bool] = []
 
     def watch(event: Any) -> None:
@@ -186,3 +187,11 @@ def test_a_table_that_did_not_move_costs_nothing_again() -> None:
     assert result.total_retries == 1
     assert (result.manifest_list_reads, result.manifest_list_writes, result.manifest_file_writes) == (1, 1, 1)
     assert (result.metadata_reads, result.metadata_writes, result.file_deletes) == (2, 1, 0)
+
+
+@pytest.mark.parametrize("path", ["iceberg", "pyiceberg"])
+def test_each_commit_writes_metadata_unless_the_server_does(path: str) -> None:
+    policy = CommitPolicy(commit_path=path, table_metadata_inlined=True)
+    assert policy.handles_metadata(server_writes=False)
+    assert not policy.handles_metadata(server_writes=True)
+    assert not CommitPolicy(commit_path="endive").handles_metadata(server_writes=False)

@@ -74,7 +74,7 @@ def play(
         elif event.event in ("commit", "commit_failed", "check_failed"):
             phases.append(Counter())
 
-    policy = CommitPolicy(commit_path=path, table_metadata_inlined=False)
+    policy = CommitPolicy(commit_path=path)
     steps = txn.execute(
         catalog,
         create_provider("instant", Stream(0)),

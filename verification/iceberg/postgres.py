@@ -153,7 +153,7 @@ class Database:
         """``[catalog]`` as in the recipe of the JDBC catalog, with these times."""
         return {
             "type": "service",
-            "table_metadata_inlined": False,
+            "writes_metadata": False,
             "workers": 0,
             "lock": "table",
             "network": {"median": _LOOPBACK_MS, "sigma": 0.0},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,8 +46,8 @@ OPERATIONS: Mapping[str, Kind] = {
     "delete_by_filter": (DeleteTransaction, {}),
     "delete": (DeleteTransaction, {"isolation": "serializable"}),
     "delete_snapshot": (DeleteTransaction, {"isolation": "snapshot"}),
-    "expire_snapshots": (ExpireSnapshotsTransaction, {"retain_snapshots": 2}),
-    "expire_snapshots_keeping_files": (ExpireSnapshotsTransaction, {"retain_snapshots": 2}),
+    "expire_snapshots": (ExpireSnapshotsTransaction, {"max_snapshot_age_ms": -math.inf, "min_snapshots_to_keep": 2}),
+    "expire_snapshots_keeping_files": (ExpireSnapshotsTransaction, {"max_snapshot_age_ms": -math.inf, "min_snapshots_to_keep": 2}),
 }
 OTHERS: Mapping[str, Kind] = {
     "append": (FastAppendTransaction, {}),

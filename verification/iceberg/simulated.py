@@ -93,7 +93,7 @@ def _document(access_ms: float, duration_ms: float, path: str, partitions: int) 
             "T_CAS": latency,
             **{key: {"read": latency, "write": latency} for key in _LATENCIES},
         },
-        "catalog": {"table_metadata_inlined": False, "partitions": {"num_partitions": partitions}},
+        "catalog": {"partitions": {"num_partitions": partitions}},
         "transaction": {"commit_path": path, "retry_policy": "iceberg", "partitions_per_txn": 1},
     }
 

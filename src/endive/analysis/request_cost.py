@@ -37,14 +37,14 @@ class Basis:
         store: Object store of the tables.
         catalog: Object store of the catalog; None if the catalog is a service or ideal.
         service: True if the catalog is a service.
-        metadata_inlined: True if the catalog inlines the table metadata.
+        server_writes: True if the catalog is a service that writes metadata.json.
         paths: Commit path of each class.
     """
 
     store: str
     catalog: str | None
     service: bool
-    metadata_inlined: bool
+    server_writes: bool
     paths: Mapping[str, str]
 
 
@@ -73,20 +73,21 @@ def basis_of(parameters: Mapping[str, Any], classes: Sequence[str]) -> Basis:
     usual = str(parameters.get("param_transaction_commit_path") or DEFAULT_PATH.name)
     own = {name: parameters.get(f"param_workload_{name.replace('-', '_')}_commit_path") for name in classes}
     store, catalog = (str(parameters.get(f"param_{section}_provider", "")) for section in ("storage", "catalog"))
-    inlined = bool(parameters.get("param_catalog_table_metadata_inlined", True))
+    writes = bool(parameters.get("param_catalog_writes_metadata", True))
     paths = {name: str(path or usual) for name, path in own.items()}
-    return _basis(store, catalog, parameters.get("param_catalog_type"), inlined, paths)
+    return _basis(store, catalog, parameters.get("param_catalog_type"), writes, paths)
 
 
 def basis_of_document(document: Document) -> Basis:
     """Return the basis of the cost of a configuration."""
     store, catalog = document.storage.provider or "", document.catalog
     paths = {each.name: each.settings.commit_path for each in resolve_classes(document)}
-    return _basis(store, catalog.provider or store, catalog.type, catalog.table_metadata_inlined, paths)
+    return _basis(store, catalog.provider or store, catalog.type, catalog.writes_metadata, paths)
 
 
-def _basis(store: str, catalog: str, kind: str | None, inlined: bool, paths: Mapping[str, str]) -> Basis:
-    return Basis(store, catalog if (kind or "cas") in ("cas", "append") else None, kind == "service", inlined, paths)
+def _basis(store: str, catalog: str, kind: str | None, writes: bool, paths: Mapping[str, str]) -> Basis:
+    service = kind == "service"
+    return Basis(store, catalog if (kind or "cas") in ("cas", "append") else None, service, service and writes, paths)
 
 
 def rows_by_class(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -99,7 +100,7 @@ def requests_of(rows: Sequence[Mapping[str, Any]], basis: Basis) -> dict[Kind, f
     found: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
     for row in rows:
         path = COMMIT_PATHS[basis.paths.get(row["workload_class"], DEFAULT_PATH.name)]
-        loads = path.loads_with_requirements if basis.service and basis.metadata_inlined else path.loads
+        loads = path.loads_with_requirements if basis.server_writes else path.loads
         entered, retries = row["transactions"], row["n_retries"]
         found["store_reads"] += sum(row[name] for name in _READS)
         found["store_writes"] += sum(row[name] for name in _WRITES)

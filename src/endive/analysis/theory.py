@@ -130,6 +130,7 @@ class _Draws:
         self._policy: CommitPolicy = config.policy_of(cls)
         assert isinstance(config.catalog, StoredCatalog)
         self._catalog = config.catalog
+        self._handles_metadata = self._policy.handles_metadata(server_writes=config.catalog.takes_requirements)
         self._pointer = config.catalog.storage.bind(stream)
 
     def runtimes(self) -> Floats:
@@ -140,7 +141,7 @@ class _Draws:
         sizes = self._policy.sizes
         window = self._rest_of_read() + self._reads(MANIFEST_LIST, sizes.manifest_list_bytes)
         window += self._writes(MANIFEST_FILE, sizes.manifest_file_bytes) + self._writes(MANIFEST_LIST, sizes.manifest_list_bytes)
-        if not self._policy.table_metadata_inlined:
+        if self._handles_metadata:
             window += self._writes(TABLE_METADATA, sizes.table_metadata_bytes)
         return window + self._swaps()
 
@@ -154,7 +155,7 @@ class _Draws:
         window += self._writes(MANIFEST_LIST, files.list_size)
         if manifest:
             window += self._writes(MANIFEST_FILE, model.manifest_bytes)
-        if not self._policy.table_metadata_inlined:
+        if self._handles_metadata:
             window += self._writes(TABLE_METADATA, files.metadata_size)
             if moved:
                 window += self._reads(TABLE_METADATA, files.metadata_size)

@@ -67,6 +67,18 @@ def merged_away(bins: int, per_bin: int, newest: int) -> int:
     return bins * (per_bin - 1) + (newest - 1 if newest > 0 else 0)
 
 
+def young_before_start(interval_ms: float, cutoff_ms: float) -> int:
+    """Return how many of the snapshots that were committed every ``interval_ms`` before time 0 are not older than a time."""
+    if cutoff_ms > 0.0:
+        return 0
+    return int(min(-cutoff_ms / interval_ms, 1e15)) if interval_ms > 0.0 else 10**15
+
+
+def snapshots_kept(table: Any, traits: Any, young: int) -> int:
+    """Return the number of snapshots that an expiry retains, given the number of those that are young enough."""
+    return int(max(young, min(traits.min_snapshots, table.snapshots)))
+
+
 class FileCounts(NamedTuple):
     """Counts of a table: the fields of ``endive.table.TableFiles`` that a commit changes."""
 

@@ -67,7 +67,7 @@ def import_history(
     tree: Tree = {
         "simulation": {"duration_ms": float(_duration(history, start)), "seed": 1},
         "storage": {"provider": provider or "s3"},
-        "catalog": {"num_tables": 1, "table_metadata_inlined": False},
+        "catalog": {"num_tables": 1},
         "table": _table(history, assumptions),
         "transaction": {"commit_path": path, "retry_policy": RETRY_POLICY},
         "workload": {cls.name: _section(cls, path, _duration(history, start)) for cls in classes},

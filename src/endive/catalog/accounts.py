@@ -43,6 +43,11 @@ class AccountedCatalog(Catalog):
         """Counters of the catalog."""
         return self._shared.counters
 
+    @property
+    def takes_requirements(self) -> bool:
+        """True if commits contain their requirements and only the catalog checks them."""
+        return self._shared.takes_requirements
+
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
         """Read the current state."""
         snapshot = yield from self._catalog.read(timestamp_ms)
@@ -62,18 +67,22 @@ class AccountedCatalog(Catalog):
     ) -> Generator[Step, None, CommitResult]:
         """Commit, and record the changes in the step that installs the commit."""
         steps = self._catalog.commit(expected_seq, writes, timestamp_ms, intention, partitions_written=partitions_written)
+        installed: list[TableFiles] = []
         while True:
             before = self._shared.seq
             try:
                 step = next(steps)
             except StopIteration as stop:
-                self._record(before, writes, changes)
+                self._record(before, writes, changes, installed)
                 result: CommitResult = stop.value
+                self.installed_files = tuple(installed)
                 return result
-            self._record(before, writes, changes)
+            self._record(before, writes, changes, installed)
             yield step
 
-    def _record(self, before: int, writes: Mapping[int, int], changes: Mapping[int, TableChanges] | None) -> None:
+    def _record(
+        self, before: int, writes: Mapping[int, int], changes: Mapping[int, TableChanges] | None, installed: list[TableFiles]
+    ) -> None:
         if self._shared.seq == before:
             return
         for table_id, version in writes.items():
@@ -81,6 +90,7 @@ class AccountedCatalog(Catalog):
             for change in () if changes is None else changes[table_id]:
                 files = files.after(change)
             self._files[table_id, version] = files
+            installed.append(files)
 
     def _files_at(self, table_id: int, version: int) -> TableFiles:
         files = self._files.get((table_id, version))

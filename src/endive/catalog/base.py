@@ -28,6 +28,9 @@ TableChanges = tuple[TableChange, ...]
 class Catalog(ABC):
     """Catalog as transactions use it. Subclass it for a custom catalog."""
 
+    installed_files: tuple[TableFiles, ...] = ()
+    """Tables of the last commit of this view right after it took effect, for the rows of results; empty if it did not."""
+
     @abstractmethod
     def read(self, timestamp_ms: float = 0.0) -> Generator[Step, None, CatalogSnapshot]:
         """Read the current state."""
@@ -92,6 +95,8 @@ class CommitRequest(NamedTuple):
     intention: IntentionRecord
     partitions: Mapping[int, frozenset[int]] | None
     changes: Mapping[int, TableChanges] | None
+    installed: list[TableFiles]
+    """Written tables after the commit, filled in when it takes effect."""
 
 
 @dataclass
@@ -142,6 +147,7 @@ class CatalogState:
             if files is not None and request.changes is not None:
                 for change in request.changes[table_id]:
                     files = files.after(change)
+                request.installed.append(files)
             ref = table.ref + request.intention.moves_ref
             tables[table_id] = TableMetadata(table_id, new_version, table.num_partitions, versions, files, ref)
         self.tables = tuple(tables)
@@ -239,7 +245,10 @@ class StoredCatalog(Catalog):
     ) -> Generator[Step, None, CommitResult]:
         """Install new versions of tables, if the state that the commit relies on has not changed."""
         intention = intention or IntentionRecord(-1, expected_seq, writes)
-        return self._commit(CommitRequest(expected_seq, writes, timestamp_ms, intention, partitions_written, changes))
+        request = CommitRequest(expected_seq, writes, timestamp_ms, intention, partitions_written, changes, [])
+        result = yield from self._commit(request)
+        self.installed_files = tuple(request.installed)
+        return result
 
     def _commit(self, request: CommitRequest) -> Generator[Step, None, CommitResult]:
         raise NotImplementedError

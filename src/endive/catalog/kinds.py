@@ -13,7 +13,7 @@ from endive.catalog.service import ServiceCatalog
 
 _SIZE = {"size_bytes": "size_bytes"}
 _LIMIT = {"metadata_limit_bytes": "metadata_limit_bytes"}
-_SERVICE = [setting.name for setting in fields(ServiceSettings) if setting.name != "writes_metadata"]
+_SERVICE = [setting.name for setting in fields(ServiceSettings)]
 """Settings of a service, which ``endive.config.build`` passes as one argument."""
 
 

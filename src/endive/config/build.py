@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -156,7 +157,7 @@ def _service(catalog: CatalogSection) -> ServiceSettings:
     given |= {key: value.to_distribution() for key, value in given.items() if isinstance(value, Latency)}
     if catalog.coalesce is not None:
         given["coalesce"] = Coalesce(**catalog.coalesce.model_dump())
-    return ServiceSettings(**given, writes_metadata=catalog.table_metadata_inlined)
+    return ServiceSettings(**given)
 
 
 def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
@@ -189,7 +190,8 @@ def _class(resolved: ResolvedClass, document: Document) -> WorkloadClass:
             deletes=settings.delete_files,
             manifests_hit=ALL_MANIFESTS if hit == "all" else hit,
             manifests_missed=settings.manifests_missed,
-            retain_snapshots=settings.retain_snapshots,
+            max_snapshot_age_ms=-math.inf if settings.retain_snapshots else settings.max_snapshot_age_ms,
+            min_snapshots_to_keep=settings.retain_snapshots or settings.min_snapshots_to_keep,
         ),
     )
 
@@ -226,11 +228,16 @@ def _policy(settings: Transactions, document: Document) -> CommitPolicy:
         max_restarts=settings.max_restarts,
         conflicting_manifests=ManifestCount() if counts is None else _manifest_count(counts),
         max_parallel=document.storage.max_parallel,
-        table_metadata_inlined=document.catalog.table_metadata_inlined,
+        table_metadata_inlined=_inlines_metadata(document.catalog),
         manifest_list_entry_bytes=settings.manifest_list_entry_size,
         linearization=document.catalog.linearization,
         sizes=ObjectSizes(**document.storage.sizes.model_dump()),
     )
+
+
+def _inlines_metadata(catalog: CatalogSection) -> bool:
+    """Return whether the catalog stores table metadata, on commit paths that do not always write metadata.json."""
+    return catalog.writes_metadata if catalog.type == "service" else catalog.table_metadata_inlined
 
 
 def _backoff(section: RetryBackoff, retry_after_ms: float, upwards: bool) -> Backoff:

@@ -128,8 +128,8 @@ def _service(document: Document) -> Iterator[Problem]:
         heeded = any(cls.settings.retry_backoff.kind == "retry_after" for cls in resolve_classes(document))
         keys = ("max_resends",) if heeded else ("max_resends", "retry_after_ms")
         yield from _useless_keys("catalog", catalog, keys, "has no effect unless catalog.queue_limit is set")
-    if "transfer_ms_per_mib" in given and not catalog.table_metadata_inlined:
-        message = "has no effect with catalog.table_metadata_inlined = false: clients read metadata.json from the object store"
+    if "transfer_ms_per_mib" in given and not catalog.writes_metadata:
+        message = "has no effect with catalog.writes_metadata = false: clients read metadata.json from the object store"
         yield Problem("catalog.transfer_ms_per_mib", message, catalog.transfer_ms_per_mib)
     if document.transaction.manifest_list_mode == "append":
         message = 'needs catalog.type = "cas" or "append": a service does not support ML+'
@@ -188,7 +188,8 @@ def _workload_effects(document: Document) -> Iterator[Problem]:
             yield Problem("transaction.operation_types", "has no effect: every class of [workload] sets its own operations")
 
 
-_FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "retain_snapshots")
+_EXPIRY = ("max_snapshot_age_ms", "min_snapshots_to_keep")
+_FILES = ("overwrite_by", "delete_files", "manifests_hit", "manifests_missed", "retain_snapshots", *_EXPIRY)
 
 
 def _iceberg(document: Document) -> Iterator[Problem]:
@@ -220,6 +221,9 @@ def _iceberg(document: Document) -> Iterator[Problem]:
         unknown = {name for name, weight in settings.operation_types if weight > 0.0} - cls.path.operations - {"read_only"}
         if unknown:
             yield Problem(cls.key("commit_path"), f"{cls.path.client} does not support {', '.join(sorted(unknown))}", cls.path.name)
+        for key in _EXPIRY:
+            if {"retain_snapshots", key} <= given:
+                yield Problem(cls.key(key), "has no effect with retain_snapshots; keep one of them", getattr(settings, key))
         if "manifests_per_concurrent_commit" in given:
             message = f"has no effect with {where}; [table] sets when manifests are merged"
             yield Problem(cls.key("manifests_per_concurrent_commit"), message, settings.manifests_per_concurrent_commit)
@@ -255,11 +259,31 @@ def _storage_effects(document: Document) -> Iterator[Problem]:
         yield Problem("storage.profile", "has no effect with a custom profile (*.toml)", storage.profile)
 
 
+def _metadata(document: Document) -> Iterator[Problem]:
+    """Check for ``table_metadata_inlined`` where it does not decide who writes table metadata."""
+    catalog = document.catalog
+    if "table_metadata_inlined" not in catalog.changed_keys:
+        return
+    if catalog.type == "service":
+        message = 'has no effect with catalog.type = "service"; use catalog.writes_metadata = false if clients write metadata.json'
+    elif all(cls.path.always_writes_metadata for cls in resolve_classes(document)):
+        message = f"has no effect: Iceberg's clients always write metadata.json. It is a key of commit_path = {DEFAULT_PATH.name!r}"
+    else:
+        return
+    yield Problem("catalog.table_metadata_inlined", message, catalog.table_metadata_inlined)
+
+
 def _handles(document: Document) -> Iterator[Problem]:
     """Check for cached table handles where they save no request."""
+    catalog = document.catalog
+    on_service = catalog.type == "service"
+    inlined = catalog.writes_metadata if on_service else catalog.table_metadata_inlined
     for cls in resolve_classes(document):
-        if "table_handle" in cls.changed_keys and cls.settings.table_handle == "kept" and document.catalog.table_metadata_inlined:
-            message = "has no effect unless catalog.table_metadata_inlined = false: the catalog returns table metadata"
+        if not inlined or cls.path.always_writes_metadata:
+            continue
+        if "table_handle" in cls.changed_keys and cls.settings.table_handle == "kept":
+            key = "writes_metadata" if on_service else "table_metadata_inlined"
+            message = f"has no effect unless catalog.{key} = false: the catalog returns table metadata"
             yield Problem(cls.key("table_handle"), message, "kept")
 
 
@@ -408,6 +432,7 @@ _CHECKS: tuple[tuple[Check, set[str]], ...] = (
     (_parts, {"parts", "simulation", "workload"}),
     (_classes, {"catalog", "transaction", "workload"}),
     (_handles, {"catalog", "transaction", "workload"}),
+    (_metadata, {"catalog", "transaction", "workload"}),
     (_arrival_times, {"simulation", "catalog", "transaction", "workload"}),
     (_retry_after, {"catalog", "transaction", "workload"}),
     (check_committers, {"simulation", "catalog", "transaction", "workload"}),

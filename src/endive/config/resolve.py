@@ -70,6 +70,8 @@ def _resolve(name: str, own: ClassSection, transaction: Transactions) -> Resolve
         changes["operation_types"] = OperationTypes(**{own.operation: 1.0})
     if "conflicting_manifests" in changes and "on_real_conflict" not in changes:
         changes["on_real_conflict"] = "merge"
+    if {"max_snapshot_age_ms", "min_snapshots_to_keep"} & changes.keys():
+        changes.setdefault("retain_snapshots", None)
     start_ms, end_ms = own.start_ms or 0.0, math.inf if own.end_ms is None else own.end_ms
     return ResolvedClass(name, own, transaction.model_copy(update=changes), _arrivals(own, transaction), start_ms, end_ms)
 

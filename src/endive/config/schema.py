@@ -164,7 +164,15 @@ class Transactions(Section):
     )
     manifests_hit: Files | Literal["all"] = Field(1, description="Number of manifests that contain files removed by the operation.")
     manifests_missed: Files = Field(0, description="Number of manifests that are read but contain none of these files.")
-    retain_snapshots: Some = Field(1, description="Snapshots that expire_snapshots retains.")
+    max_snapshot_age_ms: NonNegativeMs = Field(
+        5 * 86_400_000.0, description="Age up to which expire_snapshots retains snapshots (history.expire.max-snapshot-age-ms)."
+    )
+    min_snapshots_to_keep: Some = Field(
+        1, description="Snapshots that expire_snapshots retains at any age (history.expire.min-snapshots-to-keep)."
+    )
+    retain_snapshots: Some | None = Field(
+        None, description="Number of snapshots that expire_snapshots retains, whatever their age."
+    )
     manifest_list_mode: Literal["rewrite", "append"] = Field(
         "rewrite", description="rewrite: each commit writes a new manifest list; append: entries are appended to it (ML+)."
     )
@@ -275,7 +283,9 @@ class CatalogSection(Section):
     linearization: Probability = Field(1.0, description="Linearization point of a read or commit, as a fraction of its latency.")
     size_bytes: Count = Field(4096, description="Size of the catalog file, for latencies that depend on size.")
     table_metadata_inlined: bool = Field(
-        True, description="True: the catalog returns and stores table metadata; false: clients read and write metadata files."
+        True,
+        description="Only of the path endive, on a catalog in an object store. True: the catalog stores table metadata; false: "
+        "clients read and write metadata files. Iceberg's clients always write metadata.json.",
     )
     compaction_threshold: Threshold = Field(16_000_000, description="append: size in bytes above which the log is sealed.")
     compaction_max_entries: Count = Field(0, description="append: number of entries at which the log is sealed; 0: no limit.")
@@ -304,6 +314,11 @@ class CatalogSection(Section):
     server_retries: Files = Field(0, description="service: server-side retries of an append that lost the race.")
     coalesce: CoalesceSection | None = Field(None, description="service: group commit of requests for the same table.")
     transfer_ms_per_mib: NonNegative = Field(10.0, description="service: latency that each MiB of table metadata adds to a load.")
+    writes_metadata: bool = Field(
+        True,
+        description="service: true: the server writes metadata.json and returns it with a load (REST); "
+        "false: clients read and write it (Glue, Hive, JDBC).",
+    )
     metadata_limit_bytes: Annotated[int, Field(ge=1, le=10**15)] | None = Field(
         None, description="Size limit of metadata.json; a commit that exceeds it aborts (AWS Glue: 20 MB)."
     )
@@ -321,7 +336,9 @@ class TableSection(Section):
     delete_manifests: Files = Field(0, description="Delete manifests at the start.")
     snapshots: Some = Field(1, description="Retained snapshots at the start.")
     metadata_bytes: Count = Field(2_000, description="Size of a metadata file without snapshots.")
-    metadata_bytes_per_snapshot: Count = Field(740, description="Bytes that each retained snapshot adds.")
+    metadata_bytes_per_snapshot: Count = Field(
+        1_100, description="Bytes that each retained snapshot adds (median of 59 public tables: 1,109; about 740 in minimal ones)."
+    )
     manifest_list_bytes: Count = Field(4_400, description="Size of a manifest list without manifests.")
     manifest_list_bytes_per_manifest: Count = Field(42, description="Bytes that each manifest adds.")
     manifest_bytes: AtLeastOne = Field(7_100, description="Size of a new manifest.")

@@ -153,15 +153,22 @@ class Sweep:
     """Sweep of a file, read and checked, but not yet expanded.
 
     ``overrides`` are dotted keys. An override of an axis replaces its values; others are set before the keys of scenarios.
+    ``content`` is that of the file, for a sweep that has none: ``path`` then names it, and its paths are relative to that place.
     """
 
     def __init__(
-        self, path: Path, *, quick: bool = False, seeds: str | None = None, overrides: Mapping[str, Any] | None = None
+        self,
+        path: Path,
+        *,
+        quick: bool = False,
+        seeds: str | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        content: Tree | None = None,
     ) -> None:
         self.path = path
         self.quick = quick
         """True for the short form of ``[quick]``."""
-        self._tree = read_toml(path)
+        self._tree = read_toml(path) if content is None else content
         self._file = check_study(SweepFile, self._tree, str(path))
         self._quick = self._file.quick if quick else QuickSection()
         chosen = seeds if seeds is not None else self._quick.seeds

@@ -13,8 +13,8 @@ from typing import Literal
 from endive.transaction.accesses import COUNTERS, TIMES
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 
-Kind = Literal["id", "ms", "count", "text", "tables"]
-"""Kind of values: an identifier, milliseconds, a count, a text, or ids of tables."""
+Kind = Literal["id", "ms", "count", "state", "text", "tables"]
+"""Kind of values: an identifier, milliseconds, a count, a number that is not summed, a text, or ids of tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,14 @@ COLUMNS: tuple[Column, ...] = (
         "sum of the waits of these handoffs, each from its time to `t_submit`, when its commit starts",
     ),
     Column("batch_longest_wait_ms", "ms", "the longest of these waits"),
+    Column(
+        "table_metadata_bytes",
+        "state",
+        "size of metadata.json right after the commit, the largest of its tables; -1 if not committed or not tracked",
+        word="metadata.json",
+    ),
+    Column("table_manifests", "state", "manifests of the table right after the commit, likewise", word="manifests"),
+    Column("table_snapshots", "state", "retained snapshots of the table right after the commit, likewise", word="snapshots"),
 )
 
 BY_ATTRIBUTE = {column.attribute: column for column in COLUMNS}
@@ -125,4 +133,6 @@ IO_COLUMNS = tuple(BY_ATTRIBUTE[attribute].name for attribute in COUNTERS)
 """Counts of accesses to files."""
 COUNT_COLUMNS = tuple(column.name for column in COLUMNS if column.kind == "count" and column.name not in IO_COLUMNS)
 """Other counts that can be summed."""
+STATE_COLUMNS = tuple(column.name for column in COLUMNS if column.kind == "state")
+"""State of the written table after a commit."""
 TIME_WORDS = {column.name: column.word for column in (BY_ATTRIBUTE[attribute] for attribute in TIMES)}

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endive.simulation.columns import COLUMNS, COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS
+from endive.simulation.columns import COLUMNS, COUNT_COLUMNS, IO_COLUMNS, STATE_COLUMNS, TIME_COLUMNS
 from endive.transaction import OPERATIONS, TransactionStatus
 
 _SLACK_MS = 1e-6
@@ -60,7 +60,7 @@ class RowInvariants:
             RowError: A row violates an invariant; the message names the transaction and the columns.
         """
         self._check_texts(batch)
-        columns = {each.name: np.asarray(batch.column(each.name)) for each in COLUMNS if each.kind in ("ms", "count", "id")}
+        columns = {each.name: np.asarray(batch.column(each.name)) for each in COLUMNS if each.kind not in ("text", "tables")}
         status = np.asarray(batch.column("status").to_pylist())
         committed, aborted, in_flight = (status == name for name in ("committed", "aborted", "in_flight"))
         has_reason = ~np.asarray(batch.column("abort_reason").is_null())
@@ -90,6 +90,12 @@ class RowInvariants:
         self._require((installs == 0) | (unknown > 0), numbers, "it is aborted, but its commit took effect", aborted)
         self._require(columns["duplicates"] == np.maximum(installs - 1, 0), numbers, "duplicates is not installs beyond the first")
         self._check_counts(batch, columns, status)
+        tracked = columns["table_snapshots"] != -1
+        for name in STATE_COLUMNS:
+            self._require((columns[name] != -1) == tracked, numbers, f"{name} is set without {STATE_COLUMNS[-1]}, or missing")
+            self._require(columns[name] >= -1, numbers, f"{name} is negative")
+        self._require(columns["table_snapshots"] != 0, numbers, "table_snapshots is 0, but a table retains its current snapshot")
+        self._require(~tracked, numbers, "table_snapshots is set, but the transaction did not commit", ~committed)
         self._require((start != -1.0) | (columns["commit_latency"] == 0.0), numbers, "commit_latency is set before t_commit_start")
         self._require(
             np.abs(start + columns["commit_latency"] - submit - total) <= slack,

@@ -17,6 +17,7 @@ _ARROW: dict[Kind, pa.DataType] = {
     "id": pa.int64(),
     "ms": pa.float64(),
     "count": pa.int64(),
+    "state": pa.int64(),
     "text": pa.string(),
     "tables": pa.list_(pa.int64()),
 }

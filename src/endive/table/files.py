@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from endive.arithmetic.manifests import NO_SNAPSHOT, counts_after, hits_of, list_size, metadata_size
+from endive.arithmetic.manifests import (
+    NO_SNAPSHOT,
+    counts_after,
+    hits_of,
+    list_size,
+    metadata_size,
+    snapshots_kept,
+    young_before_start,
+)
 from endive.table.traits import Traits
 
 
@@ -21,7 +29,7 @@ class TableModel:
     delete_manifests: int = 0
     snapshots: int = 1
     metadata_bytes: int = 2_000
-    metadata_bytes_per_snapshot: int = 740
+    metadata_bytes_per_snapshot: int = 1_100
     manifest_list_bytes: int = 4_400
     manifest_list_bytes_per_manifest: int = 42
     manifest_bytes: int = 7_100
@@ -36,21 +44,23 @@ class TableModel:
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """Change of a table by a commit. If ``partitions`` is None, any partition may have changed."""
+    """Change of a table by a commit that started at ``time_ms``. If ``partitions`` is None, any partition may have changed."""
 
     traits: Traits
     partitions: frozenset[int] | None = None
+    time_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """Snapshot in the history of a table: its kind, and the manifests and partitions that it added."""
+    """Snapshot in the history of a table: its kind, the manifests and partitions that it added, and its timestamp."""
 
     parent: SnapshotRecord | None = field(repr=False)
     kind: int
     data: int
     deletes: int
     partitions: frozenset[int] | None
+    time_ms: float = 0.0
 
     def range_has(self, partitions: frozenset[int] | None) -> bool:
         """Return whether a partition is within the range of those written, which is all that a manifest list records."""
@@ -85,6 +95,8 @@ class TableFiles:
     data_revision: int = 0
     delete_revision: int = 0
     merges: int = 0
+    initial_interval_ms: float = 0.0
+    """Interval at which the snapshots before the run were committed; 0: all at its start."""
 
     @classmethod
     def initial(cls, model: TableModel) -> TableFiles:
@@ -121,11 +133,23 @@ class TableFiles:
             yield record
             record = record.parent
 
+    def kept_by(self, traits: Traits, time_ms: float) -> int:
+        """Return the number of snapshots that an expiry that starts at ``time_ms`` retains."""
+        cutoff_ms = time_ms - traits.max_age_ms
+        recorded = min(self.length, self.snapshots)
+        young, record = 0, self.head
+        while young < recorded and record is not None and record.time_ms >= cutoff_ms:
+            young, record = young + 1, record.parent
+        if young == recorded:
+            young += min(self.snapshots - recorded, young_before_start(self.initial_interval_ms, cutoff_ms))
+        return snapshots_kept(self, traits, young)
+
     def after(self, change: TableChange) -> TableFiles:
         """Return the table after a change."""
         traits = change.traits
         if traits.kind == NO_SNAPSHOT:
-            return replace(self, snapshots=min(self.snapshots, traits.retain))
+            return replace(self, snapshots=self.kept_by(traits, change.time_ms))
         data = traits.data + hits_of(self, traits)
-        head = SnapshotRecord(self.head, traits.kind, data, traits.deletes, change.partitions)
+        time_ms = change.time_ms if self.head is None else max(change.time_ms, self.head.time_ms)
+        head = SnapshotRecord(self.head, traits.kind, data, traits.deletes, change.partitions, time_ms)
         return replace(self, head=head, **counts_after(self.model, self, traits)._asdict())

@@ -64,7 +64,7 @@ def _delete(settings: OperationSettings) -> Traits:
 
 
 def _expire_snapshots(settings: OperationSettings) -> Traits:
-    return Traits(NO_SNAPSHOT, retain=settings.retain_snapshots)
+    return Traits(NO_SNAPSHOT, min_snapshots=settings.min_snapshots_to_keep, max_age_ms=settings.max_snapshot_age_ms)
 
 
 def _validated(isolation: Isolation, *, changed: int = _CHANGED, removed: int = _CHANGED) -> Traits:

@@ -1,6 +1,6 @@
 """Traits of Iceberg operations: their effects on a table, and the concurrent snapshots that they validate.
 
-Both engines read ``Traits``, whose fields are integers. A kind of snapshot is a bit, so a set of kinds is a mask.
+Both engines read ``Traits``, whose fields are numbers. A kind of snapshot is a bit, so a set of kinds is a mask.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class OperationSettings:
     """Settings of an operation that its costs depend on.
 
     If ``isolation`` is None, the default of the operation applies. ``manifests_hit`` data manifests contain files that it removes;
-    ``manifests_missed`` are read but contain none. ``retain_snapshots`` is the number that an expiry retains.
+    ``manifests_missed`` are read but contain none. An expiry retains the snapshots of the last
+    ``max_snapshot_age_ms``, and at least ``min_snapshots_to_keep`` (Iceberg's ``history.expire.*``).
     """
 
     isolation: Isolation | None = None
@@ -29,7 +30,8 @@ class OperationSettings:
     deletes: Literal["position", "equality", "vectors"] = "position"
     manifests_hit: int = 1
     manifests_missed: int = 0
-    retain_snapshots: int = 1
+    max_snapshot_age_ms: float = 5 * 86_400_000.0
+    min_snapshots_to_keep: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,10 @@ class Traits:
     """1: manifests are merged at ``min_count_to_merge``."""
     list_after: int = 0
     """1: the manifest list is read again after the commit."""
-    retain: int = 0
-    """Number of snapshots retained by the commit; 0: all."""
+    min_snapshots: int = 0
+    """Expiry: number of snapshots that are retained at any age."""
+    max_age_ms: float = 0.0
+    """Expiry: age up to which all snapshots are retained."""
     passes: int = 1
     """Number of passes of validation over removed files and over deletes."""
     lists_each: int = 0

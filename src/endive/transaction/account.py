@@ -18,6 +18,7 @@ from endive.transaction.types import TraceEvent, Tracer, TransactionResult, Tran
 
 if TYPE_CHECKING:
     from endive.storage import StorageProvider
+    from endive.table import TableFiles
     from endive.transaction.base import Transaction
 
 Steps = Generator[Step, None, None]
@@ -49,6 +50,8 @@ class Account:
         """Start of the current or last commit; a restart starts another one."""
         self.entered_ms = -1.0
         """Start of the first commit; -1 before."""
+        self.installed: tuple[TableFiles, ...] = ()
+        """Written tables after the commit, if the catalog tracks them."""
         self.times = dict.fromkeys(accesses.TIMES, 0.0)
         self.counts = dict.fromkeys((*accesses.COUNTERS, *_EVENTS), 0)
 
@@ -193,6 +196,16 @@ class Account:
         written = sum(counts[access.counter] for access in writes)
         return orphaned_files(unclean, counts["installs"], written, counts[accesses.FILE_DELETE.counter])
 
+    def _table_state(self) -> dict[str, int]:
+        """Return the columns of the state of the written tables after the commit: the largest of each."""
+        if not self.installed:
+            return {}
+        return {
+            "table_metadata_bytes": max(files.metadata_size for files in self.installed),
+            "table_manifests": max(files.manifests for files in self.installed),
+            "table_snapshots": max(files.snapshots for files in self.installed),
+        }
+
     def result(self, now_ms: float, reason: str | None = None) -> TransactionResult:
         """Return the result of a finished transaction, or of one in flight at ``now_ms``."""
         txn, status = self.txn, self.status
@@ -220,6 +233,7 @@ class Account:
             batch_longest_wait_ms=txn.batch.longest_wait_ms,
             duplicates=max(self.counts["installs"] - 1, 0),
             orphaned_files=self._orphaned_files(reason),
+            **(self._table_state() if status is TransactionStatus.COMMITTED else {}),
             **self.times,  # type: ignore[arg-type]
             **self.counts,
         )

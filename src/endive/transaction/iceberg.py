@@ -212,10 +212,11 @@ class IcebergLifecycle(Lifecycle):
         pool = self.policy.max_parallel
         yield from self._batches(accesses.LIST_READ, files.snapshots, files.list_size, pool)
         yield from self._batches(accesses.FILE_READ, files.snapshots, files.model.manifest_bytes, pool)
-        yield from self._batches(accesses.FILE_DELETE, max(files.snapshots - traits.retain, 0), 0, pool)
+        expired = files.snapshots - files.kept_by(traits, self.commit_started_ms)
+        yield from self._batches(accesses.FILE_DELETE, expired, 0, pool)
 
     def _metadata(self, access: accesses.FileAccess, size: int) -> Steps:
-        if not self.policy.table_metadata_inlined:
+        if self.handles_metadata:
             yield from self._batches(access, 1, size)
 
 

@@ -61,11 +61,12 @@ class Lifecycle(Account):
         self.ml_append_mode = ml_append_mode
         bound = catalog.bind(None if streams is None else streams.stream(Purpose.CATALOG), txn.group)
         self.catalog = bound.restrict(txn.tables_read)
+        self.handles_metadata = self.policy.handles_metadata(server_writes=bound.takes_requirements)
         self.detector = conflict_detector
         self._bind_detector = streams is not None
         self._written = sorted(txn.tables_written)
         self._only_read = txn.tables_read - txn.tables_written
-        self._changes = self._table_changes(catalog)
+        self._tracks_files = bool(self._written) and getattr(catalog, "table_model", None) is not None
         self.manifest_lists = manifest_lists or ManifestLists(max(txn.tables_read, default=0) + 1)
         self.known = txn.known_versions
         """Versions of the tables cached by the writer; None without a cache."""
@@ -75,14 +76,14 @@ class Lifecycle(Account):
         """Return the traits of the snapshots of the commit, in order."""
         return (self.txn.get_traits(),)
 
-    def _table_changes(self, catalog: Catalog) -> dict[str, Mapping[int, TableChanges]]:
+    def _table_changes(self) -> dict[str, Mapping[int, TableChanges]]:
         """Return the changes of the tables as an argument of ``commit``, for a catalog that tracks metadata files."""
-        if not self._written or getattr(catalog, "table_model", None) is None:
+        if not self._tracks_files:
             return {}
-        snapshots = self._snapshots()
+        snapshots, time_ms = self._snapshots(), self.commit_started_ms
         return {
             "changes": {
-                table_id: tuple(TableChange(traits, self._partitions(table_id)) for traits in snapshots)
+                table_id: tuple(TableChange(traits, self._partitions(table_id), time_ms) for traits in snapshots)
                 for table_id in self._written
             }
         }
@@ -123,7 +124,7 @@ class Lifecycle(Account):
         """Read the catalog and run the job."""
         self.status = TransactionStatus.EXECUTING
         snapshot = yield from self._read_catalog()
-        if not self.policy.table_metadata_inlined:
+        if self.handles_metadata:
             yield from self._access(accesses.METADATA_READ, self._tables_to_load(snapshot), accesses.CATALOG_READ)
         yield from self._wait(self.txn.runtime_ms, accesses.RUNTIME, "runtime")
         return snapshot
@@ -183,6 +184,7 @@ class Lifecycle(Account):
             moves_ref=any(traits.kind != NO_SNAPSHOT for traits in self._snapshots()),
             rebasable=all(traits.kind == APPEND for traits in self._snapshots()),
         )
+        changes = self._table_changes()
         self._emit("attempt")
         failures = self.policy.failures
         if failures is not None and self._fails(failures.client_crash):
@@ -191,10 +193,11 @@ class Lifecycle(Account):
             yield from self._request_errors(accesses.CATALOG_COMMIT)
             result, elapsed = yield from self._clocked(
                 self.catalog.commit(
-                    snapshot.seq, writes, self.now_ms, intention, partitions_written=txn.partitions_written, **self._changes
+                    snapshot.seq, writes, self.now_ms, intention, partitions_written=txn.partitions_written, **changes
                 ),
                 accesses.CATALOG_COMMIT,
             )
+            self.installed = self.catalog.installed_files or self.installed
             elapsed += yield from self._compute()
             self.times[accesses.CATALOG_COMMIT] += elapsed
             self.counts["event_count"] += result.round_trips
@@ -283,7 +286,7 @@ class Lifecycle(Account):
         yield from self._pay(writes, accesses.PER_ATTEMPT_IO)
         for table_id, offset, sealed in ends:
             yield from self._append_entry(table_id, offset, sealed)
-        if not self.policy.table_metadata_inlined:
+        if self.handles_metadata:
             yield from self._access(accesses.METADATA_WRITE, len(tables), accesses.PER_ATTEMPT_IO)
 
     def _append_entry(self, table_id: int, offset: int, sealed: bool) -> Steps:

@@ -40,6 +40,7 @@ class CommitPath:
         is_iceberg: Whether the path is a protocol of an Iceberg client.
         keeps_files: Whether costs depend on the manifests, snapshots and sizes of ``[table]``.
         refreshes_first: Whether the first attempt starts with a refresh of the table.
+        always_writes_metadata: Whether every commit writes metadata.json: the server of a catalog service, otherwise the client.
         merges_conflicts: Whether a real conflict can be merged, and manifest lists can be appended to (ML+).
         timeout_from_retry: Retry from which on ``total_timeout_ms`` is checked under the client's own retry policy.
         retry_properties: Table properties of the client's retries and the configuration keys of the same meaning.
@@ -56,6 +57,7 @@ class CommitPath:
     is_iceberg: bool
     keeps_files: bool
     refreshes_first: bool
+    always_writes_metadata: bool
     merges_conflicts: bool
     timeout_from_retry: int
     retry_properties: Mapping[str, str]
@@ -91,6 +93,7 @@ ENDIVE = CommitPath(
     is_iceberg=False,
     keeps_files=False,
     refreshes_first=False,
+    always_writes_metadata=False,
     merges_conflicts=True,
     timeout_from_retry=1,
     retry_properties=ICEBERG_RETRY_PROPERTIES,
@@ -106,6 +109,7 @@ ICEBERG = CommitPath(
     is_iceberg=True,
     keeps_files=True,
     refreshes_first=True,
+    always_writes_metadata=True,
     merges_conflicts=False,
     timeout_from_retry=1,
     retry_properties=ICEBERG_RETRY_PROPERTIES,
@@ -121,6 +125,7 @@ PYICEBERG = CommitPath(
     is_iceberg=True,
     keeps_files=True,
     refreshes_first=False,
+    always_writes_metadata=True,
     merges_conflicts=False,
     timeout_from_retry=0,
     retry_properties=ICEBERG_RETRY_PROPERTIES,

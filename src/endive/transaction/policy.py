@@ -130,6 +130,7 @@ class CommitPolicy:
     conflicting_manifests: ManifestCount = field(default_factory=ManifestCount)
     max_parallel: int = 4
     table_metadata_inlined: bool = True
+    """True if the catalog stores table metadata; only of commit paths that do not always write metadata.json."""
     manifest_list_entry_bytes: int = 50
     linearization: float = 1.0
     sizes: ObjectSizes = field(default_factory=ObjectSizes)
@@ -144,3 +145,7 @@ class CommitPolicy:
         from endive.transaction.paths import COMMIT_PATHS
 
         return COMMIT_PATHS[self.commit_path]
+
+    def handles_metadata(self, *, server_writes: bool) -> bool:
+        """Return whether clients read and write metadata.json; ``server_writes`` is True if the server of the catalog does."""
+        return not server_writes and (self.path.always_writes_metadata or not self.table_metadata_inlined)

@@ -105,6 +105,10 @@ class TransactionResult:
     batch_wait_ms: float = 0.0
     """Sum of the waits of the file batches, from the handoff to ``submit_time_ms``."""
     batch_longest_wait_ms: float = 0.0
+    table_metadata_bytes: int = -1
+    """Size of metadata.json after the commit, the largest of the written tables; -1 if it is not tracked."""
+    table_manifests: int = -1
+    table_snapshots: int = -1
 
 
 @dataclass(frozen=True, slots=True)

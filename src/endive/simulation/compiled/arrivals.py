@@ -172,6 +172,7 @@ def _clear(txn: Any) -> None:
     txn.failure_index = 0
     txn.unknown_outcomes = 0
     txn.installs = 0
+    txn.table_snapshots = 0
     txn.commit_latency_ms = 0.0
     txn.commit_started_ms = 0.0
     txn.entered_ms = -1.0

@@ -100,7 +100,7 @@ def _tables_to_load(run: Any, txn: Any, slot: int, cls: Any) -> int:
 @jit
 def read_tables(run: Any, txn: Any, slot: int, cls: Any) -> bool:
     """Start a transaction after its read of the catalog: read table metadata that is not inlined, and run the job."""
-    if not cls.table_metadata_inlined:
+    if cls.handles_metadata:
         tables = _tables_to_load(run, txn, slot, cls)
         if not access(run, txn, cls, METADATA_READ, tables, CATALOG_READ):
             return False
@@ -127,8 +127,8 @@ def write_manifests(run: Any, txn: Any, cls: Any) -> bool:
 
 @jit
 def write_metadata(run: Any, txn: Any, cls: Any) -> bool:
-    """Write table metadata that is not inlined."""
-    return bool(cls.table_metadata_inlined) or access(run, txn, cls, METADATA_WRITE, txn.redo_tables, PER_ATTEMPT_IO)
+    """Write table metadata, if the client does."""
+    return not cls.handles_metadata or access(run, txn, cls, METADATA_WRITE, txn.redo_tables, PER_ATTEMPT_IO)
 
 
 @jit

@@ -17,7 +17,7 @@ from endive.simulation.columns import COLUMNS, Column
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.lower import OPERATION_ORDER, features_of, lower
 from endive.simulation.compiled.native.kernel_cache import load_kernel
-from endive.simulation.compiled.run_state import point, with_more_handovers, with_more_slots, with_room_in_history
+from endive.simulation.compiled.run_state import point, with_more_ages, with_more_handovers, with_more_slots, with_room_in_history
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS, RESULT_SCHEMA, Progress, Sink
 from endive.simulation.summary import RunCounters
@@ -66,6 +66,9 @@ _COMPUTED: Mapping[str, Callable[[_Finished], pa.Array]] = {
     "batch_size": lambda done: _plain(np.maximum(done("batch_size"), 1)),
     "duplicates": lambda done: _plain(np.maximum(done("installs") - 1, 0)),
     "orphaned_files": lambda done: _plain(_orphaned(done)),
+    "table_metadata_bytes": lambda done: _plain(_state(done, "table_metadata_bytes")),
+    "table_manifests": lambda done: _plain(_state(done, "table_manifests")),
+    "table_snapshots": lambda done: _plain(_state(done, "table_snapshots")),
     "tables_written": lambda done: _lists(done("written"), done.tables),
 }
 """Columns that differ from the field of the same name in a record, or have none."""
@@ -83,6 +86,12 @@ def _array(column: Column, done: _Finished) -> pa.Array:
     if column.attribute in COUNTERS:
         return _plain(done("counts", COUNTERS.index(column.attribute)))
     return _COMPUTED[column.name](done) if column.name in _COMPUTED else _plain(done(column.attribute))
+
+
+def _state(done: _Finished, name: str) -> npt.NDArray[np.int64]:
+    """Return a column of the state of the table after the commit; -1 unless it committed and files are tracked."""
+    known = (done("status") == run_state.COMMITTED) & (done("table_snapshots") > 0)
+    return np.where(known, done(name), -1)
 
 
 def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
@@ -138,6 +147,8 @@ class CompiledEngine:
                 self._world = with_room_in_history(self._world)
             elif outcome == run_state.SLOTS_FULL:
                 self._world = with_more_slots(self._world, 2 * len(self._world.txns))
+            elif outcome == run_state.AGES_FULL:
+                self._world = with_more_ages(self._world)
             elif outcome == run_state.HANDOVERS_FULL:
                 self._world = with_more_handovers(self._world)
             if self._progress is not None:

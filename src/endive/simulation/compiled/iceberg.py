@@ -29,7 +29,7 @@ from endive.simulation.compiled.run_state import (
     PER_ATTEMPT_IO,
 )
 from endive.simulation.compiled.streams import conflict_uniform, largest_storage_uniform, resends_ms, value
-from endive.simulation.compiled.table_state import is_head_listed, review
+from endive.simulation.compiled.table_state import is_head_listed, review, snapshots_kept_by
 
 NOT_SIZED = -math.inf
 CUT_OFF, PREPARED, REAL_CONFLICT, EXPIRED = range(4)
@@ -81,8 +81,8 @@ def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size
 
 @jit
 def metadata_access(run: Any, txn: Any, kind: int, snapshots: int) -> bool:
-    """Read or write table metadata that is not inlined."""
-    if class_at(run, txn.cls).table_metadata_inlined:
+    """Read or write table metadata, if the client does."""
+    if not class_at(run, txn.cls).handles_metadata:
         return True
     return sized_access(run, txn, kind, 1, PER_ATTEMPT_IO, metadata_size(run, snapshots), 1)
 
@@ -130,7 +130,9 @@ def prepare(run: Any, txn: Any, slot: int, t: int) -> int:
         return PREPARED
     if moved and not metadata_access(run, txn, METADATA_READ, table.snapshots):
         return CUT_OFF
-    if traits.kind != NO_SNAPSHOT:
+    if traits.kind == NO_SNAPSHOT:
+        mine.kept = snapshots_kept_by(run, table, traits, txn.commit_started_ms)
+    else:
         found = review(run, txn, slot, t)
         if traits.validates and is_start_expired(table, mine.start):
             return EXPIRED
@@ -242,7 +244,7 @@ def after_commit(run: Any, txn: Any, slot: int) -> bool:
             size = list_size(run, mine.manifests + traits.data + traits.deletes)
             if not sized_access(run, txn, LIST_READ, 1, PER_ATTEMPT_IO, size, 1):
                 return False
-        if traits.kind == NO_SNAPSHOT and not _clean_up(run, txn, mine, traits.retain):
+        if traits.kind == NO_SNAPSHOT and not _clean_up(run, txn, mine):
             return False
         if not sized_access(run, txn, FILE_DELETE, files_of_lost_attempts(mine), PER_ATTEMPT_IO, 0, 1):
             return False
@@ -250,12 +252,12 @@ def after_commit(run: Any, txn: Any, slot: int) -> bool:
 
 
 @jit
-def _clean_up(run: Any, txn: Any, mine: Any, retain: int) -> bool:
+def _clean_up(run: Any, txn: Any, mine: Any) -> bool:
     """Read a list and a manifest for each expired snapshot, to find files that are no longer needed."""
     pool = class_at(run, txn.cls).max_parallel
     size = list_size(run, mine.manifests)
     return (
         sized_access(run, txn, LIST_READ, mine.snapshots, PER_ATTEMPT_IO, size, pool)
         and sized_access(run, txn, FILE_READ, mine.snapshots, PER_ATTEMPT_IO, run.manifest_bytes, pool)
-        and sized_access(run, txn, FILE_DELETE, max(mine.snapshots - retain, 0), PER_ATTEMPT_IO, 0, pool)
+        and sized_access(run, txn, FILE_DELETE, mine.snapshots - mine.kept, PER_ATTEMPT_IO, 0, pool)
     )

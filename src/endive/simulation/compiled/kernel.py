@@ -53,6 +53,8 @@ def advance(run: Any, max_events: int) -> int:
             return run_state.SLOTS_FULL
         if HAS_FILES and run.history_end - run.history_first + 2 * (run.max_tables + run.in_batches) > run.history_capacity:
             return run_state.HISTORY_FULL
+        if HAS_FILES and run.tracks_ages and run.ages_held + 2 * (run.max_tables + run.in_batches) > run.age_capacity:
+            return run_state.AGES_FULL
         if HAS_COMMITTERS and run.handovers_held >= run.handover_capacity:
             return run_state.HANDOVERS_FULL
         if run.heap_size == 0:

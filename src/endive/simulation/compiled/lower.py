@@ -183,6 +183,7 @@ class _Lowering:
             requests=np.zeros(0, run_state.REQUEST),
             committers=self._committers(sources),
             handovers=np.zeros(0, run_state.HANDOVER),
+            ages=np.zeros(0, run_state.AGE),
             known_versions=np.full((len(sources) if classes["keeps_handles"].any() else 0, len(tables)), -1, np.int64),
         )
         world = with_more_slots(world, INITIAL_SLOTS)
@@ -226,6 +227,8 @@ class _Lowering:
                 run[name] = getattr(catalog, name)
         if catalog.table_model is not None:
             run["tracks_files"] = 1
+            run["tracks_ages"] = self._expires()
+            run["age_free"] = run_state.NO_SLOT
             _fill(run, catalog.table_model)
         profile = _profile(catalog.storage)
         logged = isinstance(catalog, AppendCatalog) and profile.log_entry_read is not None
@@ -241,6 +244,12 @@ class _Lowering:
             _parameters(profile.log_entry_read if logged else None),
         )
         return array
+
+    def _expires(self) -> bool:
+        """Return whether any transaction expires snapshots, so that the times of snapshots are needed."""
+        expiry = OPERATION_ORDER[run_state.EXPIRE_SNAPSHOTS]
+        drawn = any(cls.operations.get(expiry, 0.0) > 0.0 for cls in self.classes)
+        return drawn or any(operation == run_state.EXPIRE_SNAPSHOTS for _, operation, *_ in self.submissions)
 
     def _class(self, record: np.void, cls: WorkloadClass) -> None:
         config = self.config
@@ -310,6 +319,7 @@ class _Lowering:
         record["list_append"] = _parameters(profile.append)
         record["failed_list_append"] = _parameters(profile.failed_append or profile.append)
         _fill(record, policy)
+        record["handles_metadata"] = policy.handles_metadata(server_writes=self.config.catalog.takes_requirements)
         record["keeps_files"], record["refreshes_first"] = policy.path.keeps_files, policy.path.refreshes_first
         _fill(record, policy.failures or Failures())
         _fill(record, policy.backoff, "backoff_")

@@ -56,7 +56,7 @@ SERVICE_ARRIVAL, SERVICE_BEGIN, SERVICE_LOCKED, SERVICE_END = range(14, 18)
 BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK = range(18, 23)
 
 # Reasons for which the kernel returns.
-FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED, HANDOVERS_FULL = range(6)
+FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED, HANDOVERS_FULL, AGES_FULL = range(7)
 
 Array = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
@@ -116,6 +116,7 @@ class World(NamedTuple):
     known_versions: Ints
     committers: Array
     handovers: Array
+    ages: Array
 
 
 RUN = _record(
@@ -127,6 +128,8 @@ RUN = _record(
     # configuration of tables, where the catalog keeps accounts of their files
     "tracks_files metadata_bytes metadata_bytes_per_snapshot manifest_list_bytes manifest_list_bytes_per_manifest manifest_bytes",
     "manifest_header_bytes min_count_to_merge target_bytes merge_manifests",
+    # times of retained snapshots, where snapshots expire by age
+    "tracks_ages age_free age_capacity ages_held",
     # configuration of the catalog
     "catalog_kind linearization:f8 log_entry_bytes compaction_threshold_bytes compaction_max_entries seal_threshold log_entry_read",
     "num_groups max_tables max_partitions catalog:(8,4)f8",
@@ -150,7 +153,7 @@ CLASS = _record(
     f"weights:({NUM_OPERATIONS},)f8 only_operation tables_per_txn table_count_weights table_weights table_write_fraction:f8",
     "first_candidate candidates partitions_per_txn:f8 partition_weights partition_write_fraction:f8 range_first range_end",
     # commit policy and latencies
-    "manifests_per_commit:f8 max_retries max_parallel table_metadata_inlined manifest_list_entry_bytes linearization:f8",
+    "manifests_per_commit:f8 max_retries max_parallel handles_metadata manifest_list_entry_bytes linearization:f8",
     "commit_path keeps_files refreshes_first access:(7,4)f8 sized:(7,3)f8 list_append:(4,)f8 failed_list_append:(4,)f8",
     "backoff_enabled backoff_base_ms backoff_multiplier:f8 backoff_max_ms backoff_jitter:f8 backoff_upwards",
     "timeout_ms timeout_from_retry on_real_conflict max_restarts",
@@ -173,7 +176,8 @@ SUBMISSION = _record("time_ms operation runtime_ms table first_partition partiti
 _ROW = (
     "now_ms txn_id cls operation written event_count retries false_conflicts",
     f"times:(6,)f8 counts:({NUM_COUNTS},)i8 commit_latency_ms status reason submit_ms entered_ms restarts real_conflicts",
-    "client unknown_outcomes installs batch_size batch_wait_ms batch_longest_wait_ms",
+    "client unknown_outcomes installs table_metadata_bytes table_manifests table_snapshots",
+    "batch_size batch_wait_ms batch_longest_wait_ms",
 )
 ROW = _record(*_ROW)
 """Fields of a row of results: the beginning of a transaction's record."""
@@ -198,6 +202,8 @@ TABLE = _record(
     "version whole_commits group partitions first_partition list_offset list_start list_sealed",
     # files
     "data data_bytes deletes delete_bytes snapshots length head data_revision delete_revision merges",
+    # times of snapshots: a list from the oldest to the newest, and those before the run
+    "initial_interval_ms recorded oldest newest",
     # state at a service
     "ref locked batch_open batch_head batch_tail",
 )
@@ -206,7 +212,7 @@ TOUCHED = _in_lines(
     "table version ref partitions list_offset list_sealed redo",
     # state of an operation on one of Iceberg's paths
     "start prepared_version seen base prepared data_revision delete_revision merges lost made made_list merged bins",
-    "snapshots manifests",
+    "snapshots manifests kept",
     # version that the writer knows, where it keeps table handles
     "known_version",
 )
@@ -218,6 +224,9 @@ UNUSED = -1
 
 HISTORY = _record("parent kind data deletes partitions first last")
 """A snapshot: its parent, the manifests it added, the number of partitions it wrote (-1: any), and their range."""
+
+AGE = _record("time_ms next")
+"""Time of a retained snapshot, and the next newer one of its table, or the next free place."""
 
 PARTITION = _record("partition version")
 """A partition that a transaction writes, and its version when read."""
@@ -245,10 +254,12 @@ def point(world: World) -> World:
     run["num_traits"] = world.traits.shape[1]
     run["history_capacity"] = len(world.history)
     run["handover_capacity"] = len(world.handovers)
+    run["age_capacity"] = len(world.ages)
     return world
 
 
 INITIAL_HANDOVERS = 1024
+INITIAL_AGES = 4096
 
 
 def with_more_slots(world: World, slots: int) -> World:
@@ -289,6 +300,18 @@ def with_more_handovers(world: World) -> World:
     handovers["next"][-1] = run["handover_free"]
     run["handover_free"] = old
     return point(world._replace(handovers=handovers, heap=_heap(world, len(world.txns), len(handovers))))
+
+
+def with_more_ages(world: World) -> World:
+    """Return the same run with room for the times of more retained snapshots."""
+    run, old = world.run[0], len(world.ages)
+    least = int(run["ages_held"]) + 2 * (int(run["max_tables"]) + int(run["in_batches"]))
+    ages = np.zeros(max(2 * old, 2 * least, INITIAL_AGES), AGE)
+    ages[:old] = world.ages
+    ages["next"][old:] = np.arange(old + 1, len(ages) + 1)
+    ages["next"][-1] = run["age_free"]
+    run["age_free"] = old
+    return point(world._replace(ages=ages))
 
 
 def with_room_in_history(world: World) -> World:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.manifests import NO_SNAPSHOT, counts_after, hits_of
+from endive.arithmetic.manifests import NO_SNAPSHOT, counts_after, hits_of, metadata_size, snapshots_kept, young_before_start
 from endive.arithmetic.validation import nothing_found, reads_history, review_record
 from endive.simulation.compiled.features import HAS_FAILURES, HAS_FILES, HAS_SERVICE
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import (
+    age_at,
     group_at,
     history_at,
     history_partition_at,
@@ -21,7 +22,7 @@ from endive.simulation.compiled.memory import (
     touched_at,
     traits_at,
 )
-from endive.simulation.compiled.run_state import NUM_OPERATIONS, UNUSED
+from endive.simulation.compiled.run_state import NO_SLOT, NUM_OPERATIONS, UNUSED
 
 
 @jit
@@ -29,7 +30,7 @@ def change_files(run: Any, txn: Any, slot: int, t: int, traits: Any) -> None:
     """Apply a commit to the files of a table."""
     table = table_at(run, touched_at(run, slot, t).table)
     if traits.kind == NO_SNAPSHOT:
-        table.snapshots = min(table.snapshots, traits.retain)
+        _expire(run, table, snapshots_kept_by(run, table, traits, txn.commit_started_ms))
         return
     data = traits.data + hits_of(table, traits)
     counts = counts_after(run, table, traits)
@@ -43,6 +44,55 @@ def change_files(run: Any, txn: Any, slot: int, t: int, traits: Any) -> None:
     table.delete_revision = counts.delete_revision
     table.merges = counts.merges
     _remember(run, txn, slot, t, table, traits, data)
+    if run.tracks_ages:
+        _note_time(run, table, txn.commit_started_ms)
+
+
+@inlined
+def _note_time(run: Any, table: Any, time_ms: float) -> None:
+    """Add the time of a new snapshot, which is never before that of its parent."""
+    place = run.age_free
+    age = age_at(run, place)
+    run.age_free = age.next
+    run.ages_held += 1
+    age.time_ms = time_ms
+    age.next = NO_SLOT
+    if table.recorded > 0:
+        last = age_at(run, table.newest)
+        age.time_ms = max(time_ms, last.time_ms)
+        last.next = place
+    else:
+        table.oldest = place
+    table.newest = place
+    table.recorded += 1
+
+
+@jit
+def snapshots_kept_by(run: Any, table: Any, traits: Any, time_ms: float) -> int:
+    """Return the number of snapshots that an expiry that starts at ``time_ms`` retains."""
+    cutoff_ms = time_ms - traits.max_age_ms
+    before_start = table.snapshots - table.recorded
+    young = min(before_start, young_before_start(table.initial_interval_ms, cutoff_ms)) + table.recorded
+    if young == table.recorded:
+        place = table.oldest
+        while young > 0 and age_at(run, place).time_ms < cutoff_ms:
+            young -= 1
+            place = age_at(run, place).next
+    return snapshots_kept(table, traits, young)
+
+
+@jit
+def _expire(run: Any, table: Any, kept: int) -> None:
+    """Remove the oldest snapshots of a table."""
+    while table.recorded > kept:
+        age = age_at(run, table.oldest)
+        following = age.next
+        age.next = run.age_free
+        run.age_free = table.oldest
+        run.ages_held -= 1
+        table.oldest = following
+        table.recorded -= 1
+    table.snapshots = kept
 
 
 @inlined
@@ -197,8 +247,21 @@ def install(run: Any, txn: Any, slot: int) -> None:
             second = traits_at(run, txn.cls, NUM_OPERATIONS + txn.operation)
             if second.kind != UNUSED:
                 change_files(run, txn, slot, t, second)
+            _note_state(run, txn, table, t == 0)
     group_at(run, txn.group).seq += 1
     run.commit_success += 1
+
+
+@inlined
+def _note_state(run: Any, txn: Any, table: Any, first: bool) -> None:
+    """Record the state of a written table after the commit: the largest of all tables."""
+    if first:
+        txn.table_metadata_bytes = 0
+        txn.table_manifests = 0
+        txn.table_snapshots = 0
+    txn.table_metadata_bytes = max(txn.table_metadata_bytes, metadata_size(run, table.snapshots))
+    txn.table_manifests = max(txn.table_manifests, table.data + table.deletes)
+    txn.table_snapshots = max(txn.table_snapshots, table.snapshots)
 
 
 @jit
