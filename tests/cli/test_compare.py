@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -176,6 +177,14 @@ def test_conditions_on_b_decide_the_exit_code(config: Path, condition: str, code
 def test_one_condition_of_several_is_enough(config: Path) -> None:
     found = told(config, config, "--seeds", "3", "--fail-if", "success < 1%", "--fail-if", "throughput < 1000/s", code=3)
     assert [each["holds"] for each in found["conditions"]] == [False, True]
+
+
+def test_conditions_are_written_as_junit(config: Path) -> None:
+    arguments = (config, config, "--seeds", "3", "--fail-if", "success < 1%", "--fail-if", "p50 > 50% of A", "--junit", "out.xml")
+    found = told(*arguments, code=3)
+    (suite,) = ElementTree.parse("out.xml").getroot()
+    failures = [None if (failure := case.find("failure")) is None else failure.get("message") for case in suite]
+    assert failures == [None, found["conditions"][1]["verdict"]]
 
 
 def test_what_cannot_be_measured_does_not_pass(config: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +18,8 @@ import pytest
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA
 from tests.cli import ENDIVE, call, environment, files, invoke, start, strict
 from tests.config import BASE
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -271,6 +275,54 @@ def test_a_condition_decides_the_exit_code(condition: str, code: int, verdict: s
     assert result.stdout.splitlines()[-1].startswith(verdict)
     data = strict(invoke("run", "run.toml", "--fail-if", condition, "--json").stdout)
     assert [each["holds"] for each in data["conditions"]] == [code == 3]
+
+
+def test_conditions_have_the_interval_of_one_run(here: Path) -> None:
+    result = invoke("run", "run.toml", "--fail-if", "success < 1%", "--fail-if", "throughput < 0.001/s")
+    share, rate = result.stdout.splitlines()[-2:]
+    assert re.fullmatch(r"PASS: success < 1%; measured 90% \([\d.]+–[\d.]+%\)", share)
+    assert re.fullmatch(r"PASS: throughput < 0.001/s; measured [\d.]+/s \(one seed: no interval\)", rate)
+
+
+def test_conditions_are_judged_over_seeds(here: Path) -> None:
+    command = ("run", "run.toml", "--seeds", "3", "--fail-if", "throughput < 0.001/s", "--json")
+    (found,) = strict(invoke(*command).stdout)["conditions"]
+    assert found["low"] < found["value"] < found["high"]
+    assert {path.parent.name for path in here.rglob("results.parquet")} == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--seeds", "3"), "--seeds: needs a condition (--fail-if)"),
+        (("--seeds", "3", "--seed", "1", "--fail-if", "success < 1%"), "--seeds: excludes --seed"),
+        (("--junit", "out.xml"), "--junit: needs a condition (--fail-if)"),
+    ],
+)
+def test_options_of_conditions_need_a_condition(arguments: tuple[str, ...], message: str, here: Path) -> None:
+    result = invoke("run", "run.toml", *arguments)
+    assert (result.exit_code, message in result.stderr) == (2, True)
+    assert not (here / "experiments").exists()
+
+
+def test_conditions_are_written_as_junit(here: Path) -> None:
+    command = ("run", "run.toml", "--fail-if", "success < 1%", "--fail-if", "p99 > 1ms", "--junit", "ci/out.xml")
+    lines = invoke(*command).stdout.splitlines()
+    (suite,) = ElementTree.parse(here / "ci/out.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    passed, failed = suite
+    assert (passed.get("name"), failed.get("name")) == ("fail if success < 1%", "fail if p99 > 1ms")
+    assert (passed.find("failure"), passed.findtext("system-out")) == (None, lines[-2])
+    assert failed.find("failure").get("message") == lines[-1]  # type: ignore[union-attr]
+
+
+def test_the_workflow_of_the_guide_calls_the_command_as_it_is(here: Path) -> None:
+    workflow = (ROOT / "docs/guides/endive_check.yml").read_text()
+    (call,) = re.findall(r"run: >-\n((?: {10}.*\n)+)", workflow)
+    _, *arguments = shlex.split(call.replace("lakehouse/table.toml", "run.toml").replace("(ingest)", ""))
+    assert invoke(*arguments).exit_code in (0, 3)
+    assert (here / "endive.xml").is_file()
+    assert all(name in workflow for name in ("endive.xml", "experiments/", "if: always()"))
 
 
 def test_a_condition_on_no_class_is_refused_before_the_run(here: Path) -> None:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endive.cli.app import EXIT_CONDITION, JsonFlag, app, command, refuse
-from endive.cli.options import AllowCodeOption, CooldownOption, SeedsOption, WarmupOption, output_option, overrides_of
+from endive.cli.options import (
+    AllowCodeOption,
+    CooldownOption,
+    JunitOption,
+    SeedsOption,
+    WarmupOption,
+    check_junit,
+    output_option,
+    overrides_of,
+)
 from endive.cli.output import Output
 from endive.formatting import finite
 
@@ -17,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endive.analysis.conditions import Condition
-    from endive.report.comparison import Alternatives, Comparison, Judgement, Pairing, RankedSide, Ranking, Side
+    from endive.report.comparison import Alternatives, Comparison, Pairing, RankedSide, Ranking, Side
+    from endive.report.judgements import Judgement
 
 _SIDES = (
     "Two or more configurations (TOML), experiments (a directory, or ROOT#NAME) or runs; or one study with scenarios (TOML, or the "
@@ -33,6 +43,7 @@ def compare(
         list[str],
         typer.Option("--fail-if", metavar="CONDITION", help='Exit with 3 if B meets it: "success < 99%", "p99 > 110% of A".'),
     ] = [],  # noqa: B006
+    junit: JunitOption = None,
     seeds: SeedsOption = None,
     set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of all configurations.")] = [],  # noqa: B006
     set_b: Annotated[list[str], typer.Option("--set-b", metavar="KEY=VALUE", help="Override a key of the second of two.")] = [],  # noqa: B006
@@ -62,6 +73,7 @@ def compare(
         from endive.studies.measure import MetricsOptions
 
         conditions = [parse_condition(text, RATES, "--fail-if", relative=True) for text in fail_if]
+        check_junit(junit, fail_if)
         metrics = [find_metric(name, RATES, "--metric") for name in metric]
         if set_b and len(sources) != 2:
             refuse("--set-b", "needs exactly two sources")
@@ -77,9 +89,9 @@ def compare(
         if len(sources) == 2 and question is None:
             typed = (" ".join([sources[0], *set_]), " ".join([sources[1], *set_, *set_b]))
             first, second = (replace(side, source=source) for side, source in zip(sides, typed, strict=True))
-            _show_pair(output, first, second, metrics or METRICS, conditions)
+            _show_pair(output, first, second, metrics or METRICS, conditions, junit)
         else:
-            _rank(output, sides, metrics, conditions, question, chosen.question)
+            _rank(output, sides, metrics, conditions, question, chosen.question, junit)
 
 
 def _rank(
@@ -89,10 +101,12 @@ def _rank(
     conditions: Sequence[Condition],
     asked: str | None,
     of_study: str | None,
+    junit: Path | None,
 ) -> None:
     """Rank sides by the question, or by the metrics, against the first. Exits with 3 if any meets a condition."""
     from endive.analysis.conditions import parse_question
     from endive.report.comparison import choose_subjects, compare_sides, judge_condition
+    from endive.report.judgements import write_junit
 
     question, text = None, asked or of_study
     if text is not None:
@@ -103,18 +117,25 @@ def _rank(
     judgements = {
         side.name: [judge_condition(each, baseline, side, found.pairings[side.name]) for each in conditions] for side in others
     }
+    if junit is not None:
+        write_junit(junit, "endive compare", judgements)
     _show_ranking(output, found, sides, judgements, text)
 
 
-def _show_pair(output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: Sequence[Condition]) -> None:
+def _show_pair(
+    output: Output, a: Side, b: Side, metrics: Sequence[str], conditions: Sequence[Condition], junit: Path | None
+) -> None:
     from endive.report.comparison import compare_sides, judge_condition, list_subjects, pair_transactions
+    from endive.report.judgements import describe_judgement, write_junit
     from endive.report.phrases import describe_short_run, describe_window, explain_ranges
-    from endive.report.verdicts import describe_judgement, describe_pairs, explain_aborts, summarize_comparison
+    from endive.report.verdicts import describe_pairs, explain_aborts, summarize_comparison
 
     first, second = replace(a, name="A"), replace(b, name="B")
     found = compare_sides((first, second), list_subjects((a, b), metrics), corrected=1)
     pairing, comparisons = found.pairings["B"], found.comparisons
     judgements = [judge_condition(condition, first, second, pairing) for condition in conditions]
+    if junit is not None:
+        write_junit(junit, "endive compare", {b.source: judgements})
     pairs = pair_transactions(a, b, pairing) or {}
     answer = [*summarize_comparison(found), *describe_pairs(pairs), *explain_aborts((first, second))]
     window = describe_window(a.window)
@@ -140,9 +161,9 @@ def _show_pair(output: Output, a: Side, b: Side, metrics: Sequence[str], conditi
 def _show_ranking(
     output: Output, found: Alternatives, sides: Sequence[Side], judgements: Mapping[str, Sequence[Judgement]], question: str | None
 ) -> None:
+    from endive.report.judgements import judgement_as_data
     from endive.report.phrases import describe_short_run, describe_window, explain_ranges
     from endive.report.verdicts import (
-        describe_judgement,
         describe_ranked_side,
         explain_aborts,
         format_value,
@@ -151,17 +172,7 @@ def _show_ranking(
     )
 
     answer, window = [*summarize_comparison(found), *explain_aborts(sides)], describe_window(sides[0].window)
-    conditions = [
-        {
-            "alternative": name,
-            "condition": each.condition.text,
-            "holds": each.holds,
-            "clear": each.clear,
-            "verdict": describe_judgement(each, name),
-        }
-        for name, judged in judgements.items()
-        for each in judged
-    ]
+    conditions = [{"alternative": name, **judgement_as_data(each, name)} for name, judged in judgements.items() for each in judged]
     output.result(
         {
             "baseline": found.baseline,
@@ -208,7 +219,8 @@ def _row(each: Comparison) -> tuple[str, ...]:
 def _data(
     a: Side, b: Side, pairing: Pairing, comparisons: Sequence[Comparison], judgements: Sequence[Judgement], short: str
 ) -> dict[str, Any]:
-    from endive.report.verdicts import describe_comparison, describe_judgement
+    from endive.report.judgements import judgement_as_data
+    from endive.report.verdicts import describe_comparison
 
     return {
         "a": {"source": a.source, "name": a.name, "seeds": list(a.seeds), "code_version": a.code_version},
@@ -233,18 +245,7 @@ def _data(
             }
             for each in comparisons
         ],
-        "conditions": [
-            {
-                "condition": each.condition.text,
-                "holds": each.holds,
-                "clear": each.clear,
-                "value": None if each.estimate is None else each.estimate.mean,
-                "low": None if each.estimate is None else finite(each.estimate.low),
-                "high": None if each.estimate is None else finite(each.estimate.high),
-                "verdict": describe_judgement(each),
-            }
-            for each in judgements
-        ],
+        "conditions": [judgement_as_data(each) for each in judgements],
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,6 +42,9 @@ SeedsOption = Annotated[str | None, typer.Option("--seeds", metavar="N|A-B", hel
 FailIfOption = Annotated[
     list[str],
     typer.Option("--fail-if", metavar="CONDITION", help='Exit with 3 if the condition is met, such as "success < 99%".'),
+]
+JunitOption = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write the conditions of --fail-if and their outcome as JUnit XML.")
 ]
 PricesOption = Annotated[
     Path | None,
@@ -92,6 +95,12 @@ def check_new(path: Path, force: bool) -> None:
     """Raise ConfigError if a file exists and is not to be replaced."""
     if path.is_file() and not force:
         refuse(str(path), "exists already; --force replaces it")
+
+
+def check_junit(path: Path | None, conditions: Sequence[str]) -> None:
+    """Raise ConfigError if there is nothing to report as JUnit XML."""
+    if path is not None and not conditions:
+        refuse("--junit", "needs a condition (--fail-if)")
 
 
 def overrides_of(assignments: Iterable[str]) -> dict[str, Any]:

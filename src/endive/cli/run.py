@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,9 +19,11 @@ from endive.cli.options import (
     CooldownOption,
     FailIfOption,
     ForceFlag,
+    JunitOption,
     PricesOption,
     SetOption,
     WarmupOption,
+    check_junit,
     check_new,
     output_option,
     overrides_of,
@@ -30,7 +32,6 @@ from endive.cli.options import (
 from endive.cli.output import Output
 from endive.formatting import (
     capitalize,
-    finite,
     format_duration,
     format_money,
     format_number,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from endive.analysis.conditions import Condition
     from endive.analysis.request_cost import Cost
     from endive.config import Document
+    from endive.report.judgements import Judgement
     from endive.runs.execute import FinishedRun, PreparedRun
     from endive.storage.prices import Prices
     from endive.studies.measure import MetricsOptions, RunMetrics
@@ -69,6 +71,11 @@ def run(
     out: Annotated[Path | None, output_option(f"Directory of experiments. Default: {ROOT}.")] = None,
     set_: SetOption = [],  # noqa: B006
     fail_if: FailIfOption = [],  # noqa: B006
+    seeds: Annotated[
+        str | None,
+        typer.Option(metavar="N|A-B", help="Judge --fail-if by the mean over these seeds: 5 for 0 to 4, or a range such as 0-4."),
+    ] = None,
+    junit: JunitOption = None,
     force: ForceFlag = False,
     warmup: WarmupOption = None,
     cooldown: CooldownOption = 0.0,
@@ -80,6 +87,8 @@ def run(
     """Simulate a configuration once, write its results and print a summary.
 
     Results go to DIR/LABEL-HASH/SEED; the label is experiment.label, or the name of the file.
+
+    With --seeds, the printed metrics are those of the first seed.
 
     Exit codes: 3 if a condition of --fail-if is met, otherwise 0.
     """
@@ -96,6 +105,8 @@ def run(
         if engine is not None:
             overrides["simulation.engine"] = engine
         conditions = [parse_condition(text, RATES, "--fail-if") for text in fail_if]
+        check_junit(junit, fail_if)
+        first, others = _split_seeds(seed, seeds, fail_if)
         document = with_label(load_document(config, overrides), config)
         options, table = MetricsOptions(warmup, cooldown), prices_of(prices)
         check_window(document, options)
@@ -103,13 +114,66 @@ def run(
         root = out or (ROOT if document.experiment.label else Path())
         if document.experiment.label is None:
             check_new(root / document.simulation.output_path, force)
+            if others:
+                refuse("--seeds", "needs a directory for each seed; remove simulation.output_path from the file")
         check_writable(root)
-        prepared = prepare_run(document, seed=seed)
+        prepared = prepare_run(document, seed=first)
         if not trace:
             output.note(describe_compilation(prepared.simulation.choice))
         with name_directory(root), progress(output, "simulating", document.simulation.duration_ms, percent=True) as report:
             finished = execute_run(prepared, place_run(prepared, root), trace=trace, progress=report)
-        show_run(output, prepared, finished, options, {}, prices=table, conditions=conditions)
+
+        def more_runs() -> Iterator[tuple[int, Path]]:
+            for each in others:
+                run = prepare_run(document, seed=each, among_many=True)
+                yield each, execute_run(run, place_run(run, root)).files.results
+
+        check = Check(conditions, str(config), more_runs, junit)
+        show_run(output, prepared, finished, options, {}, prices=table, check=check)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Conditions of ``--fail-if`` on a run, and the runs of other seeds that they are judged by.
+
+    Attributes:
+        conditions: Conditions to judge.
+        source: Configuration that they are on.
+        more_runs: Function that runs further seeds, and yields each with the file of its results.
+        junit: File of the outcome as JUnit XML.
+    """
+
+    conditions: Sequence[Condition] = ()
+    source: str = ""
+    more_runs: Callable[[], Iterable[tuple[int, Path]]] = tuple
+    junit: Path | None = None
+
+    def judge(self, measured: RunMetrics) -> list[Judgement]:
+        """Judge the conditions over the given run and those of the other seeds, all in one window."""
+        from endive.report.judgements import judge_runs, write_junit
+        from endive.studies.measure import RunFile, RunMetrics, measure_file
+
+        runs = [measured]
+        for seed, results in self.more_runs():
+            runs.append(RunMetrics(seed, tuple(measure_file("", RunFile(seed, results), measured.window))))
+        judgements = [judge_runs(each, runs) for each in self.conditions]
+        if self.junit is not None:
+            write_junit(self.junit, "endive run", {self.source: judgements})
+        return judgements
+
+
+def _split_seeds(seed: int | None, seeds: str | None, conditions: Sequence[str]) -> tuple[int | None, tuple[int, ...]]:
+    """Return the seed of the run that is printed, and the further seeds of conditions."""
+    if seeds is None:
+        return seed, ()
+    from endive.config.study import parse_seeds
+
+    if seed is not None:
+        refuse("--seeds", "excludes --seed")
+    if not conditions:
+        refuse("--seeds", "needs a condition (--fail-if); `endive sweep` runs several seeds, `endive metrics` measures them")
+    first, *others = parse_seeds(seeds)
+    return first, tuple(others)
 
 
 def with_label(document: Document, config: Path) -> Document:
@@ -144,11 +208,12 @@ def show_run(
     about: dict[str, Any],
     *,
     prices: Prices | None = None,
-    conditions: Sequence[Condition] = (),
+    check: Check | None = None,
 ) -> None:
     """Measure a run that is on disk and print its metrics and costs; exit with 3 if a condition is met."""
     from endive.analysis.request_cost import basis_of_document, cost_of, rows_by_class
     from endive.config.warnings import warnings_of
+    from endive.report.judgements import describe_judgement, judgement_as_data
     from endive.studies.measure import RunFile, measure_one
 
     document, classes = prepared.document, prepared.simulation.config.workload.config.workload_classes
@@ -156,7 +221,7 @@ def show_run(
     window, warnings = _describe_window(measured)
     warnings += [str(each) for each in warnings_of(document)]
     cost = cost_of(rows_by_class(measured.rows), basis_of_document(document), prices or prices_of(None))
-    judgements = [_judge(each, measured) for each in conditions]
+    judgements = [] if check is None else check.judge(measured)
     output.result(
         {
             **about,
@@ -166,7 +231,7 @@ def show_run(
             "warnings": warnings,
             "metrics": [_plain(row) for row in measured.rows],
             "cost": cost_as_data(cost),
-            **({"conditions": [asdict(each) for each in judgements]} if conditions else {}),
+            **({"conditions": [judgement_as_data(each, "the run") for each in judgements]} if judgements else {}),
             "summary": finished.summary,
             "provenance": finished.provenance,
         }
@@ -175,33 +240,9 @@ def show_run(
     show_metrics(output, measured, finished.summary["counters"])
     show_cost(output, cost)
     output.text("", *(f"warning: {each}" for each in warnings), f"{finished.rows:,} rows in {finished.files.results}")
-    output.text(*(each.verdict for each in judgements))
+    output.text(*(describe_judgement(each, "the run") for each in judgements))
     if any(each.holds for each in judgements):
         raise typer.Exit(EXIT_CONDITION)
-
-
-@dataclass(frozen=True)
-class ConditionOutcome:
-    """Outcome of a condition of ``--fail-if`` in one run."""
-
-    condition: str
-    holds: bool
-    value: float | None
-    verdict: str
-
-
-def _judge(condition: Condition, measured: RunMetrics) -> ConditionOutcome:
-    """Evaluate a condition. It counts as met if the run has no value of its metric."""
-    from endive.analysis.conditions import format_metric
-
-    group = (condition.workload_class, condition.operation)
-    rows = [row for row in measured.rows if (row["workload_class"], row["operation_type"]) == group]
-    value = rows[0].get(condition.metric) if rows else None
-    holds = value is None or condition.holds(value)
-    number = "nothing" if value is None else format_metric(condition.metric, value)
-    return ConditionOutcome(
-        condition.text, holds, finite(value), f"{'FAIL' if holds else 'PASS'}: {condition.text}; measured {number}"
-    )
 
 
 def _describe_window(measured: RunMetrics) -> tuple[str, list[str]]:

@@ -14,13 +14,14 @@ from typing import Any
 
 from endive.analysis import contrasts
 from endive.analysis.cohort import Pairs, Submitted, pair_run
-from endive.analysis.conditions import Condition, Subject, Verdict
+from endive.analysis.conditions import Condition, Subject
 from endive.analysis.estimates import CONFIDENCE, FEWEST_SEEDS, SHARES, Estimate, estimate_metric
 from endive.analysis.metric import TABLES, more_is_better
 from endive.analysis.run_metrics import ALL, BOUNDED
 from endive.analysis.warmup import Window
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
+from endive.report.judgements import Judgement, judge_estimate
 from endive.report.study_data import find_place
 from endive.runs.stored import find_experiments
 from endive.studies.frontier import estimate_condition, list_values
@@ -294,19 +295,6 @@ def _find_leader(sides: Sequence[Side], subject: Subject, estimates: Mapping[str
     return Leader(best.name, not rivals and best.clear, rivals)
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """A condition on an alternative: whether its mean meets it, and whether the interval excludes the opposite.
-
-    Without an estimate ``holds`` is true, so that a check that could not be measured fails.
-    """
-
-    condition: Condition
-    estimate: Estimate | None
-    holds: bool
-    clear: bool
-
-
 def list_subjects(sides: Sequence[Side], metrics: Sequence[str]) -> list[Subject]:
     """Return the metrics of all transactions and, if there are several classes, of each class that all sides have."""
     groups = frozenset.intersection(*(side.groups for side in sides))
@@ -392,10 +380,7 @@ def judge_condition(condition: Condition, a: Side, b: Side, pairing: Pairing) ->
         problem = f"{condition.text!r}: {b.name} has no {', '.join(each for each in group if each != ALL)}"
         raise ConfigError("--fail-if", [Problem("", f"{problem}; {nearest(group[0], known)}")])
     found = _estimate_ratio(condition, a, b, pairing) if condition.relative else estimate_condition(b.runs, condition, CONFIDENCE)
-    if found is None:
-        return Judgement(condition, None, holds=True, clear=False)
-    verdict: Verdict = condition.verdict(found.low, found.high)
-    return Judgement(condition, found, condition.holds(found.mean), clear=verdict != "open")
+    return judge_estimate(condition, found)
 
 
 def _estimate_ratio(condition: Condition, a: Side, b: Side, pairing: Pairing) -> Estimate | None:

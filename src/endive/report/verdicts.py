@@ -1,4 +1,4 @@
-"""State comparisons in words: differences, rankings, conditions, paired transactions and abort reasons."""
+"""State comparisons in words: differences, rankings, paired transactions and abort reasons."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from endive.formatting import (
     format_number,
     format_percent,
     format_percent_range,
-    join_ends,
     join_names,
 )
-from endive.report.comparison import Alternatives, Comparison, Judgement, RankedSide, Ranking, Side
+from endive.report.comparison import Alternatives, Comparison, RankedSide, Ranking, Side
 
 _NAMES = {"success_rate": "success", "retries_per_txn": "retries per transaction", "throughput_per_s": "throughput"}
 _ROUNDING = 1e-9
@@ -169,23 +168,6 @@ def _summarize_ranking(found: Alternatives, ranking: Ranking) -> list[str]:
     elif best is not None:
         sentences.append(f"No clear best: {join_names([best.name, *best.rivals])} do not differ significantly.")
     return sentences
-
-
-def describe_judgement(each: Judgement, name: str = "B") -> str:
-    """Return PASS or FAIL, the condition that fails a run, and what was measured."""
-    verdict, condition = "FAIL" if each.holds else "PASS", each.condition
-    if each.estimate is None:
-        return f"{verdict}: {condition.text} could not be measured in {name}"
-    values = (each.estimate.mean, each.estimate.low, each.estimate.high)
-    if condition.relative:
-        mean, low, high = (f"{100.0 * value:.4g}%" for value in values)
-        mean += " of the baseline"
-    else:
-        mean, low, high = (format_metric(condition.metric, value) for value in values)
-    measured = f"{verdict}: {condition.text}; measured {mean}"
-    if low == "-":
-        return f"{measured} (one seed: no interval)"
-    return f"{measured} ({join_ends(low, high)}){'' if each.clear else '; the interval includes the threshold'}"
 
 
 def describe_pairs(classes: Mapping[str, Pairs | None], a: str = "A", b: str = "B") -> list[str]:
