@@ -41,7 +41,7 @@ def test_changes_make_valid_systems() -> None:
     names = [change.name for change in changes]
     assert before == DEFAULT
     assert len(set(names)) == len(names) >= 12
-    assert {"store", "catalog", "retries", "batching", "partitions", "fast_append", "handle", "less_compaction"} <= set(names)
+    assert {"store", "group_commit", "retries", "batching", "partitions", "fast_append", "handle", "less_compaction"} <= set(names)
     assert all(change.tree != DEFAULT for change in changes)
 
 

@@ -13,7 +13,7 @@ from endive.cli.app import JsonFlag, app, command, refuse
 from endive.cli.options import ForceFlag, check_new
 
 SIMPLE = "simple"
-"""Name of the starter configuration: the simplified commit path, with most keys as comments."""
+"""Name of the starter configuration, with most keys as comments."""
 DEFAULT_SYSTEM = "rest"
 """Default system, also where there is no terminal to ask on."""
 SHORT_NAMES = {"files": "files_s3"}
@@ -45,9 +45,7 @@ def init(
         write_text(path, _text_of(chosen, texts))
         output.result({"written": str(path), "system": chosen})
         output.text(f"wrote {path} ({chosen}); now: endive run {path}")
-        if chosen == SIMPLE:
-            output.text("This is the simplified commit path; use --for rest, glue, jdbc, files, ... for Iceberg's.")
-        elif system is None and not asked:
+        if system is None and not asked:
             output.text(f"Other systems (--for): {', '.join(name for name in texts if name != chosen)}")
 
 

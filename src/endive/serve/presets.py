@@ -21,7 +21,7 @@ _MOST_FILES = 40
 DEFAULT: Tree = {
     "simulation": {"duration_ms": "1h"},
     "storage": {"provider": "s3"},
-    "catalog": {"type": "cas", "num_tables": 1},
+    "catalog": {"type": "service", "num_tables": 1, "workers": 16},
     "transaction": {"commit_path": ICEBERG.name, "retry_policy": RETRY_POLICY},
     "workload": {
         "ingest": {WRITERS.key: 12, "every_ms": "10s", "operation": "merge_append", "runtime": {"median": "3s", "sigma": 0.4}},
@@ -32,7 +32,7 @@ DEFAULT: Tree = {
         },
     },
 }
-"""One table in S3 with twelve writers, each appending every 10 s, and a compaction every 10 minutes."""
+"""One table in S3 behind a REST catalog, with twelve writers, each appending every 10 s, and a compaction every 10 minutes."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,9 @@ def _files(preset: Preset) -> frozenset[str]:
 def _given(path: Path | None, code: bool) -> Iterator[Preset]:
     if path is not None:
         yield Preset(f"file:{path.name}", "your files", path.name, _comment(path), path.resolve(), code)
-    yield Preset("default", "default", "Twelve writers and a compaction", "One table in S3, Iceberg's commit path.", None)
+    yield Preset(
+        "default", "default", "Twelve writers and a compaction", "One table in S3 with a REST catalog, Iceberg's commit path.", None
+    )
 
 
 def _beside(directory: Path, given: Path | None) -> Iterator[Preset]:
