@@ -28,7 +28,7 @@ LAYERS = (
     ("arithmetic",),
     ("randomness", "steps", "storage", "table", "catalog", "transaction", "conflict_detector", "workload"),
     ("simulation",),
-    ("config", "test_utils"),
+    ("config", "protocols", "test_utils"),
     ("runs",),
     ("analysis",),
     ("studies",),
@@ -92,7 +92,7 @@ def test_the_model_knows_no_engine_and_no_files_of_results(module: str) -> None:
         ("simpy", ("endive.simulation.reference",)),
         ("numba", ("endive.simulation.compiled",)),
         ("pyspark", ("endive.pipeline",)),
-        ("pydantic", ("endive.config", "endive.runs", "endive.pipeline")),
+        ("pydantic", ("endive.config", "endive.protocols", "endive.runs", "endive.pipeline")),
         ("typer", ("endive.cli", "endive.saturation_analysis")),
         ("rich", ("endive.cli",)),
         ("altair", ("endive.report",)),
@@ -245,7 +245,7 @@ def test_every_change_has_four_places_at_most_and_they_exist() -> None:
     changes = places_of_changes()
     assert list(changes) == [
         *("operation", "catalog kind", "column", "metric", "figure"),
-        *("store profile", "command", "backoff kind", "arrival kind", "commit path", "failure kind"),
+        *("store profile", "command", "backoff kind", "arrival kind", "commit path", "commit protocol", "failure kind"),
     ]
     for change, places in changes.items():
         found = [place for place in places if (PACKAGE / place).exists() or (ROOT / place).exists()]

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Start": ("init", "serve", "examples", "validate", "providers", "schema"),
+    "Start": ("init", "serve", "examples", "validate", "providers", "protocols", "schema"),
     "Your system": ("import", "replay", "fidelity", "probe", "calibrate"),
     "Questions": ("run", "compare", "frontier", "tune"),
     "Studies": ("sweep", "experiments", "consolidate", "metrics", "report", "plot"),
@@ -20,6 +20,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "serve": ("endive serve", "endive serve my.toml"),
     "validate": ("endive validate my.toml", "endive validate my.toml --set workload.ingest.rate=3"),
     "providers": ("endive providers",),
+    "protocols": ("endive protocols", "endive protocols show delta-rs"),
     "schema": ("endive schema > endive.schema.json",),
     "import": ("endive import metadata.json -o my.toml",),
     "replay": ("endive replay metadata.json --set storage.provider=s3x",),

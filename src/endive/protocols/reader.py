@@ -1,0 +1,207 @@
+"""Reading of protocol files, built-in or of users.
+
+``commit_path = "delta-rs"`` names a built-in protocol, ``commit_path = "my_client.toml"`` a file.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+
+from endive.config.errors import ConfigError, Problem, problems_of
+from endive.input_files import UnreadableError, parse_toml, read_text
+from endive.protocols.schema import ProtocolDocument, StepSection, contradictions, discovering_step, phases_of
+from endive.transaction.protocol import Protocol, ProtocolStep, Steps
+
+_PHASE_OF_KEY = {"checkpoints.steps": "checkpoint"}
+
+
+@dataclass(frozen=True)
+class ProtocolFile:
+    """Protocol with the record of its source, and its text."""
+
+    protocol: Protocol
+    document: ProtocolDocument
+    text: str
+
+    @property
+    def date(self) -> str:
+        """Date of the source as text."""
+        date = self.document.date
+        return date.isoformat() if isinstance(date, datetime.date) else date
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Keys of ``[transaction]`` that the protocol sets unless the configuration does."""
+        retries = self.document.retries
+        found: dict[str, Any] = {"retry": retries.limit, "retry_backoff": retries.backoff.model_dump(exclude_unset=True)}
+        if retries.total_timeout_ms is not None:
+            found["total_timeout_ms"] = retries.total_timeout_ms
+        return found
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Keys that change results, for the identity of an experiment: without names, sources and defaults."""
+        about = {"name", "client", "version", "source", "date", "status", "description"}
+        tree = self.document.model_dump(mode="json", exclude=about, exclude_defaults=True)
+        tree["operations"] = sorted(self.document.operations)
+        return tree
+
+
+def is_protocol(name: str) -> bool:
+    """Return whether a value of ``commit_path`` names a protocol: a file, or a built-in one."""
+    return name.endswith(".toml") or name in builtin_names()
+
+
+@cache
+def builtin_names() -> tuple[str, ...]:
+    """Return the names of the built-in protocols."""
+    folder = resources.files("endive.protocols").joinpath("data")
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
+
+
+def find_protocol(name: str) -> ProtocolFile:
+    """Return a built-in protocol by its name, or that of a file by its path.
+
+    Raises:
+        ConfigError: There is no such protocol, or its file is invalid; the message names every problem.
+    """
+    if name.endswith(".toml"):
+        return load_protocol(Path(name))
+    if name not in builtin_names():
+        from endive.config.errors import nearest
+
+        raise ConfigError("commit_path", [Problem("", f"unknown protocol; {nearest(name, builtin_names())}", name)])
+    return _builtin(name)
+
+
+@cache
+def _builtin(name: str) -> ProtocolFile:
+    text = resources.files("endive.protocols").joinpath("data", f"{name}.toml").read_text(encoding="utf-8")
+    return parse_protocol(text, f"{name}.toml", name)
+
+
+def load_protocol(path: Path) -> ProtocolFile:
+    """Load a protocol from a file. Raises ConfigError."""
+    try:
+        text = read_text(path)
+    except UnreadableError as error:
+        raise ConfigError(str(path), [Problem("", str(error))]) from None
+    return parse_protocol(text, str(path), path.stem)
+
+
+def parse_protocol(text: str, where: str, name: str) -> ProtocolFile:
+    """Parse and check the text of a protocol file. Raises ConfigError with each key, its line and the reason."""
+    try:
+        tree = parse_toml(text)
+    except UnreadableError as error:
+        raise ConfigError(where, [Problem("", str(error))]) from None
+    try:
+        document = ProtocolDocument.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError(where, _with_lines(problems_of(error, tree, ProtocolDocument), text)) from None
+    problems = contradictions(document)
+    if problems:
+        raise ConfigError(where, _with_lines(problems, text))
+    return ProtocolFile(_build(document, document.name or name), document, text)
+
+
+def describe(found: ProtocolFile) -> str:
+    """Return the content of a protocol as canonical text, for hashes."""
+    return json.dumps(found.content, sort_keys=True)
+
+
+def _with_lines(problems: list[Problem], text: str) -> list[Problem]:
+    """Add the line of each key to its problem, where the file has one."""
+    found = []
+    for problem in problems:
+        line = line_of(problem.key, text)
+        found.append(problem if line is None else replace(problem, message=f"line {line}: {problem.message}"))
+    return found
+
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([\w.\"' -]+?)\s*\]\]?\s*(?:#.*)?$")
+
+
+def line_of(key: str, text: str) -> int | None:
+    """Return the line of a dotted key in the text of a TOML file: its own line, or that of the table that should contain it.
+
+    A key of several tables (``load``) has the line of the first one; a key of a missing table has none.
+    """
+    repeated: dict[str, int] = {}
+    table, found, length = "", None, 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        header = _HEADER.match(line)
+        if header is not None:
+            table = header[2]
+            if header[1] == "[[":
+                repeated[table] = repeated.get(table, -1) + 1
+                table = f"{table}.{repeated[table]}"
+        path = table
+        if header is None:
+            own = line.partition("=")[0].strip().strip("\"'")
+            path = f"{table}.{own}" if table else own
+            if "=" not in line:
+                continue
+        shared = path if f"{key}.".startswith(f"{path}.") else key if f"{path}.".startswith(f"{key}.") else ""
+        if len(shared) > length:
+            found, length = number, len(shared)
+    return found
+
+
+def _build(document: ProtocolDocument, name: str) -> Protocol:
+    commit, conflicts, checkpoints = document.commit, document.conflicts, document.checkpoints
+    return Protocol(
+        name=name,
+        client=document.client or name,
+        commit_point=commit.point,
+        scope=commit.scope,
+        operations=frozenset(document.operations),
+        steps=MappingProxyType({_PHASE_OF_KEY.get(key, key): _steps(document, key) for key in phases_of(document)}),
+        unpublished_limit=commit.unpublished_limit,
+        fails=_frozen(conflicts.fails),
+        decided_by=conflicts.decided_by,
+        rebases=conflicts.rebases,
+        checkpoint_every=checkpoints.every,
+        checkpoint_by_writer=checkpoints.by == "writer",
+    )
+
+
+def _frozen(fails: Mapping[str, list[str]]) -> Mapping[str, frozenset[str]]:
+    return MappingProxyType({operation: frozenset(against) for operation, against in fails.items()})
+
+
+def _steps(document: ProtocolDocument, phase: str) -> Steps:
+    shown = discovering_step(document, phase)
+    return tuple(_step(step, step.discovers or place == shown) for place, step in enumerate(phases_of(document)[phase]))
+
+
+def _step(section: StepSection, discovers: bool) -> ProtocolStep:
+    return ProtocolStep(
+        operation=section.operation,
+        object=section.object,
+        size_bytes=section.bytes,
+        bytes_per_file=section.bytes_per_file,
+        bytes_per_version=section.bytes_per_version,
+        count=section.number,
+        per_version_behind=section.per_version_behind,
+        per_attempt=section.per_attempt,
+        per_file=section.per_file,
+        per_log_entry=section.per_log_entry,
+        parallel=section.parallel,
+        attempts=section.attempts,
+        discovers=discovers,
+        checks=section.checks,
+        with_next=section.with_next,
+        publishes=section.publishes,
+    )

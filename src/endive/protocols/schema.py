@@ -1,0 +1,305 @@
+"""Schema of a protocol file: the type, default and description of every key, and checks of keys against each other."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from endive.config.errors import Problem, nearest
+from endive.config.schema import RetryBackoff
+from endive.config.values import Count, NonNegativeMs, Section
+from endive.table import ICEBERG_OPERATIONS
+from endive.transaction.protocol import (
+    CATALOG_OPERATIONS,
+    SERVICE_POINTS,
+    CommitPoint,
+    DecidedBy,
+    Scope,
+    StepAttempts,
+    StepObject,
+    StepOperation,
+)
+
+OPERATIONS = ICEBERG_OPERATIONS - {"expire_snapshots"}
+"""Operations that a protocol can have: those that add a version to a table."""
+Factor = Annotated[float, Field(ge=0, le=1e6)]
+STEP_PHASES = ("load", "attempt", "after_loss", "after_success", "after_abort")
+_DISCOVERING = ("list", "read", *sorted(CATALOG_OPERATIONS))
+_FACTORS = ("per_version_behind", "per_attempt", "per_file", "per_log_entry")
+
+
+class StepSection(Section):
+    """Requests of one kind, in the order of the file."""
+
+    operation: StepOperation = Field(
+        description="Request: list, read, write, delete of an object, or request, statement to the catalog or database."
+    )
+    object: StepObject | None = Field(
+        None,
+        description="Kind of object. metadata: root, pointer or hint file; log: log entry, version manifest or manifest list; "
+        "manifest: other metadata; checkpoint; data.",
+    )
+    bytes: Count = Field(0, description="Size of the object.")
+    bytes_per_file: Count = Field(0, description="Bytes that each data file of the table adds.")
+    bytes_per_version: Count = Field(0, description="Bytes that each version of the table adds.")
+    count: Factor | None = Field(None, description="Number of requests. Default: 1, or 0 with a per_ key.")
+    per_version_behind: Factor = Field(0.0, description="Requests for each version that the client learns about in this phase.")
+    per_attempt: Factor = Field(0.0, description="Requests for each failed attempt so far.")
+    per_file: Factor = Field(0.0, description="Requests for each data file of the table.")
+    per_log_entry: Factor = Field(0.0, description="Requests for each log entry since the last checkpoint.")
+    parallel: bool = Field(False, description="Run the requests in batches of storage.max_parallel, not one after the other.")
+    attempts: StepAttempts = Field("each", description="Attempts that run the step: each, the first one, or the retries.")
+    discovers: bool = Field(
+        False,
+        description="The response shows the current version. Default of load and after_loss: the first request that can.",
+    )
+    checks: bool = Field(False, description="The attempt is lost here if the version has changed since the attempt began.")
+    with_next: bool = Field(False, description="The request runs at the same time as that of the next step.")
+    publishes: bool = Field(False, description="The step publishes all ratified commits (commit.point = ratify).")
+
+    @property
+    def number(self) -> float:
+        """Constant part of the number of requests."""
+        if self.count is not None:
+            return self.count
+        return 0.0 if any(getattr(self, key) for key in _FACTORS) else 1.0
+
+    @property
+    def is_single(self) -> bool:
+        """True if the step is always exactly one request."""
+        return self.number == 1.0 and not any(getattr(self, key) for key in _FACTORS)
+
+    @property
+    def can_discover(self) -> bool:
+        """True if the step can show the current version."""
+        return self.operation in _DISCOVERING and self.object != "data" and self.is_single
+
+
+class CommitSection(Section):
+    """``[commit]``: the request that makes a commit take effect."""
+
+    point: CommitPoint = Field(
+        description="put_if_absent: next entry of a log; swap: compare-and-swap of a pointer; insert: row with a unique key in a "
+        "database; ratify: a catalog accepts a staged file."
+    )
+    scope: Scope = Field("table", description="What it orders: the commits of one table, or of the whole lake.")
+    unpublished_limit: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+        None, description="ratify: number of unpublished commits at which the catalog rejects further ones. Default: no limit."
+    )
+
+
+class ConflictSection(Section):
+    """``[conflicts]``: concurrent commits that make an operation fail."""
+
+    decided_by: DecidedBy = Field(
+        "partitions",
+        description="What must overlap: nothing (any commit to the table), partitions, or files: of overlapping partitions with "
+        "real_conflict_probability.",
+    )
+    rebases: bool = Field(True, description="The client commits on top of commits that came between and do not conflict.")
+    fails: dict[str, list[str]] = Field(
+        default_factory=dict, description="Operations that came between and make an operation fail, by operation."
+    )
+
+
+class RetrySection(Section):
+    """``[retries]``: defaults of ``transaction.retry``, ``retry_backoff`` and ``total_timeout_ms``."""
+
+    limit: Count = Field(0, description="Maximum number of retries after the first attempt.")
+    total_timeout_ms: NonNegativeMs | None = Field(None, description="Maximum total time, checked after each failed attempt.")
+    backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Backoff before a retry, as transaction.retry_backoff.")
+
+
+class CheckpointSection(Section):
+    """``[checkpoints]``: summaries of the log."""
+
+    every: Count = Field(0, description="Commits per checkpoint; 0: none.")
+    by: Literal["writer", "background"] = Field(
+        "writer",
+        description="writer: the writer of that version runs the steps after its commit; background: no writer waits for it.",
+    )
+    steps: list[StepSection] = Field(default_factory=list, description="Steps of a checkpoint by its writer.")
+
+
+class ProtocolDocument(Section):
+    """Protocol file."""
+
+    name: str | None = Field(None, description="Name of the protocol. Default: that of the file.", min_length=1)
+    client: str | None = Field(None, description="Client, as named in reports. Default: the name.", min_length=1)
+    version: str = Field("", description="Version of the client.")
+    source: str = Field("", description="Where the facts come from.")
+    date: datetime.date | str = Field("", description="Date of the source.")
+    status: Literal["released", "proposal", "observed", "check"] = Field(
+        "released",
+        description="released client, proposal, observed on the wire, or check of the engine.",
+    )
+    description: str = Field("", description="What the file covers and which numbers are assumptions.")
+    operations: list[str] = Field(
+        default_factory=lambda: sorted(OPERATIONS), description="Operations that the client can commit.", min_length=1
+    )
+    commit: CommitSection = Field(description="Commit point.")
+    load: list[StepSection] = Field(default_factory=list, description="Steps before the job.")
+    attempt: list[StepSection] = Field(default_factory=list, description="Steps of each attempt, before its commit.")
+    after_loss: list[StepSection] = Field(default_factory=list, description="Steps after a lost attempt and its backoff.")
+    after_success: list[StepSection] = Field(default_factory=list, description="Steps after the commit.")
+    after_abort: list[StepSection] = Field(default_factory=list, description="Steps after the last lost attempt or a conflict.")
+    conflicts: ConflictSection = Field(default_factory=ConflictSection, description="Conflicts.")
+    retries: RetrySection = Field(default_factory=RetrySection, description="Retries.")
+    checkpoints: CheckpointSection = Field(default_factory=CheckpointSection, description="Checkpoints.")
+
+
+def contradictions(document: ProtocolDocument) -> list[Problem]:
+    """Return the keys of a protocol that contradict each other, each with the reason."""
+    return [
+        *_check_operations(document),
+        *_check_commit(document),
+        *_check_discovery(document),
+        *_check_retries(document),
+        *_check_checkpoints(document),
+        *(
+            problem
+            for phase, steps in phases_of(document).items()
+            for place, step in enumerate(steps)
+            for problem in _check_step(document, phase, steps, place, step)
+        ),
+    ]
+
+
+def phases_of(document: ProtocolDocument) -> dict[str, list[StepSection]]:
+    """Return the steps of each phase by their key in the file."""
+    return {**{phase: getattr(document, phase) for phase in STEP_PHASES}, "checkpoints.steps": document.checkpoints.steps}
+
+
+def discovering_step(document: ProtocolDocument, phase: str) -> int | None:
+    """Return the place of the first step of a phase that shows the current version: a marked one, or the default."""
+    steps = phases_of(document)[phase]
+    marked = [place for place, step in enumerate(steps) if step.discovers]
+    if marked or phase not in ("load", "after_loss"):
+        return marked[0] if marked else None
+    return next((place for place, step in enumerate(steps) if step.can_discover and not _is_paired(steps, place)), None)
+
+
+def _is_paired(steps: list[StepSection], place: int) -> bool:
+    return steps[place].with_next or (place > 0 and steps[place - 1].with_next)
+
+
+def _check_operations(document: ProtocolDocument) -> Iterator[Problem]:
+    for place, name in enumerate(document.operations):
+        if name not in OPERATIONS:
+            yield Problem(f"operations.{place}", f"unknown operation; {nearest(name, OPERATIONS)}", name)
+        elif name in document.operations[:place]:
+            yield Problem(f"operations.{place}", "is listed twice", name)
+    for name, against in document.conflicts.fails.items():
+        key = f"conflicts.fails.{name}"
+        if name not in document.operations:
+            yield Problem(key, f"is not one of operations; {nearest(name, document.operations)}")
+        for place, other in enumerate(against):
+            if other not in OPERATIONS:
+                yield Problem(f"{key}.{place}", f"unknown operation; {nearest(other, OPERATIONS)}", other)
+
+
+def _check_commit(document: ProtocolDocument) -> Iterator[Problem]:
+    commit = document.commit
+    steps = [step for phase in phases_of(document).values() for step in phase]
+    if commit.unpublished_limit is not None and commit.point != "ratify":
+        message = 'has no effect unless commit.point = "ratify": only a catalog has unpublished commits'
+        yield Problem("commit.unpublished_limit", message, commit.unpublished_limit)
+    elif commit.unpublished_limit is not None and not any(step.publishes for step in steps):
+        message = "would reject every commit in the end: no step publishes; set publishes = true in after_success"
+        yield Problem("commit.unpublished_limit", message, commit.unpublished_limit)
+
+
+def _check_discovery(document: ProtocolDocument) -> Iterator[Problem]:
+    if discovering_step(document, "load") is None:
+        allowed = ", ".join(_DISCOVERING)
+        yield Problem("load", f"must contain a single request ({allowed}) that shows the current version of the table")
+    again = discovering_step(document, "after_loss") is not None or any(
+        step.discovers and step.attempts != "first" for step in document.attempt
+    )
+    if document.retries.limit > 0 and not again:
+        message = "no step shows the current version after a lost attempt, so every retry would lose; set discovers = true"
+        yield Problem("after_loss", message)
+
+
+def _check_retries(document: ProtocolDocument) -> Iterator[Problem]:
+    retries = document.retries
+    if retries.limit == 0:
+        if document.after_loss:
+            yield Problem("after_loss", "has no effect with retries.limit = 0")
+        for key in sorted(retries.changed_keys - {"limit"}):
+            yield Problem(f"retries.{key}", "has no effect with retries.limit = 0")
+    elif not document.conflicts.rebases:
+        message = "contradicts conflicts.rebases = false: an attempt is lost only to a commit that came between"
+        yield Problem("retries.limit", message, retries.limit)
+    if not document.conflicts.rebases and document.conflicts.fails:
+        yield Problem("conflicts.fails", "has no effect with conflicts.rebases = false: every commit that came between fails")
+
+
+def _check_checkpoints(document: ProtocolDocument) -> Iterator[Problem]:
+    checkpoints = document.checkpoints
+    if checkpoints.every == 0:
+        for key in sorted(checkpoints.changed_keys - {"every"}):
+            yield Problem(f"checkpoints.{key}", "has no effect with checkpoints.every = 0")
+    elif checkpoints.steps and checkpoints.by == "background":
+        yield Problem("checkpoints.steps", 'has no effect with checkpoints.by = "background": no writer runs them')
+
+
+def _check_step(
+    document: ProtocolDocument, phase: str, steps: list[StepSection], place: int, step: StepSection
+) -> Iterator[Problem]:
+    key, point = f"{phase}.{place}", document.commit.point
+    if step.operation in CATALOG_OPERATIONS:
+        if point == "put_if_absent":
+            message = f'contradicts commit.point = "{point}": the log in the object store has no catalog'
+            yield Problem(f"{key}.operation", message, step.operation)
+        for name in ("object", "bytes", "bytes_per_file", "bytes_per_version", "parallel"):
+            if name in step.changed_keys:
+                yield Problem(f"{key}.{name}", f"has no effect with operation = {step.operation!r}", getattr(step, name))
+    elif step.object is None:
+        yield Problem(f"{key}.object", f"is missing: {step.operation} needs a kind of object")
+    if step.attempts != "each" and phase != "attempt":
+        yield Problem(f"{key}.attempts", "applies to steps of attempt only", step.attempts)
+    if step.per_attempt and phase == "load":
+        yield Problem(f"{key}.per_attempt", "has no effect: there is no failed attempt at a load", step.per_attempt)
+    if step.number == 0.0 and not any(getattr(step, name) for name in _FACTORS):
+        yield Problem(f"{key}.count", "is 0 and no per_ key is set, so the step never runs", step.number)
+    yield from _check_roles(document, phase, steps, place, step)
+
+
+def _check_roles(
+    document: ProtocolDocument, phase: str, steps: list[StepSection], place: int, step: StepSection
+) -> Iterator[Problem]:
+    """Check what a step does beyond its requests."""
+    key = f"{phase}.{place}"
+    if step.discovers and phase not in ("load", "attempt", "after_loss"):
+        yield Problem(f"{key}.discovers", f"has no effect in {phase}: nothing is based on the version that it shows", True)
+    if step.discovers and not step.can_discover:
+        message = f"must be a single request ({', '.join(_DISCOVERING)}) that is not of data: it shows one version"
+        yield Problem(f"{key}.discovers", message, True)
+    if step.checks and phase != "attempt":
+        yield Problem(f"{key}.checks", "applies to steps of attempt only", True)
+    elif step.checks and not any(each.discovers for each in steps[: place + 1]):
+        yield Problem(f"{key}.checks", "needs a step of the attempt before it, or the step itself, that discovers", True)
+    if step.publishes and document.commit.point != "ratify":
+        yield Problem(f"{key}.publishes", 'has no effect unless commit.point = "ratify"', True)
+    if step.publishes and phase not in ("after_loss", "after_success"):
+        yield Problem(f"{key}.publishes", "applies to steps of after_loss and after_success only", True)
+    if step.with_next:
+        pair = steps[place : place + 2]
+        if len(pair) < 2:
+            yield Problem(f"{key}.with_next", "is set in the last step of its phase", True)
+        elif pair[1].with_next or any(
+            not each.is_single or each.operation in CATALOG_OPERATIONS or each.discovers or each.checks or each.publishes
+            for each in pair
+        ):
+            message = "needs two single requests to the object store that do nothing else (discovers, checks, publishes)"
+            yield Problem(f"{key}.with_next", message, True)
+        elif pair[0].attempts != pair[1].attempts:
+            yield Problem(f"{key}.with_next", "needs two steps with the same value of attempts", True)
+
+
+NEEDS_SERVICE = SERVICE_POINTS
+"""Commit points for which the configuration needs ``catalog.type = "service"``."""
