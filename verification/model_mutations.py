@@ -284,12 +284,18 @@ MUTATIONS: tuple[Mutation, ...] = (
         (
             Edit(
                 ENGINE,
-                "        if batch is None and not source.closed:\n            self.await_arrival(source)\n",
-                "        if batch is None and not source.closed:\n            self.await_arrival(source)\n"
-                "        elif batch is None:\n            self.arrive_after(source, 10.0)\n",
+                "        if not source.closed:\n            self.await_arrival(source)\n",
+                "        if not source.closed:\n            self.await_arrival(source)\n"
+                "        else:\n            self.arrive_after(source, 10.0)\n",
             ),
             Edit(ENGINE, "            elif source.closed:\n                self.await_arrival(source)\n", ""),
         ),
+    ),
+    mutation(
+        "a periodic writer does not wait for its transaction",
+        ENGINE,
+        "source.running, source.late, source.due = source.paced, False, False",
+        "source.running, source.late, source.due = False, False, False",
     ),
     mutation("ties go to the later transaction", ENGINE, "steps, txn.txn_id + 1, finish)", "steps, 2**61 - txn.txn_id, finish)"),
     mutation(

@@ -30,13 +30,19 @@ def test_a_plain_configuration_brings_none() -> None:
     assert told() == {}
 
 
-@pytest.mark.parametrize("arrivals", [{"periodic": {"interval_ms": 900_000.0}}, {"writers": 1, "every_ms": 900_000.0}])
-def test_an_hour_of_work_every_quarter_of_an_hour(arrivals: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("arrivals", "effect"),
+    [
+        ({"periodic": {"interval_ms": 900_000.0}}, "4 of them run at a time and compete"),
+        ({"writers": 1, "every_ms": 900_000.0}, "writers miss slots and start late"),
+    ],
+)
+def test_an_hour_of_work_every_quarter_of_an_hour(arrivals: dict[str, Any], effect: str) -> None:
     job = {**arrivals, "operation": "fast_append", "runtime": {"distribution": "fixed", "value": 3_600_000.0}}
     found = told(workload={"job": job}, simulation__duration_ms=36_000_000.0)
     assert found["overlaps_itself"] == (
-        "workload.job.runtime: a transaction of job takes 1 h on average and one starts every 15 min, so 4 of them run at a time "
-        "and compete. Use a longer interval or a shorter runtime."
+        f"workload.job.runtime: a transaction of job takes 1 h on average and one starts every 15 min, so {effect}. "
+        "Use a longer interval or a shorter runtime."
     )
     job["runtime"] = {"distribution": "fixed", "value": 600_000.0}
     assert told(workload={"job": job}, simulation__duration_ms=36_000_000.0) == {}

@@ -37,7 +37,7 @@ def table_of(engine: Engine, config: SimulationConfig) -> tuple[pa.Table, RunCou
 def check_rows(config: SimulationConfig, batches: Sequence[pa.RecordBatch]) -> None:
     """Check the row invariants of a whole run."""
     classes = config.workload.config.workload_classes
-    closed = frozenset(cls.name for cls in classes if cls.arrivals.waits and cls.committer is None)
+    closed = frozenset(cls.name for cls in classes if (cls.arrivals.waits or cls.arrivals.paced) and cls.committer is None)
     invariants = RowInvariants(frozenset(cls.name for cls in classes), closed)
     for batch in batches:
         invariants.check(batch)

@@ -286,9 +286,12 @@ def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int])
     _show_counts(output, "File accesses", {name: total[name] for name in IO_COLUMNS})
     _show_counts(output, "Aborts", {reason: total[f"aborted_{reason}"] for reason in ABORT_REASONS})
     handoffs = {name: count for name, count in counters.items() if name.startswith("handovers_")}
-    _show_counts(output, "Catalog operations (whole run)", {name: counters[name] for name in counters if name not in handoffs})
+    slots = {name: count for name, count in counters.items() if name.startswith("slots_")}
+    others = {name: count for name, count in counters.items() if name not in handoffs | slots}
+    _show_counts(output, "Catalog operations (whole run)", others)
     renamed = {name.replace("handovers", "handoffs"): count for name, count in handoffs.items()}
     _show_counts(output, "Handoffs to committers (whole run)", renamed)
+    _show_counts(output, "Slots of writers (whole run)", slots)
 
 
 def _show_writers(output: Output, named: Sequence[tuple[str, Any]]) -> None:

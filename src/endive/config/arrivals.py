@@ -48,7 +48,9 @@ class ArrivalKeys(Section):
     inter_arrival: Interval | None = None
     periodic: Periodic | None = None
     closed: Closed | None = None
-    writers: Writers | None = Field(None, description="Number of writers; each submits once per `every_ms`.")
+    writers: Writers | None = Field(
+        None, description="Number of writers; each submits once per `every_ms`, one transaction at a time."
+    )
     every_ms: PositiveMs | None = Field(None, description="Interval of each of `writers` (also `every`).")
     phase: Literal["random", "aligned", "staggered"] | None = Field(
         None, description="Phases of `writers` in the interval: random, all at its start (aligned), or evenly spaced (staggered)."

@@ -49,15 +49,18 @@ def each_once(warnings: Iterable[ConfigWarning]) -> list[ConfigWarning]:
 
 def _overlaps(document: Document) -> Iterator[ConfigWarning]:
     for cls in resolve_classes(document):
-        every = build_arrivals(cls.arrivals).period_ms
+        arrivals = build_arrivals(cls.arrivals)
+        every = arrivals.period_ms
         takes = mean_ms(cls.settings.runtime.to_distribution())
         if every is not None and takes > every:
+            effect = (
+                "writers miss slots and start late" if arrivals.paced else f"{takes / every:.3g} of them run at a time and compete"
+            )
             yield ConfigWarning(
                 "overlaps_itself",
                 cls.key("runtime"),
                 f"a transaction{_class_suffix(cls)} takes {format_duration(takes)} on average and one starts every "
-                f"{format_duration(every)}, so {takes / every:.3g} of them run at a time and compete. "
-                "Use a longer interval or a shorter runtime.",
+                f"{format_duration(every)}, so {effect}. Use a longer interval or a shorter runtime.",
             )
 
 

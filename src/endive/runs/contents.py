@@ -125,7 +125,7 @@ def _closed_classes(run: StoredRun) -> frozenset[str]:
 
 def _is_closed(cls: dict[str, Any]) -> bool:
     kind = kind_of(cls)
-    return kind is not None and kind.process.waits and not cls.get("committer")
+    return kind is not None and (kind.process.waits or kind.process.paced) and not cls.get("committer")
 
 
 def _checksum_problem(run: StoredRun) -> str | None:

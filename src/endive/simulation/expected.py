@@ -92,7 +92,7 @@ def _load(config: SimulationConfig, cls: WorkloadClass) -> _Load:
 def _rate_per_s(cls: WorkloadClass, alone: _Alone, duration_ms: float) -> float:
     """Return the rate at which transactions start, per second, on average over the run."""
     active_ms = max(0.0, min(duration_ms, cls.end_ms) - cls.start_ms)
-    if cls.arrivals.waits:
+    if cls.arrivals.waits or cls.arrivals.paced:
         job_ms = 1000.0 * (alone.work_s + alone.commit_s)
         return 1000.0 * cls.arrivals.submissions_per_ms(mean_ms, job_ms) * active_ms / duration_ms
     return cls.arrivals.expected_submissions(active_ms) * 1000.0 / duration_ms

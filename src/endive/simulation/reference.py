@@ -3,9 +3,9 @@
 The engine passes on one result for each transaction, in the order in which they end, and finally those in flight. It owns the clock
 and the number of the next transaction.
 
-Events with the same time are ordered by transaction. After them come arrivals, in the order of their sources, then events of
-committers: handoffs, starts of commits, timers. SimPy orders events of the same time by priority, so the priority of an event is
-its transaction's number.
+Events with the same time are ordered by transaction. After them come arrivals, in the order of their sources, late starts of
+writers, then events of committers: handoffs, starts of commits, timers. SimPy orders events of the same time by priority, so the
+priority of an event is its transaction's number.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from endive.steps import FailedAnswer, RequestFailedError, Signal, Step, WaitFor
 from endive.table import TableModel
 from endive.transaction import ManifestLists, Transaction, TransactionResult, TransactionStatus
 from endive.transaction.types import Batch
-from endive.workload import Committer, CommitterSource, HandOverCounters, Source
+from endive.workload import Committer, CommitterSource, HandOverCounters, SlotCounters, Source
 
-HAND_OVER, BEGIN, TIMER = 1, 2, 3
-"""Kinds of events of a source after its arrivals (0), in the order in which events of the same time are processed."""
+ARRIVAL, LATE_START, HAND_OVER, BEGIN, TIMER = range(5)
+"""Kinds of events of a source, in the order in which events of the same time are processed."""
 
 
 class CommitterDriver:
@@ -45,24 +45,23 @@ class CommitterDriver:
         self._called = False
         self._timed = False
 
-    def arrive(self, writer: Source) -> None:
-        """Let a writer start its next job, or wait until fewer of its handoffs are uncommitted."""
-        if not writer.closed and 0 < self._limit <= writer.uncommitted:
-            writer.blocked = True
-            return
+    def start(self, writer: Source) -> None:
+        """Let a writer start its next job."""
         self._counters.handovers_begun += 1
-        self._engine.schedule(HAND_OVER, writer, writer.next_work_ms(), lambda: self._hand_over(writer))
-        if not writer.closed:
-            self._engine.await_arrival(writer)
+        work_ms = writer.next_work_ms()
+        writer.job_end_ms = self._engine.now_ms + work_ms
+        self._engine.schedule(HAND_OVER, writer, work_ms, lambda: self._hand_over(writer))
 
     def _hand_over(self, writer: Source) -> None:
         self._counters.handovers_made += 1
+        writer.running = False
         writer.uncommitted += 1
         self._committer.take(writer, self._engine.now_ms)
         if writer.closed and writer.uncommitted < self._limit:
             self._engine.await_arrival(writer)
         elif writer.closed:
             writer.blocked = True
+        self._engine.start_late(writer)
         self._consider()
 
     def _consider(self) -> None:
@@ -100,13 +99,10 @@ class CommitterDriver:
     def _release(self, writer: Source) -> None:
         """Let a writer continue that has waited for one of its handoffs."""
         writer.uncommitted -= 1
-        if not writer.blocked:
-            return
-        writer.blocked = False
-        if writer.closed:
+        if writer.blocked:
+            writer.blocked = False
             self._engine.await_arrival(writer)
-        else:
-            self._engine.arrive_after(writer, 0.0)
+        self._engine.start_late(writer)
 
 
 T = TypeVar("T")
@@ -181,6 +177,7 @@ class ReferenceEngine:
         self._in_flight: dict[int, Transaction] = {}
         self._next_id = 0
         self._handovers = HandOverCounters()
+        self._slots = SlotCounters()
         self._committers = {
             source.workload_class.name: CommitterDriver(self, source, self._handovers)
             for source in self._sources
@@ -200,7 +197,7 @@ class ReferenceEngine:
         self._results.flush()
         if self._trace is not None:
             self._trace.flush()
-        return RunCounters.collect(self._catalog.counters, self._manifest_lists.counters, self._handovers)
+        return RunCounters.collect(self._catalog.counters, self._manifest_lists.counters, self._handovers, self._slots)
 
     @property
     def now_ms(self) -> float:
@@ -217,15 +214,35 @@ class ReferenceEngine:
         traced_ms = source.workload_class.arrivals.traced_ms(source.ordinal)
         if traced_ms is not None and math.isfinite(traced_ms) and now_ms + delay_ms != traced_ms:
             # a sum of floats may miss the time of a trace, but not from a time in its second half
-            self.schedule(0, source, 0.75 * traced_ms - now_ms, partial(self.await_arrival, source))
+            self.schedule(ARRIVAL, source, 0.75 * traced_ms - now_ms, partial(self.await_arrival, source))
         else:
             self.arrive_after(source, delay_ms)
 
     def arrive_after(self, source: Source, delay_ms: float) -> None:
         """Let a source arrive after a delay, unless that is after its end."""
-        if self._env.now + delay_ms < min(self._config.duration_ms, source.workload_class.end_ms):
-            committer = self._committers.get(source.workload_class.name)
-            self.schedule(0, source, delay_ms, partial(self.submit if committer is None else committer.arrive, source))
+        if self._env.now + delay_ms < self._end_ms(source):
+            self.schedule(ARRIVAL, source, delay_ms, partial(self._arrive, source))
+
+    def _end_ms(self, source: Source) -> float:
+        return min(self._config.duration_ms, source.workload_class.end_ms)
+
+    def _arrive(self, source: Source) -> None:
+        """Let a source start a transaction or a job, unless it misses its slot, and schedule its next arrival."""
+        if not source.paced or source.take_slot(self._env.now, self._slots):
+            self._start(source)
+        if not source.closed:
+            self.await_arrival(source)
+
+    def _start(self, source: Source) -> None:
+        source.running, source.late, source.due = source.paced, False, False
+        committer = self._committers.get(source.workload_class.name)
+        (self.submit if committer is None else committer.start)(source)
+
+    def start_late(self, writer: Source) -> None:
+        """Let a paced writer start that has missed a slot, if it is free now."""
+        if writer.late and not writer.due and writer.is_free and self._env.now < self._end_ms(writer):
+            writer.due = True
+            self.schedule(LATE_START, writer, 0.0, partial(self._start, writer))
 
     def schedule(self, kind: int, source: Source, delay_ms: float, happen: Callable[[], None]) -> None:
         """Schedule an event of a source; events of the same time come in the order of their kinds."""
@@ -267,9 +284,10 @@ class ReferenceEngine:
                 self._committers[cls.name].end(installed=committed or result.installs > 0)
             elif source.closed:
                 self.await_arrival(source)
+            else:
+                source.running = False
+                self.start_late(source)
 
-        if batch is None and not source.closed:
-            self.await_arrival(source)
         _drive_generator(self._env, steps, txn.txn_id + 1, finish)
 
 

@@ -17,23 +17,27 @@ import pyarrow.compute as pc
 from endive.catalog import CatalogCounters
 from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS
 from endive.transaction import ManifestListCounters
-from endive.workload import HandOverCounters
+from endive.workload import HandOverCounters, SlotCounters
 
 _SUMS = (*COUNT_COLUMNS, *IO_COLUMNS, *TIME_COLUMNS)
 
 
 @dataclass(frozen=True)
 class RunCounters:
-    """Counters of the catalog, the manifest lists and the committers of a run."""
+    """Counters of the catalog, the manifest lists, the committers and the writers of a run."""
 
     counts: dict[str, int | float]
 
     @classmethod
     def collect(
-        cls, catalog: CatalogCounters, lists: ManifestListCounters, handovers: HandOverCounters | None = None
+        cls,
+        catalog: CatalogCounters,
+        lists: ManifestListCounters,
+        handovers: HandOverCounters | None = None,
+        slots: SlotCounters | None = None,
     ) -> RunCounters:
         """Return all counters by name."""
-        kinds = (catalog, lists, handovers or HandOverCounters())
+        kinds = (catalog, lists, handovers or HandOverCounters(), slots or SlotCounters())
         return cls({name: count for each in kinds for name, count in dataclasses.asdict(each).items()})
 
 

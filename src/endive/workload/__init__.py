@@ -7,6 +7,7 @@ from endive.workload.arrivals import ClosedArrivals as ClosedArrivals
 from endive.workload.arrivals import OpenArrivals as OpenArrivals
 from endive.workload.arrivals import PeriodicArrivals as PeriodicArrivals
 from endive.workload.arrivals import ScheduledArrivals as ScheduledArrivals
+from endive.workload.arrivals import SlotCounters as SlotCounters
 from endive.workload.arrivals import Submission as Submission
 from endive.workload.arrivals import TraceArrivals as TraceArrivals
 from endive.workload.arrivals import WriterArrivals as WriterArrivals

@@ -46,6 +46,8 @@ class Arrivals(ABC):
     """Code of the process in the compiled engine."""
     waits: ClassVar[bool] = False
     """True if a source submits only after its previous transaction has ended."""
+    paced: ClassVar[bool] = False
+    """True if a source submits at slots, one transaction at a time: a slot that it misses is made up for by a late start."""
     is_steady: ClassVar[bool] = True
     """True if the process does not change during a run."""
 
@@ -167,10 +169,12 @@ class WriterArrivals(Arrivals):
     """Writers that each submit once per interval.
 
     ``phase`` is the time of submission within the interval: ``aligned`` for all at its start, ``staggered`` for evenly spaced,
-    ``random`` for independent uniform phases.
+    ``random`` for independent uniform phases. A writer runs one transaction at a time. If its previous one has not ended at a slot,
+    the slot is missed: the writer starts once when that one ends, and is on time again at its next slot.
     """
 
     code = PERIODIC
+    paced = True
     writers: int
     interval_ms: float
     phase: Phase = "random"
@@ -202,9 +206,21 @@ class WriterArrivals(Arrivals):
         """Return the time from ``now_ms`` to the next submission."""
         return self.interval_ms if ordinal else start_ms
 
+    def submissions_per_ms(self, mean_ms: Callable[[LatencyDistribution], float], job_ms: float) -> float:
+        """Return the rate of submissions; a writer whose transactions take longer than its interval runs one after the other."""
+        return self.writers / max(self.interval_ms, job_ms)
+
     def expected_submissions(self, duration_ms: float) -> float:
         """Return the number of intervals of all writers in ``duration_ms``."""
         return self.writers * duration_ms / self.interval_ms
+
+
+@dataclass
+class SlotCounters:
+    """Counters of the slots of periodic writers."""
+
+    slots_missed: int = 0
+    """Number of slots at which the writer's previous transaction had not ended."""
 
 
 @dataclass(frozen=True)

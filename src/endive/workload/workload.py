@@ -120,7 +120,15 @@ class Source:
         self.uncommitted = 0
         """Number of uncommitted file batches of the writer, if the class has a committer."""
         self.blocked = False
-        """True while the writer waits because of too many uncommitted file batches."""
+        """True while a closed-loop client waits because of too many uncommitted file batches."""
+        self.running = False
+        """True while a job of a paced writer runs; without a committer until its transaction has ended."""
+        self.job_end_ms = math.inf
+        """End of the writer's last job, if the class has a committer."""
+        self.late = False
+        """True if a paced writer has missed a slot and has not started since."""
+        self.due = False
+        """True if a late start is scheduled, at the current time."""
 
     @property
     def key(self) -> int:
@@ -131,6 +139,27 @@ class Source:
     def closed(self) -> bool:
         """True if the next arrival waits for the end of the current transaction."""
         return self.workload_class.arrivals.waits
+
+    @property
+    def paced(self) -> bool:
+        """True if the source submits at slots, one transaction at a time."""
+        return self.workload_class.arrivals.paced
+
+    @property
+    def is_free(self) -> bool:
+        """True if a paced writer may start: it runs no job and has fewer uncommitted file batches than allowed."""
+        return not self.running and not 0 < self.workload_class.most_uncommitted <= self.uncommitted
+
+    def take_slot(self, now_ms: float, counters: arrivals.SlotCounters) -> bool:
+        """Return whether a paced writer starts at the slot that has come; if it is not free, it misses the slot.
+
+        A start that is due now, or a job that ends now, serves the slot in time: those events come after arrivals.
+        """
+        if self.due or self.is_free:
+            return not self.due
+        self.late = True
+        counters.slots_missed += not self.running or now_ms < self.job_end_ms
+        return False
 
     def next_delay_ms(self, now_ms: float = 0.0) -> float:
         """Return the time from ``now_ms`` to the next submission; infinite if there is none.
@@ -299,7 +328,8 @@ class Workload:
         """Yield each transaction with its delay in ms since the previous one.
 
         Raises:
-            ValueError: A class is a closed loop or has a committer, whose submissions depend on a run.
+            ValueError: A class is a closed loop or has a committer, whose submissions depend on a run. Those of periodic writers
+                depend on it if slots are missed; here none are.
         """
         sources = self.sources()
         if any(source.closed for source in sources):

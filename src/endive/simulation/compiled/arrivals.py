@@ -69,6 +69,51 @@ def await_arrival(run: Any, source_id: int) -> None:
 
 
 @jit
+def take_slot(run: Any, owner: int) -> int:
+    """Return the source of an arrival or of a late start if its transaction starts now, ``NO_SLOT`` if it misses its slot."""
+    if owner >= run.num_sources:
+        source_id = owner - run.num_sources
+        begin_job(source_at(run, source_id))
+        return source_id  # type: ignore[no-any-return]
+    source = source_at(run, owner)
+    if class_at(run, source.cls).paced:
+        if source.due or misses_slot(run, source, 0):
+            await_arrival(run, owner)
+            return run_state.NO_SLOT
+        begin_job(source)
+    return owner
+
+
+@jit
+def begin_job(source: Any) -> None:
+    """Mark a paced writer as running a job."""
+    source.running = 1
+    source.late = 0
+    source.due = 0
+
+
+@jit
+def misses_slot(run: Any, source: Any, limit: int) -> bool:
+    """Return whether a paced writer is not free at its slot, which it then misses."""
+    if source.running or 0 < limit <= source.uncommitted:
+        source.late = 1
+        if not source.running or run.now_ms < source.job_end_ms:
+            run.slots_missed += 1
+        return True
+    return False
+
+
+@jit
+def start_late(run: Any, source_id: int, limit: int) -> None:
+    """Let a paced writer start that has missed a slot, if it is free now."""
+    source = source_at(run, source_id)
+    blocked = source.running or 0 < limit <= source.uncommitted
+    if source.late and not source.due and not blocked and run.now_ms < source.end_ms:
+        source.due = 1
+        push(run, run.now_ms, arrival(run.num_sources + source_id))
+
+
+@jit
 def submit(run: Any, txn: Any, slot: int, source: Any, cls: Any) -> None:
     """Create the next transaction of a source; the caller has set its number, class and submission time."""
     ordinal = source.ordinal

@@ -1,7 +1,8 @@
 """Run the committers of classes, to which their writers hand over files.
 
 The counterpart of ``endive.workload.committer``. Handoffs are records in the list of their committer; the first of them are in the
-commit that is under way. Their events in the queue are those of sources, in kinds: arrivals, handoffs, starts of commits, timers.
+commit that is under way. Their events in the queue are those of sources, in kinds: arrivals, late starts, handoffs, starts of
+commits, timers.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from endive.arithmetic.draws import derive
 from endive.randomness import Purpose
-from endive.simulation.compiled.arrivals import await_arrival
+from endive.simulation.compiled.arrivals import await_arrival, begin_job, misses_slot, start_late, take_slot
 from endive.simulation.compiled.heap import arrival, push
 from endive.simulation.compiled.jit import jit, word
 from endive.simulation.compiled.memory import class_at, committer_at, handover_at, source_at, submission_at
@@ -18,7 +19,7 @@ from endive.simulation.compiled.run_state import NO_SLOT
 from endive.simulation.compiled.streams import uniform_at, value
 
 _RUNTIME = int(Purpose.RUNTIME)
-ARRIVAL, HAND_OVER, BEGIN, TIMER = range(4)
+ARRIVAL, LATE_START, HAND_OVER, BEGIN, TIMER = range(5)
 """Kinds of events of a source, in the order in which events of the same time are processed."""
 
 
@@ -29,13 +30,15 @@ def take_turn(run: Any, owner: int) -> int:
     source_id = owner - kind * run.num_sources
     cls = class_at(run, source_at(run, source_id).cls)
     if cls.committer < 0:
-        return source_id  # type: ignore[no-any-return]
+        return take_slot(run, owner)
     committer = committer_at(run, cls.committer)
     if kind == BEGIN:
         committer.called = 0
         return source_id  # type: ignore[no-any-return]
     if kind == ARRIVAL:
-        _begin_work(run, source_id, cls, committer)
+        _arrive(run, source_id, cls, committer)
+    elif kind == LATE_START:
+        _begin_work(run, source_id, cls)
     elif kind == HAND_OVER:
         _hand_over(run, source_id, cls, committer)
     else:
@@ -50,12 +53,21 @@ def _push(run: Any, kind: int, source_id: int, delay_ms: float) -> None:
 
 
 @jit
-def _begin_work(run: Any, source_id: int, cls: Any, committer: Any) -> None:
-    """Let a writer start its next job, or wait until fewer of its handoffs are uncommitted."""
+def _arrive(run: Any, source_id: int, cls: Any, committer: Any) -> None:
+    """Let a writer start its next job, unless it misses its slot, and put its next arrival into the queue."""
     source = source_at(run, source_id)
-    if not cls.waits and 0 < committer.limit <= source.uncommitted:
-        source.blocked = 1
-        return
+    if not cls.paced or not (source.due or misses_slot(run, source, committer.limit)):
+        _begin_work(run, source_id, cls)
+    if not cls.waits:
+        await_arrival(run, source_id)
+
+
+@jit
+def _begin_work(run: Any, source_id: int, cls: Any) -> None:
+    """Let a writer start its next job."""
+    source = source_at(run, source_id)
+    if cls.paced:
+        begin_job(source)
     run.handovers_begun += 1
     run.handovers_held += 1
     work_ms = value(run, cls.runtime, uniform_at(derive(source.key, word(source.ordinal)), _RUNTIME, 0))
@@ -64,9 +76,8 @@ def _begin_work(run: Any, source_id: int, cls: Any, committer: Any) -> None:
         if given_ms >= 0.0:
             work_ms = given_ms
     source.ordinal += 1
+    source.job_end_ms = run.now_ms + work_ms
     _push(run, HAND_OVER, source_id, work_ms)
-    if not cls.waits:
-        await_arrival(run, source_id)
 
 
 @jit
@@ -74,6 +85,7 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
     """Put a writer's files into the queue."""
     source = source_at(run, source_id)
     run.handovers_made += 1
+    source.running = 0
     source.uncommitted += 1
     place = run.handover_free
     handover = handover_at(run, place)
@@ -92,6 +104,8 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
             await_arrival(run, source_id)
         else:
             source.blocked = 1
+    elif cls.paced:
+        start_late(run, source_id, committer.limit)
     _consider(run, committer)
 
 
@@ -153,20 +167,19 @@ def end_batch(run: Any, txn: Any) -> None:
             committer.head = handover.next
             handover.next = run.handover_free
             run.handover_free = place
-            _release(run, handover.source, cls)
+            _release(run, handover.source, cls, committer)
     else:
         committer.waiting += batch
     _consider(run, committer)
 
 
 @jit
-def _release(run: Any, source_id: int, cls: Any) -> None:
+def _release(run: Any, source_id: int, cls: Any, committer: Any) -> None:
     """Let a writer continue that has waited for one of its handoffs."""
     source = source_at(run, source_id)
     source.uncommitted -= 1
     if source.blocked:
         source.blocked = 0
-        if cls.waits:
-            await_arrival(run, source_id)
-        elif run.now_ms < source.end_ms:
-            _push(run, ARRIVAL, source_id, 0.0)
+        await_arrival(run, source_id)
+    elif cls.paced:
+        start_late(run, source_id, committer.limit)

@@ -25,7 +25,7 @@ from endive.transaction import ManifestListCounters
 from endive.transaction.accesses import COUNTERS, TIMES
 from endive.transaction.policy import CLIENT_CRASH, COMMIT_STATE_UNKNOWN
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
-from endive.workload import HandOverCounters
+from endive.workload import HandOverCounters, SlotCounters
 
 _STATUS = {run_state.COMMITTED: "committed", run_state.ABORTED: "aborted", run_state.IN_FLIGHT: "in_flight"}
 _REASONS = (
@@ -196,6 +196,6 @@ class CompiledEngine:
                 self._flush()
 
     def _counters(self) -> RunCounters:
-        kinds = (CatalogCounters, ManifestListCounters, HandOverCounters)
+        kinds = (CatalogCounters, ManifestListCounters, HandOverCounters, SlotCounters)
         names = [field.name for kind in kinds for field in dataclasses.fields(kind)]
         return RunCounters({name: self._world.run[0][name].item() for name in names})

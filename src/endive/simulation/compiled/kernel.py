@@ -13,7 +13,7 @@ from typing import Any
 from numba import from_dtype, types
 
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.arrivals import await_arrival, submit
+from endive.simulation.compiled.arrivals import await_arrival, submit, take_slot
 from endive.simulation.compiled.attempts import (
     check_unchanged,
     end_iceberg_commit,
@@ -83,12 +83,18 @@ def begin(run: Any) -> None:
 
 
 @inlined
-def _arrive(run: Any, owner: int) -> None:
-    source_id = owner
+def _starting_source(run: Any, owner: int) -> int:
+    """Return the source of the transaction that starts at an event of a source; ``NO_SLOT`` if none starts."""
     if HAS_COMMITTERS:
-        source_id = take_turn(run, owner)
-        if source_id == run_state.NO_SLOT:
-            return
+        return take_turn(run, owner)
+    return take_slot(run, owner)
+
+
+@inlined
+def _arrive(run: Any, owner: int) -> None:
+    source_id = _starting_source(run, owner)
+    if source_id == run_state.NO_SLOT:
+        return
     source = source_at(run, source_id)
     cls = class_at(run, source.cls)
     slot = run.free_head
@@ -104,7 +110,7 @@ def _arrive(run: Any, owner: int) -> None:
     submit(run, txn, slot, source, cls)
     if HAS_COMMITTERS and cls.committer >= 0:
         begin_batch(run, txn, cls)
-    elif not cls.waits:
+    elif not cls.waits and owner < run.num_sources:
         await_arrival(run, source_id)
     request_read(run, txn, slot, run_state.START_READ)
 

@@ -270,7 +270,7 @@ class _Lowering:
     def _arrivals(self, record: np.void, cls: WorkloadClass) -> None:
         arrivals = cls.arrivals
         record["arrival_kind"] = arrivals.code
-        record["waits"] = arrivals.waits
+        record["waits"], record["paced"] = arrivals.waits, arrivals.paced
         record["arrival"] = _parameters(arrivals.interval)
         record["first_step"], record["steps"] = len(self.schedules), len(arrivals.flat_steps) // 2
         self.schedules.extend(arrivals.flat_steps)
@@ -342,12 +342,12 @@ class _Lowering:
             [self._source(source, places[source.workload_class.name]) for source in self.workload.sources()], run_state.SOURCE
         )
 
-    def _source(self, source: workload.Source, place: int) -> tuple[int, int, int, int, float, float, float, int, int]:
+    def _source(self, source: workload.Source, place: int) -> tuple[int | float, ...]:
         end_ms = min(self.config.duration_ms, source.workload_class.end_ms)
         if isinstance(source, workload.CommitterSource):
             end_ms = -math.inf
         base_ms = self.config.policy_of(source.workload_class).backoff.base_ms
-        return (place, source.key, 0, source.writer, source.first_ms, end_ms, base_ms, 0, 0)
+        return (place, source.key, 0, source.writer, source.first_ms, end_ms, base_ms, 0, 0, 0, 0, 0, math.inf)
 
     def _tables(self) -> tuple[run_state.Array, run_state.Ints]:
         topology = self.workload.config

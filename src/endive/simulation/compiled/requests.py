@@ -9,7 +9,7 @@ from typing import Any
 
 from endive.arithmetic.costs import moment_of_effect_ms, status_check_wait_ms
 from endive.simulation.compiled import run_state
-from endive.simulation.compiled.arrivals import await_arrival, know_written, learn
+from endive.simulation.compiled.arrivals import await_arrival, know_written, learn, start_late
 from endive.simulation.compiled.client_steps import back_off, step
 from endive.simulation.compiled.committer import end_batch
 from endive.simulation.compiled.features import (
@@ -26,7 +26,7 @@ from endive.simulation.compiled.features import (
 from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.iceberg import delete_all
 from endive.simulation.compiled.jit import inlined, jit
-from endive.simulation.compiled.memory import class_at, group_at, row_table_at, touched_at, write_batch, write_row
+from endive.simulation.compiled.memory import class_at, group_at, row_table_at, source_at, touched_at, write_batch, write_row
 from endive.simulation.compiled.pyiceberg import clean_up
 from endive.simulation.compiled.service import COMMITS, send
 from endive.simulation.compiled.streams import catalog_uniform, client_ms, fails, resends_ms, two_values, value
@@ -76,6 +76,9 @@ def finish(run: Any, txn: Any, slot: int) -> None:
         end_batch(run, txn)
     elif class_at(run, txn.cls).waits:
         await_arrival(run, source_id)
+    elif class_at(run, txn.cls).paced:
+        source_at(run, source_id).running = 0
+        start_late(run, source_id, 0)
 
 
 @jit

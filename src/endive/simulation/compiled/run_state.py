@@ -145,11 +145,12 @@ RUN = _record(
     "metadata_limit_reached_ms manifest_append_physical_success manifest_append_physical_failure manifest_append_sealed_rewrite",
     # handoffs to committers; held are those of running jobs and those in a queue
     "handover_free handover_capacity handovers_held handovers_begun handovers_made handovers_committed handovers_given_up",
+    "slots_missed",
 )
 
 CLASS = _record(
     # arrivals and contents of transactions
-    "arrival_kind waits arrival:(4,)f8 first_step steps first_submission submissions runtime:(4,)f8",
+    "arrival_kind waits paced arrival:(4,)f8 first_step steps first_submission submissions runtime:(4,)f8",
     f"weights:({NUM_OPERATIONS},)f8 only_operation tables_per_txn table_count_weights table_weights table_write_fraction:f8",
     "first_candidate candidates partitions_per_txn:f8 partition_weights partition_write_fraction:f8 range_first range_end",
     # commit policy and latencies
@@ -163,7 +164,7 @@ CLASS = _record(
     "backoff_kind keeps_handles computes client_time:(4,)f8 committer",
 )
 
-SOURCE = _record("cls key:u8 ordinal client first_ms end_ms backoff_state_ms uncommitted blocked")
+SOURCE = _record("cls key:u8 ordinal client first_ms end_ms backoff_state_ms uncommitted blocked running late due job_end_ms")
 
 COMMITTER = _record("source interval_ms max_batch limit next_ms waiting under_way head tail called timed")
 """A committer: its source, its settings, the list of its handoffs (the first are under way), and its events in the queue."""
@@ -283,8 +284,8 @@ def with_more_slots(world: World, slots: int) -> World:
 
 
 def _heap(world: World, slots: int, handovers: int) -> Array:
-    """Return the same queue with room for an event of each slot, source and handoff, and two of each committer."""
-    size = slots + len(world.sources) + 2 * len(world.committers) + handovers
+    """Return the same queue with room for an event of each slot and handoff, and two of each source and committer."""
+    size = slots + 2 * len(world.sources) + 2 * len(world.committers) + handovers
     heap = aligned(size, EVENT, ahead=1)  # the four children of an event are in one line
     heap[: len(world.heap)] = world.heap
     return heap
