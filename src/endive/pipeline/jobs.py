@@ -1,4 +1,4 @@
-"""Run tasks on Spark: specifications in, small rows out.
+"""Run tasks on Spark, or in threads of this process: specifications in, small rows out.
 
 A function on executors runs the tasks, each a list of specifications. Its rows are returned as an Arrow table, so callers must keep
 them few: one row per file or per run, never one per transaction.
@@ -10,6 +10,8 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -31,6 +33,17 @@ _TYPES |= {pa.list_(each): f"array<{name}>" for each, name in _TYPES.items()}
 _POLL_SECONDS = 0.25
 
 
+@dataclass(frozen=True)
+class LocalThreads:
+    """Runs tasks in threads of this process, for studies that are too small for Spark; the compiled engine releases the lock.
+
+    Attributes:
+        workers: Tasks at a time.
+    """
+
+    workers: int = os.cpu_count() or 1
+
+
 def spark_ddl(schema: pa.Schema) -> str:
     """Spell an Arrow schema as Spark's DDL. Raises KeyError for a type that no table of the project has."""
     return ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
@@ -48,13 +61,15 @@ def deal(specs: Sequence[Spec], weights: Sequence[float], tasks: int) -> list[li
     return [hands[hand] for hand in order if hands[hand]]
 
 
-def count_tasks(spark: SparkSession, weight: float, weight_per_task: float) -> int:
+def count_tasks(spark: SparkSession | LocalThreads, weight: float, weight_per_task: float) -> int:
     """Return the number of tasks that keeps all cores busy at little overhead per task."""
     return max(cores(spark), int(-(-weight // weight_per_task)))
 
 
-def cores(spark: SparkSession) -> int:
-    """Return the number of cores that Spark has."""
+def cores(spark: SparkSession | LocalThreads) -> int:
+    """Return the number of cores that Spark has, or of threads."""
+    if isinstance(spark, LocalThreads):
+        return spark.workers
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect does not report it
@@ -62,11 +77,33 @@ def cores(spark: SparkSession) -> int:
 
 
 def run_tasks(
-    spark: SparkSession, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Report | None
+    spark: SparkSession | LocalThreads, tasks: Sequence[Sequence[Spec]], work: TaskFunction, ddl: str, report: Report | None
 ) -> pa.Table:
     """Return the rows that ``work`` makes of the tasks. Raises PipelineError if a task fails for good."""
+    if isinstance(spark, LocalThreads):
+        return _run_in_threads(spark, tasks, work, report)
     frame = repartition_by_task(spark, make_task_table(tasks), len(tasks)).mapInArrow(work, ddl)
     return run_with_progress(spark, lambda: collect_arrow(frame), len(tasks), report)
+
+
+def _run_in_threads(threads: LocalThreads, tasks: Sequence[Sequence[Spec]], work: TaskFunction, report: Report | None) -> pa.Table:
+    """Return the rows of the tasks, in the order of the tasks; an interruption waits for the tasks that are running."""
+    batches = make_task_table(tasks).to_batches(max_chunksize=1)
+    pool = ThreadPoolExecutor(max(1, min(threads.workers, len(batches))))
+    try:
+        running = [pool.submit(_collect, work, batch) for batch in batches]
+        for done, _ in enumerate(as_completed(running), 1):
+            if report is not None:
+                report(done, len(running))
+        return pa.Table.from_batches([batch for each in running for batch in each.result()])
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise PipelineError(f"a task failed: {type(error).__name__}: {error}") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _collect(work: TaskFunction, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    return list(work(iter([batch])))
 
 
 def make_task_table(tasks: Sequence[Sequence[Spec]]) -> pa.Table:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from endive.pipeline.jobs import Report, count_tasks, deal, read_specs, run_tasks, spark_ddl
+from endive.pipeline.jobs import LocalThreads, Report, count_tasks, deal, read_specs, run_tasks, spark_ddl
 from endive.runs.inventory import Inventory, PipelineError, take_inventory
 from endive.runs.layout import METRICS_TABLES
 from endive.runs.metric_tables import read_state, read_tables, write_tables
@@ -34,7 +34,8 @@ from endive.studies.tables import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Sessions = Callable[[], AbstractContextManager["SparkSession"]]
+Sessions = Callable[[], "AbstractContextManager[SparkSession | LocalThreads]"]
+"""Makes the Spark session, or the threads, that do the work."""
 _ROWS_PER_TASK = 4_000_000
 _ROWS_PER_RUN = 50_000
 """Number of rows that cost as much to measure as a run costs to open."""
@@ -61,12 +62,17 @@ class StudyTables:
 
 
 def measure_study(
-    spark: SparkSession, root: Path, options: MetricsOptions, *, tasks: int | None = None, report: Report | None = None
+    spark: SparkSession | LocalThreads,
+    root: Path,
+    options: MetricsOptions,
+    *,
+    tasks: int | None = None,
+    report: Report | None = None,
 ) -> MeasuredStudy:
     """Measure the finished runs of a directory and write the tables.
 
     Args:
-        spark: Session that measures.
+        spark: Session that measures, or threads of this process.
         root: Directory of experiments.
         options: Options of measuring.
         tasks: Number of Spark tasks; by default it follows from the number of rows.
@@ -137,7 +143,7 @@ def _is_current(state: dict[str, Any], taken: Inventory, options: MetricsOptions
 
 
 def _measure_units(
-    spark: SparkSession, units: list[MeasureUnit], inventory: Inventory, tasks: int | None, report: Report | None
+    spark: SparkSession | LocalThreads, units: list[MeasureUnit], inventory: Inventory, tasks: int | None, report: Report | None
 ) -> tuple[pa.Table, list[tuple[str, int, str]]]:
     """Return a row for each run, class and operation, and for their totals, in any order; and the damaged runs."""
     weights = [

@@ -126,6 +126,15 @@ def starting_session(options: SparkOptions | None = None, app: str = "endive") -
             starting.close()
 
 
+def active_session() -> SparkSession | None:
+    """Return the active Spark session of this process; None if there is none."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
 @contextmanager
 def spark_session(options: SparkOptions | None = None, app: str = "endive") -> Iterator[SparkSession]:
     """Start a session for the block.

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from endive.config.components import allow_code
 from endive.config.schema import Document
-from endive.pipeline.jobs import cores, read_specs, run_tasks
+from endive.pipeline.jobs import LocalThreads, cores, read_specs, run_tasks
 from endive.runs.execute import Outcome, complete_run
 from endive.runs.plan import PlannedRun, Work
 from endive.runs.stored import StoredRun
@@ -103,15 +103,20 @@ def divide_runs(runs: Sequence[PlannedRun], cores: int) -> list[list[PlannedRun]
 
 
 def run_sweep(
-    spark: SparkSession, work: Work, root: Path, *, tasks: int | None = None, monitor: ProgressMonitor | None = None
+    spark: SparkSession | LocalThreads,
+    work: Work,
+    root: Path,
+    *,
+    tasks: int | None = None,
+    monitor: ProgressMonitor | None = None,
 ) -> tuple[Outcome, ...]:
     """Run the unfinished runs of a plan.
 
     Args:
-        spark: Session that runs it.
+        spark: Session that runs it, or threads of this process.
         work: The runs to do.
         root: Directory of experiments.
-        tasks: Number of tasks, for tests; by default it follows from the effort.
+        tasks: Number of tasks; by default it follows from the effort.
         monitor: Updated while the runs go on.
 
     Returns:
@@ -122,7 +127,8 @@ def run_sweep(
     chunks = divide_runs(work.todo, cores(spark)) if tasks is None else _deal_evenly(work.todo, tasks)
     specs = [[describe_run(run, root) for run in chunk] for chunk in chunks]
     report = None if monitor is None else lambda *_: monitor.update()
-    rows = run_tasks(spark, specs, simulate_runs, _OUTCOME_DDL, report)
+    simulate = complete_runs if isinstance(spark, LocalThreads) else simulate_runs
+    rows = run_tasks(spark, specs, simulate, _OUTCOME_DDL, report)
     if monitor is not None:
         monitor.update()
     outcomes = [Outcome(**row) for row in rows.to_pylist()]
@@ -132,6 +138,11 @@ def run_sweep(
 def simulate_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run the specifications of the rows one after the other; runs on executors."""
     allow_code()  # the user allowed it on the driver, or the plan would not exist
+    yield from complete_runs(batches)
+
+
+def complete_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run the specifications of the rows that have no results yet."""
     for text in read_specs(batches):
         spec = _SPEC.validate_json(text)
         document = Document.model_validate(json.loads(spec.document))

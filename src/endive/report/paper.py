@@ -90,8 +90,10 @@ def parse_length(text: str, option: str) -> float:
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
-def save_figure(figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, size: Size | None = None) -> list[Path]:
-    """Write a figure in these formats, each atomically, and return the files.
+def save_figure(
+    figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, size: Size | None = None, *, name: str | None = None
+) -> list[Path]:
+    """Write a figure in these formats, each atomically, and return the files, which have its name unless another is given.
 
     Raises:
         ReportError: The figure does not fit into the size.
@@ -99,7 +101,7 @@ def save_figure(figure: Figure, folder: Path, formats: Sequence[str] = FORMATS, 
     svg = render_svg(figure, size or Size())
     written = []
     for kind in formats:
-        path = folder / f"{figure.name}.{kind}"
+        path = folder / f"{name or figure.name}.{kind}"
         with whole_file(path) as temporary:
             temporary.write_bytes(_encode_svg(svg, kind))
         written.append(path)
@@ -138,6 +140,15 @@ def render_svg(figure: Figure, size: Size) -> str:
             raise ReportError(f"{figure.name}: does not fit into {asked}; it needs at least {least}")
         target = wide
     return _frame_drawing(_renumber_ids(svg), target, tall or high, hatched=figure.hatch is not None)
+
+
+def make_vegalite(figure: Figure) -> dict[str, Any]:
+    """Return a figure as one Vega-Lite specification with its data, about as wide as a page."""
+    sheet = _lay_out(figure, Size())
+    spec, panels = _make_specification(sheet)
+    for panel in panels:
+        panel |= {"width": sheet.theme.width or 0.0}
+    return spec
 
 
 def _lay_out(figure: Figure, size: Size) -> Sheet:

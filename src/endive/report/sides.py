@@ -50,10 +50,14 @@ def select_sources(sources: Sequence[str], overrides: Mapping[str, Any], last_ov
     """Return configurations, experiments and runs by their names; ``last_overrides`` also apply to the last one."""
     given = [_split(source) for source in sources]
     changes = [overrides] * (len(given) - 1) + [{**overrides, **last_overrides}]
-    documents = tuple(_load(source, dict(each)) for (_, source), each in zip(given, changes, strict=True))
+    return name_sources(given, [_load(source, dict(each)) for (_, source), each in zip(given, changes, strict=True)])
+
+
+def name_sources(given: Sequence[tuple[str | None, str]], documents: Sequence[Document | None]) -> Selection:
+    """Return sources by their given names, or else by names of their own, which are made distinct."""
     names = [name or _own_name(source, document) for (name, source), document in zip(given, documents, strict=True)]
     clear = [name if names.count(name) == 1 else source for name, (_, source) in zip(names, given, strict=True)]
-    return Selection(tuple(source for _, source in given), _once(clear), documents)
+    return Selection(tuple(source for _, source in given), _once(clear), tuple(documents))
 
 
 def select_scenarios(source: str, overrides: Mapping[str, Any], *, quick: bool) -> Selection:

@@ -81,7 +81,7 @@ def keep_study(root: Path, sweep: Sweep, plan: SweepPlan) -> None:
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         writer=this_writer(),
     )
-    comment = leading_comment(sweep.path)
+    comment = leading_comment(sweep.path) if sweep.path.is_file() else ""
     heading = f"# {comment}\n\n" if comment else ""
     write_text(study_file(root, plan.name), heading + tomli_w.dumps(sweep.standalone()))
     write_text(study_plan(root, plan.name), record.model_dump_json(indent=1) + "\n")

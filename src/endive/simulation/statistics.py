@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -68,6 +69,22 @@ class Statistics:
     _results: list[TransactionResult] = field(init=False, repr=False, compare=False)
     _converted: int = field(init=False, repr=False, compare=False)
     """Number of batches that are in ``_results``."""
+
+    def __repr__(self) -> str:
+        """Return the counts, without the rows."""
+        counts = f"{self.committed:,} committed, {self.aborted:,} aborted, {self.in_flight:,} in flight"
+        return f"Statistics({self.total:,} transactions: {counts})"
+
+    @property
+    def total(self) -> int:
+        """Number of transactions."""
+        return self.committed + self.aborted + self.in_flight
+
+    @property
+    def success_rate(self) -> float:
+        """Committed share of the transactions that ended; NaN if none ended."""
+        ended = self.committed + self.aborted
+        return self.committed / ended if ended else math.nan
 
     def __call__(self, batch: pa.RecordBatch) -> None:
         """Record the rows of a batch."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ class RunMetrics:
     """Metrics of one run by workload class and operation, where ``all`` stands for totals."""
 
     seed: int
-    rows: tuple[Row, ...]
+    rows: tuple[Row, ...] = field(repr=False)
 
     @property
     def groups(self) -> tuple[tuple[str, str], ...]:

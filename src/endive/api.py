@@ -1,0 +1,484 @@
+"""Functions that Python users call: load, run, sweep, compare, frontier and tune.
+
+Each calls the functions of the command of the same name. ``run`` simulates in threads of this process, ``sweep`` on Spark; both
+write the same files. Configurations are paths of TOML files, dicts or ``Configuration`` objects, and are checked alike.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from endive.analysis.conditions import find_metric, parse_question
+from endive.analysis.halving import Plan
+from endive.analysis.run_metrics import RATES
+from endive.config.components import allow_code as permit_code
+from endive.config.components import code_is_allowed
+from endive.config.errors import ConfigError, Problem
+from endive.config.load import read_toml
+from endive.config.study import frontier_options, parse_seeds
+from endive.config.sweep import Sweep
+from endive.pipeline.jobs import LocalThreads
+from endive.pipeline.sweep import Progress, ProgressMonitor, run_sweep
+from endive.report.comparison import METRICS, choose_subjects, compare_sides, list_subjects
+from endive.report.frontier_answer import answer_frontier
+from endive.report.sides import Selection, make_sides, name_sources, select_scenarios
+from endive.report.tuning_answer import answer_tuning
+from endive.results import Comparison, Configuration, Frontier, Sessions, Study, Tree, Tuning, choose_session, plain_tree
+from endive.runs.inventory import PipelineError
+from endive.runs.plan import plan_sweep, remaining_work
+from endive.runs.study_records import keep_study
+from endive.studies.frontier import read_question
+from endive.studies.measure import MetricsOptions
+from endive.studies.tuning import read_tuning
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    Config = Configuration | Mapping[str, Any] | str | Path
+    Seeds = int | str | Sequence[int]
+
+_TEMPORARY = "endive-"
+_LABEL = "study"
+
+
+def load(config: Config, overrides: Mapping[str, Any] | None = None) -> Configuration:
+    """Load and check a configuration.
+
+    Args:
+        config: Path of a TOML file, or its content as a dict. Paths in a dict are relative to the working directory.
+        overrides: Values of dotted keys, such as ``{"storage.provider": "s3x"}``.
+
+    Returns:
+        The checked configuration.
+
+    Raises:
+        ConfigError: The configuration is not valid; the message lists every problem.
+
+    Example:
+        ```python
+        config = endive.load({
+            "simulation": {"duration_ms": 60_000},
+            "storage": {"provider": "s3"},
+            "transaction": {"commit_path": "iceberg", "inter_arrival": {"scale": 500.0}},
+        })
+        ```
+    """
+    if not isinstance(config, Configuration):
+        config = Configuration.read(config) if isinstance(config, str | Path) else Configuration(config)
+    return config.set(overrides) if overrides else config
+
+
+def run(
+    config: Config,
+    *,
+    seeds: Seeds = 1,
+    scenarios: Mapping[str, Mapping[str, Any]] | None = None,
+    question: str | None = None,
+    warmup_ms: float | None = None,
+    cooldown_ms: float = 0.0,
+    directory: Path | str | None = None,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> Study:
+    """Run a configuration, or named variants of it, with several seeds on this machine, and measure the runs.
+
+    Args:
+        config: Path of a TOML file, dict or configuration.
+        seeds: Number of seeds (5 is 0 to 4), a range such as ``"0-4"``, or a list.
+        scenarios: Variants of the configuration: values of dotted keys by name. One without values is the baseline.
+        question: Metric of the answer, such as ``success(compaction)``.
+        warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
+        cooldown_ms: Time before the end that is excluded from all metrics.
+        directory: Directory of the runs, where finished runs are reused; by default a temporary one, removed with the study.
+        workers: Runs at a time; by default the number of cores.
+        progress: Whether to show a progress bar; by default on terminals and in notebooks.
+
+    Returns:
+        The measured runs.
+
+    Raises:
+        ConfigError: The configuration is not valid.
+        PipelineError: A run failed.
+
+    Example:
+        ```python
+        study = endive.run(config, seeds=5, scenarios={"today": {}, "S3 Express": {"storage.provider": "s3x"}})
+        print(study.summary())
+        ```
+    """
+    content, path = _sweep_content(config, {}, seeds, scenarios, question)
+    threads = LocalThreads() if workers is None else LocalThreads(workers)
+    options = MetricsOptions(warmup_ms, cooldown_ms)
+    return _run_study(Sweep(path, content=content), lambda: nullcontext(threads), options, directory, progress)
+
+
+def sweep(
+    config: Config,
+    axes: Mapping[str, Any] | None = None,
+    *,
+    seeds: Seeds | None = None,
+    scenarios: Mapping[str, Mapping[str, Any]] | None = None,
+    question: str | None = None,
+    spark: SparkSession | str | None = None,
+    warmup_ms: float | None = None,
+    cooldown_ms: float = 0.0,
+    directory: Path | str | None = None,
+    progress: bool | None = None,
+) -> Study:
+    """Run all combinations of the values of some keys, with several seeds, on Spark, and measure the runs.
+
+    Args:
+        config: Path of a TOML file, dict or configuration; or a sweep file, if there are no axes.
+        axes: Values of each key: a list, or a range such as ``{"from": 1, "to": 100, "points": 9, "scale": "log"}``.
+        seeds: Number of seeds, a range such as ``"0-4"``, or a list; by default 3, or those of the sweep file.
+        scenarios: Variants of the configuration: values of dotted keys by name. One without values is the baseline.
+        question: Metric of the answer, such as ``success(compaction)``.
+        spark: Spark session, or URL of a master or Spark Connect server; by default the active session, or else local mode.
+        warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
+        cooldown_ms: Time before the end that is excluded from all metrics.
+        directory: Directory of the runs, where finished runs are reused; on a cluster it must be one that all executors share. By
+            default a temporary one that lives as long as the study.
+        progress: Whether to show a progress bar; by default on terminals and in notebooks.
+
+    Returns:
+        The measured runs.
+
+    Raises:
+        ConfigError: The configuration or an axis is not valid.
+        SessionError: Spark cannot be started.
+        PipelineError: A run failed.
+
+    Example:
+        ```python
+        study = endive.sweep(config, {"storage.provider": ["s3", "s3x"], "transaction.retry": [2, 4, 8]}, seeds=3)
+        study.to_pandas("saturation")
+        ```
+    """
+    options = MetricsOptions(warmup_ms, cooldown_ms)
+    if axes is None and isinstance(config, str | Path) and "sweep" in read_toml(Path(config)):
+        reader = Sweep(Path(config), seeds=None if seeds is None else _seeds_text(seeds))
+    else:
+        content, path = _sweep_content(config, axes or {}, 3 if seeds is None else seeds, scenarios, question)
+        reader = Sweep(path, content=content)
+    return _run_study(reader, choose_session(spark), options, directory, progress)
+
+
+def compare(
+    *configs: Config | Study | Mapping[str, Config | Study],
+    seeds: Seeds | None = None,
+    metrics: Sequence[str] = (),
+    question: str | None = None,
+    warmup_ms: float | None = None,
+    cooldown_ms: float = 0.0,
+    directory: Path | str | None = None,
+    progress: bool | None = None,
+) -> Comparison:
+    """Compare configurations with the first, with 95% intervals over paired seeds.
+
+    Args:
+        configs: Two or more configurations (paths, dicts or objects), directories of experiments or studies of one configuration;
+            or one dict of them by name; or one study with scenarios.
+        seeds: Number of seeds, a range or a list; by default 10, or those of a study.
+        metrics: Metrics to compare, such as ``success`` and ``time_to_commit_p99``.
+        question: Metric to rank by, such as ``success(compaction)``.
+        warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
+        cooldown_ms: Time before the end that is excluded from all metrics.
+        directory: Directory of the runs, where finished runs are reused; by default a temporary one.
+        progress: Whether to print progress; by default on terminals and in notebooks.
+
+    Returns:
+        The comparison.
+
+    Raises:
+        ConfigError: A configuration or a metric is not valid.
+
+    Example:
+        ```python
+        endive.compare({"S3": config, "S3 Express": config.set({"storage.provider": "s3x"})}, seeds=10)
+        ```
+    """
+    chosen = _select_sides(configs)
+    wanted = None if seeds is None else parse_seeds(_seeds_value(seeds))
+    names = [find_metric(name, RATES, "metrics") for name in metrics]
+    options = MetricsOptions(warmup_ms, cooldown_ms)
+    with _directory(directory) as folder, _notes(progress) as note:
+        sides = make_sides(chosen, wanted, options, folder, note)
+        text = question or chosen.question
+        asked = None
+        if text is not None:
+            asked = parse_question(text, {name for side in sides for name, _ in side.groups}, "question")
+        if len(sides) == 2 and asked is None:
+            found = compare_sides(sides, list_subjects(sides, names or METRICS), corrected=1)
+        else:
+            found = compare_sides(sides, choose_subjects(sides, asked, names))
+    return Comparison(found, sides)
+
+
+def frontier(
+    config: Config,
+    vary: str | None = None,
+    until: str | None = None,
+    *,
+    low: float | str | None = None,
+    high: float | str | None = None,
+    tolerance: float | None = None,
+    seeds: int | None = None,
+    max_seeds: int | None = None,
+    warmup_ms: float | None = None,
+    cooldown_ms: float = 0.0,
+    directory: Path | str | None = None,
+    progress: bool | None = None,
+) -> Frontier:
+    """Find the lowest load at which a condition is met, by bisection with replications.
+
+    Args:
+        config: Path of a TOML file, dict or configuration; or a file with ``[frontier]``.
+        vary: Key of the load, such as ``workload.ingest.rate`` or ``transaction.rate``.
+        until: Condition to search for, such as ``success(compaction) < 95%``.
+        low: First load; by default that of the configuration.
+        high: Highest load; by default 1,024 times the first.
+        tolerance: Relative width of the interval to reach; by default 0.05.
+        seeds: Number of seeds at each load; by default 5.
+        max_seeds: Largest number of seeds at a load whose interval contains the threshold; by default 40.
+        warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
+        cooldown_ms: Time before the end that is excluded from all metrics.
+        directory: Directory of the answer and the runs, where finished runs are reused; by default a temporary one.
+        progress: Whether to print progress; by default on terminals and in notebooks.
+
+    Returns:
+        The load with its 95% interval.
+
+    Raises:
+        ConfigError: The configuration, the key or the condition is not valid.
+
+    Example:
+        ```python
+        endive.frontier(config, vary="transaction.rate", until="success < 99%", tolerance=0.1)
+        ```
+    """
+    asked = {"vary": vary, "until": until, "from": low, "to": high, "tolerance": tolerance, "seeds": seeds, "max_seeds": max_seeds}
+    path, content = _content(config)
+    question = read_question(path, frontier_options(asked), {}, content=content)
+    with _directory(directory) as folder, _notes(progress) as note:
+        return Frontier(answer_frontier(question, folder, MetricsOptions(warmup_ms, cooldown_ms), note))
+
+
+def tune(
+    config: Config,
+    metric: str,
+    *,
+    subject_to: str | None = None,
+    vary: Mapping[str, Any] | None = None,
+    candidates: int = 24,
+    rounds: Sequence[int] = (2, 4, 8),
+    seeds: int = 10,
+    seed: int = 0,
+    warmup_ms: float | None = None,
+    cooldown_ms: float = 0.0,
+    directory: Path | str | None = None,
+    progress: bool | None = None,
+) -> Tuning:
+    """Find the retry settings, and values of other keys, that optimize a metric.
+
+    Args:
+        config: Path of a TOML file, dict or configuration.
+        metric: Metric to improve, such as ``time_to_commit_p99(ingest)``.
+        subject_to: Condition to meet, such as ``success(compaction) >= 95%``.
+        vary: Further keys to search: a pair ``(low, high)``, or a list of values, by key.
+        candidates: Number of settings to try.
+        rounds: Number of seeds of each round; the better settings stay for the next.
+        seeds: Number of new seeds of the final comparison.
+        seed: Random seed for choosing settings.
+        warmup_ms: Warm-up, excluded from all metrics; by default found from the runs.
+        cooldown_ms: Time before the end that is excluded from all metrics.
+        directory: Directory of the answer and the runs, where finished runs are reused; by default a temporary one.
+        progress: Whether to print progress; by default on terminals and in notebooks.
+
+    Returns:
+        The best settings, compared with the current ones and with Iceberg's defaults.
+
+    Raises:
+        ConfigError: The configuration, the metric or the condition is not valid.
+
+    Example:
+        ```python
+        tuned = endive.tune(config, "time_to_commit_p99", subject_to="success >= 99%", candidates=8)
+        ```
+    """
+    path, content = _content(config)
+    keys = [_dimension_text(key, values) for key, values in (vary or {}).items()]
+    tree = read_toml(path) if content is None else content
+    question = read_tuning(path, metric, subject_to, keys, {}, candidates, seed, content=tree)
+    plan = Plan(tuple(rounds), final_seeds=seeds)
+    with _directory(directory) as folder, _notes(progress) as note:
+        return Tuning(answer_tuning(question, plan, MetricsOptions(warmup_ms, cooldown_ms), folder, note))
+
+
+@contextmanager
+def allow_code() -> Iterator[None]:
+    """Permit, inside a ``with`` block, the code that ``[parts]`` of configurations names. It runs with your permissions.
+
+    Example:
+        ```python
+        with endive.allow_code():
+            study = endive.run("examples/recipes/custom.toml", seeds=3)
+        ```
+    """
+    before = code_is_allowed()
+    permit_code()
+    try:
+        yield
+    finally:
+        permit_code(before)
+
+
+def _run_study(
+    reader: Sweep, sessions: Sessions, options: MetricsOptions, directory: Path | str | None, progress: bool | None
+) -> Study:
+    """Run what is not finished of a sweep, measure it and return the study."""
+    plan = plan_sweep(reader)
+    if reader.question is not None:
+        parse_question(reader.question, {name for point in plan.points for name in point.document.workload}, "question")
+    root = Path(tempfile.mkdtemp(prefix=_TEMPORARY)) / plan.name if directory is None else Path(directory)
+    root.mkdir(parents=True, exist_ok=True)
+    work = remaining_work(plan, root)
+    keep_study(root, reader, plan)
+    with sessions() as executor:
+        if work.todo:
+            tasks = len(work.todo) if isinstance(executor, LocalThreads) else None
+            with _bar(progress, len(work.todo)) as show:
+                outcomes = run_sweep(executor, work, root, tasks=tasks, monitor=ProgressMonitor(work, root, show))
+            failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+            if failed:
+                first = failed[0]
+                raise PipelineError(
+                    f"{len(failed)} of {len(outcomes)} runs failed; {first.experiment} seed {first.seed}: {first.error}"
+                )
+        study = Study(
+            root,
+            warmup_ms=options.warmup_ms,
+            cooldown_ms=options.cooldown_ms,
+            _sessions=lambda: nullcontext(executor),
+        )
+    if directory is None:
+        study._remove_at_end(root.parent)
+    return study
+
+
+def _sweep_content(
+    config: Config, axes: Mapping[str, Any], seeds: Seeds, scenarios: Mapping[str, Mapping[str, Any]] | None, question: str | None
+) -> tuple[Tree, Path]:
+    """Return the content of a sweep file of a configuration, and a path that names it."""
+    loaded = load(config)
+    about: Tree = {"label": loaded.document.experiment.label or _LABEL, "seeds": _seeds_value(seeds)}
+    content: Tree = {"sweep": about | ({} if question is None else {"question": question}), "base": loaded.to_dict()}
+    if axes:
+        content["axes"] = plain_tree(axes)
+    if scenarios:
+        content["scenario"] = {str(name): {"set": plain_tree(values)} for name, values in scenarios.items()}
+    return content, loaded.directory / Path(loaded.source).name
+
+
+def _content(config: Config) -> tuple[Path, Tree | None]:
+    """Return the path of a file to read, or the content of a configuration with a path that names it."""
+    if isinstance(config, str | Path):
+        return Path(config), None
+    loaded = load(config)
+    return loaded.directory / Path(loaded.source).name, loaded.to_dict()
+
+
+def _select_sides(configs: Sequence[Any]) -> Selection:
+    """Return the sides of a comparison by name; the first is the baseline."""
+    if len(configs) == 1 and isinstance(configs[0], Study):
+        return select_scenarios(str(configs[0].path), {}, quick=False)
+    named = len(configs) == 1 and isinstance(configs[0], Mapping)
+    items = list(configs[0].items()) if named else [(None, each) for each in configs]
+    if len(items) < 2:
+        raise ConfigError("compare", [Problem("", "needs two or more configurations")])
+    stored = [_stored_path(each) for _, each in items]
+    loaded = [load(each) if path is None else None for path, (_, each) in zip(stored, items, strict=True)]
+    sources = [path if each is None else each.source for path, each in zip(stored, loaded, strict=True)]
+    documents = [None if each is None else each.document for each in loaded]
+    return name_sources([(name, source or "") for (name, _), source in zip(items, sources, strict=True)], documents)
+
+
+def _stored_path(config: Any) -> str | None:
+    """Return the path of results; None for a configuration."""
+    if isinstance(config, Study):
+        return str(config.path)
+    return str(config) if isinstance(config, str | Path) and not str(config).endswith(".toml") else None
+
+
+def _seeds_value(seeds: Seeds) -> str | list[int]:
+    if isinstance(seeds, str):
+        return seeds
+    return str(int(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+
+
+def _seeds_text(seeds: Seeds) -> str:
+    value = _seeds_value(seeds)
+    if isinstance(value, str):
+        return value
+    if value != list(range(value[0], value[0] + len(value))):
+        raise ConfigError("seeds", [Problem("", "of a sweep file should be consecutive, such as '0-4'", value)])
+    return f"{value[0]}-{value[-1]}"
+
+
+def _dimension_text(key: str, values: Any) -> str:
+    """Return a dimension of a search as the option ``--vary`` has it."""
+    if isinstance(values, tuple):
+        low, high = values
+        return f"{key}={low}..{high}"
+    return f"{key}={','.join(str(value) for value in values)}"
+
+
+@contextmanager
+def _directory(directory: Path | str | None) -> Iterator[Path]:
+    """Yield a directory, or a temporary one that is removed at the end of the block."""
+    if directory is not None:
+        yield Path(directory)
+        return
+    with tempfile.TemporaryDirectory(prefix=_TEMPORARY) as folder:
+        yield Path(folder)
+
+
+def _is_shown(progress: bool | None) -> bool:
+    """Return whether to show progress: as asked, or on a terminal and in a notebook that has widgets."""
+    if progress is not None:
+        return progress
+    from importlib.util import find_spec
+
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
+
+
+@contextmanager
+def _bar(progress: bool | None, total: int) -> Iterator[Callable[[Progress], None]]:
+    """Yield the function that shows how many runs are done."""
+    if not _is_shown(progress):
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("runs", total=total)
+        yield lambda now: bar.update(task, completed=now.done)
+
+
+@contextmanager
+def _notes(progress: bool | None) -> Iterator[Callable[[str], None]]:
+    """Yield the function that shows the remarks of a search, the latest in place of the one before."""
+    if not _is_shown(progress):
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield status.update
