@@ -109,10 +109,15 @@ def _table_counts(most: int) -> st.SearchStrategy[int | Tree]:
 @st.composite
 def tables(draw: st.DrawFn) -> Tree:
     """Tables in which manifests are merged, and bins fill up, within a few commits."""
-    return {
+    counts = {
         "manifests": draw(st.integers(0, 8)),
         "delete_manifests": draw(st.integers(0, 4)),
         "snapshots": draw(st.sampled_from([1, 3, 100])),
+    }
+    given = draw(st.sets(st.sampled_from(sorted(counts))))
+    return {
+        "start": draw(st.sampled_from(["steady", "steady", "empty"])),
+        **{key: count for key, count in counts.items() if key in given},
         "min_count_to_merge": draw(st.sampled_from([2, 5, 100])),
         "target_bytes": draw(st.sampled_from([20_000, 8_000_000])),
         "merge_manifests": draw(st.sampled_from([True, True, True, False])),

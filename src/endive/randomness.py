@@ -40,6 +40,7 @@ class Purpose(IntEnum):
     PHASE = 11
     FAILURE = 12
     CLIENT = 13
+    TABLE_START = 14
 
 
 def name_key(name: str) -> int:

@@ -16,7 +16,6 @@ from endive.config import Document, build_simulation_config
 from endive.randomness import Stream
 from endive.simulation import SimulationConfig
 from endive.storage import CATALOG, MANIFEST_FILE, MANIFEST_LIST, TABLE_METADATA, ExponentialLatency
-from endive.table import TableFiles
 from endive.transaction import CommitPolicy, FastAppendTransaction
 from endive.workload import OpenArrivals, UniformTableSelector, WorkloadClass
 
@@ -150,7 +149,7 @@ class _Draws:
         model = self._catalog.table_model
         if model is None:
             raise NotPredictableError("the catalog does not track metadata files")
-        files = TableFiles.initial(model)
+        files = self._catalog.initial_files[0]
         window = self._rest_of_read() + self._reads(MANIFEST_LIST, files.list_size)
         window += self._writes(MANIFEST_LIST, files.list_size)
         if manifest:

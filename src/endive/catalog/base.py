@@ -116,10 +116,10 @@ class CatalogState:
     """Mutable state of a built-in catalog, shared by the views of all transactions."""
 
     def __init__(
-        self, partitions_per_table: Sequence[int], table_groups: Sequence[int], table_model: TableModel | None = None
+        self, partitions_per_table: Sequence[int], table_groups: Sequence[int], initial_files: Sequence[TableFiles] = ()
     ) -> None:
-        files = None if table_model is None else TableFiles.initial(table_model)
-        self.tables = tuple(TableMetadata(i, 0, n, (0,) * n, files) for i, n in enumerate(partitions_per_table))
+        files: Sequence[TableFiles | None] = initial_files or (None,) * len(partitions_per_table)
+        self.tables = tuple(TableMetadata(i, 0, n, (0,) * n, files[i]) for i, n in enumerate(partitions_per_table))
         self.table_groups = tuple(table_groups)
         self.groups = [Group() for _ in range(max(self.table_groups) + 1)]
         self.counters = CatalogCounters()
@@ -192,13 +192,21 @@ class StoredCatalog(Catalog):
         groups = (0,) * num_tables if table_groups is None else tuple(table_groups)
         if len(groups) != num_tables or min(groups) < 0:
             raise ValueError(f"table_groups must have {num_tables} group numbers, one per table and at least 0, not {groups}")
-        self._state = CatalogState(partitions_per_table, groups, table_model)
+        self.initial_files = () if table_model is None else (TableFiles.initial(table_model),) * num_tables
+        """Files of each table at the start; empty if the catalog does not track them."""
+        self._state = CatalogState(partitions_per_table, groups, self.initial_files)
 
     def fresh(self) -> Self:
         """Return the catalog in its initial state."""
         catalog = copy.copy(self)
-        catalog._state = CatalogState([table.num_partitions for table in self.tables], self.table_groups, self.table_model)
+        catalog._state = CatalogState([table.num_partitions for table in self.tables], self.table_groups, self.initial_files)
         return catalog
+
+    def starting_with(self, initial_files: Sequence[TableFiles]) -> Self:
+        """Return the catalog with other files of its tables at the start."""
+        catalog = copy.copy(self)
+        catalog.initial_files = tuple(initial_files)
+        return catalog.fresh()
 
     def bind(self, rng: RandomSource | None, group: int = 0) -> Self:
         """Return the view of one transaction, with its source of randomness (if given) and its table group."""

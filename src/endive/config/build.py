@@ -22,6 +22,7 @@ from endive.conflict_detector import PartitionOverlapConflictDetector, Probabili
 from endive.randomness import Stream
 from endive.simulation import SimulationConfig
 from endive.simulation.config import BACKOFF_FIELDS
+from endive.simulation.steady_start import start_steady
 from endive.storage import FixedLatency, ProfiledProvider, QuantileDistribution, StorageProfile, StorageProvider, distributions
 from endive.table import ALL_MANIFESTS, OperationSettings, TableModel
 from endive.transaction import OPERATIONS, Backoff, CommitPolicy, ConflictDetector, ManifestCount, ObjectSizes, Transaction
@@ -72,7 +73,7 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
         spans_groups=spans_groups(document),
     )
     policy = _policy(transaction, document)
-    return SimulationConfig(
+    config = SimulationConfig(
         duration_ms=document.simulation.duration_ms,
         seed=seed,
         storage_provider=provider,
@@ -88,6 +89,7 @@ def build_simulation_config(document: Document, *, seed_override: int | None = N
         drain=document.simulation.drain,
         engine=document.simulation.engine,
     )
+    return start_steady(config, document.table.given_counts) if document.table.start == "steady" else config
 
 
 def _own_catalog(
@@ -125,7 +127,7 @@ def _catalog(
     kind = catalog_kind(catalog, held)
     store = own if own is not None and catalog.provider is None else ProfiledProvider(held, Stream(0))
     tables = len(partitions)
-    model = TableModel(**document.table.model_dump()) if follows_iceberg(document) else None
+    model = TableModel(**document.table.model_settings) if follows_iceberg(document) else None
     if kind.catalog is ServiceCatalog:
         return ServiceCatalog(
             store,

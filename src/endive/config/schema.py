@@ -329,12 +329,22 @@ class CatalogSection(Section):
         return self.num_groups or (self.num_tables if self.type == "service" else 1)
 
 
+EMPTY_TABLE = {"manifests": 1, "delete_manifests": 0, "snapshots": 1}
+"""Counts of a new table, and of a steady one where nothing bounds them."""
+
+
 class TableSection(Section):
     """``[table]``: initial state and metadata sizes of every table, for commit paths that track metadata files."""
 
-    manifests: Files = Field(1, description="Data manifests at the start.")
-    delete_manifests: Files = Field(0, description="Delete manifests at the start.")
-    snapshots: Some = Field(1, description="Retained snapshots at the start.")
+    start: Literal["steady", "empty"] = Field(
+        "steady",
+        description="State of a table at the start, for keys that are not given. steady: the manifests and snapshots that merging, "
+        "rewrites and expiry keep at the rates of the workload, at a random point of their cycle; as empty where nothing bounds "
+        "them. empty: a new table, with 1 manifest, 0 delete manifests and 1 snapshot.",
+    )
+    manifests: Files | None = Field(None, description="Data manifests at the start. Default: by start.")
+    delete_manifests: Files | None = Field(None, description="Delete manifests at the start. Default: by start.")
+    snapshots: Some | None = Field(None, description="Retained snapshots at the start. Default: by start.")
     metadata_bytes: Count = Field(2_000, description="Size of a metadata file without snapshots.")
     metadata_bytes_per_snapshot: Count = Field(
         1_100, description="Bytes that each retained snapshot adds (median of 59 public tables: 1,109; about 740 in minimal ones)."
@@ -350,6 +360,16 @@ class TableSection(Section):
         8 * 1024 * 1024, description="Target size of merged manifests in bytes."
     )
     merge_manifests: bool = Field(True, description="Merge manifests on commit.")
+
+    @property
+    def model_settings(self) -> dict[str, Any]:
+        """Settings of the table model: all keys that are given or have a default."""
+        return EMPTY_TABLE | self.model_dump(exclude={"start"}, exclude_none=True)
+
+    @property
+    def given_counts(self) -> tuple[str, ...]:
+        """Keys of the initial counts that are given."""
+        return tuple(key for key in EMPTY_TABLE if getattr(self, key) is not None)
 
     @model_validator(mode="after")
     def _check(self) -> TableSection:

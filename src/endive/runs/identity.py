@@ -63,6 +63,8 @@ def compute_experiment_hash(document: Document) -> str:
     tree = parameters(document)
     tree["storage"] = {key: tree["storage"][key] for key in ("provider", "max_parallel", "sizes")}
     _resolve_catalog(tree["catalog"], document)
+    if document.table.start == "empty":
+        tree["table"] |= document.table.model_settings
     _resolve_classes(tree, document)
     return hash_parameters(_without_defaults(tree, _default_parameters()))
 

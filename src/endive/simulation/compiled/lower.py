@@ -12,6 +12,7 @@ import numpy as np
 
 from endive import storage, workload
 from endive.arithmetic.draws import QUANTILES
+from endive.arithmetic.manifests import FileCounts
 from endive.catalog import AppendCatalog, CASCatalog, Catalog, ServiceCatalog, StoredCatalog
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.conflict_detector import PartitionOverlapConflictDetector, ProbabilisticConflictDetector
@@ -21,7 +22,7 @@ from endive.simulation.compiled.run_state import World, aligned, with_more_hando
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS
 from endive.storage.distributions import Parameters
-from endive.table import OPERATION_CODES, OperationSettings, TableFiles
+from endive.table import OPERATION_CODES, OperationSettings
 from endive.transaction import OPERATIONS, CommitPolicy, ConflictDetector
 from endive.transaction.accesses import ACCESSES
 from endive.transaction.paths import COMMIT_PATHS
@@ -356,9 +357,10 @@ class _Lowering:
         tables["batch_head"] = run_state.NO_SLOT
         tables["partitions"] = topology.partitions_per_table
         tables["first_partition"] = np.cumsum([0, *topology.partitions_per_table[:-1]])
-        model = self.config.catalog.table_model  # type: ignore[attr-defined]
-        if model is not None:
-            _fill(tables, TableFiles.initial(model))
+        files = self.config.catalog.initial_files  # type: ignore[attr-defined]
+        if files:
+            for name in (*FileCounts._fields, "initial_interval_ms"):
+                tables[name] = [getattr(each, name) for each in files[: topology.num_tables]]
         return tables, np.zeros(sum(topology.partitions_per_table), np.int64)
 
     def _traits(self) -> run_state.Array:

@@ -1,0 +1,143 @@
+"""Steady state of a table: the manifests and snapshots that merging, rewrites and expiry keep, given the rates of commits.
+
+Manifests accumulate between merges, so their number is a saw-tooth, and a table starts at a uniformly drawn point of it. A table
+with expiry starts with the snapshots that its retention keeps. What nothing bounds starts with the numbers of ``TableModel``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from endive.arithmetic.manifests import ALL_MANIFESTS, NO_SNAPSHOT, merged_size
+from endive.randomness import RandomSource
+from endive.table.files import TableFiles, TableModel
+from endive.table.traits import Traits
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRate:
+    """Commits of one operation to a table. ``is_regular``: at constant intervals, otherwise as a Poisson process."""
+
+    traits: tuple[Traits, ...]
+    """Traits of each snapshot of a commit."""
+    per_ms: float
+    is_regular: bool = False
+
+    @property
+    def snapshots(self) -> int:
+        """Number of snapshots that a commit makes."""
+        return sum(each.kind != NO_SNAPSHOT for each in self.traits)
+
+    @property
+    def replaces_all(self) -> bool:
+        """True if a commit replaces all manifests of the table."""
+        return any(each.hits == ALL_MANIFESTS for each in self.traits)
+
+    def added(self, deletes: bool) -> int:
+        """Return the number of data manifests or delete manifests that a commit adds."""
+        return sum(each.deletes if deletes else each.data for each in self.traits)
+
+    def merges(self, deletes: bool) -> bool:
+        """Return whether a commit merges data manifests or delete manifests."""
+        return any(each.merges and (each.deletes or not deletes) for each in self.traits)
+
+
+def steady_files(
+    model: TableModel,
+    commits: Sequence[CommitRate],
+    rng: RandomSource,
+    *,
+    fixed: Collection[str] = (),
+    gap_ms: Callable[[int], float] = lambda snapshots: 0.0,
+    most_snapshots: float = math.inf,
+) -> TableFiles:
+    """Return a table in its steady state.
+
+    Args:
+        model: Initial numbers, for what is in ``fixed`` and what nothing bounds.
+        commits: Commits to the table.
+        rng: Source of three uniforms: data manifests, delete manifests, time since the last expiry.
+        fixed: Those of ``manifests``, ``delete_manifests`` and ``snapshots`` that are given.
+        gap_ms: Function that returns the least time between two commits to a table with this number of snapshots.
+        most_snapshots: Number of snapshots at which the catalog rejects further ones.
+    """
+    u_data, u_deletes, u_expiry = rng.random_sample(), rng.random_sample(), rng.random_sample()
+    files = TableFiles.initial(model)
+    if "manifests" not in fixed:
+        data = _manifests(model, commits, u_data, deletes=False)
+        files = files if data is None else replace(files, data=data[0], data_bytes=data[1])
+    if "delete_manifests" not in fixed:
+        deletes = _manifests(model, commits, u_deletes, deletes=True)
+        files = files if deletes is None else replace(files, deletes=deletes[0], delete_bytes=deletes[1])
+    retained = _retained(commits, u_expiry, gap_ms, most_snapshots)
+    if retained is None:
+        return files
+    snapshots = files.snapshots if "snapshots" in fixed else retained[0]
+    return replace(files, snapshots=snapshots, initial_interval_ms=retained[1])
+
+
+def _manifests(model: TableModel, commits: Sequence[CommitRate], u: float, *, deletes: bool) -> tuple[int, int] | None:
+    """Return the number of data or delete manifests and their bytes; None if they do not grow, or without bound."""
+    rewrites = [each for each in commits if each.replaces_all]
+    added_per_ms = sum(each.per_ms * each.added(deletes) for each in commits if not each.replaces_all)
+    merging_per_ms = sum(each.per_ms for each in commits if each.merges(deletes))
+    tooth = _tooth(model, added_per_ms / merging_per_ms) if added_per_ms > 0.0 and merging_per_ms > 0.0 else math.inf
+    if rewrites:
+        added = int(added_per_ms * _age_ms(rewrites, u))
+        base, merged = max(each.added(deletes) for each in rewrites), added >= tooth
+        count = base + (int(math.fmod(added, tooth)) if merged else added)
+    elif tooth < math.inf:
+        count, merged = 1 + int(u * tooth), True
+    else:
+        return None
+    oldest = merged_size(model, model.manifest_bytes, 1 + int(tooth)) if merged else model.manifest_bytes
+    return count, oldest + (count - 1) * model.manifest_bytes if count else 0
+
+
+def _tooth(model: TableModel, added_per_merge: float) -> float:
+    """Return the number of manifests that a table adds from one merge to the next; infinite if none are merged.
+
+    A merging commit merges if it finds ``min_count_to_merge`` manifests, including its own, or a full bin.
+    """
+    per_bin = model.target_bytes // model.manifest_bytes
+    if not model.merge_manifests or per_bin < 2:
+        return math.inf
+    needed = min(model.min_count_to_merge - 1, per_bin)
+    return added_per_merge * math.ceil(round(needed / added_per_merge, 9))
+
+
+def _retained(
+    commits: Sequence[CommitRate], u: float, gap_ms: Callable[[int], float], most_snapshots: float
+) -> tuple[int, float] | None:
+    """Return the number of snapshots that expiry keeps and the interval between them; None without expiry."""
+    expiries = [each for each in commits if not each.snapshots]
+    offered = sum(each.per_ms * each.snapshots for each in commits)
+    if not expiries or offered <= 0.0:
+        return None
+    age_ms = _age_ms(expiries, u)
+
+    def snapshots(per_ms: float) -> int:
+        kept = min(max(each.traits[0].min_snapshots, per_ms * each.traits[0].max_age_ms) for each in expiries)
+        return int(max(1.0, min(kept + per_ms * age_ms, most_snapshots)))
+
+    per_ms = _sustained(offered, lambda rate: rate * gap_ms(snapshots(rate)) <= 1.0)
+    return snapshots(per_ms), 1.0 / per_ms
+
+
+def _sustained(offered: float, is_possible: Callable[[float], bool]) -> float:
+    """Return the rate of commits that a table sustains: the offered one, or the highest that is possible."""
+    if is_possible(offered):
+        return offered
+    low, high = 0.0, offered
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if is_possible(middle) else (low, middle)
+    return high
+
+
+def _age_ms(events: Sequence[CommitRate], u: float) -> float:
+    """Return the time since the last of some events at a random time: uniform in a regular interval, otherwise exponential."""
+    per_ms = sum(each.per_ms for each in events)
+    return (u if all(each.is_regular for each in events) else -math.log1p(-u)) / per_ms
