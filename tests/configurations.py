@@ -359,6 +359,10 @@ def services(draw: st.DrawFn, catalog: Tree) -> Tree:
         section["lock"] = "table"
     if kind in ("retries", "both"):
         section["server_retries"] = draw(st.integers(1, 3))
+        section["server_retry_mode"] = draw(st.sampled_from(["recheck", "rebase"]))
+        section["server_backoff_ms"] = draw(st.sampled_from([0.0, 4.0]))
+    if draw(st.integers(0, 2)) == 0:
+        section["database_conflict"] = draw(st.sampled_from([0.1, 0.5]))
     if kind == "coalesce":
         section["coalesce"] = {"linger_ms": draw(st.sampled_from([0.0, 3.0])), "max_batch": draw(st.sampled_from([0, 1, 3]))}
     if section["writes_metadata"]:
@@ -373,6 +377,7 @@ def failures(draw: st.DrawFn, service: bool) -> Tree:
     """What fails, often enough to be seen in a short run."""
     section: Tree = {
         "request_error": draw(st.sampled_from([0.0, 0.0, 0.1])),
+        "fatal_error": draw(st.sampled_from([0.0, 0.0, 0.03])),
         "client_crash": draw(st.sampled_from([0.0, 0.1])),
         "lost_answer": draw(st.sampled_from([0.1, 0.5])),
         "on_unknown": draw(st.sampled_from(["check", "check", "retry", "idempotency_key"] if service else ["check", "retry"])),

@@ -118,14 +118,32 @@ MUTATIONS: tuple[Mutation, ...] = (
     mutation(
         "a service installs what was overtaken during its service",
         SERVICE,
-        "while outcome is None and ",
-        "while False and outcome is None and ",
+        "if outcome is None and swapped != self._swapped(request):",
+        "if False:",
     ),
     mutation(
         "a server retries commits that are not appends",
         SERVICE,
-        "retries = settings.server_retries if request.intention.rebasable else 0",
+        "retries = settings.server_retries if rechecks or request.intention.rebasable else 0",
         "retries = settings.server_retries",
+    ),
+    mutation(
+        "a server that checks requirements again applies an append to a branch that has moved",
+        SERVICE,
+        "if rechecks and required != self._current(request):",
+        "if False:",
+    ),
+    mutation(
+        "a serialization failure of the database needs no other table",
+        "catalog/server.py",
+        "return self._committing.total() - sum(self._committing[table_id] for table_id in tables)",
+        "return self._committing.total()",
+    ),
+    mutation(
+        "a request that fails for good is ignored",
+        "transaction/account.py",
+        "if may_fail and self._fails(failures.fatal_error):",
+        "if False:",
     ),
     mutation(
         "a group commit installs what has lost",

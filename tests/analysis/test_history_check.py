@@ -164,10 +164,11 @@ def history_with(**catalog: Any) -> tuple[list[Row], list[Row], Any]:
     return rows, events, rules
 
 
-SERVERS: list[dict[str, Any]] = [{}, {"server_retries": 3}, {"coalesce": {"linger_ms": 5.0}}, {"lock": "table"}]
+REBASES = {"server_retries": 3, "server_retry_mode": "rebase"}
+SERVERS: list[dict[str, Any]] = [{}, {"server_retries": 3}, REBASES, {"coalesce": {"linger_ms": 5.0}}, {"lock": "table"}]
 
 
-@pytest.mark.parametrize("catalog", SERVERS, ids=["plain", "retries", "group_commit", "lock"])
+@pytest.mark.parametrize("catalog", SERVERS, ids=["plain", "retries", "rebases", "group_commit", "lock"])
 def test_lost_answers_are_seen_as_what_they_were(catalog: dict[str, Any]) -> None:
     rows, events, rules = history_with(**catalog)
     twice = [row for row in rows if row["installs"] > 1]
@@ -187,7 +188,7 @@ def test_an_outcome_that_was_reported_wrongly(history: tuple[list[Row], list[Row
     assert found == [f"transaction {rows[failed]['txn_id']} is committed, with 0 commits in the trace"]
 
 
-@pytest.mark.parametrize("catalog", SERVERS, ids=["plain", "retries", "group_commit", "lock"])
+@pytest.mark.parametrize("catalog", SERVERS, ids=["plain", "retries", "rebases", "group_commit", "lock"])
 def test_a_commit_that_was_applied_twice_makes_versions_that_cannot_be(catalog: dict[str, Any]) -> None:
     rows, events, rules = history_with(**catalog)
     commits_of_0 = sum("0:" in f" {event['kind']}" for event in events if event["event"] in ("commit", "answer_lost"))

@@ -72,6 +72,7 @@ def direct(tables: int = 1, server_retries: int = 0) -> ServiceCatalog:
         commit=FixedLatency(5.0),
         check=FixedLatency(3.0),
         server_retries=server_retries,
+        server_retry_mode="rebase",
         writes_metadata=False,
     )
     return ServiceCatalog(fixed_provider(), tables, (1,) * tables, settings)
@@ -143,16 +144,90 @@ def test_a_lock_makes_a_commit_wait_for_the_one_before_it(engine: Engine) -> Non
     assert second.catalog_commit_ms == 1.0 + (60.0 + WRITE - 20.0) + 3.0 + 1.0
 
 
+RELOAD = 100.0 + 2.0
+"""Backoff of the server and the load of a server-side retry."""
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_server_applies_an_append_again(engine: Engine) -> None:
     workload = {"a": once(0.0, retry=0), "b": once(0.0, runtime_ms=30.0, retry=0)}
-    rows, counters = run(engine, service(commit=fixed(60.0), server_retries=1), workload)
+    catalog = service(commit=fixed(60.0), server_retries=1, server_retry_mode="rebase")
+    rows, counters = run(engine, catalog, workload)
     assert (rows.status == "committed").all()
-    assert rows.catalog_commit_ms.max() == 1.0 + 2 * (60.0 + WRITE) + 1.0
+    assert rows.catalog_commit_ms.max() == 1.0 + (60.0 + WRITE) + RELOAD + (60.0 + WRITE) + 1.0
     assert counters["service_retries"] == 1
     overwrite = {**workload, "b": once(0.0, "validated_overwrite", 30.0, retry=0)}
-    rows, counters = run(engine, service(commit=fixed(60.0), server_retries=1), overwrite)
+    rows, counters = run(engine, catalog, overwrite)
     assert rows[rows.operation_type == "validated_overwrite"].status.tolist() == ["aborted"]
+    late = {**workload, "b": once(0.0, runtime_ms=100.0, retry=0)}
+    rows, counters = run(engine, catalog, late)
+    # it has lost when it arrives, and is applied to the current state after a reload
+    assert rows[rows.workload_class == "b"].catalog_commit_ms.tolist() == [1.0 + 3.0 + RELOAD + 60.0 + WRITE + 1.0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_icebergs_server_rejects_an_append_to_a_branch_that_has_moved(engine: Engine) -> None:
+    workload = {"a": once(0.0, retry=0), "b": once(0.0, runtime_ms=30.0, retry=0)}
+    rows, counters = run(engine, service(commit=fixed(60.0), server_retries=4), workload)
+    lost = rows[rows.workload_class == "b"].iloc[0]
+    assert (lost.status, lost.abort_reason) == ("aborted", "max_retries_exceeded")
+    # one reload shows that the branch has moved: 409, without a second swap
+    assert lost.catalog_commit_ms == 1.0 + 60.0 + WRITE + RELOAD + 1.0
+    assert counters["service_retries"] == 1
+    workload["b"] = once(0.0, runtime_ms=100.0, retry=0)
+    rows, counters = run(engine, service(commit=fixed(60.0), server_retries=4), workload)
+    assert rows[rows.workload_class == "b"].catalog_commit_ms.tolist() == [1.0 + 3.0 + 1.0]
+    assert counters["service_retries"] == 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_icebergs_server_repeats_the_swap_of_an_append_that_met_an_expiry(engine: Engine) -> None:
+    workload = {"a": once(0.0, runtime_ms=30.0, retry=0), "e": once(0.0, "expire_snapshots", 10.0, retry=0)}
+    catalog = service(commit=fixed(60.0), server_retries=1, server_backoff_ms=20.0)
+    rows, counters = run(engine, catalog, workload, transaction={"commit_path": "iceberg"})
+    assert (rows.status == "committed").all()
+    append = rows[rows.workload_class == "a"].iloc[0]
+    assert append.catalog_commit_ms == 1.0 + (60.0 + WRITE) + (20.0 + 2.0) + (60.0 + WRITE) + 1.0
+    assert (append.n_retries, counters["service_retries"]) == (0, 1)
+
+
+RECHECK = {"server_retries": 4}
+SERVER_RETRIES: dict[str, Tree] = {"none": {}, "recheck": RECHECK, "rebase": {**RECHECK, "server_retry_mode": "rebase"}}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_retries_of_icebergs_server_do_not_commit_appends_that_met_each_other(engine: Engine) -> None:
+    writers = {"closed": {"clients": 6, "think_time": {"scale": 10.0}}, "operation": "fast_append", "runtime": {"mean": 5.0}}
+    success = {}
+    for name, keys in SERVER_RETRIES.items():
+        catalog = service(commit=fixed(30.0), **keys)
+        rows, _ = run(engine, catalog, {"w": {**writers, "retry": 1}}, 20_000.0, transaction={"commit_path": "iceberg"})
+        success[name] = (rows.status == "committed").mean()
+    assert max(success["none"], success["recheck"]) < 0.8 < 0.95 < success["rebase"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_database_fails_commits_that_run_beside_those_of_other_tables(engine: Engine) -> None:
+    writers = {"closed": {"clients": 4, "think_time": {"scale": 20.0}}, "operation": "fast_append", "runtime": {"mean": 10.0}}
+    for tables, path in ((1, "iceberg"), (8, "iceberg"), (8, "pyiceberg"), (8, "endive")):
+        catalog = service(num_tables=tables, commit=fixed(20.0), database_conflict=0.25)
+        rows, counters = run(engine, catalog, {"w": {**writers, "retry": 0}}, 20_000.0, transaction={"commit_path": path})
+        failed = rows[rows.abort_reason == "request_failed"]
+        assert counters["service_database_conflicts"] == len(failed)
+        assert (len(failed) > 100) == (tables > 1)
+        assert (failed.file_deletes == 0).all()
+        assert (failed.orphaned_files > 0).all()
+        assert set(rows.abort_reason.dropna()) <= {"request_failed", "max_retries_exceeded"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_probability_of_a_serialization_failure_counts_each_commit_in_service(engine: Engine) -> None:
+    """Three commits on other tables are in service when the last one ends; with two they are one fewer."""
+    workload = {name: once(0.0, tables=[i], retry=0, runtime_ms=10.0 + i) for i, name in enumerate("abcd")}
+    catalog = service(num_tables=4, commit=fixed(50.0), database_conflict=1.0)
+    rows, _ = run(engine, catalog, workload)
+    # the last to end finds no other in service
+    assert rows.set_index("workload_class").status.to_dict() == dict.fromkeys("abc", "aborted") | {"d": "committed"}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -23,6 +23,7 @@ MERGES: dict[str, Any] = {"workload": {"a": {"operation": "merge_append"}}}
 
 SERVICE: dict[str, Any] = {"catalog": {"type": "service", "workers": 1}}
 REFUSING: dict[str, Any] = {"catalog": {"type": "service", "workers": 1, "queue_limit": 1}}
+RETRYING: dict[str, Any] = {"catalog": {"type": "service", "workers": 1, "server_retries": 2}}
 BATCHES: dict[str, Any] = {"catalog": {"type": "service", "workers": 1, "coalesce": {"linger_ms": 1.0, "max_batch": 2}}}
 SEPARATE_METADATA: dict[str, Any] = {**SERVICE, "catalog": {**SERVICE["catalog"], "writes_metadata": False}}
 KEPT: dict[str, Any] = {"catalog": {"table_metadata_inlined": False}, "workload": {"a": {"table_handle": "kept"}}}
@@ -76,6 +77,8 @@ CASES: tuple[tuple[dict[str, Any], str, tuple[float, ...]], ...] = (
         for extra, key, bounds in (
             (SERVICE, "workers", (0, 10**6)),
             (SERVICE, "server_retries", (0, 10**6)),
+            (RETRYING, "server_backoff_ms", (0.0, 1e15)),
+            (SERVICE, "database_conflict", (0.0, 1.0)),
             (SERVICE, "queue_limit", (0, 10**15)),
             (REFUSING, "retry_after_ms", (0.0, 1e15)),
             (REFUSING, "max_resends", (0, 10**6)),

@@ -50,6 +50,27 @@ def test_what_is_installed_is_what_the_rows_say(engine: Engine, on_unknown: str)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("path", "requests"), [("endive", 5), ("iceberg", 6), ("pyiceberg", 5)])
+def test_an_operation_succeeds_if_none_of_its_requests_fails_for_good(engine: Engine, path: str, requests: int) -> None:
+    """Requests before the commit has taken effect: loads, a manifest, a manifest list read and written, the commit."""
+    rows, _ = run(engine, {"fatal_error": 0.05}, service(num_tables=300), path)
+    assert set(rows.abort_reason.dropna()) == {"request_failed"}
+    expected = 0.95**requests
+    assert (rows.status == "committed").mean() == pytest.approx(
+        expected, abs=3.5 * (expected * (1.0 - expected) / len(rows)) ** 0.5
+    )
+    failed = rows[rows.status == "aborted"]
+    assert (failed.installs == 0).all()
+    assert (failed.orphaned_files == failed.manifest_file_writes + failed.manifest_list_writes).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_request_that_fails_after_the_commit_aborts_nothing(engine: Engine) -> None:
+    rows, counters = run(engine, {"fatal_error": 0.3}, service(num_tables=300))
+    assert counters["commit_success"] == (rows.status == "committed").sum() > 10
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_blind_retry_commits_twice_and_a_key_does_not(engine: Engine) -> None:
     blind, _ = run(engine, {"lost_answer": 0.2, "on_unknown": "retry"})
     keyed, _ = run(engine, {"lost_answer": 0.2, "on_unknown": "idempotency_key"})
@@ -155,6 +176,7 @@ def test_a_probability_is_from_0_to_1() -> None:
         ({"type": "service", "coalesce": {"linger_ms": 1.0}, "lock": "none"}, "contradicts catalog.coalesce"),
         ({"type": "service", "queue_limit": 3}, "has no effect unless catalog.workers or catalog.coalesce is set"),
         ({"type": "service", "workers": 1, "retry_after_ms": 5.0}, "has no effect unless catalog.queue_limit is set"),
+        ({"type": "service", "server_backoff_ms": 5.0}, "has no effect unless catalog.server_retries is above 0"),
         ({"type": "service", "linearization": 0.5}, "has no effect with catalog.type"),
         ({"type": "servce"}, "did you mean 'service'"),
     ],
@@ -177,7 +199,7 @@ def test_a_commit_that_is_sent_again_relies_on_what_its_client_saw() -> None:
         {
             "simulation": {"duration_ms": 2_000.0, "seed": 3},
             "storage": {**FIXED_STORE, **table},
-            "catalog": service(workers=1, server_retries=1, metadata_limit_bytes=90_000),
+            "catalog": service(workers=1, server_retries=1, server_retry_mode="rebase", metadata_limit_bytes=90_000),
             "transaction": {"commit_path": "iceberg"},
             "workload": {"w": {"closed": {"clients": 4}, "operation": "fast_append", "runtime": fixed(5.0), "retry": 2}},
             "table": {"snapshots": 100},

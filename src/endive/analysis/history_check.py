@@ -31,7 +31,7 @@ class Rules:
     No two commits of a table are based on the same version, except those of operations in ``any_base``.
 
     Attributes:
-        any_base: Operations that are applied to any version: appends if a server retries or coalesces them, and snapshot expiration
+        any_base: Operations that are applied to any version: appends if a server rebases or coalesces them, and snapshot expiration
             if it does not move the main branch.
         strict: Operations that tolerate no other commit to their tables between their start and their commit.
         refused: Operations that do not commit after a real conflict unless they are restarted.
@@ -67,7 +67,8 @@ def rules_of(document: Document) -> Rules:
 
 
 def _applied_to_any_base(catalog: CatalogSection) -> frozenset[str]:
-    rebased = frozenset({"fast_append", "merge_append"}) if catalog.server_retries or catalog.coalesce else frozenset()
+    rebases = catalog.server_retries > 0 and catalog.server_retry_mode == "rebase"
+    rebased = frozenset({"fast_append", "merge_append"}) if rebases or catalog.coalesce else frozenset()
     return rebased | {"expire_snapshots"} if catalog.type == "service" else rebased
 
 

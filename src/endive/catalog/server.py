@@ -5,10 +5,10 @@ It does not own the content of the catalog. Requests are served in order of arri
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Generator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from endive.catalog.base import CommitRequest
 from endive.catalog.types import CatalogCounters
@@ -17,6 +17,10 @@ from endive.storage import FixedLatency, LognormalLatency, QuantileDistribution
 
 SERVICE_UNAVAILABLE = "service_unavailable"
 """Abort reason of a transaction with a request that was rejected more than ``max_resends`` times (429, 503)."""
+LOST = ""
+"""Outcome of a commit that lost the race: no abort reason, because the client may retry."""
+ServerRetryMode = Literal["recheck", "rebase"]
+SERVER_RETRY_MODES: tuple[ServerRetryMode, ...] = get_args(ServerRetryMode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,9 @@ class Coalesce:
 class ServiceSettings:
     """Latencies of a service in milliseconds, and its capacity.
 
-    ``network`` is the one-way latency. ``load`` and ``commit`` are service times; ``check`` is that of a commit that loses the
-    race. ``workers`` is the number of concurrent requests (0: no limit). Requests that arrive while ``queue_limit`` others wait are
-    rejected; the client resends them after ``retry_after_ms``, at most ``max_resends`` times.
+    ``network`` is the one-way latency. ``load`` and ``commit`` are service times; ``check`` is that of a commit that has lost the
+    race when its service starts. ``workers`` is the number of concurrent requests (0: no limit). Requests that arrive while
+    ``queue_limit`` others wait are rejected; the client resends them after ``retry_after_ms``, at most ``max_resends`` times.
     """
 
     network: QuantileDistribution = field(default_factory=lambda: LognormalLatency.from_median(1.0, 0.3, 0.0))
@@ -46,6 +50,13 @@ class ServiceSettings:
     max_resends: int = 5
     lock: Literal["none", "table"] = "none"
     server_retries: int = 0
+    """Number of times that the server repeats a swap that it lost; each costs ``server_backoff_ms`` and a reload."""
+    server_retry_mode: ServerRetryMode = "recheck"
+    """``recheck``: the requirements of the commit are checked again, as in Iceberg's CatalogHandlers; ``rebase``: an append is
+    applied to the current state."""
+    server_backoff_ms: float = 100.0
+    database_conflict: float = 0.0
+    """Probability, per commit in service on another table, that the database fails the commit with a serialization failure."""
     coalesce: Coalesce | None = None
     transfer_ms_per_mib: float = 10.0
     """Latency that each MiB of table metadata adds to the response to a load."""
@@ -61,8 +72,8 @@ class Member:
     arrived_ms: float
     signal: Signal = field(default_factory=Signal)
     leads: bool = False
-    outcome: str | None = ""
-    """None if the commit took effect, otherwise the abort reason; empty if it lost the race."""
+    outcome: str | None = LOST
+    """None if the commit took effect, otherwise the abort reason, or ``LOST``."""
 
 
 class Server:
@@ -77,6 +88,7 @@ class Server:
         self._locked: set[int] = set()
         self._lock_queue: list[tuple[Collection[int], Signal]] = []
         self._batches: dict[int, deque[Member]] = {}
+        self._committing: Counter[int] = Counter()
 
     def refuses(self, *, joins_batch: bool = False) -> bool:
         """Return whether a request that arrives now is rejected because the queue is full."""
@@ -138,6 +150,15 @@ class Server:
             else:
                 left.append((wanted, signal))
         self._lock_queue = left
+
+    def begin_commit(self, tables: Collection[int]) -> None:
+        """Count a commit to these tables as in service."""
+        self._committing.update(tables)
+
+    def end_commit(self, tables: Collection[int]) -> int:
+        """End the service of a commit; return the number of commits in service on other tables, each once per table."""
+        self._committing.subtract(tables)
+        return self._committing.total() - sum(self._committing[table_id] for table_id in tables)
 
     def join(self, table: int, member: Member) -> None:
         """Add a member to the next batch of the table. If there is no batch, the member leads it."""

@@ -1,7 +1,8 @@
 """Catalog service: a REST catalog or a database, with network latency, a queue and workers.
 
 A commit is checked when its service starts: one that has lost the race is rejected after the service time ``check``. Otherwise it
-takes effect at the end of its service, unless another commit has moved its table meanwhile. docs/explanation/services.md describes
+takes effect at the end of its service, unless another commit has moved its table meanwhile; then the server repeats it, at most
+``server_retries`` times. docs/explanation/services.md describes
 the order of draws and events.
 """
 
@@ -11,13 +12,13 @@ from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 from typing import Self
 
-from endive.arithmetic.costs import BYTES_PER_MIB
+from endive.arithmetic.costs import BYTES_PER_MIB, any_error_probability
 from endive.arithmetic.manifests import metadata_size
 from endive.catalog.base import CommitRequest, StoredCatalog
-from endive.catalog.server import SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
+from endive.catalog.server import LOST, SERVICE_UNAVAILABLE, Member, Server, ServiceSettings
 from endive.catalog.types import METADATA_TOO_LARGE, CatalogSnapshot, CommitResult
 from endive.randomness import RandomSource, Stream
-from endive.steps import RequestFailedError, Step, WaitFor
+from endive.steps import REQUEST_FAILED, RequestFailedError, Step, WaitFor
 from endive.storage import TABLE_METADATA, StorageProvider
 from endive.table import TableModel
 
@@ -145,36 +146,43 @@ class ServiceCatalog(StoredCatalog):
         return None, now_ms
 
     def _commit_alone(self, request: CommitRequest, u: float, now_ms: float) -> Generator[Step, None, tuple[str | None, float]]:
-        """Serve one commit; return its outcome (as ``Member.outcome``) and the time of the decision."""
+        """Serve one commit; return its outcome (as ``Member.outcome``) and the time of the decision.
+
+        With ``recheck``, a commit that has lost when its service starts, or whose requirements fail after a reload, is rejected.
+        """
         settings, server, tables = self.settings, self._server, sorted(request.writes)
         now_ms = began_ms = yield from server.enter(now_ms)
         if settings.lock == "table":
             now_ms = yield from server.lock(tables, now_ms)
-        retries = settings.server_retries if request.intention.rebasable else 0
-        required = self._required(request)
-        outcome: str | None = ""
-        if required != self._current(request) and retries > 0:
-            retries -= 1
-            self._state.counters.service_retries += 1
-            required = self._current(request)
+        server.begin_commit(tables)
+        rechecks = settings.server_retry_mode == "recheck"
+        retries = settings.server_retries if rechecks or request.intention.rebasable else 0
+        required, swapped, outcome = self._required(request), self._swapped(request), None
         if required != self._current(request):
-            service = settings.check.at(u)
+            service, outcome = settings.check.at(u), LOST
+            retries = 0 if rechecks else retries
         elif self._is_too_large(request, now_ms):
-            service, outcome = settings.check.at(u), METADATA_TOO_LARGE
+            service, outcome, retries = settings.check.at(u), METADATA_TOO_LARGE, 0
         else:
-            service, outcome = settings.commit.at(u) + self._write_ms(tables, 1), None
+            service = settings.commit.at(u) + self._write_ms(tables, 1)
         yield service
         now_ms += service
-        while outcome is None and required != self._current(request):
-            if retries == 0:
-                outcome = ""
-                break
+        while retries > 0 and (outcome == LOST or swapped != self._swapped(request)):
             retries -= 1
             self._state.counters.service_retries += 1
-            required = self._current(request)
+            reload = settings.server_backoff_ms + settings.load.at(self._rng.random_sample())
+            yield reload
+            now_ms += reload
+            if rechecks and required != self._current(request):
+                outcome = LOST
+                break
+            swapped, outcome = self._swapped(request), None
             service = settings.commit.at(self._rng.random_sample()) + self._write_ms(tables, 1)
             yield service
             now_ms += service
+        if outcome is None and swapped != self._swapped(request):
+            outcome = LOST
+        outcome = self._ask_database(tables, outcome)
         self._decide(request, outcome)
         if settings.lock == "table":
             server.unlock(tables)
@@ -198,19 +206,34 @@ class ServiceCatalog(StoredCatalog):
             now_ms += linger
         now_ms = began_ms = yield from server.enter(now_ms, waits_already=True)
         batch = server.take_batch(table)
+        server.begin_commit((table,))
         service = self.settings.commit.at(u) + self._write_ms((table,), len(batch))
         yield service
         now_ms += service
+        failed = self._ask_database((table,), None)
         for each in batch:
-            if each.request.intention.rebasable or self._required(each.request) == self._current(each.request):
+            if failed is not None:
+                each.outcome = failed
+            elif each.request.intention.rebasable or self._required(each.request) == self._current(each.request):
                 each.outcome = METADATA_TOO_LARGE if self._is_too_large(each.request, now_ms) else None
             self._decide(each.request, each.outcome)
         server.leave(began_ms, now_ms)
         server.end_batch(table, batch)
         return member.outcome, now_ms
 
+    def _ask_database(self, tables: Collection[int], outcome: str | None) -> str | None:
+        """End the service of a commit and return its outcome, which may become a serialization failure of the database."""
+        probability, others = self.settings.database_conflict, self._server.end_commit(tables)
+        if outcome is None and probability > 0.0 and others > 0:
+            failed = self._rng.random_sample() < any_error_probability(probability, others)
+            return REQUEST_FAILED if failed else None
+        return outcome
+
     def _decide(self, request: CommitRequest, outcome: str | None) -> None:
         """Install a commit, or count a conflict."""
+        if outcome == REQUEST_FAILED:
+            self._state.counters.service_database_conflicts += 1
+            return
         if outcome is not None:
             self._state.counters.commit_conflict += 1
             return
@@ -233,6 +256,15 @@ class ServiceCatalog(StoredCatalog):
         if not self.own_pointers:
             return (self._state.groups[self.table_groups[min(request.writes)]].seq,)
         return tuple(self.tables[table_id].ref for table_id in request.writes) if request.intention.moves_ref else ()
+
+    def _swapped(self, request: CommitRequest) -> tuple[int, ...]:
+        """Return the current values of what the server compares when it swaps.
+
+        Iceberg's server (``recheck``) compares the metadata files of the tables, which an expiry of snapshots replaces, too.
+        """
+        if self.own_pointers and self.settings.server_retries and self.settings.server_retry_mode == "recheck":
+            return tuple(self.tables[table_id].version for table_id in request.writes)
+        return self._current(request)
 
     def _metadata_size(self, table_id: int, more_snapshots: int) -> int:
         files = self._state.tables[table_id].files

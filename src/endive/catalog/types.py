@@ -109,6 +109,7 @@ class CatalogCounters:
     service_refused: int = 0
     service_retries: int = 0
     service_batches: int = 0
+    service_database_conflicts: int = 0
     service_longest_queue: int = 0
     service_busy_ms: float = 0.0
     service_waited_ms: float = 0.0

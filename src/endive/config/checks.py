@@ -128,6 +128,9 @@ def _service(document: Document) -> Iterator[Problem]:
         heeded = any(cls.settings.retry_backoff.kind == "retry_after" for cls in resolve_classes(document))
         keys = ("max_resends",) if heeded else ("max_resends", "retry_after_ms")
         yield from _useless_keys("catalog", catalog, keys, "has no effect unless catalog.queue_limit is set")
+    if catalog.server_retries == 0:
+        keys = ("server_retry_mode", "server_backoff_ms")
+        yield from _useless_keys("catalog", catalog, keys, "has no effect unless catalog.server_retries is above 0")
     if "transfer_ms_per_mib" in given and not catalog.writes_metadata:
         message = "has no effect with catalog.writes_metadata = false: clients read metadata.json from the object store"
         yield Problem("catalog.transfer_ms_per_mib", message, catalog.transfer_ms_per_mib)
@@ -156,9 +159,8 @@ def _coalesce(document: Document) -> Iterator[Problem]:
     if catalog.lock == "none":
         message = 'contradicts catalog.coalesce, which serializes the commits of a table; use "table" or remove it'
         yield Problem("catalog.lock", message, "none")
-    if "server_retries" in catalog.changed_keys:
-        message = "has no effect with catalog.coalesce, which applies appends to the current state of the table"
-        yield Problem("catalog.server_retries", message, catalog.server_retries)
+    message = "has no effect with catalog.coalesce, which applies appends to the current state of the table"
+    yield from _useless_keys("catalog", catalog, ("server_retries",), message)
     for cls in resolve_classes(document):
         if cls.settings.tables_per_txn != 1:
             message = "must be 1 with catalog.coalesce: a batch commits to one table"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_t
 from pydantic import BaseModel, Field, create_model, model_validator
 
 from endive.catalog.kinds import CATALOG_KINDS
+from endive.catalog.server import ServerRetryMode
 from endive.config.arrivals import ArrivalKeys
 from endive.config.values import (
     MAX_SEED,
@@ -293,7 +294,11 @@ class CatalogSection(Section):
     network: Latency | None = Field(None, description="service: one-way network latency. Default: median 1 ms, sigma 0.3.")
     load: Latency | None = Field(None, description="service: service time of a load. Default: median 5 ms, sigma 0.5.")
     commit: Latency | None = Field(None, description="service: service time of a commit. Default: median 10 ms, sigma 0.5.")
-    check: Latency | None = Field(None, description="service: service time of a commit that loses the race. Default: 2 ms.")
+    check: Latency | None = Field(
+        None,
+        description="service: service time of a commit that has lost the race when its service starts; one that loses at its end "
+        "takes the whole service time. Default: 2 ms.",
+    )
     workers: Files = Field(
         0, description="service: number of requests served concurrently; others wait in a queue. 0: unlimited, no queue."
     )
@@ -311,7 +316,22 @@ class CatalogSection(Section):
         description="service: table serializes the commits of a table; none lets them race. "
         "Default: none; coalesce always serializes them.",
     )
-    server_retries: Files = Field(0, description="service: server-side retries of an append that lost the race.")
+    server_retries: Files = Field(
+        0, description="service: server-side retries of a commit that lost its swap (Iceberg's REST server code: 4)."
+    )
+    server_retry_mode: ServerRetryMode = Field(
+        "recheck",
+        description="service: recheck: the server checks the requirements of the commit again, as Iceberg's CatalogHandlers do, "
+        "so an append to a branch that has moved is rejected (409); rebase: the server applies an append to the current state.",
+    )
+    server_backoff_ms: NonNegative = Field(
+        100.0, description="service: wait before a server-side retry, in addition to a reload (the service time load)."
+    )
+    database_conflict: Probability = Field(
+        0.0,
+        description="service: probability, per commit in service on another table, that the database fails a commit with a "
+        "serialization failure, which clients do not retry (request_failed).",
+    )
     coalesce: CoalesceSection | None = Field(None, description="service: group commit of requests for the same table.")
     transfer_ms_per_mib: NonNegative = Field(10.0, description="service: latency that each MiB of table metadata adds to a load.")
     writes_metadata: bool = Field(
@@ -461,6 +481,9 @@ class FailuresSection(Section):
     """``[failures]``: probabilities of failures, and how clients handle an unknown commit state."""
 
     request_error: Probability = Field(0.0, description="Probability that a request fails; the SDK resends it after a backoff.")
+    fatal_error: Probability = Field(
+        0.0, description="Probability that a request fails for good (500, 403); the operation ends with request_failed."
+    )
     lost_answer: Probability = Field(
         0.0, description="Probability that the response to a commit is lost, whether or not it took effect."
     )

@@ -57,6 +57,7 @@ _PARAMETERS = {
     "table_min_count_to_merge": ("minimum manifests to merge", ""),
     "simulation_duration_ms": ("duration", "ms"),
     "failures_request_error": ("failed requests", "share"),
+    "failures_fatal_error": ("requests that fail for good", "share"),
     "failures_lost_answer": ("lost responses", "share"),
     "failures_client_crash": ("client crashes", "share"),
 }

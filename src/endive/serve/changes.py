@@ -145,8 +145,12 @@ def _catalogs(document: Document) -> Iterator[_Proposal]:
             {"catalog.type": "service"},
             "assumes 10 ms per commit",
         )
-    if catalog.type == "service" and not catalog.server_retries:
-        yield _Proposal("server_retries", "server-side retries of appends (3)", {"catalog.server_retries": 3})
+    rebases = catalog.server_retries > 0 and catalog.server_retry_mode == "rebase"
+    if catalog.type == "service" and not rebases:
+        changes = {"catalog.server_retries": 3, "catalog.server_retry_mode": "rebase"}
+        yield _Proposal(
+            "server_retries", "appends rebased by the server (3 retries)", changes, "Iceberg's server code does not rebase"
+        )
     if catalog.type == "service" and catalog.coalesce is None:
         yield _Proposal("group_commit", "group commit in the catalog", {"catalog.coalesce": {"linger_ms": 0.0, "max_batch": 0}})
     if catalog.num_tables > catalog.pointers:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from endive.arithmetic.costs import any_error_probability, orphaned_files, sdk_resend_wait_ms
 from endive.catalog.types import CatalogSnapshot
 from endive.randomness import Purpose, TransactionStreams
-from endive.steps import FailedAnswer, RequestFailedError, Step, WaitFor
+from endive.steps import REQUEST_FAILED, FailedAnswer, RequestFailedError, Step, WaitFor
 from endive.transaction import accesses
 from endive.transaction.policy import CLIENT_CRASH, COMMIT_STATE_UNKNOWN, CommitPolicy
 from endive.transaction.types import TraceEvent, Tracer, TransactionResult, TransactionStatus
@@ -102,8 +102,10 @@ class Account:
             except RequestFailedError as error:
                 yield from self._wait(error.latency_ms, component, "io_failed")
                 raise
-            if failures is not None and failures.request_error > 0.0:
+            if failures is not None:
                 slowest += self._resends_ms(failures.request_error, batch, slowest)
+                if access is not accesses.FILE_DELETE:
+                    yield from self._fatal_error(batch, slowest, component)
             if computes:
                 slowest += self._client_ms()
             yield slowest
@@ -132,16 +134,26 @@ class Account:
         """Draw whether a failure of this probability occurs. A probability of 0 draws nothing."""
         return probability > 0.0 and self.streams.stream(Purpose.FAILURE).random_sample() < probability
 
-    def _request_errors(self, component: str) -> Steps:
-        """Wait while the SDK resends failed requests to the catalog."""
+    def _fatal_error(self, requests: int, latency_ms: float, component: str) -> Steps:
+        """Raise RequestFailedError after the latency if one of the requests fails for good."""
         failures = self.policy.failures
-        if failures is None or failures.request_error == 0.0:
+        if failures is not None and self._fails(any_error_probability(failures.fatal_error, requests)):
+            yield from self._wait(latency_ms, component, "io_failed")
+            raise RequestFailedError(REQUEST_FAILED)
+
+    def _request_errors(self, component: str, *, may_fail: bool = True) -> Steps:
+        """Wait while the SDK resends failed requests to the catalog. Raises RequestFailedError if the last one fails for good."""
+        failures = self.policy.failures
+        if failures is None:
             return
         waited = self._resends_ms(failures.request_error, 1, 0.0)
         if waited > 0.0:
             yield waited
             self.now_ms += waited
             self.times[component] += waited
+        if may_fail and self._fails(failures.fatal_error):
+            self._emit("request_failed", kind=REQUEST_FAILED)
+            raise RequestFailedError(REQUEST_FAILED)
 
     def _resends_ms(self, request_error: float, requests: int, latency_ms: float) -> float:
         """Return the time added by failed requests: for each resend, the SDK's backoff and the latency."""
@@ -192,7 +204,7 @@ class Account:
 
     def _orphaned_files(self, reason: str | None) -> int:
         counts, writes = self.counts, (accesses.METADATA_WRITE, accesses.LIST_WRITE, accesses.FILE_WRITE)
-        unclean = reason in (CLIENT_CRASH, COMMIT_STATE_UNKNOWN)
+        unclean = reason in (CLIENT_CRASH, COMMIT_STATE_UNKNOWN, REQUEST_FAILED)
         written = sum(counts[access.counter] for access in writes)
         return orphaned_files(unclean, counts["installs"], written, counts[accesses.FILE_DELETE.counter])
 

@@ -16,7 +16,7 @@ from endive.arithmetic.backoff import SLOTS, next_wait_ms, state_after_loss_ms
 from endive.arithmetic.costs import failed_answer_ms, moment_of_effect_ms, status_check_wait_ms
 from endive.catalog.types import CatalogSnapshot, CommitResult, IntentionRecord
 from endive.randomness import Purpose, TransactionStreams
-from endive.steps import RequestFailedError, Step
+from endive.steps import REQUEST_FAILED, RequestFailedError, Step
 from endive.storage import MANIFEST_LIST
 from endive.table import APPEND, NO_SNAPSHOT, TableChange, Traits
 from endive.transaction import accesses, types
@@ -217,6 +217,8 @@ class Lifecycle(Account):
                 return CommitResult(False, elapsed)
             intention = replace(intention, applied=result.success)
         self._emit_versions("commit" if result.success else "commit_failed", snapshot, self._written, elapsed)
+        if result.reason == REQUEST_FAILED:
+            raise RequestFailedError(REQUEST_FAILED)
         if result.reason is not None:
             raise AbortError(result.reason)
         if result.success and self.known is not None:
@@ -230,7 +232,7 @@ class Lifecycle(Account):
         """
         check = 0
         while True:
-            yield from self._read_catalog()
+            yield from self._read_catalog(may_fail=False)
             check += 1
             if not self._fails(failures.lost_answer):
                 return
@@ -314,8 +316,8 @@ class Lifecycle(Account):
             self.counts[accesses.LIST_APPENDS] += 1
             self._emit("io", accesses.LIST_APPENDS, duration_ms=elapsed)
 
-    def _read_catalog(self) -> Generator[Step, None, CatalogSnapshot]:
-        yield from self._request_errors(accesses.CATALOG_READ)
+    def _read_catalog(self, *, may_fail: bool = True) -> Generator[Step, None, CatalogSnapshot]:
+        yield from self._request_errors(accesses.CATALOG_READ, may_fail=may_fail)
         snapshot, elapsed = yield from self._clocked(self.catalog.read(self.now_ms), accesses.CATALOG_READ)
         elapsed += yield from self._compute()
         self._enter(accesses.CATALOG_READ, elapsed)

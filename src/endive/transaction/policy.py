@@ -25,6 +25,8 @@ class Failures:
     Attributes:
         request_error: Probability that a request to the object store or the catalog fails; the SDK resends it after a backoff.
         lost_answer: Probability that the response to a commit or a status check is lost.
+        fatal_error: Probability that a request fails for good (500, 403); the transaction aborts with ``request_failed`` and leaves
+            its files. A failed delete, or a failed request after the commit has taken effect, aborts nothing.
         client_crash: Probability per attempt that the client crashes after all files are written and before the commit is sent.
         on_unknown: Reaction to a lost response. ``check``: read the catalog for the commit, as Iceberg does. ``retry``: treat the
             attempt as failed. ``idempotency_key``: resend the commit, which the service recognizes by its key.
@@ -36,6 +38,7 @@ class Failures:
     """
 
     request_error: float = 0.0
+    fatal_error: float = 0.0
     lost_answer: float = 0.0
     client_crash: float = 0.0
     on_unknown: OnUnknown = "check"
@@ -44,7 +47,7 @@ class Failures:
     max_wait_ms: float = 60_000.0
 
     def __post_init__(self) -> None:
-        for name in ("request_error", "lost_answer", "client_crash"):
+        for name in ("request_error", "fatal_error", "lost_answer", "client_crash"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} is {getattr(self, name)}, but must be in [0, 1]")
 

@@ -109,8 +109,9 @@ class PyIcebergLifecycle(IcebergLifecycle):
         read = self.storage.slowest_read_ms(accesses.LIST_READ.kind, files.list_size, 1)
         write = self.storage.slowest_write_ms(accesses.FILE_WRITE.kind, files.model.manifest_bytes, 1)
         slower, failures = max(read, write), self.policy.failures
-        if failures is not None and failures.request_error > 0.0:
+        if failures is not None:
             slower += self._resends_ms(failures.request_error, 2, slower)
+            yield from self._fatal_error(2, slower, accesses.PER_ATTEMPT_IO)
         yield from self._wait(slower + self._client_ms(), accesses.PER_ATTEMPT_IO, "io_together")
         for access in (accesses.LIST_READ, accesses.FILE_WRITE):
             self.counts[access.counter] += 1

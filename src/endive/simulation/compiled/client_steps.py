@@ -28,6 +28,7 @@ from endive.simulation.compiled.run_state import (
     RUNTIME,
 )
 from endive.simulation.compiled.streams import (
+    any_fails,
     backoff_uniform,
     client_ms,
     conflict_uniform,
@@ -59,12 +60,24 @@ def access_step(run: Any, txn: Any, component: int, latency_ms: float) -> bool:
 
 
 @jit
+def fails_for_good(run: Any, txn: Any, component: int, requests: int, latency_ms: float) -> bool:
+    """Return whether one of the requests fails for good; the kernel ends the transaction after its latency (``txn.failed``)."""
+    if not any_fails(txn, class_at(run, txn.cls).fatal_error, requests):
+        return False
+    if step(run, txn, component, latency_ms):
+        txn.failed = 1
+    return True
+
+
+@jit
 def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) -> bool:
     """Run a series of file accesses in batches of ``max_parallel``; a batch takes as long as its slowest access."""
     if count == 1:
         alone = value(run, cls.access[kind], storage_uniform(txn))
         if HAS_FAILURES:
             alone += resends_ms(txn, cls.request_error, 1, alone)
+            if fails_for_good(run, txn, component, 1, alone):
+                return False
         if not access_step(run, txn, component, alone):
             return False
         txn.counts[kind] += 1
@@ -76,6 +89,8 @@ def access(run: Any, txn: Any, cls: Any, kind: int, count: int, component: int) 
         latency = value(run, parameters, largest_storage_uniform(txn, batch))
         if HAS_FAILURES:
             latency += resends_ms(txn, cls.request_error, batch, latency)
+            if fails_for_good(run, txn, component, batch, latency):
+                return False
         if not access_step(run, txn, component, latency):
             return False
         txn.counts[kind] += batch

@@ -11,7 +11,16 @@ from endive.simulation.compiled.heap import await_event
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import group_at, request_at
 from endive.simulation.compiled.requests import abort, request_read, rest_of_read, send_request, succeed, take_answer
-from endive.simulation.compiled.service import COMMITS, GOES_ON, REJECTED, TOO_LARGE, WON, is_too_large, request_event
+from endive.simulation.compiled.service import (
+    COMMITS,
+    GOES_ON,
+    REJECTED,
+    TOO_LARGE,
+    UNSERIALIZABLE,
+    WON,
+    is_too_large,
+    request_event,
+)
 from endive.simulation.compiled.streams import catalog_uniform
 from endive.simulation.compiled.table_state import append_record, compact, install
 
@@ -160,4 +169,6 @@ def _service_answer(run: Any, txn: Any, slot: int, outcome: int) -> None:
         return
     if HAS_LIMITS and outcome == TOO_LARGE:
         txn.final_reason = run_state.METADATA_TOO_LARGE
+    if HAS_LIMITS and outcome == UNSERIALIZABLE:
+        txn.final_reason = run_state.FAILED
     take_answer(run, txn, slot, outcome == WON, effect_at)

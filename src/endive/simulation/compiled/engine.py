@@ -21,6 +21,7 @@ from endive.simulation.compiled.run_state import point, with_more_ages, with_mor
 from endive.simulation.config import SimulationConfig
 from endive.simulation.rows import BATCH_ROWS, RESULT_SCHEMA, Progress, Sink
 from endive.simulation.summary import RunCounters
+from endive.steps import REQUEST_FAILED
 from endive.transaction import ManifestListCounters
 from endive.transaction.accesses import COUNTERS, TIMES
 from endive.transaction.policy import CLIENT_CRASH, COMMIT_STATE_UNKNOWN
@@ -36,6 +37,7 @@ _REASONS = (
     METADATA_TOO_LARGE,
     CLIENT_CRASH,
     COMMIT_STATE_UNKNOWN,
+    REQUEST_FAILED,
 )
 
 
@@ -97,7 +99,7 @@ def _state(done: _Finished, name: str) -> npt.NDArray[np.int64]:
 def _orphaned(done: _Finished) -> npt.NDArray[np.int64]:
     """Count the files that remain; see ``arithmetic.costs.orphaned_files``."""
     written = done("counts", run_state.METADATA_WRITE) + done("counts", run_state.LIST_WRITE) + done("counts", run_state.FILE_WRITE)
-    unclean = np.isin(done("reason"), (run_state.CRASH, run_state.STATE_UNKNOWN)) & (done("installs") == 0)
+    unclean = np.isin(done("reason"), (run_state.CRASH, run_state.STATE_UNKNOWN, run_state.FAILED)) & (done("installs") == 0)
     return np.where(unclean, written - done("counts", run_state.FILE_DELETE), 0)
 
 

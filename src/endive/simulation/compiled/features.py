@@ -27,7 +27,7 @@ HAS_LOG = True
 HAS_SERVICE = True
 """The catalog is behind a service."""
 HAS_LIMITS = True
-"""A pointer is written at a limited rate, or metadata has a limit of size."""
+"""A pointer is written at a limited rate, metadata has a limit of size, or the database of a service reports conflicts."""
 HAS_FAILURES = True
 """Requests, responses or clients fail."""
 HAS_LIST_APPENDS = True

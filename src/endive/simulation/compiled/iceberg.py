@@ -12,7 +12,7 @@ from endive.arithmetic.costs import sized_median_ms
 from endive.arithmetic.draws import FIXED, quantile
 from endive.arithmetic.manifests import NO_SNAPSHOT, bins_of, list_size, mean_size, merged_size, metadata_size
 from endive.arithmetic.validation import files_made, files_of_lost_attempts, is_start_expired, manifests_to_filter
-from endive.simulation.compiled.client_steps import access_step
+from endive.simulation.compiled.client_steps import access_step, fails_for_good
 from endive.simulation.compiled.features import HAS_FAILURES
 from endive.simulation.compiled.jit import jit
 from endive.simulation.compiled.memory import class_at, floats_at, table_at, touched_at, traits_at
@@ -72,6 +72,8 @@ def sized_access(run: Any, txn: Any, kind: int, count: int, component: int, size
         latency = sized_latency(run, parameters, first, largest_storage_uniform(txn, batch))
         if HAS_FAILURES:
             latency += resends_ms(txn, class_at(run, txn.cls).request_error, batch, latency)
+            if kind != FILE_DELETE and fails_for_good(run, txn, component, batch, latency):
+                return False
         if not access_step(run, txn, component, latency):
             return False
         txn.counts[kind] += batch

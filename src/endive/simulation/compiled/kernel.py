@@ -39,7 +39,7 @@ from endive.simulation.compiled.features import (
 from endive.simulation.compiled.heap import arrival, close_hole, take_first
 from endive.simulation.compiled.jit import inlined, jit
 from endive.simulation.compiled.memory import class_at, event_at, request_at, source_at, txn_at
-from endive.simulation.compiled.requests import finish, learn_status, request_read
+from endive.simulation.compiled.requests import end_by_failure, finish, learn_status, request_read
 from endive.simulation.compiled.service import end_load
 
 
@@ -144,6 +144,8 @@ def _take_effect(run: Any, txn: Any, slot: int) -> None:
             service_event(run, txn, slot, event)
         if HAS_LIST_APPENDS:
             list_event(run, txn, slot, event)
+    if HAS_FAILURES and txn.failed:
+        end_by_failure(run, txn, slot, event)
 
 
 _RUN = from_dtype(run_state.RUN)

@@ -113,8 +113,10 @@ def features_of(config: SimulationConfig) -> Features:
 
 
 def _has_limits(catalog: Catalog) -> bool:
-    """Return whether the catalog limits writes of its pointer or the size of metadata."""
+    """Return whether the catalog limits writes of its pointer or the size of metadata, or fails commits for good."""
     assert isinstance(catalog, StoredCatalog)
+    if isinstance(catalog, ServiceCatalog) and catalog.settings.database_conflict > 0.0:
+        return True
     throttled = isinstance(catalog, CASCatalog) and catalog.storage.object_writes_per_s is not None
     return throttled or catalog.metadata_limit_bytes is not None
 
@@ -403,6 +405,7 @@ def _fill_service(run: np.void, catalog: ServiceCatalog) -> None:
     run["own_pointers"] = catalog.own_pointers
     run["queue_limit"] = run["queue_head"] = run["lock_head"] = run_state.NO_SLOT
     run["locks_tables"] = settings.lock == "table"
+    run["rechecks"] = settings.server_retry_mode == "recheck"
     run["fixed_metadata_bytes"] = catalog.metadata_bytes
     _fill(run, settings)
     if settings.coalesce is not None:

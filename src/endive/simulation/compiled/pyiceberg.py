@@ -6,7 +6,7 @@ from typing import Any
 
 from endive.arithmetic.manifests import hits_of, list_size
 from endive.arithmetic.validation import is_start_expired
-from endive.simulation.compiled.client_steps import access_step
+from endive.simulation.compiled.client_steps import access_step, fails_for_good
 from endive.simulation.compiled.features import HAS_FAILURES
 from endive.simulation.compiled.iceberg import (
     CUT_OFF,
@@ -143,6 +143,8 @@ def _together(run: Any, txn: Any, bytes_read: int) -> bool:
     slower = max(read, write)
     if HAS_FAILURES:
         slower += resends_ms(txn, class_at(run, txn.cls).request_error, 2, slower)
+        if fails_for_good(run, txn, PER_ATTEMPT_IO, 2, slower):
+            return False
     if not access_step(run, txn, PER_ATTEMPT_IO, slower):
         return False
     txn.counts[LIST_READ] += 1

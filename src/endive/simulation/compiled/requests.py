@@ -84,8 +84,12 @@ def finish(run: Any, txn: Any, slot: int) -> None:
 @jit
 def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
     """Send a read of the catalog; it takes effect when the event comes."""
-    if HAS_FAILURES and event != run_state.DISCOVERY and not wait_for_errors(run, txn, run_state.CATALOG_READ):
-        return
+    if HAS_FAILURES and event != run_state.DISCOVERY:
+        if not wait_for_errors(run, txn, run_state.CATALOG_READ):
+            return
+        if event != run_state.STATUS_CHECK and fails(txn, class_at(run, txn.cls).fatal_error):
+            end_by_failure(run, txn, slot, event)
+            return
     if HAS_SERVICE:
         send(run, txn, slot, event)
         return
@@ -94,6 +98,16 @@ def request_read(run: Any, txn: Any, slot: int, event: int) -> None:
         txn.failure_ms = value(run, run.catalog[run_state.LOG_ENTRY], catalog_uniform(txn)) if run.log_entry_read else 0.0
     txn.effect_ms = moment_of_effect_ms(txn.success_ms, run.linearization)
     await_event(run, txn, slot, event, txn.effect_ms)
+
+
+@jit
+def end_by_failure(run: Any, txn: Any, slot: int, event: int) -> None:
+    """End a transaction after a request that failed for good: it aborts and leaves its files, unless it has committed before."""
+    txn.failed = 0
+    if HAS_ICEBERG and event == run_state.AFTER_COMMIT:
+        succeed(run, txn, slot, run.now_ms)
+    else:
+        abort(run, txn, slot, run_state.FAILED)
 
 
 @jit
@@ -153,8 +167,12 @@ def begin_commit(run: Any, txn: Any, slot: int) -> None:
 @jit
 def send_commit(run: Any, txn: Any, slot: int) -> None:
     """Send a commit to the catalog."""
-    if HAS_FAILURES and not wait_for_errors(run, txn, run_state.CATALOG_COMMIT):
-        return
+    if HAS_FAILURES:
+        if not wait_for_errors(run, txn, run_state.CATALOG_COMMIT):
+            return
+        if fails(txn, class_at(run, txn.cls).fatal_error):
+            abort(run, txn, slot, run_state.FAILED)
+            return
     if HAS_LIMITS:
         txn.final_reason = run_state.NO_REASON
     txn.elapsed_ms = 0.0
@@ -243,7 +261,7 @@ def _learn_outcome(run: Any, txn: Any, slot: int, success: bool, effect_at: floa
     if HAS_CLIENTS and success and cls.keeps_handles:
         know_written(run, txn, slot)
     if HAS_LIMITS and not success and txn.final_reason != run_state.NO_REASON:
-        if delete_leftovers(run, txn, slot):
+        if txn.final_reason == run_state.FAILED or delete_leftovers(run, txn, slot):
             abort(run, txn, slot, txn.final_reason)
     elif not success:
         lose_attempt(run, txn, slot)

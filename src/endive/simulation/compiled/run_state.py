@@ -39,7 +39,7 @@ ICEBERG, PYICEBERG = paths.ICEBERG.code, paths.PYICEBERG.code
 MERGE, RESTART = (CODES["on_real_conflict"].index(policy) for policy in ("merge", "restart"))
 UNKNOWN_CHECK, UNKNOWN_RETRY = (CODES["on_unknown"].index(policy) for policy in ("check", "retry"))
 EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
-NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION, UNAVAILABLE, METADATA_TOO_LARGE, CRASH, STATE_UNKNOWN = range(-1, 7)
+NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION, UNAVAILABLE, METADATA_TOO_LARGE, CRASH, STATE_UNKNOWN, FAILED = range(-1, 8)
 PROBABILISTIC, PARTITION_OVERLAP = range(2)
 CAS, LOG, SERVICE = range(3)
 # Distributions of a service: indices of Run.service.
@@ -53,7 +53,7 @@ LOG_COMMIT, COMPACTION_EFFECT, APPEND_EFFECT, DISCOVERY = range(3, 7)
 LISTS_READ, LIST_APPEND, LIST_REWRITE = range(7, 10)
 REFRESH, AFTER_COMMIT, CHECK, DONE = range(10, 14)
 SERVICE_ARRIVAL, SERVICE_BEGIN, SERVICE_LOCKED, SERVICE_END = range(14, 18)
-BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK = range(18, 23)
+BATCH_LEAD, BATCH_READY, BATCH_END, BATCH_ANSWER, STATUS_CHECK, SERVICE_RELOADED = range(18, 24)
 
 # Reasons for which the kernel returns.
 FINISHED, ROWS_FULL, SLOTS_FULL, HISTORY_FULL, PAUSED, HANDOVERS_FULL, AGES_FULL = range(7)
@@ -136,13 +136,14 @@ RUN = _record(
     # configuration and state of a catalog service
     "service:(4,4)f8 metadata_write:(4,)f8 metadata_sized:(3,)f8 fixed_metadata_bytes writes_metadata metadata_limit",
     "write_interval_ms transfer_ms_per_mib:f8 own_pointers spans_groups workers queue_limit retry_after_ms max_resends",
-    "locks_tables server_retries coalesces linger_ms max_batch",
-    "busy_workers waiting queue_head queue_tail queue_length lock_head lock_tail in_batches",
+    "locks_tables server_retries rechecks server_backoff_ms database_conflict:f8 coalesces linger_ms max_batch",
+    "busy_workers waiting queue_head queue_tail queue_length lock_head lock_tail in_batches committing",
     # counters
     "commit_success commit_conflict append_physical_success append_physical_failure append_logical_success",
     "append_logical_conflict append_compactions_triggered append_compactions_completed commit_throttled",
     "service_requests service_refused service_retries service_batches service_longest_queue service_busy_ms service_waited_ms",
-    "metadata_limit_reached_ms manifest_append_physical_success manifest_append_physical_failure manifest_append_sealed_rewrite",
+    "service_database_conflicts metadata_limit_reached_ms",
+    "manifest_append_physical_success manifest_append_physical_failure manifest_append_sealed_rewrite",
     # handoffs to committers; held are those of running jobs and those in a queue
     "handover_free handover_capacity handovers_held handovers_begun handovers_made handovers_committed handovers_given_up",
     "slots_missed",
@@ -160,7 +161,7 @@ CLASS = _record(
     "timeout_ms timeout_from_retry on_real_conflict max_restarts",
     "manifests:(4,)f8 manifests_low manifests_high detector real_probability:f8",
     # failures and clients
-    "request_error:f8 lost_answer:f8 client_crash:f8 on_unknown status_checks min_wait_ms max_wait_ms",
+    "request_error:f8 fatal_error:f8 lost_answer:f8 client_crash:f8 on_unknown status_checks min_wait_ms max_wait_ms",
     "backoff_kind keeps_handles computes client_time:(4,)f8 committer",
 )
 
@@ -193,7 +194,7 @@ TXN = _in_lines(
     "commit_started_ms key:u8 conflict_index backoff_index",
     # other fields
     "source next_free runtime_ms checkpoint_offset applied table_cursor history_start written_before lost_files failure_index",
-    "known_by_key rebased took_effect status_checks final_reason client_index backoff_state_ms",
+    "known_by_key failed rebased took_effect status_checks final_reason client_index backoff_state_ms",
 )
 """A transaction in flight. Fields that are used together are neighbours: a record is larger than the nearest cache."""
 
@@ -206,11 +207,11 @@ TABLE = _record(
     # times of snapshots: a list from the oldest to the newest, and those before the run
     "initial_interval_ms recorded oldest newest",
     # state at a service
-    "ref locked batch_open batch_head batch_tail",
+    "ref locked committing batch_open batch_head batch_tail",
 )
 
 TOUCHED = _in_lines(
-    "table version ref partitions list_offset list_sealed redo",
+    "table version ref swapped partitions list_offset list_sealed redo",
     # state of an operation on one of Iceberg's paths
     "start prepared_version seen base prepared data_revision delete_revision merges lost made made_list merged bins",
     "snapshots manifests kept",

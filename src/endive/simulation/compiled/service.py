@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.arithmetic.costs import BYTES_PER_MIB
+from endive.arithmetic.costs import BYTES_PER_MIB, any_error_probability
 from endive.arithmetic.manifests import metadata_size
 from endive.simulation.compiled import run_state
 from endive.simulation.compiled.features import HAS_FAILURES, HAS_FILES, HAS_LIMITS
@@ -20,8 +20,9 @@ from endive.simulation.compiled.streams import catalog_uniform, value
 from endive.simulation.compiled.table_state import install
 from endive.table import APPEND, NO_SNAPSHOT
 
-GOES_ON, REJECTED, WON, LOST, TOO_LARGE, RECOGNISED = range(6)
-"""Outcomes of an event of a request: none yet; rejected too often; a commit won, lost, is too large, or is known by its key."""
+GOES_ON, REJECTED, WON, LOST, TOO_LARGE, RECOGNISED, UNSERIALIZABLE = range(7)
+"""Outcomes of an event of a request: none yet; rejected too often; a commit won, lost, is too large, is known by its key, or got a
+serialization failure of the database."""
 COMMITS = -1
 """Value in place of the event that a load leads to: the request is a commit."""
 
@@ -45,6 +46,8 @@ def request_event(run: Any, txn: Any, slot: int, event: int) -> int:
         outcome = _arrive(run, txn, slot)
     elif event == run_state.SERVICE_END:
         outcome = _end_commit(run, txn, slot)
+    elif event == run_state.SERVICE_RELOADED:
+        outcome = _repeat_commit(run, txn, slot)
     elif event == run_state.SERVICE_BEGIN:
         _get_worker(run, txn, slot)
     elif event == run_state.SERVICE_LOCKED:
@@ -239,9 +242,28 @@ def _has_moved(run: Any, txn: Any, slot: int) -> bool:
 
 
 @jit
+def _note_swapped(run: Any, txn: Any, slot: int) -> None:
+    """Record the versions of tables that Iceberg's server compares when it swaps."""
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        mine.swapped = table_at(run, mine.table).version
+
+
+@jit
+def _has_swapped(run: Any, txn: Any, slot: int) -> bool:
+    """Return whether another commit came between: by the tables' metadata files (``recheck``), or by the requirements."""
+    if not (run.rechecks and run.server_retries > 0 and run.own_pointers):
+        return _has_moved(run, txn, slot)
+    for t in range(txn.written):
+        mine = touched_at(run, slot, t)
+        if table_at(run, mine.table).version != mine.swapped:
+            return True
+    return False
+
+
+@jit
 def _rebase(run: Any, txn: Any, slot: int) -> None:
     """Rebase a commit on the current state; its client, which may send it again, does not know."""
-    run.service_retries += 1
     if HAS_FAILURES:
         txn.rebased = 1
     txn.seq = group_at(run, txn.group).seq
@@ -286,19 +308,19 @@ def _commit_ms(run: Any, txn: Any, slot: int, u: float) -> float:
 def _check(run: Any, txn: Any, slot: int) -> None:
     """Start the service of a commit: check whether it has lost."""
     request = request_at(run, slot)
-    request.retries = run.server_retries if _is_rebasable(run, txn) else 0
+    request.retries = run.server_retries if run.rechecks or _is_rebasable(run, txn) else 0
     request.outcome = WON
+    _count_committing(run, txn, slot, 1)
+    _note_swapped(run, txn, slot)
     moved = _has_moved(run, txn, slot)
     if HAS_FAILURES and txn.rebased:
         moved = True
-    if moved and request.retries > 0:
-        request.retries -= 1
-        _rebase(run, txn, slot)
-        moved = False
     if moved:
         request.outcome = LOST
     elif is_too_large(run, txn, slot):
         request.outcome = TOO_LARGE
+    if request.outcome == TOO_LARGE or (moved and run.rechecks):
+        request.retries = 0
     service = 0.0
     if request.outcome == WON:
         service += _commit_ms(run, txn, slot, request.u)
@@ -310,20 +332,46 @@ def _check(run: Any, txn: Any, slot: int) -> None:
 
 @jit
 def _end_commit(run: Any, txn: Any, slot: int) -> int:
-    """End the service of a commit: it takes effect, is applied again, or has lost."""
+    """End the service of a commit: it takes effect, is repeated after a reload, or has lost."""
     request = request_at(run, slot)
     if HAS_FAILURES and request.outcome == RECOGNISED:
         _leave(run, request, txn.now_ms)
         return WON
-    if request.outcome == WON and _has_moved(run, txn, slot):
-        if request.retries > 0:
-            request.retries -= 1
-            _rebase(run, txn, slot)
-            service = _commit_ms(run, txn, slot, catalog_uniform(txn))
-            txn.elapsed_ms += service
-            await_event(run, txn, slot, run_state.SERVICE_END, service)
-            return GOES_ON
+    if request.outcome == WON and _has_swapped(run, txn, slot):
         request.outcome = LOST
+    if request.outcome == LOST and request.retries > 0:
+        request.retries -= 1
+        run.service_retries += 1
+        reload = run.server_backoff_ms + value(run, run.service[run_state.SERVICE_LOAD], catalog_uniform(txn))
+        txn.elapsed_ms += reload
+        await_event(run, txn, slot, run_state.SERVICE_RELOADED, reload)
+        return GOES_ON
+    return _conclude(run, txn, slot)
+
+
+@jit
+def _repeat_commit(run: Any, txn: Any, slot: int) -> int:
+    """Repeat a commit after a reload, unless its requirements fail."""
+    request = request_at(run, slot)
+    if run.rechecks and _has_moved(run, txn, slot):
+        return _conclude(run, txn, slot)
+    if not run.rechecks:
+        _rebase(run, txn, slot)
+    _note_swapped(run, txn, slot)
+    request.outcome = WON
+    service = _commit_ms(run, txn, slot, catalog_uniform(txn))
+    txn.elapsed_ms += service
+    await_event(run, txn, slot, run_state.SERVICE_END, service)
+    return GOES_ON
+
+
+@jit
+def _conclude(run: Any, txn: Any, slot: int) -> int:
+    """Decide a commit that is served alone, and release its locks and its worker."""
+    request = request_at(run, slot)
+    _count_committing(run, txn, slot, -1)
+    if HAS_LIMITS and request.outcome == WON and _database_fails(run, txn, slot):
+        request.outcome = UNSERIALIZABLE
     _decide(run, txn, slot, request.outcome)
     if run.locks_tables:
         _unlock(run, txn, slot)
@@ -332,8 +380,30 @@ def _end_commit(run: Any, txn: Any, slot: int) -> int:
 
 
 @jit
+def _count_committing(run: Any, txn: Any, slot: int, change: int) -> None:
+    """Count the commits in service, for each table and in all."""
+    for t in range(txn.written):
+        table_at(run, touched_at(run, slot, t).table).committing += change
+        run.committing += change
+
+
+@jit
+def _database_fails(run: Any, txn: Any, slot: int) -> bool:
+    """Return whether commits in service on other tables cause a serialization failure of the database."""
+    others = run.committing
+    for t in range(txn.written):
+        others -= table_at(run, touched_at(run, slot, t).table).committing
+    if run.database_conflict == 0.0 or others == 0:
+        return False
+    return catalog_uniform(txn) < any_error_probability(run.database_conflict, others)
+
+
+@jit
 def _decide(run: Any, txn: Any, slot: int, outcome: int) -> None:
     """Install a commit, or count it as lost."""
+    if HAS_LIMITS and outcome == UNSERIALIZABLE:
+        run.service_database_conflicts += 1
+        return
     if outcome == WON:
         install(run, txn, slot)
         if _moves_ref(run, txn):
@@ -462,6 +532,7 @@ def _begin_batch(run: Any, txn: Any, slot: int) -> None:
     run.waiting -= request.members
     run.in_batches += request.members
     run.service_batches += 1
+    _count_committing(run, txn, slot, 1)
     written = 0.0
     if run.writes_metadata:
         written += _write_ms(run, txn, table_id, request.members)
@@ -476,12 +547,18 @@ def _end_batch(run: Any, txn: Any, slot: int) -> int:
     request = request_at(run, slot)
     table = table_at(run, touched_at(run, slot, 0).table)
     member = slot
+    _count_committing(run, txn, slot, -1)
+    unserializable = False
+    if HAS_LIMITS:
+        unserializable = _database_fails(run, txn, slot)
     for i in range(request.members):
         asked, other = request_at(run, member), txn_at(run, member)
         following = asked.next_member
         other.now_ms = txn.now_ms
         asked.outcome = LOST
-        if _is_rebasable(run, other) or not _has_moved(run, other, member):
+        if unserializable:
+            asked.outcome = UNSERIALIZABLE
+        elif _is_rebasable(run, other) or not _has_moved(run, other, member):
             asked.outcome = TOO_LARGE if is_too_large(run, other, member) else WON
         _decide(run, other, member, asked.outcome)
         if i > 0:

@@ -134,6 +134,12 @@ def fails(txn: Any, probability: float) -> bool:
 
 
 @jit
+def any_fails(txn: Any, probability: float, requests: int) -> bool:
+    """Return whether one of several events of this probability happens."""
+    return fails(txn, any_error_probability(probability, requests))
+
+
+@jit
 def resends_ms(txn: Any, request_error: float, requests: int, latency_ms: float) -> float:
     """Return the time that errors of some of the requests add: for each, its latency again and the wait of the SDK."""
     added = 0.0
