@@ -1,0 +1,194 @@
+"""Requests and replies of the lab's servers over ASGI: bounded bodies, timed replies, lost responses, records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import parse_qsl
+
+from starlette.types import Receive, Scope, Send
+
+_BODY_S = 60.0
+"""Time limit for the body of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request with its whole body. Names of headers are in lower case; ``arrived_s`` is a time of the event loop."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    arrived_s: float
+    connection: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A response. ``length`` replaces the content length in responses to HEAD."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    length: int | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """True for statuses below 400."""
+        return self.status < 400
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Operation, target and outcome of a request, for the recording.
+
+    ``outcome`` is ``ok``, ``conflict`` (409, 412), ``rejected`` (429, 503 of the configuration), ``refused`` (another error) or
+    ``lost`` (the response was lost, whatever ``status`` says).
+    """
+
+    service: str
+    operation: str
+    target: str
+    status: int
+    outcome: str
+    version: int = 0
+    size_bytes: int = 0
+    detail: str = ""
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A reply and its event. A lost reply is not sent: the connection is closed instead."""
+
+    reply: Reply
+    event: Event
+    is_lost: bool = False
+
+
+class Handler(Protocol):
+    """A server of the lab: answers requests, each at its time."""
+
+    async def answer(self, request: Request) -> Exchange:
+        """Return the reply to a request when it is due."""
+        ...
+
+    def is_known(self, request: Request) -> bool:
+        """Return whether the request has the credentials of this lab."""
+        ...
+
+    def refusal(self, status: int, code: str, message: str) -> Reply:
+        """Return an error in the form of this server."""
+        ...
+
+
+Record = Callable[[Request, Event, float], None]
+"""Records a request, its event and the time of its response."""
+
+
+class LabApp:
+    """ASGI application that gives each request to the server of its port.
+
+    Args:
+        handlers: Servers by port.
+        close: Function that closes a connection by the port of the client.
+        record: Function that records requests.
+        most_bytes: Maximum size of a request body.
+
+    """
+
+    def __init__(self, handlers: Mapping[int, Handler], close: Callable[[int], None], record: Record, most_bytes: int) -> None:
+        self._handlers = handlers
+        self._close = close
+        self._record = record
+        self._most_bytes = most_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a request."""
+        if scope["type"] != "http":
+            return
+        handler = self._handlers[scope["server"][1]]
+        request = _head(scope)
+        if not handler.is_known(request):  # before the body is read
+            await _send(handler.refusal(403, "InvalidAccessKeyId", "The access key or token is not that of this lab."), send)
+            return
+        try:
+            body = await _body(receive, self._most_bytes, request.headers)
+        except _BodyError as error:
+            await _send(handler.refusal(error.status, error.code, str(error)), send)
+            return
+        if body is None:
+            return
+        request = Request(request.method, request.path, request.query, request.headers, body, request.arrived_s, request.connection)
+        exchange = await handler.answer(request)
+        self._record(request, exchange.event, asyncio.get_running_loop().time())
+        if exchange.is_lost:
+            self._close(request.connection)
+            await asyncio.sleep(0)  # the server notices that the connection is closed
+        else:
+            await _send(exchange.reply, send)
+
+
+class _BodyError(Exception):
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+def _head(scope: Scope) -> Request:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+    client = scope["client"]
+    return Request(
+        scope["method"], scope["path"], query, headers, b"", asyncio.get_running_loop().time(), client[1] if client else 0
+    )
+
+
+async def _body(receive: Receive, most_bytes: int, headers: Mapping[str, str]) -> bytes | None:
+    """Read the body of a request; return None if the client has gone."""
+    length = headers.get("content-length", "0")
+    if not (length.isascii() and length.isdigit() and len(length) < 19):
+        raise _BodyError(400, "InvalidRequest", "The content length is not a number.")
+    if int(length) > most_bytes:
+        raise _too_large(most_bytes)
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(_BODY_S):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                part = message.get("body", b"")
+                size += len(part)
+                if size > most_bytes:
+                    raise _too_large(most_bytes)
+                parts.append(part)
+                if not message.get("more_body"):
+                    return parts[0] if len(parts) == 1 else b"".join(parts)
+    except TimeoutError:
+        raise _BodyError(400, "RequestTimeout", "The body did not arrive in time.") from None
+
+
+def _too_large(most_bytes: int) -> _BodyError:
+    return _BodyError(413, "EntityTooLarge", f"The request is larger than the limit of {most_bytes // 2**20} MiB.")
+
+
+async def _send(reply: Reply, send: Send) -> None:
+    length = len(reply.body) if reply.length is None else reply.length
+    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in reply.headers]
+    if reply.status not in (204, 304):
+        headers.append((b"content-length", str(length).encode()))
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+async def wait_until(time_s: float) -> None:
+    """Wait until a time of the event loop."""
+    delay_s = time_s - asyncio.get_running_loop().time()
+    if delay_s > 0.0:
+        await asyncio.sleep(delay_s)

@@ -1,0 +1,180 @@
+"""A lab that is open: addresses, credentials, environment for clients, and its recording."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from endive.catalog import InstantCatalog, ServiceCatalog, ServiceSettings, StoredCatalog
+from endive.config.build import build_simulation_config
+from endive.config.schema import Document
+from endive.lab import LabError
+from endive.lab.behavior import Behavior, LabFailures
+from endive.lab.client_processes import ClientNames
+from endive.lab.exchange import Handler
+from endive.lab.objects import ObjectStore
+from endive.lab.recording import Recording
+from endive.lab.s3_api import S3Api
+from endive.lab.server import LOOPBACK, listen, serve_in_thread
+from endive.storage import FixedLatency
+
+BUCKET = "lab"
+WAREHOUSE = f"s3://{BUCKET}/warehouse"
+CATALOG_NAME = "LAB"
+_REGION = "us-east-1"
+
+
+@dataclass(frozen=True)
+class LabSettings:
+    """Settings of a lab.
+
+    Attributes:
+        behavior: Latencies and failures.
+        directory: Directory of the objects; None keeps them in memory.
+        memory_bytes: Maximum size of all objects in memory.
+        request_bytes: Maximum size of a request.
+        store_port: Port of the object store; 0 is any free one.
+        catalog_port: Port of the catalog; 0 is any free one.
+
+    """
+
+    behavior: Behavior = field(default_factory=Behavior)
+    directory: Path | None = None
+    memory_bytes: int = 2**30
+    request_bytes: int = 256 * 2**20
+    store_port: int = 0
+    catalog_port: int = 0
+
+
+@dataclass(frozen=True)
+class Lab:
+    """An open lab. Clients need its addresses and credentials, which ``environment`` returns as variables."""
+
+    store_url: str
+    catalog_url: str
+    access_key: str
+    secret_key: str
+    token: str
+    store: ObjectStore
+    recording: Recording
+    loop: asyncio.AbstractEventLoop
+
+    def table_config(self) -> dict[str, str]:
+        """Return the properties with which PyIceberg and Iceberg's S3FileIO reach the object store."""
+        return _table_config(self.store_url, self.access_key, self.secret_key)
+
+    def catalog_properties(self) -> dict[str, str]:
+        """Return the properties of ``pyiceberg.catalog.load_catalog``."""
+        return {"type": "rest", "uri": self.catalog_url, "token": self.token, "warehouse": WAREHOUSE, **self.table_config()}
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment variables for clients: AWS SDKs, delta-rs, Lance, DuckDB and PyIceberg read them."""
+        prefix = f"PYICEBERG_CATALOG__{CATALOG_NAME}__"
+        properties = {f"{prefix}{_variable(name)}": value for name, value in self.catalog_properties().items()}
+        return {
+            "AWS_ENDPOINT_URL": self.store_url,
+            "AWS_ENDPOINT": self.store_url,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": _REGION,
+            "AWS_DEFAULT_REGION": _REGION,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "ENDIVE_LAB_STORE": self.store_url,
+            "ENDIVE_LAB_CATALOG": self.catalog_url,
+            "ENDIVE_LAB_TOKEN": self.token,
+            "ENDIVE_LAB_BUCKET": BUCKET,
+            "ENDIVE_LAB_WAREHOUSE": WAREHOUSE,
+            **properties,
+        }
+
+
+def _variable(name: str) -> str:
+    """Return a property's part of an environment variable of PyIceberg: ``__`` stands for a dot, ``_`` for a dash."""
+    return name.upper().replace(".", "__").replace("-", "_")
+
+
+def _table_config(store_url: str, access_key: str, secret_key: str) -> dict[str, str]:
+    return {
+        "s3.endpoint": store_url,
+        "s3.access-key-id": access_key,
+        "s3.secret-access-key": secret_key,
+        "s3.region": _REGION,
+        "client.region": _REGION,
+        "s3.path-style-access": "true",
+        "s3.force-virtual-addressing": "false",
+    }
+
+
+@contextmanager
+def open_lab(settings: LabSettings) -> Iterator[Lab]:
+    """Open a lab, and close it when the block ends.
+
+    Raises:
+        LabError: PyIceberg is not installed, or the directory cannot be used.
+        OSError: A port is taken.
+    """
+    try:
+        from endive.lab.rest_api import RestApi
+        from endive.lab.table_catalog import TableCatalog
+    except ImportError as error:
+        raise LabError(f"the lab needs PyIceberg ({error}); install it with: pip install 'endive[lab]'") from None
+    store = ObjectStore(settings.directory, settings.memory_bytes)
+    store.create_bucket(BUCKET)
+    access_key, secret_key, token = f"LAB{secrets.token_hex(16).upper()}", secrets.token_hex(20), secrets.token_urlsafe(32)
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(listen(port)) for port in (settings.store_port, settings.catalog_port)]
+        urls = [f"http://{LOOPBACK}:{each.getsockname()[1]}" for each in sockets]
+        names = ClientNames()
+        stack.callback(names.close)
+        recording = Recording(names.name)
+        catalog = TableCatalog(store, WAREHOUSE)
+        config = _table_config(urls[0], access_key, secret_key)
+        handlers: tuple[Handler, Handler] = (
+            S3Api(store, settings.behavior, access_key),
+            RestApi(catalog, settings.behavior, token, config, recording.report),
+        )
+        servers = dict(zip(sockets, handlers, strict=True))
+        loop = stack.enter_context(serve_in_thread(servers, recording.record, settings.request_bytes, names.connection_opened))
+        recording.start(loop.time())
+        yield Lab(urls[0], urls[1], access_key, secret_key, token, store, recording, loop)
+
+
+def behavior_of(document: Document, seed: int | None = None, slow_response: float = 0.0, slow_ms: float = 0.0) -> Behavior:
+    """Return the latencies and failures that a configuration describes.
+
+    Args:
+        document: Checked configuration.
+        seed: Seed instead of that of the configuration.
+        slow_response: Probability that a response is delayed by ``slow_ms``.
+        slow_ms: Delay of a slow response.
+
+    """
+    simulation = build_simulation_config(document, seed_override=seed)
+    catalog, failures = simulation.catalog, document.failures
+    service, file = ServiceSettings(), None
+    if isinstance(catalog, ServiceCatalog):
+        service = catalog.settings
+    elif isinstance(catalog, InstantCatalog):
+        latency = FixedLatency(document.catalog.latency_ms)
+        service = _without_network(ServiceSettings(load=latency, commit=latency, check=latency))
+    elif isinstance(catalog, StoredCatalog):
+        service, file = _without_network(ServiceSettings()), catalog.storage
+    else:
+        raise LabError("the lab has no custom catalogs: remove [parts.catalog]")
+    return Behavior(
+        provider=simulation.storage_provider,
+        service=service,
+        catalog=file if file is None or file.supports_cas else None,
+        linearization=document.catalog.linearization,
+        failures=LabFailures(failures.request_error, failures.lost_answer, slow_response, slow_ms),
+        seed=simulation.seed or 0,
+    )
+
+
+def _without_network(settings: ServiceSettings) -> ServiceSettings:
+    return replace(settings, network=FixedLatency(0.0), transfer_ms_per_mib=0.0)
