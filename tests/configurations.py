@@ -249,7 +249,7 @@ def arrivals(draw: st.DrawFn, catalog: Tree | None = None, path: str = "endive")
 def _endless(draw: st.DrawFn, kind: str) -> Tree:
     """Arrivals that go on."""
     if kind == "writers":
-        phase = draw(st.sampled_from([None, "random", "aligned", "staggered"]))
+        phase = draw(st.sampled_from([None, "random", "aligned", "aligned", "staggered"]))
         section: Tree = {"writers": draw(st.integers(1, 4)), "every_ms": draw(st.sampled_from([20.0, 50.0]))}
         return section if phase is None else section | {"phase": phase}
     if kind == "open":
@@ -429,11 +429,14 @@ def service_documents(draw: st.DrawFn, everything: bool = False) -> Tree:
 @st.composite
 def _committers(draw: st.DrawFn, cls: Tree) -> Tree:
     """A committer for a class of these arrivals."""
+    if cls.get("phase") == "aligned" and draw(st.booleans()):
+        limit: Tree = draw(st.sampled_from([{}, {}, {"max_in_flight": 1}, {"max_in_flight": 2}]))
+        return {"round": "all_writers", "timeout_ms": draw(st.sampled_from([1.0, 5.0, 20.0, 70.0])), **limit}
     section: Tree = {"interval_ms": draw(st.sampled_from([0.0, 0.0, 10.0, 33.0])), "max_batch": draw(st.sampled_from([0, 1, 3]))}
     if "closed" in cls or "writers" in cls:
-        limit = draw(st.sampled_from([None, 1, 2]))
-        if limit is not None:
-            section["max_in_flight"] = limit
+        most = draw(st.sampled_from([None, 1, 2]))
+        if most is not None:
+            section["max_in_flight"] = most
     return {key: value for key, value in section.items() if draw(st.integers(0, 4))}
 
 

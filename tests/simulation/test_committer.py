@@ -134,16 +134,74 @@ def test_a_batch_whose_outcome_was_never_learned_is_not_committed_twice() -> Non
         assert installed["batch_size"].sum() == counters.counts["handovers_committed"]
 
 
+WRITERS, INTERVAL, TIMEOUT = 12, 5_000.0, 500.0
+
+
+def with_late_tasks(engine: Engine, committer: dict[str, Any]) -> tuple[pd.DataFrame, RunCounters]:
+    """400 rounds of 12 tasks that deliver after 80 ms in the median; 3% of them after more than 500 ms."""
+    tasks = {"writers": WRITERS, "every_ms": INTERVAL, "phase": "aligned", "runtime": {"median": 80.0, "sigma": 1.0}}
+    rows, counters = run(engine, {**tasks, "committer": committer}, 400 * INTERVAL)
+    return rows.sort_values("txn_id").reset_index(drop=True), counters
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_late_task_makes_only_its_own_batch_late(engine: Engine) -> None:
+    """Without rounds, a late batch counts for the next commit, which then starts without one batch of its own, and so on."""
+    queue, _ = with_late_tasks(engine, {"max_batch": WRITERS, "interval_ms": INTERVAL + TIMEOUT})
+    assert queue["batch_longest_wait_ms"].median() > 0.8 * INTERVAL
+    rows, counters = with_late_tasks(engine, {"round": "all_writers", "timeout_ms": TIMEOUT})
+    assert rows["batch_longest_wait_ms"].median() < TIMEOUT
+    starts = INTERVAL * pd.Series(range(len(rows)), dtype=float)
+    late = WRITERS * (rows.index + 1) - rows["batch_size"].cumsum()
+    assert 20 < (late > 0).sum() < 200
+    # a round ends at its timeout if, and only if, a batch is late; that batch is the only one in the next commit that has waited
+    assert list(rows["t_submit"] == starts + TIMEOUT) == list(late > 0)
+    assert (rows["t_submit"] <= starts + TIMEOUT).all()
+    assert list(rows["batch_longest_wait_ms"] > TIMEOUT)[1:] == list(late > 0)[:-1]
+    assert counters.counts["handovers_made"] == counters.counts["handovers_committed"] == 400 * WRITERS
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_round_ends_with_the_last_delivery_or_at_the_timeout(engine: Engine) -> None:
+    tasks = {"writers": 3, "every_ms": 100.0, "phase": "aligned", "runtime": {"distribution": "fixed", "value": 10.0}}
+    rows, _ = run(engine, {**tasks, "committer": {"round": "all_writers", "timeout_ms": 10.5}}, 300.0)
+    assert list(rows["t_submit"]) == [10.0, 110.0, 210.0]
+    assert list(rows["batch_size"]) == [3, 3, 3]
+    # no batch is there at the timeout: all of them join the next round, and the last ones are committed at the end of arrivals
+    rows, _ = run(engine, {**tasks, "committer": {"round": "all_writers", "timeout_ms": 5.0}}, 300.0)
+    assert list(rows["t_submit"]) == [105.0, 205.0, 300.0]
+    assert list(rows["batch_size"]) == [3, 3, 3]
+    assert list(rows["batch_longest_wait_ms"]) == [95.0, 95.0, 90.0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_round_that_lasts_longer_than_the_interval_delays_the_next_one(engine: Engine) -> None:
+    """Tasks that deliver after 130 ms, every 100 ms: a round begins when the one before it has ended."""
+    tasks = {"writers": 2, "every_ms": 100.0, "phase": "aligned", "runtime": {"distribution": "fixed", "value": 130.0}}
+    rows, counters = run(engine, {**tasks, "committer": {"round": "all_writers", "timeout_ms": 1_000.0}}, 400.0)
+    assert list(rows["t_submit"]) == [130.0, 260.0, 390.0, 520.0]
+    assert list(rows["batch_size"]) == [2, 2, 2, 2]
+    assert counters.counts["slots_missed"] == 6
+
+
+ALIGNED = {"writers": 2, "every_ms": 100.0, "phase": "aligned"}
+ROUNDS = {"round": "all_writers", "timeout_ms": 10.0}
 BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"rate": 1.0, "committer": {"max_in_flight": 2}}, "workload.w.committer.max_in_flight", "closed, or writers and every"),
     ({"rate": 1.0, "committer": {"interval_ms": "2h"}}, "workload.w.committer.interval_ms", "nothing is committed"),
     ({"rate": 1.0, "committer": {"max_batch": -1}}, "workload.w.committer.max_batch", "greater than or equal to 0"),
     ({"rate": 1.0, "committer": {"interval": 1.0, "max_btch": 1}}, "workload.w.committer.max_btch", "max_batch"),
+    ({"rate": 1.0, "committer": {"timeout_ms": 1.0}}, "workload.w.committer.timeout_ms", "no effect without round"),
+    ({**ALIGNED, "committer": {"round": "all_writers"}}, "workload.w.committer.timeout_ms", "is missing"),
+    ({**ALIGNED, "phase": "random", "committer": ROUNDS}, "workload.w.committer.round", 'phase = "aligned"'),
+    ({"rate": 1.0, "committer": ROUNDS}, "workload.w.committer.round", "needs writers that start together"),
+    ({**ALIGNED, "committer": {**ROUNDS, "max_batch": 2}}, "workload.w.committer.max_batch", "has no effect with round"),
+    ({**ALIGNED, "committer": {**ROUNDS, "interval_ms": 2.0}}, "workload.w.committer.interval_ms", "has no effect with round"),
     ({"rate": 1.0, "committer": {}, "operation": "read_only"}, "workload.w.committer", "cannot commit read_only operations"),
 ]
 
 
-@pytest.mark.parametrize(("cls", "key", "message"), BAD, ids=[key for _, key, _ in BAD])
+@pytest.mark.parametrize(("cls", "key", "message"), BAD, ids=[f"{key}: {message}" for _, key, message in BAD])
 def test_what_contradicts_a_committer_is_an_error(cls: dict[str, Any], key: str, message: str) -> None:
     tree = fixed(1, 1_000.0)
     tree["workload"] = {"w": {"operation": "fast_append", **cls}}

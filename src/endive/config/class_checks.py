@@ -105,6 +105,7 @@ def _check_committer(cls: ResolvedClass, section: CommitterSection, document: Do
     if section.max_in_flight is not None and cls.arrivals.writers is None and cls.arrivals.closed is None:
         message = "has no effect unless the class has writers that can wait: set closed, or writers and every"
         yield Problem(cls.key("committer.max_in_flight"), message, section.max_in_flight)
+    yield from _check_round(cls, section)
     if cls.start_ms + section.interval_ms >= end_ms and section.max_batch == 0:
         message = f"must be below simulation.duration_ms = {end_ms:.12g}, or nothing is committed"
         yield Problem(cls.key("committer.interval_ms"), message, section.interval_ms)
@@ -112,6 +113,23 @@ def _check_committer(cls: ResolvedClass, section: CommitterSection, document: Do
         yield Problem(cls.key("committer"), "cannot commit read_only operations; move them to another class")
     if cls.arrivals.trace is not None:
         yield from _check_committed_trace(cls, cls.arrivals.trace)
+
+
+def _check_round(cls: ResolvedClass, section: CommitterSection) -> Iterator[Problem]:
+    """Check the keys of rounds, which end when all writers have delivered."""
+    if section.round == "queue":
+        if section.timeout_ms is not None:
+            yield Problem(cls.key("committer.timeout_ms"), 'has no effect without round = "all_writers"', section.timeout_ms)
+        return
+    if section.timeout_ms is None:
+        yield Problem(cls.key("committer.timeout_ms"), 'is missing; round = "all_writers" needs it, such as timeout_ms = "30s"')
+    if cls.arrivals.writers is None or cls.arrivals.phase != "aligned":
+        message = 'needs writers that start together: set writers, every and phase = "aligned"'
+        yield Problem(cls.key("committer.round"), message, section.round)
+    for key in ("interval_ms", "max_batch"):
+        if getattr(section, key) > 0:
+            message = 'has no effect with round = "all_writers", where `every` of the writers sets the interval'
+            yield Problem(cls.key(f"committer.{key}"), message, getattr(section, key))
 
 
 def _check_committed_trace(cls: ResolvedClass, path: str) -> Iterator[Problem]:

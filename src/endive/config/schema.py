@@ -40,6 +40,7 @@ from endive.table import OPERATION_CODES, OPERATION_FACTS
 from endive.table.traits import Isolation
 from endive.transaction.paths import COMMIT_PATHS, DEFAULT_PATH, RETRY_POLICY
 from endive.transaction.policy import OnRealConflict, OnUnknown, TableHandle
+from endive.workload.committer import CommitRound
 
 
 class RetryBackoff(Section):
@@ -195,6 +196,14 @@ class CommitterSection(Section):
     max_in_flight: AtLeastOne | None = Field(
         None,
         description="Uncommitted file batches of a writer at which it waits. Default: 1 with `closed`, unlimited with `writers`.",
+    )
+    round: CommitRound = Field(
+        "queue",
+        description="queue: a commit starts when batches wait and the interval is over; all_writers: when every one of `writers` "
+        "has delivered the batch of the round, or at `timeout_ms` (Kafka Connect, Flink).",
+    )
+    timeout_ms: PositiveMs | None = Field(
+        None, description="all_writers: time from the start of a round to a commit without the batches that are missing."
     )
 
 

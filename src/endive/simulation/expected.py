@@ -84,6 +84,8 @@ def expected_work(config: SimulationConfig) -> ExpectedWork:
 def _load(config: SimulationConfig, cls: WorkloadClass) -> _Load:
     alone = _try_alone(config, cls)
     per_s = _rate_per_s(cls, alone, config.duration_ms)
+    if cls.committer is not None and cls.committer.round == "all_writers":
+        per_s /= max(cls.arrivals.numbered_writers, 1)
     if cls.committer is not None:
         per_s = min(per_s, 1.0 / max(alone.commit_s, cls.committer.interval_ms / 1000.0, 1e-3))
     return _Load(cls, alone, per_s, config.max_retries_of(cls))

@@ -4,8 +4,8 @@ The engine passes on one result for each transaction, in the order in which they
 and the number of the next transaction.
 
 Events with the same time are ordered by transaction. After them come arrivals, in the order of their sources, late starts of
-writers, then events of committers: handoffs, starts of commits, timers. SimPy orders events of the same time by priority, so the
-priority of an event is its transaction's number.
+writers, then events of committers: handoffs, starts of commits, timers, last rounds. SimPy orders events of the same time by
+priority, so the priority of an event is its transaction's number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from endive.transaction import ManifestLists, Transaction, TransactionResult, Tr
 from endive.transaction.types import Batch
 from endive.workload import Committer, CommitterSource, HandOverCounters, SlotCounters, Source
 
-ARRIVAL, LATE_START, HAND_OVER, BEGIN, TIMER = range(5)
+ARRIVAL, LATE_START, HAND_OVER, BEGIN, TIMER, LAST_ROUND = range(6)
 """Kinds of events of a source, in the order in which events of the same time are processed."""
 
 
@@ -40,17 +40,26 @@ class CommitterDriver:
         self._engine = engine
         self._source = source
         self._counters = counters
-        self._committer = Committer(cls.committer, cls.start_ms)
+        writers = engine.writers_of(cls.name)
+        self._committer = Committer(cls.committer, cls.start_ms, writers, engine.end_ms(source))
         self._limit = cls.most_uncommitted
         self._called = False
         self._timed = False
 
+    def schedule_last_round(self) -> None:
+        """Schedule the commit of file batches that still wait at the end of arrivals, when no round follows."""
+        assert self._source.workload_class.committer is not None
+        if self._source.workload_class.committer.round == "all_writers":
+            self._engine.schedule(LAST_ROUND, self._source, self._engine.end_ms(self._source), self._consider)
+
     def start(self, writer: Source) -> None:
         """Let a writer start its next job."""
         self._counters.handovers_begun += 1
+        self._committer.open_round(writer, self._engine.now_ms)
         work_ms = writer.next_work_ms()
         writer.job_end_ms = self._engine.now_ms + work_ms
         self._engine.schedule(HAND_OVER, writer, work_ms, lambda: self._hand_over(writer))
+        self._consider()
 
     def _hand_over(self, writer: Source) -> None:
         self._counters.handovers_made += 1
@@ -65,7 +74,9 @@ class CommitterDriver:
         self._consider()
 
     def _consider(self) -> None:
-        """Start a commit, or set the timer, if handoffs wait and no commit is under way."""
+        """End the round if it is over; start a commit, or set the timer, unless a commit is under way."""
+        for writer in self._committer.close_round(self._engine.now_ms):
+            self._engine.start_late(writer)
         delay_ms = self._committer.delay_ms(self._engine.now_ms)
         if delay_ms is None:
             return
@@ -190,6 +201,8 @@ class ReferenceEngine:
         for source in self._sources:
             if not isinstance(source, CommitterSource):
                 self.await_arrival(source)
+        for committer in self._committers.values():
+            committer.schedule_last_round()
         if config.drain or config.duration_ms > 0.0:
             env.run(until=None if config.drain else config.duration_ms)
         for txn in self._in_flight.values():
@@ -220,10 +233,15 @@ class ReferenceEngine:
 
     def arrive_after(self, source: Source, delay_ms: float) -> None:
         """Let a source arrive after a delay, unless that is after its end."""
-        if self._env.now + delay_ms < self._end_ms(source):
+        if self._env.now + delay_ms < self.end_ms(source):
             self.schedule(ARRIVAL, source, delay_ms, partial(self._arrive, source))
 
-    def _end_ms(self, source: Source) -> float:
+    def writers_of(self, class_name: str) -> list[Source]:
+        """Return the writers of a class, in order."""
+        return [each for each in self._sources if each.workload_class.name == class_name and not isinstance(each, CommitterSource)]
+
+    def end_ms(self, source: Source) -> float:
+        """Return the end of submissions of a source."""
         return min(self._config.duration_ms, source.workload_class.end_ms)
 
     def _arrive(self, source: Source) -> None:
@@ -240,7 +258,7 @@ class ReferenceEngine:
 
     def start_late(self, writer: Source) -> None:
         """Let a paced writer start that has missed a slot, if it is free now."""
-        if writer.late and not writer.due and writer.is_free and self._env.now < self._end_ms(writer):
+        if writer.late and not writer.due and writer.is_free and self._env.now < self.end_ms(writer):
             writer.due = True
             self.schedule(LATE_START, writer, 0.0, partial(self._start, writer))
 

@@ -6,10 +6,12 @@ and asks it for that time. docs/explanation/services.md describes the rules and 
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from endive.transaction.types import Batch
 
@@ -17,9 +19,18 @@ if TYPE_CHECKING:
     from endive.workload.workload import Source
 
 
+CommitRound = Literal["queue", "all_writers"]
+COMMIT_ROUNDS: tuple[CommitRound, ...] = get_args(CommitRound)
+"""Rules for the start of a commit, in the order of their codes in the compiled engine."""
+
+
 @dataclass(frozen=True)
 class CommitterSettings:
     """Settings of a committer.
+
+    With the round ``queue``, a commit starts when file batches wait and the interval is over. With ``all_writers``, the first job
+    after the end of a round opens the next one, which ends when every writer has delivered the file batch of a job of the round, or
+    after ``timeout_ms``; the commit then takes all file batches that wait, late ones of earlier rounds included.
 
     ``interval_ms`` is the time from the start of one commit to the start of the next; a commit starts earlier if ``max_batch`` file
     batches wait (0: no limit). ``max_in_flight`` is the maximum number of uncommitted file batches of a writer; the default is 1 in
@@ -29,6 +40,12 @@ class CommitterSettings:
     interval_ms: float = 0.0
     max_batch: int = 0
     max_in_flight: int | None = None
+    round: CommitRound = "queue"
+    timeout_ms: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.round == "all_writers") != (self.timeout_ms is not None):
+            raise ValueError("a committer has a timeout_ms if, and only if, its round is all_writers")
 
 
 @dataclass
@@ -47,8 +64,18 @@ class HandOverCounters:
 class Committer:
     """Queue of file batches of one class, and its current commit."""
 
-    def __init__(self, settings: CommitterSettings, start_ms: float) -> None:
+    def __init__(
+        self, settings: CommitterSettings, start_ms: float, writers: Sequence[Source] = (), end_ms: float = math.inf
+    ) -> None:
         self.settings = settings
+        self._writers = writers
+        self._end_ms = end_ms
+        self._round = 0
+        self._delivered = 0
+        self._deadline_ms = math.inf
+        """Time at which the open round ends at the latest; infinite if no round is open."""
+        self._ready = False
+        """True if a round has ended whose file batches wait."""
         self.under_way = 0
         """Number of file batches in the current commit, the first of the queue; 0 without a commit."""
         self._queue: deque[tuple[float, Source]] = deque()
@@ -57,11 +84,45 @@ class Committer:
     def take(self, writer: Source, now_ms: float) -> None:
         """Add a file batch of a writer to the queue."""
         self._queue.append((now_ms, writer))
+        if self._deadline_ms < math.inf and writer.round == self._round:
+            writer.delivered = True
+            self._delivered += 1
+
+    def open_round(self, writer: Source, now_ms: float) -> None:
+        """Assign a job that starts now to the open round, or to a new one."""
+        if self.settings.timeout_ms is None:
+            return
+        if self._deadline_ms == math.inf:
+            self._round += 1
+            self._deadline_ms = now_ms + self.settings.timeout_ms
+        writer.round = self._round
+
+    def close_round(self, now_ms: float) -> list[Source]:
+        """Close the open round if every writer has delivered, or at its deadline; return the writers that may start again.
+
+        During a commit only the last delivery closes a round: the deadline is checked after the commit.
+        """
+        complete = 0 < len(self._writers) == self._delivered
+        if not complete and (self.under_way or now_ms < self._deadline_ms):
+            return []
+        self._deadline_ms, self._delivered = math.inf, 0
+        self._ready = len(self._queue) > self.under_way
+        delivered = [writer for writer in self._writers if writer.delivered]
+        for writer in delivered:
+            writer.delivered = False
+        return delivered
 
     def delay_ms(self, now_ms: float) -> float | None:
-        """Return the time until the next commit may start; None during a commit or if no file batch waits."""
+        """Return the time until the next commit may start, or the open round ends; None if that depends on other events."""
         waiting = len(self._queue)
-        if self.under_way or not waiting:
+        if self.under_way:
+            return None
+        if self.settings.timeout_ms is not None:
+            is_last = self._deadline_ms == math.inf and now_ms >= self._end_ms
+            if waiting and (self._ready or is_last):
+                return 0.0
+            return self._deadline_ms - now_ms if self._deadline_ms < math.inf else None
+        if not waiting:
             return None
         if 0 < self.settings.max_batch <= waiting:
             return 0.0
@@ -72,6 +133,7 @@ class Committer:
         waiting, most = len(self._queue), self.settings.max_batch
         self.under_way = min(waiting, most) if most else waiting
         self._next_ms = now_ms + self.settings.interval_ms
+        self._ready = False
         waited_ms = 0.0
         for handoff_ms, _ in islice(self._queue, self.under_way):
             waited_ms += now_ms - handoff_ms

@@ -127,6 +127,10 @@ class Source:
         """End of the writer's last job, if the class has a committer."""
         self.late = False
         """True if a paced writer has missed a slot and has not started since."""
+        self.round = 0
+        """Round of the committer in which the last job started."""
+        self.delivered = False
+        """True if the writer has delivered its file batch of the open round."""
         self.due = False
         """True if a late start is scheduled, at the current time."""
 
@@ -147,8 +151,8 @@ class Source:
 
     @property
     def is_free(self) -> bool:
-        """True if a paced writer may start: it runs no job and has fewer uncommitted file batches than allowed."""
-        return not self.running and not 0 < self.workload_class.most_uncommitted <= self.uncommitted
+        """True if a paced writer may start: it runs no job, owes none to the open round, and has few enough uncommitted batches."""
+        return not self.running and not self.delivered and not 0 < self.workload_class.most_uncommitted <= self.uncommitted
 
     def take_slot(self, now_ms: float, counters: arrivals.SlotCounters) -> bool:
         """Return whether a paced writer starts at the slot that has come; if it is not free, it misses the slot.

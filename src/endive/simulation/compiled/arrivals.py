@@ -95,7 +95,7 @@ def begin_job(source: Any) -> None:
 @jit
 def misses_slot(run: Any, source: Any, limit: int) -> bool:
     """Return whether a paced writer is not free at its slot, which it then misses."""
-    if source.running or 0 < limit <= source.uncommitted:
+    if source.running or source.delivered or 0 < limit <= source.uncommitted:
         source.late = 1
         if not source.running or run.now_ms < source.job_end_ms:
             run.slots_missed += 1
@@ -107,7 +107,7 @@ def misses_slot(run: Any, source: Any, limit: int) -> bool:
 def start_late(run: Any, source_id: int, limit: int) -> None:
     """Let a paced writer start that has missed a slot, if it is free now."""
     source = source_at(run, source_id)
-    blocked = source.running or 0 < limit <= source.uncommitted
+    blocked = source.running or source.delivered or 0 < limit <= source.uncommitted
     if source.late and not source.due and not blocked and run.now_ms < source.end_ms:
         source.due = 1
         push(run, run.now_ms, arrival(run.num_sources + source_id))

@@ -2,11 +2,12 @@
 
 The counterpart of ``endive.workload.committer``. Handoffs are records in the list of their committer; the first of them are in the
 commit that is under way. Their events in the queue are those of sources, in kinds: arrivals, late starts, handoffs, starts of
-commits, timers.
+commits, timers, last rounds.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from endive.arithmetic.draws import derive
@@ -15,11 +16,11 @@ from endive.simulation.compiled.arrivals import await_arrival, begin_job, misses
 from endive.simulation.compiled.heap import arrival, push
 from endive.simulation.compiled.jit import jit, word
 from endive.simulation.compiled.memory import class_at, committer_at, handover_at, source_at, submission_at
-from endive.simulation.compiled.run_state import NO_SLOT
+from endive.simulation.compiled.run_state import ALL_WRITERS, NO_SLOT
 from endive.simulation.compiled.streams import uniform_at, value
 
 _RUNTIME = int(Purpose.RUNTIME)
-ARRIVAL, LATE_START, HAND_OVER, BEGIN, TIMER = range(5)
+ARRIVAL, LATE_START, HAND_OVER, BEGIN, TIMER, LAST_ROUND = range(6)
 """Kinds of events of a source, in the order in which events of the same time are processed."""
 
 
@@ -38,13 +39,24 @@ def take_turn(run: Any, owner: int) -> int:
     if kind == ARRIVAL:
         _arrive(run, source_id, cls, committer)
     elif kind == LATE_START:
-        _begin_work(run, source_id, cls)
+        _begin_work(run, source_id, cls, committer)
     elif kind == HAND_OVER:
         _hand_over(run, source_id, cls, committer)
     else:
-        committer.timed = 0
+        if kind == TIMER:
+            committer.timed = 0
         _consider(run, committer)
     return NO_SLOT
+
+
+@jit
+def await_last_round(run: Any, source_id: int) -> None:
+    """Put the commit of handoffs that still wait at the end of arrivals, when no round follows, into the queue."""
+    cls = class_at(run, source_at(run, source_id).cls)
+    if cls.committer >= 0:
+        committer = committer_at(run, cls.committer)
+        if committer.round == ALL_WRITERS and committer.source == source_id:
+            _push(run, LAST_ROUND, source_id, committer.end_ms)
 
 
 @jit
@@ -57,13 +69,13 @@ def _arrive(run: Any, source_id: int, cls: Any, committer: Any) -> None:
     """Let a writer start its next job, unless it misses its slot, and put its next arrival into the queue."""
     source = source_at(run, source_id)
     if not cls.paced or not (source.due or misses_slot(run, source, committer.limit)):
-        _begin_work(run, source_id, cls)
+        _begin_work(run, source_id, cls, committer)
     if not cls.waits:
         await_arrival(run, source_id)
 
 
 @jit
-def _begin_work(run: Any, source_id: int, cls: Any) -> None:
+def _begin_work(run: Any, source_id: int, cls: Any, committer: Any) -> None:
     """Let a writer start its next job."""
     source = source_at(run, source_id)
     if cls.paced:
@@ -78,6 +90,32 @@ def _begin_work(run: Any, source_id: int, cls: Any) -> None:
     source.ordinal += 1
     source.job_end_ms = run.now_ms + work_ms
     _push(run, HAND_OVER, source_id, work_ms)
+    if committer.round == ALL_WRITERS:
+        _open_round(run, source, committer)
+
+
+@jit
+def _open_round(run: Any, source: Any, committer: Any) -> None:
+    """Assign a job that starts now to the open round, or to a new one."""
+    if committer.deadline_ms == math.inf:
+        committer.round_number += 1
+        committer.deadline_ms = run.now_ms + committer.timeout_ms
+    source.round = committer.round_number
+    _consider(run, committer)
+
+
+@jit
+def _close_round(run: Any, committer: Any) -> None:
+    """Close the open round if every writer has delivered, or at its deadline outside a commit."""
+    if committer.delivered < committer.num_writers and (committer.under_way or run.now_ms < committer.deadline_ms):
+        return
+    committer.deadline_ms = math.inf
+    committer.delivered = 0
+    committer.ready = 1 if committer.waiting > 0 else 0
+    for writer in range(committer.source - committer.num_writers, committer.source):
+        if source_at(run, writer).delivered:
+            source_at(run, writer).delivered = 0
+            start_late(run, writer, committer.limit)
 
 
 @jit
@@ -99,6 +137,9 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
         handover_at(run, committer.tail).next = place
     committer.tail = place
     committer.waiting += 1
+    if committer.deadline_ms < math.inf and source.round == committer.round_number:
+        source.delivered = 1
+        committer.delivered += 1
     if cls.waits:
         if source.uncommitted < committer.limit:
             await_arrival(run, source_id)
@@ -111,12 +152,21 @@ def _hand_over(run: Any, source_id: int, cls: Any, committer: Any) -> None:
 
 @jit
 def _consider(run: Any, committer: Any) -> None:
-    """Start a commit, or set the timer, if handoffs wait and no commit is under way."""
-    if committer.under_way or committer.waiting == 0:
+    """End the round if it is over; start a commit, or set the timer, unless a commit is under way."""
+    if committer.round == ALL_WRITERS:
+        _close_round(run, committer)
+    if committer.under_way:
         return
-    delay = committer.next_ms - run.now_ms
-    if 0 < committer.max_batch <= committer.waiting or delay < 0.0:
-        delay = 0.0
+    if committer.round == ALL_WRITERS:
+        delay = _round_delay_ms(run, committer)
+        if delay == math.inf:
+            return
+    else:
+        if committer.waiting == 0:
+            return
+        delay = committer.next_ms - run.now_ms
+        if 0 < committer.max_batch <= committer.waiting or delay < 0.0:
+            delay = 0.0
     if delay > 0.0:
         if not committer.timed:
             committer.timed = 1
@@ -124,6 +174,15 @@ def _consider(run: Any, committer: Any) -> None:
     elif not committer.called:
         committer.called = 1
         _push(run, BEGIN, committer.source, 0.0)
+
+
+@jit
+def _round_delay_ms(run: Any, committer: Any) -> float:
+    """Return the time until the next commit may start, or the open round ends; infinite if that depends on other events."""
+    is_last = committer.deadline_ms == math.inf and run.now_ms >= committer.end_ms
+    if committer.waiting > 0 and (committer.ready or is_last):
+        return 0.0
+    return committer.deadline_ms - run.now_ms  # type: ignore[no-any-return]
 
 
 @jit
@@ -136,6 +195,7 @@ def begin_batch(run: Any, txn: Any, cls: Any) -> None:
     committer.under_way = batch
     committer.waiting -= batch
     committer.next_ms = run.now_ms + committer.interval_ms
+    committer.ready = 0
     waited = 0.0
     place = committer.head
     for _ in range(batch):

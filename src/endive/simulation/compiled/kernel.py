@@ -22,7 +22,7 @@ from endive.simulation.compiled.attempts import (
     retry_attempt,
     start_work,
 )
-from endive.simulation.compiled.committer import begin_batch, take_turn
+from endive.simulation.compiled.committer import await_last_round, begin_batch, take_turn
 from endive.simulation.compiled.effects import log_event, service_event, swap_pointer
 from endive.simulation.compiled.features import (
     HAS_CAS,
@@ -80,6 +80,8 @@ def begin(run: Any) -> None:
     """Put the first arrival of each source into the queue."""
     for source_id in range(run.num_sources):
         await_arrival(run, source_id)
+        if HAS_COMMITTERS:
+            await_last_round(run, source_id)
 
 
 @inlined

@@ -204,6 +204,9 @@ class _Lowering:
             record["limit"] = cls.most_uncommitted
             record["next_ms"] = cls.start_ms + settings.interval_ms
             record["head"] = run_state.NO_SLOT
+            record["num_writers"] = cls.arrivals.numbered_writers
+            record["deadline_ms"] = math.inf
+            record["end_ms"] = min(self.config.duration_ms, cls.end_ms)
         return committers
 
     def _run(self) -> run_state.Array:
@@ -350,7 +353,7 @@ class _Lowering:
         if isinstance(source, workload.CommitterSource):
             end_ms = -math.inf
         base_ms = self.config.policy_of(source.workload_class).backoff.base_ms
-        return (place, source.key, 0, source.writer, source.first_ms, end_ms, base_ms, 0, 0, 0, 0, 0, math.inf)
+        return (place, source.key, 0, source.writer, source.first_ms, end_ms, base_ms, 0, 0, 0, 0, 0, math.inf, 0, 0)
 
     def _tables(self) -> tuple[run_state.Array, run_state.Ints]:
         topology = self.workload.config

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from endive.table import OPERATION_CODES, Traits
 from endive.transaction import paths
 from endive.transaction.policy import BACKOFF_KINDS, OnRealConflict, OnUnknown
+from endive.workload.committer import COMMIT_ROUNDS
 
 # Components of time: indices of Txn.times, in the order of accesses.TIMES.
 CATALOG_READ, RUNTIME, PER_ATTEMPT_IO, CONFLICT_IO, BACKOFF, CATALOG_COMMIT = range(6)
@@ -33,11 +34,13 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "on_real_conflict": get_args(OnRealConflict),
     "on_unknown": get_args(OnUnknown),
     "backoff_kind": BACKOFF_KINDS,
+    "round": COMMIT_ROUNDS,
 }
 """Settings that are words; records have their places here."""
 ICEBERG, PYICEBERG = paths.ICEBERG.code, paths.PYICEBERG.code
 MERGE, RESTART = (CODES["on_real_conflict"].index(policy) for policy in ("merge", "restart"))
 UNKNOWN_CHECK, UNKNOWN_RETRY = (CODES["on_unknown"].index(policy) for policy in ("check", "retry"))
+ALL_WRITERS = COMMIT_ROUNDS.index("all_writers")
 EXECUTING, COMMITTING, COMMITTED, ABORTED, IN_FLIGHT = range(5)
 NO_REASON, MAX_RETRIES, TIMEOUT, VALIDATION, UNAVAILABLE, METADATA_TOO_LARGE, CRASH, STATE_UNKNOWN, FAILED = range(-1, 8)
 PROBABILISTIC, PARTITION_OVERLAP = range(2)
@@ -165,10 +168,15 @@ CLASS = _record(
     "backoff_kind keeps_handles computes client_time:(4,)f8 committer",
 )
 
-SOURCE = _record("cls key:u8 ordinal client first_ms end_ms backoff_state_ms uncommitted blocked running late due job_end_ms")
+SOURCE = _record(
+    "cls key:u8 ordinal client first_ms end_ms backoff_state_ms uncommitted blocked running late due job_end_ms round delivered"
+)
 
-COMMITTER = _record("source interval_ms max_batch limit next_ms waiting under_way head tail called timed")
-"""A committer: its source, its settings, the list of its handoffs (the first are under way), and its events in the queue."""
+COMMITTER = _record(
+    "source interval_ms max_batch limit next_ms waiting under_way head tail called timed",
+    "round num_writers timeout_ms round_number delivered deadline_ms ready end_ms",
+)
+"""A committer: its source, settings, list of handoffs (the first are under way), events in the queue, and its open round."""
 
 HANDOVER = _record("time_ms source next")
 
@@ -285,8 +293,8 @@ def with_more_slots(world: World, slots: int) -> World:
 
 
 def _heap(world: World, slots: int, handovers: int) -> Array:
-    """Return the same queue with room for an event of each slot and handoff, and two of each source and committer."""
-    size = slots + 2 * len(world.sources) + 2 * len(world.committers) + handovers
+    """Return the same queue with room for an event of each slot and handoff, two of each source, three of each committer."""
+    size = slots + 2 * len(world.sources) + 3 * len(world.committers) + handovers
     heap = aligned(size, EVENT, ahead=1)  # the four children of an event are in one line
     heap[: len(world.heap)] = world.heap
     return heap
