@@ -19,7 +19,7 @@ from endive.analysis.metric import Unit, get_metric
 from endive.analysis.run_metrics import RATES
 from endive.config import ConfigError, Problem
 from endive.config.errors import nearest
-from endive.formatting import format_duration, format_number, format_percent
+from endive.formatting import format_bytes, format_duration, format_money, format_number, format_percent
 from endive.workload.classes import ALL_CLASSES as ALL
 
 ALIASES = {
@@ -29,13 +29,23 @@ ALIASES = {
 """Short names of metrics. ``p50``, ``p95`` and ``p99`` are percentiles of the time to commit over the whole cohort."""
 _ENDINGS = ("", "_rate", "_per_s", "_ms", "_per_txn")
 
-Kind = Literal["share", "time", "rate", "number"]
-_KINDS: dict[Unit, Kind] = {"count": "number", "share": "share", "ms": "time", "1/s": "rate", "number": "number"}
+Kind = Literal["share", "time", "rate", "number", "size", "money"]
+_KINDS: dict[Unit, Kind] = {
+    "count": "number",
+    "share": "share",
+    "ms": "time",
+    "1/s": "rate",
+    "number": "number",
+    "bytes": "size",
+    "money": "money",
+}
 _UNITS: dict[Kind, dict[str, Fraction]] = {
     "share": {"": Fraction(1), "%": Fraction(1, 100)},
     "time": {"": Fraction(1), "ms": Fraction(1), "s": Fraction(1_000), "min": Fraction(60_000), "h": Fraction(3_600_000)},
     "rate": {"": Fraction(1), "/s": Fraction(1), "/min": Fraction(1, 60)},
     "number": {"": Fraction(1)},
+    "size": {"": Fraction(1), "kB": Fraction(1_000), "MB": Fraction(1_000_000), "GB": Fraction(1_000_000_000)},
+    "money": {"": Fraction(1)},
 }
 """Factors of units, by kind of metric. They are exact, so that 95% is the same number as 0.95."""
 _SUBJECT = r"""\s*(?P<metric>[A-Za-z]\w*)\s*
@@ -44,7 +54,7 @@ _CONDITION = re.compile(
     _SUBJECT
     + r"""
     (?P<sign><=|>=|<|>)\s*
-    (?P<number>\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?|\.\d+)\s*(?P<unit>%|[a-z]+|/[a-z]+)?\s*
+    (?P<number>\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?|\.\d+)\s*(?P<unit>%|[a-zA-Z]+|/[a-z]+)?\s*
     (?P<relative>\bof\s+A)?\s*""",
     re.VERBOSE,
 )
@@ -196,4 +206,8 @@ def format_metric(metric: str, value: float | None) -> str:
         return format_percent(value)
     if kind == "time":
         return format_duration(value)
+    if kind == "size":
+        return format_bytes(value)
+    if kind == "money":
+        return format_money(value)
     return f"{format_number(value)}/s" if kind == "rate" else format_number(value)

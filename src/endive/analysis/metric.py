@@ -13,7 +13,7 @@ from endive.analysis.percentiles import PERCENTS
 from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS, TIME_WORDS
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 
-Unit = Literal["count", "share", "ms", "1/s", "number"]
+Unit = Literal["count", "share", "ms", "1/s", "number", "bytes", "money"]
 Better = Literal["higher", "lower"]
 Table = Literal["metrics", "compare", "page"]
 
@@ -113,6 +113,14 @@ _RECORDS = (
     Metric("handovers_per_s", "1/s", "higher", "file batches committed in the window / length of the window"),
     Metric("handovers_per_commit", "number", None, "mean number of file batches per commit of the cohort"),
     Metric("handover_mean_ms", "ms", "lower", "mean time of a file batch from handoff to commit"),
+    Metric("table_metadata_bytes", "bytes", "lower", "mean size of metadata.json right after the commits in the window"),
+    Metric("table_manifests", "number", "lower", "mean number of manifests of the table right after the commits in the window"),
+    Metric("table_snapshots", "number", None, "mean number of retained snapshots right after the commits in the window"),
+    Metric(
+        "table_metadata_bytes_per_day", "bytes", "lower", "growth of metadata.json in the window, per day; 0 if it does not grow"
+    ),
+    Metric("table_manifests_per_day", "number", "lower", "growth of the number of manifests, likewise"),
+    Metric("table_snapshots_per_day", "number", None, "growth of the number of retained snapshots, likewise"),
     *_percentiles("time_to_commit", "lower", "the time to commit over the whole cohort"),
     *_percentiles("commit_latency", "lower", "the time in the commit protocol over the committed of the cohort"),
     *_percentiles("total_latency", "lower", "the time from submission to commit over the committed of the cohort"),

@@ -7,7 +7,7 @@ counted in the bin in which they started committing; commits also in the bin of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +19,16 @@ from endive.analysis import Flags, Floats, Ints
 from endive.analysis.cohort import Transactions, committing
 from endive.analysis.estimates import half_widths, successes
 from endive.analysis.warmup import TIME_BINS
+from endive.simulation.columns import STATE_COLUMNS
 
 SLOWER = (*(k / 20 for k in range(20, 2, -1)), *(k / 10**tail for tail in (2, 3, 4) for k in range(10, 1, -1)), 1e-4)
 """Shares of transactions at which a latency distribution is tabulated: dense in the tail."""
 CURVES = {"commit_latency": "commit_latency_slower_ms", "total_latency": "total_latency_slower_ms"}
 """Columns of a run with the latencies that the shares ``SLOWER`` of its transactions exceed."""
-COUNTED = ("entered", "committed", "unfinished", "commits", "retries", "committing")
-"""Numbers that are summed over classes and operations; ``committing`` is the mean number of committing transactions."""
+COUNTED = ("entered", "committed", "unfinished", "commits", "retries", "committing", "tracked", *STATE_COLUMNS)
+"""Numbers that are summed over classes and operations.
+
+``committing`` is the mean number of committing transactions, ``tracked`` the number of commits with a known table state."""
 MEDIAN = "time_to_commit_p50_ms"
 OVER_TIME = tuple(f"{name}_over_time" for name in (*COUNTED, MEDIAN))
 """Columns of a run with lists over time."""
@@ -60,6 +63,14 @@ class ThroughTime:
         """Sum retries, given for all transactions, over the time bins in which the transactions started committing."""
         self.counts["retries"] = _sums(self.part, self.bins, retries[self.entered])
 
+    def add_state(self, rows: Transactions, duration_ms: float, columns: Mapping[str, Ints]) -> None:
+        """Sum the state of tables over the commits of each time bin, from columns with a value for each transaction."""
+        known = rows.committed & (rows.end_ms <= duration_ms) & (columns[STATE_COLUMNS[0]] >= 0)
+        part = _part_of(rows.end_ms[known], np.linspace(0.0, duration_ms, self.bins + 1))
+        self.counts["tracked"] = _sums(part, self.bins)
+        for name in STATE_COLUMNS:
+            self.counts[name] = _sums(part, self.bins, columns[name][known])
+
 
 def through_time(rows: Transactions, duration_ms: float, bins: int = TIME_BINS) -> ThroughTime:
     """Count some transactions of a run of ``duration_ms`` in equal time bins."""
@@ -75,6 +86,7 @@ def through_time(rows: Transactions, duration_ms: float, bins: int = TIME_BINS) 
         "commits": _sums(_part_of(rows.end_ms[rows.committed & (rows.end_ms <= duration_ms)], edges), bins),
         "retries": np.zeros(bins),
         "committing": committing(rows, edges),
+        **{name: np.zeros(bins) for name in ("tracked", *STATE_COLUMNS)},
     }
     return ThroughTime(counts, entered, part, waits, committed | aborted)
 
@@ -124,7 +136,7 @@ _DISTRIBUTIONS = pa.schema(
         *((f"{latency}_ms{suffix}", pa.float64()) for latency in CURVES for suffix in ("", "_hw")),
     ]
 )
-MEASURES_OVER_TIME = ("commits_per_s", "offered_per_s", "committing", "retries_per_txn", MEDIAN)
+MEASURES_OVER_TIME = ("commits_per_s", "offered_per_s", "committing", "retries_per_txn", MEDIAN, *STATE_COLUMNS)
 """Columns of means over seeds. Success is a share and has columns for both ends of its interval instead."""
 _OVER_TIME = pa.schema(
     [
@@ -165,7 +177,9 @@ def over_time_table(rows: pa.Table) -> pa.Table:
         seconds, entered = np.diff(edges) / 1000.0, counts["entered"]
         with np.errstate(divide="ignore", invalid="ignore"):
             retries = counts["retries"] / entered
-        values = (counts["commits"] / seconds, entered / seconds, counts["committing"], retries, lists[f"{MEDIAN}_over_time"])
+            state = [counts[name] / counts["tracked"] for name in STATE_COLUMNS]
+        rates = (counts["commits"] / seconds, entered / seconds)
+        values = (*rates, counts["committing"], retries, lists[f"{MEDIAN}_over_time"], *state)
         columns: dict[str, Any] = {"n_seeds": group.num_rows, "from_ms": edges[:-1], "to_ms": edges[1:]}
         for name, of_seeds in zip(MEASURES_OVER_TIME, values, strict=True):
             columns[name], columns[f"{name}_hw"] = _over_seeds(of_seeds)

@@ -20,8 +20,9 @@ from endive.analysis.fairness import FAIRNESS, WritersRows, fairness_metrics
 from endive.analysis.percentiles import PERCENTS, Bounded, plain_percentiles, quantiles, times_to_commit
 from endive.analysis.run_curves import CURVES, SLOWER, ThroughTime, over_time_columns, through_time
 from endive.analysis.saturation import BACKLOG_PARTS
+from endive.analysis.table_growth import TABLE_STATE, StateRows, measure_state
 from endive.analysis.warmup import Window
-from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS
+from endive.simulation.columns import COUNT_COLUMNS, IO_COLUMNS, STATE_COLUMNS, TIME_COLUMNS
 from endive.transaction.types import COMMIT_TIMEOUT, MAX_RETRIES_EXCEEDED, VALIDATION_EXCEPTION
 from endive.workload.classes import ALL_CLASSES
 
@@ -57,6 +58,7 @@ RATES = (
     "overhead",
     *FAIRNESS,
     *handovers.HANDOVERS,
+    *TABLE_STATE,
     *PERCENTILES,
     *(f"{name}_mean_ms" for name in LATENCIES),
     *(f"mean_{name}" for name in TIME_COLUMNS),
@@ -143,6 +145,7 @@ class GroupMeasures:
     writers: WritersRows
     file_batches: handovers.FileBatches
     expected_retries: float
+    state: StateRows
 
 
 def measure_run(rows: RunColumns, window: Window) -> dict[tuple[str, str], dict[str, Any]]:
@@ -153,7 +156,7 @@ def measure_run(rows: RunColumns, window: Window) -> dict[tuple[str, str], dict[
         values = rows.column(name)
         for cohort, own in zip(cohorts, sums, strict=True):
             own[name] = cohort.sum_column(name, values)
-    columns = {name: rows.column(name) for name in ("n_retries", *WRITER_COLUMNS)}
+    columns = {name: rows.column(name) for name in ("n_retries", *WRITER_COLUMNS, *STATE_COLUMNS)}
     measures = [
         _measure_cohort(cohort, own, {name: values[cohort.group.index] for name, values in columns.items()}, window)
         for cohort, own in zip(cohorts, sums, strict=True)
@@ -188,6 +191,7 @@ def _measure_cohort(
     overhead = float(np.divide(commit, total, out=np.zeros_like(commit), where=total > 0.0).sum())
     over_time = through_time(transactions, window.duration_ms, window.time_bins)
     over_time.add_retries(columns["n_retries"])
+    over_time.add_state(transactions, window.duration_ms, {name: columns[name] for name in STATE_COLUMNS})
     own = transactions.take(np.flatnonzero(inside))
     batches = [columns[name] for name in handovers.BATCH_COLUMNS]
     waiting = handovers.waiting_handovers(batches, transactions.entry_ms, cohort.edges_ms)
@@ -211,6 +215,9 @@ def _measure_cohort(
         ),
         handovers.count_handovers(batches, cohort.in_window, done, latencies["total_latency"]),
         expected_retries(columns["n_retries"][inside], own.committed | own.aborted),
+        StateRows.of_commits(
+            transactions.end_ms[cohort.in_window], {name: columns[name][cohort.in_window] for name in STATE_COLUMNS}
+        ),
     )
 
 
@@ -271,6 +278,7 @@ def group_metrics(measures: Sequence[GroupMeasures], window: Window) -> dict[str
         "overhead": _ratio(sums["overhead"], committed),
         **fairness_metrics([each.writers for each in measures]),
         **handovers.handover_metrics([each.file_batches for each in measures], committed, seconds),
+        **measure_state([each.state for each in measures], window.start_ms, window.end_ms),
         **_named(handovers.OLDEST, plain_percentiles(_joined([each.file_batches.oldest_ms for each in measures]), _SHARES)),
         **_times_to_commit(measures),
         **_latencies(measures),

@@ -83,7 +83,7 @@ _TREND_ERROR = 0.01
 _LEAST_TREND = 0.5
 """Growth in the second half, as a share of the growth in the first half, from which a series does not settle."""
 
-ChosenBy = Literal["given", "runtimes", "mser5", "schedule"]
+ChosenBy = Literal["given", "runtimes", "mser5", "schedule", "growth"]
 
 
 @dataclass(frozen=True)
@@ -163,16 +163,28 @@ def given_window(duration_ms: float, warmup_ms: float, cooldown_ms: float = 0.0)
     return Window(duration_ms, warmup_ms, duration_ms - cooldown_ms, "given")
 
 
-def find_window(duration_ms: float, cooldown_ms: float, pattern: LoadPattern, committing: Floats) -> Window:
+def find_window(
+    duration_ms: float,
+    cooldown_ms: float,
+    pattern: LoadPattern,
+    committing: Floats,
+    tables_grow: Callable[[], bool] = lambda: False,
+) -> Window:
     """Return the window of the runs of a configuration.
+
+    A run that does not settle while its tables grow has no steady state: all of it is measured from the time at which commits start
+    at their stationary rate.
 
     Args:
         duration_ms: Length of the runs.
         cooldown_ms: Time to cut at the end.
         pattern: Pattern of the load; see ``load_pattern``.
         committing: Number of committing transactions in equal parts of ``[0, duration - cooldown]``, summed over runs.
+        tables_grow: Function that returns whether tables grow over the run; called only if the run does not settle.
     """
     found = _find_window(duration_ms, cooldown_ms, pattern.entry_warmup_ms, committing)
+    if pattern.entry_warmup_ms is not None and found.chosen_by == "mser5" and not found.settled and tables_grow():
+        found = Window(duration_ms, pattern.entry_warmup_ms, found.end_ms, "growth", settled=False)
     longest_ms = found.end_ms / 2.0
     period_ms = pattern.common_period_ms(longest_ms)
     if period_ms is None:

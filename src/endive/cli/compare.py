@@ -127,7 +127,8 @@ def _show_pair(
 ) -> None:
     from endive.report.comparison import compare_sides, judge_condition, list_subjects, pair_transactions
     from endive.report.judgements import describe_judgement, write_junit
-    from endive.report.phrases import describe_short_run, describe_window, explain_ranges
+    from endive.report.phrases import describe_window, explain_ranges
+    from endive.report.sides import describe_drifts
     from endive.report.verdicts import describe_pairs, explain_aborts, summarize_comparison
 
     first, second = replace(a, name="A"), replace(b, name="B")
@@ -142,7 +143,7 @@ def _show_pair(
     transactions = {name: None if each is None else asdict(each) for name, each in pairs.items()}
     more = {"transactions": transactions, "pairs": describe_pairs(pairs), "window": window}
     output.result({**_data(a, b, pairing, comparisons, judgements, answer[0]), **more})
-    output.note(*pairing.warnings, describe_short_run(a.window))
+    output.note(*pairing.warnings, *describe_drifts((a, b)))
     output.text(f"A: {a.source} ({len(a.runs)} seeds)", f"B: {b.source} ({len(b.runs)} seeds)", window, *answer)
     ranges: str | None = None
     for workload_class in dict.fromkeys(each.workload_class for each in comparisons):
@@ -162,7 +163,8 @@ def _show_ranking(
     output: Output, found: Alternatives, sides: Sequence[Side], judgements: Mapping[str, Sequence[Judgement]], question: str | None
 ) -> None:
     from endive.report.judgements import judgement_as_data
-    from endive.report.phrases import describe_short_run, describe_window, explain_ranges
+    from endive.report.phrases import describe_window, explain_ranges
+    from endive.report.sides import describe_drifts
     from endive.report.verdicts import (
         describe_ranked_side,
         explain_aborts,
@@ -189,7 +191,7 @@ def _show_ranking(
             "conditions": conditions,
         }
     )
-    output.note(*found.warnings, describe_short_run(sides[0].window))
+    output.note(*found.warnings, *describe_drifts(sides))
     output.text(*answer, window)
     for ranking in found.rankings:
         title, metric = name_subject(ranking.subject), ranking.subject.metric

@@ -246,15 +246,15 @@ def show_run(
 
 
 def _describe_window(measured: RunMetrics) -> tuple[str, list[str]]:
-    """Return the measurement window and the warning about an overload or a short run, if there is one."""
+    """Return the measurement window and the warnings about an overload, a short run or growing tables."""
     from endive.analysis.run_metrics import ALL
-    from endive.report.phrases import describe_overload, describe_short_run, describe_window
+    from endive.report.phrases import describe_drift, describe_growth, describe_overload, describe_window
     from endive.studies.experiment_tables import make_load_point
 
     row = measured.select(ALL, ALL)
     overload = describe_overload({**row, "saturated": make_load_point(0.0, [row]).reason})
-    warning = capitalize(overload) if overload else describe_short_run(measured.window)
-    return describe_window(measured.window), [warning] if warning else []
+    warnings = [capitalize(overload), describe_growth([row])] if overload else [describe_drift([row])]
+    return describe_window(measured.window), [warning for warning in warnings if warning]
 
 
 def _plain(row: Any) -> dict[str, Any]:

@@ -31,7 +31,14 @@ from endive.formatting import (
 from endive.report import phrases
 from endive.report.comparison import Side, compare_sides, group_runs
 from endive.report.figures.common import format_place
-from endive.report.phrases import describe_overload, describe_short_run, describe_window, format_bounded
+from endive.report.phrases import (
+    describe_drift,
+    describe_growth,
+    describe_overload,
+    describe_short_run,
+    describe_window,
+    format_bounded,
+)
 from endive.report.study_data import ALL, Study
 from endive.report.verdicts import name_subject, summarize_comparison
 from endive.runs.parameters import SCENARIO_COLUMN
@@ -445,10 +452,13 @@ def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
         detail = text.removeprefix("Overloaded: ").removesuffix(" A longer run does not help.")
         yield f"{len(over)} of {len(totals)} experiments are overloaded. With {_name_point(study, worst)}, {detail}"
     sustained = [row for row in totals if row["saturated"] is None]
-    short_runs = [(row, text) for row in sustained if (text := describe_short_run(window_of(row))) is not None]
-    if short_runs and len(totals) == 1:
-        yield short_runs[0][1]
+    if len(totals) == 1:
+        yield from (text for text in (describe_drift(totals) if sustained else describe_growth(totals),) if text is not None)
         return
+    growing = [text for row in totals if (text := describe_growth([row])) is not None]
+    if growing:
+        yield f"Tables grow in {len(growing)} of {len(totals)} experiments. {growing[-1]}"
+    short_runs = [(row, text) for row in sustained if (text := describe_short_run(window_of(row))) is not None]
     drifting = sum(window_of(row).is_drifting for row, _ in short_runs)
     if drifting:
         yield f"{drifting} of {len(totals)} experiments have no steady state; their results hold for runs of this duration only."

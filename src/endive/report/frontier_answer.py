@@ -13,19 +13,19 @@ from typing import Any
 from endive import __version__
 from endive.analysis.conditions import format_bound, format_metric
 from endive.analysis.load_search import Frontier, Point, find_frontier
-from endive.analysis.warmup import Window
+from endive.analysis.run_metrics import ALL
 from endive.config import compute_experiment_hash
 from endive.config.values import is_time
 from endive.formatting import finite, format_count, format_duration, format_number, join_ends
 from endive.output_files import check_writable, write_text
 from endive.report.figures.load_curves import build_search_figure
 from endive.report.paper import save_figure
-from endive.report.phrases import describe_compilation, describe_short_run, describe_window
+from endive.report.phrases import describe_compilation, describe_drift, describe_window
 from endive.runs.execute import prepare_run
 from endive.runs.identity import code_version, parameters
 from endive.runs.layout import FRONTIER, REPLICATIONS_FOLDER
 from endive.studies.frontier import Question, estimate_at
-from endive.studies.measure import MetricsOptions
+from endive.studies.measure import MetricsOptions, RunMetrics
 from endive.studies.replicate import Replications
 from endive.studies.tuning import TuningQuestion
 from endive.version import get_git_sha
@@ -131,26 +131,28 @@ def describe_answer(question: Question, found: Frontier) -> list[str]:
     return answer
 
 
-def describe_windows(windows: Sequence[Window]) -> list[str]:
-    """Return the measurement windows of all loads in a sentence, and a warning if runs were too short."""
+def describe_windows(loads: Sequence[Sequence[RunMetrics]]) -> list[str]:
+    """Return the measurement windows of all loads in a sentence, and a warning if runs were too short or their tables grow."""
+    windows = [runs[0].window for runs in loads]
     cuts = sorted({window.start_ms for window in windows})
     if len({format_duration(cut) for cut in cuts}) == 1:
         excluded = describe_window(windows[0])
     else:
         excluded = f"The first {join_ends(format_duration(cuts[0]), format_duration(cuts[-1]))} are excluded as warm-up, by load."
-    warnings = [warning for window in windows if (warning := describe_short_run(window)) is not None]
-    return [excluded, f"At {len(warnings)} of {len(windows)} loads: {warnings[0]}"] if warnings else [excluded]
+    drifts = [describe_drift([run.select(ALL, ALL) for run in runs]) for runs in loads]
+    warnings = [warning for warning in drifts if warning is not None]
+    return [excluded, f"At {len(warnings)} of {len(loads)} loads: {warnings[0]}"] if warnings else [excluded]
 
 
 def _record(
     question: Question, found: Frontier, replications: Replications, options: MetricsOptions, seconds: float
 ) -> dict[str, Any]:
     """Return the record of the search, by which the answer can be reproduced."""
-    points, windows = [], []
+    points, loads = [], []
     for point in found.points:
         document = question.document(point.load)
         runs = replications.measure(document, range(point.seeds))
-        windows.append(runs[0].window)
+        loads.append(runs)
         metric, group, operation = question.condition.metric, question.condition.workload_class, question.condition.operation
         points.append(
             {
@@ -163,7 +165,7 @@ def _record(
         )
     return {
         "answer": describe_answer(question, found),
-        "window": describe_windows(windows),
+        "window": describe_windows(loads),
         "bound": found.bound,
         "load": found.load,
         "low": found.low,

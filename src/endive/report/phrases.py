@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from endive.analysis.conditions import format_bound, format_metric
 from endive.analysis.estimates import at_least
+from endive.analysis.run_metrics import window_of
+from endive.analysis.table_growth import GROWTH
 from endive.analysis.warmup import Window
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.config.schema import CLASS_KEYS
-from endive.formatting import format_duration, format_percent, format_quantity
+from endive.formatting import capitalize, format_bytes, format_duration, format_number, format_percent, format_quantity
 from endive.runs.parameters import PREFIX, SCENARIO_COLUMN
 from endive.simulation.columns import TIME_WORDS
 from endive.simulation.runner import Choice
@@ -233,10 +235,8 @@ def describe_window(window: Window) -> str:
 def describe_short_run(window: Window) -> str | None:
     """Return the warning that a run has no steady state, or is too short, and the duration it needs; None if it is long enough."""
     if window.is_drifting:
-        return (
-            "There is no steady state: the number of transactions in flight grows until the end of the run. "
-            f"Results hold for a run of {format_duration(window.duration_ms)} only."
-        )
+        grows = "table metadata" if window.chosen_by == "growth" else "the number of transactions in flight"
+        return f"There is no steady state: {grows} grows until the end of the run. {_limit_results(window)}"
     if window.needed_ms is None:
         return None
     needed = f"Set simulation.duration_ms to at least {format_duration(window.needed_ms)}."
@@ -244,6 +244,43 @@ def describe_short_run(window: Window) -> str | None:
         reached = format_duration(window.needed_ms / 2.0)
         return f"The run is too short: commits start at their steady rate only after {reached}. {needed}"
     return f"The run has not reached a steady state: the number of transactions in flight still changes. {needed}"
+
+
+_GROWING = {
+    "table_metadata_bytes": "table metadata",
+    "table_manifests": "the number of manifests",
+}
+"""State of tables whose growth is reported, and its name."""
+
+
+def describe_growth(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return what grows over the window, and how fast; None if nothing does.
+
+    Args:
+        rows: Metrics of all transactions, of each seed or over seeds. What grows in all of them is reported, with the mean.
+    """
+    grown = []
+    for state, name in _GROWING.items():
+        rates = [row.get(GROWTH[state]) or 0.0 for row in rows]
+        if rates and min(rates) > 0.0:
+            mean = sum(rates) / len(rates)
+            grown.append(f"{name} grows by {format_bytes(mean) if state == 'table_metadata_bytes' else format_number(mean)} a day")
+    if not grown:
+        return None
+    return f"{capitalize(' and '.join(grown))}. {_limit_results(window_of(rows[0]))}"
+
+
+def _limit_results(window: Window) -> str:
+    return f"Results hold for the simulated {format_duration(window.duration_ms)} only."
+
+
+def describe_drift(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return that a run has no steady state, or is too short, or that its tables grow; None if it is steady."""
+    window = window_of(rows[0])
+    growth = describe_growth(rows)
+    if growth is not None and (window.chosen_by == "growth" or describe_short_run(window) is None):
+        return growth if window.settled else f"There is no steady state. {growth}"
+    return describe_short_run(window)
 
 
 def describe_overload(row: Mapping[str, Any]) -> str | None:

@@ -9,13 +9,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
+from endive.analysis.run_metrics import ALL
 from endive.analysis.warmup import common_window
 from endive.config import ConfigError, Document, Problem
 from endive.config.load import load_document, read_toml
 from endive.config.sweep import SCENARIO, Sweep
+from endive.formatting import join_names
 from endive.output_files import check_writable
 from endive.report.comparison import Side, load_side
-from endive.report.phrases import describe_compilation
+from endive.report.phrases import describe_compilation, describe_drift
 from endive.runs.execute import prepare_run
 from endive.runs.identity import code_version
 from endive.runs.layout import REPLICATIONS_FOLDER, label_of
@@ -39,6 +41,16 @@ class Selection:
     documents: tuple[Document | None, ...]
     question: str | None = None
     seeds: tuple[int, ...] | None = None
+
+
+def describe_drifts(sides: Sequence[Side]) -> list[str]:
+    """Return which sides have no steady state, are too short, or have tables that grow, each statement once."""
+    drifts: dict[str, list[str]] = {}
+    for side in sides:
+        text = describe_drift([run.select(ALL, ALL) for run in side.runs])
+        if text is not None:
+            drifts.setdefault(text, []).append(side.name)
+    return [text if len(names) == len(sides) else f"{join_names(names)}: {text}" for text, names in drifts.items()]
 
 
 def refuse(source: str, message: str, key: str = "") -> NoReturn:

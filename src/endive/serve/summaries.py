@@ -21,7 +21,7 @@ from endive.config.schema import Document
 from endive.formatting import format_duration, format_percent, is_known, join_ends
 from endive.report import comparison, phrases
 from endive.report.comparison import Comparison, Side
-from endive.report.phrases import describe_overload, describe_short_run, describe_window
+from endive.report.phrases import describe_drift, describe_overload, describe_window
 from endive.report.verdicts import (
     describe_comparison,
     describe_pairs,
@@ -46,7 +46,7 @@ def summarize(runs: Sequence[RunMetrics]) -> Answer:
     """Summarize the runs of a configuration."""
     classes = _classes(runs)
     window = runs[0].window
-    warnings = tuple(text for text in (_overload(runs), describe_short_run(window)) if text)
+    warnings = tuple(text for text in (_overload(runs), describe_drift(_rows(runs, ALL))) if text)
     return Answer(
         tuple(run.seed for run in runs),
         _headline(runs),

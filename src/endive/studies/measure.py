@@ -23,9 +23,11 @@ from endive.analysis import Floats, run_metrics
 from endive.analysis.cohort import Submitted, Transactions, committing
 from endive.analysis.run_curves import CURVES, OVER_TIME
 from endive.analysis.run_metrics import SUM_COLUMNS, Group, group_metrics, measure_run, window_of
+from endive.analysis.table_growth import StateRows, growth_per_ms
 from endive.analysis.warmup import SERIES_BINS, LoadPattern, Window, common_window, find_window, given_window, load_pattern
 from endive.config import ConfigError, Document, Problem, build_simulation_config
 from endive.config.load import load_document
+from endive.simulation.columns import STATE_COLUMNS
 from endive.simulation.rows import RESULT_SCHEMA
 from endive.transaction import OPERATIONS
 from endive.version import METRICS_VERSION
@@ -191,16 +193,30 @@ def _own_window(experiment: ExperimentRuns, options: MetricsOptions) -> Window:
                 whole += rows.committing_over_time(end_ms)
         return whole
 
-    return _find_window(experiment.duration_ms, experiment.pattern, options, series)
+    def tables_grow(end_ms: float) -> bool:
+        for run in experiment.runs:
+            with open_run(experiment.name, run) as rows:
+                if not rows.tables_grow(end_ms):
+                    return False
+        return True
+
+    return _find_window(experiment.duration_ms, experiment.pattern, options, series, tables_grow)
 
 
-def _find_window(duration_ms: float, pattern: LoadPattern, options: MetricsOptions, series: Callable[[float], Floats]) -> Window:
-    """Return the window of a configuration; ``series`` reads rows, and is called only if the window depends on them."""
+def _find_window(
+    duration_ms: float,
+    pattern: LoadPattern,
+    options: MetricsOptions,
+    series: Callable[[float], Floats],
+    tables_grow: Callable[[float], bool],
+) -> Window:
+    """Return the window of a configuration; both functions read rows, and are called only if the window depends on them."""
     end_ms = duration_ms - options.cooldown_ms
     if options.warmup_ms is not None:
         return given_window(duration_ms, options.warmup_ms, options.cooldown_ms)
     depends = pattern.entry_warmup_ms is not None and pattern.entry_warmup_ms <= end_ms / 2.0
-    return find_window(duration_ms, options.cooldown_ms, pattern, series(end_ms) if depends else np.zeros(SERIES_BINS))
+    committing_series = series(end_ms) if depends else np.zeros(SERIES_BINS)
+    return find_window(duration_ms, options.cooldown_ms, pattern, committing_series, lambda: tables_grow(end_ms))
 
 
 def measure_file(experiment: str, run: RunFile, window: Window) -> list[dict[str, Any]]:
@@ -212,7 +228,8 @@ def measure_file(experiment: str, run: RunFile, window: Window) -> list[dict[str
 def measure_one(run: RunFile, document: Document, classes: Sequence[WorkloadClass], options: MetricsOptions) -> RunMetrics:
     """Return the metrics of one run by itself, from one pass over its file."""
     with open_run("", run) as rows:
-        window = _find_window(document.simulation.duration_ms, load_pattern(classes), options, rows.committing_over_time)
+        duration_ms, pattern = document.simulation.duration_ms, load_pattern(classes)
+        window = _find_window(duration_ms, pattern, options, rows.committing_over_time, rows.tables_grow)
         return RunMetrics(run.seed, tuple(_metric_rows("", run.seed, rows, window)))
 
 
@@ -263,6 +280,12 @@ class RunRows:
         """Return the number of committing transactions in equal parts of ``[0, end_ms]``."""
         edges = np.linspace(0.0, end_ms, SERIES_BINS + 1)
         return sum((committing(group.transactions, edges) for group in self.groups), np.zeros(SERIES_BINS))
+
+    def tables_grow(self, end_ms: float) -> bool:
+        """Return whether the metadata or the manifests of tables grow over ``[0, end_ms]``."""
+        done = self._transactions.committed & (self._transactions.end_ms <= end_ms)
+        state = StateRows.of_commits(self._transactions.end_ms[done], {name: self.column(name)[done] for name in STATE_COLUMNS})
+        return any(growth_per_ms(state.times_ms, values, 0.0, end_ms) > 0.0 for values in state.values.values())
 
     def submitted(self) -> dict[str, Submitted]:
         """Return the transactions of each class in the order of their submission."""

@@ -1,0 +1,35 @@
+"""Statements about runs whose tables grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endive.report.phrases import describe_drift, describe_growth
+
+DAY_MS = 86_400_000.0
+
+
+def row(**values: Any) -> dict[str, Any]:
+    window = {"duration_ms": 365 * DAY_MS, "warmup_ms": 0.0, "warmup_by": "runtimes", "warmup_settled": True, "needed_ms": None}
+    return {**window, "window_ms": 365 * DAY_MS, **values}
+
+
+def test_growth_is_stated_with_its_rate_and_limit() -> None:
+    growing = row(table_metadata_bytes_per_day=32e6)
+    assert describe_drift([growing]) == "Table metadata grows by 32 MB a day. Results hold for the simulated 365 d only."
+    assert describe_drift([row(table_metadata_bytes_per_day=0.0)]) is None
+    assert describe_drift([row()]) is None
+
+
+def test_no_steady_state_is_stated() -> None:
+    lost = row(table_metadata_bytes_per_day=1e6, table_manifests_per_day=1440.0, warmup_by="growth", warmup_settled=False)
+    assert describe_drift([lost]) == (
+        "There is no steady state. Table metadata grows by 1 MB a day and the number of manifests grows by 1,440 a day. "
+        "Results hold for the simulated 365 d only."
+    )
+
+
+def test_only_what_grows_in_every_seed_is_stated() -> None:
+    assert describe_growth([row(table_manifests_per_day=5.0), row(table_manifests_per_day=0.0)]) is None
+    both = [row(table_manifests_per_day=50.0), row(table_manifests_per_day=70.0)]
+    assert describe_growth(both) == "The number of manifests grows by 60 a day. Results hold for the simulated 365 d only."
