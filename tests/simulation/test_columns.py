@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from endive.simulation.columns import COLUMNS, COUNT_COLUMNS, IO_COLUMNS, TIME_COLUMNS, TIME_WORDS
 from endive.simulation.compiled import engine, run_state
 from endive.simulation.compiled.engine import CompiledEngine
 from endive.simulation.reference import ReferenceEngine
+from endive.simulation.rows import RESULT_SCHEMA, parquet_options
 from endive.transaction import TransactionResult
 from endive.transaction.accesses import COUNTERS, TIMES
 from tests.simulation.runs import ENGINES, Engine, frame_of
@@ -104,3 +108,14 @@ def test_a_restart_does_not_move_the_start_of_the_commit(engine: Engine) -> None
     assert (restarted["t_commit_start"] - restarted["t_submit"] < 2 * 50.0).all()
     once = frame[(frame["n_restarts"] == 0) & (frame["t_commit_start"] >= 0.0)]
     assert (once["t_commit_start"] >= once["t_submit"] + 50.0).all()
+
+
+def test_times_are_stored_without_a_dictionary(tmp_path: Path) -> None:
+    path = tmp_path / "results.parquet"
+    with pq.ParquetWriter(path, RESULT_SCHEMA, **parquet_options(RESULT_SCHEMA)) as writer:
+        writer.write_batch(pa.RecordBatch.from_pylist([{"txn_id": 1, "t_submit": 2.5, "tables_written": [3]}], RESULT_SCHEMA))
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    columns = {group.column(number).path_in_schema: group.column(number) for number in range(group.num_columns)}
+    for column in COLUMNS:
+        leaf = f"{column.name}.list.element" if column.kind == "tables" else column.name
+        assert columns[leaf].has_dictionary_page == (column.kind != "ms" and column.name != "txn_id"), column.name

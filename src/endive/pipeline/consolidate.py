@@ -32,7 +32,7 @@ from endive.runs.inventory import Damage, Inventory, PipelineError, take_invento
 from endive.runs.layout import LOCK, dataset_folder, part_file, part_files, run_directory
 from endive.runs.parameters import Value
 from endive.runs.stored import StoredRun
-from endive.simulation.rows import RESULT_SCHEMA
+from endive.simulation.rows import RESULT_SCHEMA, parquet_options
 from endive.transaction import OPERATIONS
 
 PART_ROWS = 1_000_000
@@ -277,7 +277,7 @@ class _PartWriter:
         self._parameters = parameters
         fields = [pa.field(name, _repeat(value, 0).type) for name, value in parameters.items()]
         schema = pa.schema([*ROW_SCHEMA, *fields])
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd", store_schema=False, write_page_checksum=True)
+        self._writer = pq.ParquetWriter(path, schema, **parquet_options(schema), store_schema=False, write_page_checksum=True)
         self._buffer: list[pa.RecordBatch] = []
         self._buffered = 0
 

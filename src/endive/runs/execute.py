@@ -34,7 +34,7 @@ from endive.runs.layout import RunFiles, named_experiment, run_directory
 from endive.runs.records import seal_record
 from endive.runs.stored import StoredRun
 from endive.simulation import RESULT_SCHEMA, TRACE_SCHEMA, Simulation, Summary
-from endive.simulation.rows import Progress
+from endive.simulation.rows import Progress, parquet_options
 from endive.version import code_version, get_git_sha
 
 _DEPENDENCIES = ("numba", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "simpy")
@@ -223,7 +223,7 @@ class ParquetSink:
         self.rows = 0
         self._whole = whole_file(path)
         self._temporary = self._whole.__enter__()
-        self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd")
+        self._writer = pq.ParquetWriter(self._temporary, schema, **parquet_options(schema))
 
     def __call__(self, batch: pa.RecordBatch) -> None:
         """Write a batch."""
