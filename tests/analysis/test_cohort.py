@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endive.analysis.binned_counts import time_places
 from endive.analysis.cohort import (
     Pairs,
     Submitted,
     Transactions,
     bound_retries,
     committing,
-    entries,
     expected_retries,
     pair_class,
     pair_run,
@@ -65,7 +65,11 @@ def test_the_number_committing_is_an_average_over_time() -> None:
     assert committing(example(), np.array([0.0, 20.0, 40.0, 60.0, 80.0, 100.0])).tolist() == pytest.approx(
         [5 / 20, (1 + 2) / 20, 8 / 20, 0.0, 10 / 20]
     )
-    assert entries(example(), np.array([0.0, 20.0, 60.0, 100.0])).tolist() == [1, 2, 1]
+
+
+def test_moments_on_edges_are_counted_once() -> None:
+    edges = np.array([0.0, 20.0, 60.0, 100.0])
+    assert time_places(np.array([-1.0, 0.0, 19.0, 20.0, 60.0, 99.0, 100.0, 101.0]), edges).tolist() == [0, 1, 1, 2, 3, 3, 3, 4]
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 100.0), st.floats(0.0, 50.0)), max_size=30))
@@ -98,7 +102,7 @@ def test_a_reader_enters_when_it_is_done_and_a_writer_at_the_very_start_where_it
 
 def retries_of(finished: list[int], in_flight: list[int]) -> float:
     flags = [True] * len(finished) + [False] * len(in_flight)
-    return expected_retries(np.array(finished + in_flight, np.int64), np.array(flags))
+    return expected_retries(np.array(finished + in_flight, np.int64), np.array(flags, np.bool_))
 
 
 def test_retries_of_finished_transactions_are_summed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endive.analysis import Flags, Floats
+from endive.analysis.order_statistics import SortedValues
 from endive.analysis.percentiles import NOTHING, Bounded, fewest, plain_percentiles, times_to_commit
+
+
+def in_order(values: Sequence[float] | Floats) -> SortedValues:
+    return SortedValues(np.sort(np.asarray(values)))
 
 
 def cohort(committed: list[float], aborted: int = 0, unfinished: list[float] | None = None) -> tuple[Floats, Flags, Flags]:
@@ -66,20 +72,20 @@ def test_a_percentile_of_few_is_only_a_bound(share: float, least: int) -> None:
     assert times_to_commit(*cohort(values), [share])[0].value is not None
     few = times_to_commit(*cohort(values[:-1]), [share])[0]
     assert few.value is None
-    assert few == plain_percentiles(np.array(values[:-1]), [share])[0]
+    assert few == plain_percentiles(in_order(values[:-1]), [share])[0]
 
 
 def test_the_bound_of_a_dozen() -> None:
     """P(Binomial(12, 0.99) >= 11) = 99.4 %, and >= 12 only 88.6 %: the p99 is at least the eleventh value."""
-    [found] = plain_percentiles(np.array([float(k) for k in range(1, 13)]), [0.99])
+    [found] = plain_percentiles(in_order([float(k) for k in range(1, 13)]), [0.99])
     assert found == Bounded(None, 11.0, math.inf)
-    assert plain_percentiles(np.array([1.0]), [0.5]) == [NOTHING]
-    assert plain_percentiles(np.array([1.0]), [0.95]) == [Bounded(None, 1.0, math.inf)]  # one value exceeds it in 5 % of cases
+    assert plain_percentiles(in_order([1.0]), [0.5]) == [NOTHING]
+    assert plain_percentiles(in_order([1.0]), [0.95]) == [Bounded(None, 1.0, math.inf)]  # one value exceeds it in 5 % of cases
 
 
 def test_the_bound_of_a_median() -> None:
     """P(Binomial(9, 1/2) >= 2) = 98 %, and >= 3 only 91 %: the median is at least the second value."""
-    [found] = plain_percentiles(np.array([float(k) for k in range(1, 10)]), [0.5])
+    [found] = plain_percentiles(in_order([float(k) for k in range(1, 10)]), [0.5])
     assert found == Bounded(None, 2.0, math.inf)
 
 
@@ -90,7 +96,7 @@ def test_nothing_has_no_percentiles() -> None:
 def test_the_bound_holds_as_often_as_it_says() -> None:
     draws = np.random.default_rng(1).exponential(1.0, (500, 60))
     truth = -math.log(0.01)
-    found = [plain_percentiles(row, [0.99])[0].at_least for row in draws]
+    found = [plain_percentiles(in_order(row), [0.99])[0].at_least for row in draws]
     assert np.mean([each is not None and each <= truth for each in found]) >= 0.95
 
 
@@ -104,5 +110,27 @@ def test_without_unfinished_ones_it_is_the_order_statistic(values: list[float], 
 
 @given(st.lists(st.floats(0.0, 1e6), min_size=10, max_size=60))
 def test_plain_percentiles_are_those_of_numpy(values: list[float]) -> None:
-    [p50] = plain_percentiles(np.array(values), [0.5])
+    [p50] = plain_percentiles(in_order(values), [0.5])
     assert p50.value == pytest.approx(float(np.quantile(values, 0.5)))
+
+
+def sorted_survival(waited: Floats, committed: Flags, aborted: Flags, share: float) -> float | None:
+    """Multiply the Kaplan-Meier estimate commit by commit."""
+    ends = np.where(aborted, np.inf, waited)
+    survival = 1.0
+    for rank, place in enumerate(np.lexsort((~committed, ends))):
+        if committed[place]:
+            survival *= 1.0 - 1.0 / (len(ends) - rank)
+            if survival <= 1.0 - share + 1e-12:
+                return float(ends[place])
+    return None
+
+
+@given(st.lists(st.integers(0, 30), min_size=30, max_size=80), st.integers(0, 10), st.lists(st.integers(0, 30), max_size=7))
+def test_the_estimate_is_that_of_kaplan_and_meier(done: list[int], aborted: int, late: list[int]) -> None:
+    rows = cohort([float(each) for each in done], aborted, [float(each) for each in late])
+    [p50] = times_to_commit(*rows, [0.5])
+    assert p50.value == sorted_survival(*rows, 0.5)
+    waited, committed, gone = rows
+    assert p50.at_least == np.sort(np.where(gone, np.inf, waited))[(len(waited) + 1) // 2 - 1]
+    assert p50.at_most == np.sort(np.where(committed, waited, np.inf))[(len(waited) + 1) // 2 - 1]

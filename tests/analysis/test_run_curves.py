@@ -7,10 +7,14 @@ import math
 import numpy as np
 import pytest
 
+from endive.analysis import Ints
 from endive.analysis.cohort import Transactions
 from endive.analysis.estimates import share_estimate, shares, success_estimate, successes
-from endive.analysis.run_curves import COUNTED, MEDIAN, OVER_TIME, medians, over_time_columns, through_time
+from endive.analysis.order_statistics import SortedValues
+from endive.analysis.percentiles import CommitTimes
+from endive.analysis.run_curves import MEDIAN, OVER_TIME, OverTime
 from endive.analysis.warmup import TIME_BINS
+from endive.simulation.columns import STATE_COLUMNS
 
 DURATION_MS = 6_000.0
 WIDTH_MS = DURATION_MS / TIME_BINS
@@ -26,51 +30,55 @@ def transactions(count: int, seed: int) -> tuple[Transactions, np.ndarray[tuple[
     return rows, rng.integers(0, 4, count)
 
 
+def over_time(rows: Transactions, retries: Ints, groups: Ints | None = None) -> OverTime:
+    found = OverTime(1 if groups is None else int(groups.max()) + 1, DURATION_MS)
+    own = np.zeros(len(retries), np.int64) if groups is None else groups
+    for chunk in np.array_split(np.arange(len(retries)), 7):
+        state = {name: np.full(len(chunk), -1) for name in STATE_COLUMNS}
+        found.add(own[chunk], rows.take(chunk), {"n_retries": retries[chunk], **state})
+    return found
+
+
 def test_every_transaction_is_counted_in_its_part() -> None:
     rows, retries = transactions(2_000, 1)
-    found = through_time(rows, DURATION_MS)
-    found.add_retries(retries)
+    found = over_time(rows, retries).columns([0], lambda *_: math.nan)
     for part in range(TIME_BINS):
         inside = (rows.entry_ms >= part * WIDTH_MS) & (rows.entry_ms < (part + 1) * WIDTH_MS)
-        assert found.counts["entered"][part] == inside.sum()
-        assert found.counts["committed"][part] == (inside & rows.committed).sum()
-        assert found.counts["unfinished"][part] == (inside & ~rows.committed & ~rows.aborted).sum()
-        assert found.counts["retries"][part] == retries[inside].sum()
+        assert found["entered_over_time"][part] == inside.sum()
+        assert found["committed_over_time"][part] == (inside & rows.committed).sum()
+        assert found["unfinished_over_time"][part] == (inside & ~rows.committed & ~rows.aborted).sum()
+        assert found["retries_over_time"][part] == retries[inside].sum()
         ended = (rows.end_ms >= part * WIDTH_MS) & ((rows.end_ms < (part + 1) * WIDTH_MS) | (part == TIME_BINS - 1))
-        assert found.counts["commits"][part] == (ended & rows.committed).sum()
-    assert found.counts["entered"].sum() == rows.entered.sum()
+        assert found["commits_over_time"][part] == (ended & rows.committed).sum()
+    assert found["entered_over_time"].sum() == rows.entered.sum()
 
 
 def test_classes_add_up() -> None:
     rows, retries = transactions(1_500, 2)
-    halves = [np.arange(0, 1_500, 2), np.arange(1, 1_500, 2)]
-    whole = through_time(rows, DURATION_MS)
-    whole.add_retries(retries)
-    parts = []
-    for places in halves:
-        part = through_time(rows.take(places), DURATION_MS)
-        part.add_retries(retries[places])
-        parts.append(part)
-    one, together = over_time_columns([whole]), over_time_columns(parts)
+    one = over_time(rows, retries).columns([0], lambda *_: 1.0)
+    together = over_time(rows, retries, np.arange(1_500) % 2).columns([0, 1], lambda *_: 1.0)
     assert set(one) == set(OVER_TIME)
     for name in OVER_TIME:
         np.testing.assert_allclose(together[name], one[name], rtol=1e-9)
 
 
+def median(committed: list[float], in_flight: list[float], aborted: int) -> float:
+    return CommitTimes(SortedValues(np.array(committed)), np.array(in_flight), aborted).median()
+
+
 def test_the_median_counts_aborts_as_never_and_is_silent_where_it_is_not_known() -> None:
-    part = np.repeat([0, 1, 2, 3], [11, 11, 11, 5])
-    waits = np.concatenate([np.arange(11.0), np.full(6, np.inf), np.arange(5.0), np.arange(11.0), np.arange(5.0)])
-    finished = np.ones(len(part), np.bool_)
-    finished[22 + 3] = False  # of the third part one is unfinished, seen for less than the median
-    found = medians(part, waits, finished)
-    assert found[0] == 5.0
-    assert all(math.isnan(found[place]) for place in (1, 2, 3, 4))  # never, not known yet, too few, nobody
+    times = [float(k) for k in range(11)]
+    assert median(times, [], 0) == 5.0
+    assert math.isnan(median(times[:5], [], 6))  # it does not commit
+    assert math.isnan(median(times[:3] + times[4:], [3.0], 0))  # one in flight has waited for less than the median
+    assert median(times[:7] + times[8:], [7.0], 0) == 5.0
 
 
-def test_nobody() -> None:
-    found = over_time_columns([])
-    assert all(not found[f"{name}_over_time"].any() for name in COUNTED)
-    assert np.isnan(found[f"{MEDIAN}_over_time"]).all()
+def test_too_few_have_no_median() -> None:
+    rows, retries = transactions(300, 3)
+    found = over_time(rows, retries).columns([0], lambda _, entered: float(entered))
+    entered = found["entered_over_time"]
+    np.testing.assert_array_equal(found[f"{MEDIAN}_over_time"], np.where(entered >= 10, entered, np.nan))
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 5])

@@ -5,37 +5,49 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from endive.analysis.table_growth import DAY_MS, StateRows, growth_per_ms, measure_state
+from endive.analysis import Floats
+from endive.analysis.table_growth import DAY_MS, GROWTH, TableStates
 from endive.analysis.warmup import SERIES_BINS, LoadPattern, find_window
+from endive.simulation.columns import STATE_COLUMNS
 
 YEAR_MS = 365 * DAY_MS
 
 
+def states(times_ms: Floats, values: Floats, end_ms: float) -> TableStates:
+    found = TableStates(1, 0.0, end_ms)
+    found.add(np.zeros(len(times_ms), np.int64), times_ms, dict.fromkeys(STATE_COLUMNS, values), np.ones(len(times_ms), np.bool_))
+    return found
+
+
+def growth_per_ms(times_ms: Floats, values: Floats, end_ms: float) -> float:
+    growth = states(times_ms, values, end_ms).measure([0])[GROWTH["table_manifests"]]
+    assert growth is not None
+    return growth / DAY_MS
+
+
 def test_linear_growth_is_found_with_its_slope() -> None:
     times = np.linspace(0.0, 10 * DAY_MS, 1000)
-    assert growth_per_ms(times, 5.0 + 32e6 * times / DAY_MS, 0.0, 10 * DAY_MS) * DAY_MS == pytest.approx(32e6, rel=0.01)
+    assert growth_per_ms(times, 5.0 + 32e6 * times / DAY_MS, 10 * DAY_MS) * DAY_MS == pytest.approx(32e6, rel=0.01)
 
 
 @pytest.mark.parametrize("period", [0.02, 0.3])
 def test_a_saw_tooth_does_not_grow(period: float) -> None:
     times = np.linspace(0.0, 1.0, 5000)
-    assert growth_per_ms(times, 1.0 + 98.0 * (times / period % 1.0), 0.0, 1.0) == 0.0
+    assert growth_per_ms(times, 1.0 + 98.0 * (times / period % 1.0), 1.0) == 0.0
 
 
 def test_noise_and_slight_drift_do_not_count() -> None:
     random = np.random.default_rng(1)
     times = np.linspace(0.0, 1.0, 5000)
-    assert growth_per_ms(times, random.normal(100.0, 30.0, 5000), 0.0, 1.0) == 0.0
-    assert growth_per_ms(times, 100.0 + 3.0 * times, 0.0, 1.0) == 0.0
-    assert growth_per_ms(times, 100.0 - 50.0 * times, 0.0, 1.0) == 0.0
+    assert growth_per_ms(times, random.normal(100.0, 30.0, 5000), 1.0) == 0.0
+    assert growth_per_ms(times, 100.0 + 3.0 * times, 1.0) == 0.0
+    assert growth_per_ms(times, 100.0 - 50.0 * times, 1.0) == 0.0
 
 
 def test_commits_without_a_state_do_not_count() -> None:
-    columns = {name: np.array([-1, 10, 20]) for name in ("table_metadata_bytes", "table_manifests", "table_snapshots")}
-    rows = StateRows.of_commits(np.array([1.0, 2.0, 3.0]), columns)
-    found = measure_state([rows], 0.0, 4.0)
+    found = states(np.array([1.0, 2.0, 3.0]), np.array([-1.0, 10.0, 20.0]), 4.0).measure([0])
     assert (found["table_manifests"], found["table_manifests_per_day"]) == (15.0, 0.0)
-    assert measure_state([], 0.0, 4.0)["table_manifests"] is None
+    assert states(np.array([1.0]), np.array([-1.0]), 4.0).measure([0])["table_manifests"] is None
 
 
 def test_a_year_of_growing_metadata_is_measured_whole_and_has_no_steady_state() -> None:

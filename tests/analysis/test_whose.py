@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
 from typer.testing import CliRunner
 
-from endive.analysis.fairness import WritersRows, fairness_metrics
+from endive.analysis.fairness import fairness_metrics, fairness_of_commits
 from endive.main import app
 
 TREE: dict[str, Any] = {
@@ -67,8 +68,8 @@ def test_what_is_nobodys_has_no_fairness_and_classes_are_not_mixed(
         assert metrics[cls, "all"]["longest_losing_streak"] is None
         assert metrics[cls, "all"]["most_attempts"] >= 1
     assert metrics["all", "all"]["jain_index"] == metrics["loop", "all"]["jain_index"]
-    two = [WritersRows("a", 2), WritersRows("b", 2)]
-    assert fairness_metrics(two) == {
+    two = [fairness_of_commits(np.zeros(2, np.int64), 0)] * 2
+    assert fairness_metrics(two, None) == {
         "jain_index": None,
         "writers_without_commit": 1.0,
         "longest_losing_streak": 0.0,

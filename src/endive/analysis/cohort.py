@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from endive.analysis import Flags, Floats, Ints
+from endive.analysis.binned_counts import CommittingCounts
 from endive.analysis.percentiles import NOTHING, Bounded
 from endive.analysis.warmup import Window
 
@@ -40,6 +41,14 @@ class Transactions:
         """
         entry = np.where(committed & (t_commit_start < 0.0), t_commit, t_commit_start)
         return cls(entry, np.where(committed, t_commit, t_submit + total_latency), committed, aborted)
+
+    @classmethod
+    def join(cls, parts: Sequence[Transactions]) -> Transactions:
+        """Return the transactions of all parts."""
+        entry, end = (np.concatenate([np.zeros(0), *(getattr(each, name) for each in parts)]) for name in ("entry_ms", "end_ms"))
+        none = np.zeros(0, np.bool_)
+        committed, aborted = (np.concatenate([none, *(getattr(each, name) for each in parts)]) for name in ("committed", "aborted"))
+        return cls(entry, end, committed, aborted)
 
     def take(self, places: Ints) -> Transactions:
         """Return the transactions at these indices."""
@@ -78,18 +87,26 @@ def success_range(committed: int, unfinished: int, entered: int) -> tuple[float,
 
 
 def expected_retries(retries: Ints, finished: Flags) -> float:
-    """Estimate the sum of retries of some transactions, including the retries that those in flight still need.
+    """Estimate the sum of retries of some transactions, including the retries that those in flight still need."""
+    most = int(retries.max(initial=0)) + 1
+    return expected_retries_of_counts(*(np.bincount(retries[chosen], minlength=most) for chosen in (finished, ~finished)))
+
+
+def expected_retries_of_counts(ended: Ints, unfinished: Ints) -> float:
+    """Estimate the sum of retries from the number of ended and of unfinished transactions with 0, 1, 2, ... retries.
 
     A transaction in flight needs at least the retries it has made so far. The Kaplan-Meier estimate of the share that needs more
     than ``k`` retries counts it up to that number. The plain sum would be too low, because transactions that need many retries are
     more often in flight than others.
     """
-    if finished.all():
-        return float(retries.sum())
-    ended, unfinished = (np.bincount(retries[chosen], minlength=int(retries.max()) + 1) for chosen in (finished, ~finished))
-    at_risk = (ended + unfinished)[::-1].cumsum()[::-1] - unfinished
+    whole = ended + unfinished
+    if not unfinished.any():
+        return float((whole * np.arange(len(whole))).sum())
+    last = int(np.flatnonzero(whole)[-1]) + 1
+    ended, unfinished, whole = ended[:last], unfinished[:last], whole[:last]
+    at_risk = whole[::-1].cumsum()[::-1] - unfinished
     more = np.cumprod(1.0 - np.divide(ended, at_risk, out=np.zeros(len(ended)), where=at_risk > 0))
-    return float(more[:-1].sum()) * len(retries)
+    return float(more[:-1].sum()) * int(whole.sum())
 
 
 def bound_retries(expected: float, so_far: float, unfinished: int, entered: int) -> Bounded:
@@ -111,28 +128,11 @@ def bound_retries(expected: float, so_far: float, unfinished: int, entered: int)
 
 
 def committing(transactions: Transactions, edges_ms: Floats) -> Floats:
-    """Return the mean number of committing transactions between consecutive edges.
-
-    A transaction counts from the start of its commit to its end. The integral up to ``t`` is the sum of ``t - start`` over the
-    starts before ``t``, minus the same sum over the ends.
-    """
+    """Return the mean number of committing transactions between consecutive edges."""
+    counts = CommittingCounts(1, edges_ms)
     entered = transactions.entered
-    inside = _integral(transactions.entry_ms[entered], edges_ms) - _integral(transactions.end_ms[entered], edges_ms)
-    return np.asarray(np.maximum(np.diff(inside), 0.0) / np.diff(edges_ms))
-
-
-def _integral(moments_ms: Floats, edges_ms: Floats) -> Floats:
-    """Return, for each edge ``t``, the sum of ``t - m`` over the moments ``m`` before it."""
-    ordered = np.sort(moments_ms)
-    before = np.searchsorted(ordered, edges_ms)
-    sums = np.concatenate(([0.0], np.cumsum(ordered)))
-    return np.asarray(before * edges_ms - sums[before])
-
-
-def entries(transactions: Transactions, edges_ms: Floats) -> Ints:
-    """Count the transactions that started committing between consecutive edges."""
-    counts, _ = np.histogram(transactions.entry_ms[transactions.entered], bins=edges_ms)
-    return np.asarray(counts, np.int64)
+    counts.add(np.zeros(int(entered.sum()), np.int64), transactions.entry_ms[entered], transactions.end_ms[entered])
+    return np.asarray(counts.mean[0])
 
 
 @dataclass(frozen=True)

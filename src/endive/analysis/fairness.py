@@ -6,7 +6,7 @@ Functions take arrays of one class with one value per transaction, in any order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,16 +40,43 @@ def jain_index(counts: Ints | Floats) -> float:
     return 1.0 if squares == 0.0 else float(values.sum()) ** 2 / (len(values) * squares)
 
 
+class LosingStreaks:
+    """Longest losing streak of each group: consecutive transactions of one writer, by their end, without a commit.
+
+    Chunks of transactions follow each other in the order of their ends; in a chunk they may have any order.
+    """
+
+    def __init__(self, groups: int) -> None:
+        self.longest = np.zeros(groups, np.int64)
+        self._current = np.zeros((groups, 1), np.int64)
+
+    def add(self, groups: Ints, writers: Ints, ended_ms: Floats, committed: Flags) -> None:
+        """Add transactions."""
+        if not len(writers):
+            return
+        most = int(writers.max()) + 1
+        if most > self._current.shape[1]:
+            more = np.zeros((len(self._current), most - self._current.shape[1]), np.int64)
+            self._current = np.concatenate((self._current, more), axis=1)
+        keys = groups * self._current.shape[1] + writers
+        order = np.lexsort((ended_ms, keys))
+        keys, done = keys[order], committed[order]
+        places = np.arange(len(keys))
+        new = np.concatenate(([True], keys[1:] != keys[:-1]))
+        first = np.maximum.accumulate(np.where(new, places, 0))
+        commit = np.maximum.accumulate(np.where(done, places, -1))
+        current = self._current.reshape(-1)
+        lost = places - np.maximum(commit, first - 1) + np.where(commit < first, current[keys], 0)
+        np.maximum.at(self.longest, groups[order], lost)
+        last = np.concatenate((new[1:], [True]))
+        current[keys[last]] = lost[last]
+
+
 def longest_losing_streak(writers: Ints, ended_ms: Floats, committed: Flags) -> int:
-    """Count the transactions of the longest losing streak: consecutive transactions of a writer, by their end, without a commit."""
-    longest = 0
-    order = np.lexsort((ended_ms, writers))
-    streak, before = 0, -1
-    for writer, success in zip(writers[order], committed[order], strict=True):
-        streak = 0 if success else (streak + 1 if writer == before else 1)
-        before = writer
-        longest = max(longest, streak)
-    return longest
+    """Count the transactions of the longest losing streak of some writers."""
+    streaks = LosingStreaks(1)
+    streaks.add(np.zeros(len(writers), np.int64), writers, ended_ms, committed)
+    return int(streaks.longest[0])
 
 
 def measure_fairness(writers: Ints, ended_ms: Floats, committed: Flags, total: int) -> Fairness:
@@ -67,48 +94,29 @@ def measure_fairness(writers: Ints, ended_ms: Floats, committed: Flags, total: i
     if len(writers) and not 0 <= int(writers.min()) <= int(writers.max()) < total:
         raise ValueError(f"writers are numbered from 0 to {total - 1}, not {int(writers.min())} to {int(writers.max())}")
     commits = np.bincount(writers[committed], minlength=total).astype(np.int64)
-    streak = longest_losing_streak(writers, ended_ms, committed)
-    return Fairness(total, jain_index(commits), float((commits == 0).mean()), streak)
+    return fairness_of_commits(commits, longest_losing_streak(writers, ended_ms, committed))
 
 
-@dataclass(frozen=True)
-class WritersRows:
-    """Cohort of one class and operation, with the writer and the outcome of each transaction.
-
-    ``total`` is the number of writers: the highest number of a writer that submitted such an operation during the run, plus 1. It
-    is 0 if transactions have no writer (-1).
-    """
-
-    workload_class: str
-    total: int = 0
-    writers: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    ended_ms: Floats = field(default_factory=lambda: np.zeros(0))
-    committed: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    retries: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+def fairness_of_commits(commits: Ints, streak: int) -> Fairness:
+    """Measure fairness from the number of commits of each writer and the longest losing streak."""
+    return Fairness(len(commits), jain_index(commits), float((commits == 0).mean()), streak)
 
 
-def fairness_metrics(parts: Sequence[WritersRows]) -> Mapping[str, float | None]:
-    """Measure fairness over the cohorts of some classes and operations.
+def fairness_metrics(classes: Sequence[Fairness], most_retries: int | None) -> Mapping[str, float | None]:
+    """Combine the fairness of some classes.
 
     Each class numbers its own writers. Jain's index is None for several classes, because classes differ in their rates by design.
     All metrics except ``most_attempts`` are None if no class has writers.
+
+    Args:
+        classes: Fairness of each class that has writers.
+        most_retries: Retries of the transaction with most; None if there are no transactions.
     """
-    most = max((int(part.retries.max(initial=-1)) for part in parts), default=-1) + 1
     found: dict[str, float | None] = dict.fromkeys(FAIRNESS)
-    found["most_attempts"] = float(most) if most else None
-    owned = [part for part in parts if part.total]
-    names = sorted({part.workload_class for part in owned})
-    each = [_measure_class([part for part in owned if part.workload_class == name]) for name in names]
-    if each:
-        writers = sum(one.writers for one in each)
-        found["jain_index"] = each[0].jain_index if len(each) == 1 else None
-        found["writers_without_commit"] = sum(one.share_without_commit * one.writers for one in each) / writers
-        found["longest_losing_streak"] = float(max(one.longest_losing_streak for one in each))
+    found["most_attempts"] = None if most_retries is None else float(most_retries + 1)
+    if classes:
+        writers = sum(one.writers for one in classes)
+        found["jain_index"] = classes[0].jain_index if len(classes) == 1 else None
+        found["writers_without_commit"] = sum(one.share_without_commit * one.writers for one in classes) / writers
+        found["longest_losing_streak"] = float(max(one.longest_losing_streak for one in classes))
     return found
-
-
-def _measure_class(parts: Sequence[WritersRows]) -> Fairness:
-    """Measure fairness over all operations of a class."""
-    names = ("writers", "ended_ms", "committed")
-    writers, ended_ms, committed = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-    return measure_fairness(writers, ended_ms, committed, max(part.total for part in parts))

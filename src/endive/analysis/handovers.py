@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from endive.analysis import Flags, Floats
+from endive.analysis import Floats
+from endive.analysis.binned_counts import TimeCounts, time_places
 
 BATCH_COLUMNS = ("batch_size", "batch_wait_ms", "batch_longest_wait_ms")
 OLDEST = "oldest_handover"
@@ -27,32 +28,11 @@ class FileBatches:
         in_window: Number of file batches of the commits in the window.
         committed: Number of file batches of the commits of the cohort.
         time_ms: Sum of the times from handoff to commit of the file batches of the cohort.
-        oldest_ms: Time from handoff to commit of the oldest file batch of each commit of the cohort.
     """
 
     in_window: int
     committed: int
     time_ms: float
-    oldest_ms: Floats
-
-
-def count_handovers(columns: Sequence[npt.NDArray[np.generic]], in_window: Flags, done: Flags, latency_ms: Floats) -> FileBatches:
-    """Count file batches and sum their times.
-
-    Args:
-        columns: ``BATCH_COLUMNS`` of the transactions.
-        in_window: Flags of the transactions that committed in the window.
-        done: Flags of the committed transactions of the cohort.
-        latency_ms: Total latency of the committed transactions of the cohort.
-    """
-    size, (waited, longest) = columns[0], (np.asarray(each, np.float64) for each in columns[1:])
-    sizes = size[done].astype(np.int64)
-    return FileBatches(
-        int(size[in_window].astype(np.int64).sum()),
-        int(sizes.sum()),
-        float((sizes * latency_ms).sum() + waited[done].sum()),
-        latency_ms + longest[done],
-    )
 
 
 def waiting_handovers(columns: Sequence[npt.NDArray[np.generic]], entry_ms: Floats, edges_ms: Floats) -> Floats:
@@ -66,14 +46,18 @@ def waiting_handovers(columns: Sequence[npt.NDArray[np.generic]], entry_ms: Floa
         entry_ms: Start of each commit.
         edges_ms: Edges of the time bins.
     """
-    longest = np.asarray(columns[2], np.float64)
-    if not longest.any():
-        return np.zeros(len(edges_ms) - 1)
-    commits, handed, waited = (
-        np.histogram(entry_ms, bins=edges_ms, weights=weights)[0] for weights in (None, np.asarray(columns[0], np.float64), longest)
-    )
-    mean = np.divide(waited, commits, out=np.zeros(len(commits)), where=commits > 0)
-    return np.asarray(mean * handed / np.diff(edges_ms))
+    places, none = time_places(entry_ms, edges_ms), np.zeros(len(entry_ms), np.int64)
+    counts = [TimeCounts(1, edges_ms) for _ in range(3)]
+    for count, weights in zip(counts, (None, columns[0], columns[2]), strict=True):
+        count.add(none, places, weights)
+    commits, handed, waited = (count.bins for count in counts)
+    return np.asarray(waiting_of_counts(commits, handed, waited, np.diff(edges_ms))[0])
+
+
+def waiting_of_counts(commits: Floats, handed: Floats, longest_ms: Floats, widths_ms: Floats) -> Floats:
+    """Return the mean number of waiting file batches from the commits, their file batches and the sum of their longest waits."""
+    mean = np.divide(longest_ms, commits, out=np.zeros(commits.shape), where=commits > 0)
+    return np.asarray(mean * handed / widths_ms)
 
 
 def handover_metrics(parts: Sequence[FileBatches], commits: int, seconds: float) -> dict[str, float | None]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from endive.analysis import Flags, Floats
+from endive.analysis import Flags, Floats, Ints
+from endive.analysis.order_statistics import Ordered, SortedValues
 
 PERCENTS = (50, 95, 99)
 BOUND_CONFIDENCE = 0.95
@@ -44,44 +46,104 @@ def times_to_commit(waited_ms: Floats, committed: Flags, aborted: Flags, shares:
         aborted: Flags of the aborted transactions.
         shares: Percentiles as shares.
     """
-    n = len(waited_ms)
-    if n == 0:
-        return [NOTHING for _ in shares]
-    unfinished = ~(committed | aborted)
-    least = np.sort(np.where(aborted, np.inf, waited_ms))
-    most = np.sort(np.where(committed, waited_ms, np.inf))
-    curve = _kaplan_meier(waited_ms, committed, aborted)
-    found = []
-    for share in shares:
+    in_flight = np.sort(waited_ms[~(committed | aborted)])
+    return CommitTimes(SortedValues(np.sort(waited_ms[committed])), in_flight, int(aborted.sum())).percentiles(shares)
+
+
+@dataclass(frozen=True)
+class CommitTimes:
+    """Times to commit of some transactions.
+
+    Attributes:
+        committed: Times of those that committed.
+        in_flight: Times so far of those in flight at the end of the run, in ascending order.
+        aborted: Number of those that aborted.
+    """
+
+    committed: Ordered
+    in_flight: Floats
+    aborted: int
+
+    def __len__(self) -> int:
+        """Return the number of transactions."""
+        return len(self.committed) + len(self.in_flight) + self.aborted
+
+    def percentiles(self, shares: Sequence[float]) -> list[Bounded]:
+        """Return percentiles; aborted transactions count as infinite, and those in flight as longer than so far."""
+        return [self._percentile(share) for share in shares]
+
+    def _percentile(self, share: float) -> Bounded:
+        n = len(self)
         if n < fewest(share):
-            found.append(_bound(least, share))
-            continue
+            return _bound(n, self.least, share)
         place = order_place(n, share)
-        low, high = float(least[place]), float(most[place])
-        estimable = int(unfinished.sum()) <= n * (1.0 - share) / 2.0
-        found.append(Bounded(_quantile(curve, share) if estimable else None, low, high))
-    return found
+        rank = self._committed_by(share) if len(self.in_flight) <= n * (1.0 - share) / 2.0 else None
+        return Bounded(None if rank is None else self.committed.at(rank), self.least(place), self.most(place))
+
+    def least(self, place: int) -> float:
+        """Return an order statistic if transactions in flight commit at once."""
+        places = np.arange(len(self.in_flight)) + self._committed_before
+        earlier = int(np.searchsorted(places, place))
+        if earlier < len(places) and places[earlier] == place:
+            return float(self.in_flight[earlier])
+        return self.most(place - earlier)
+
+    def most(self, place: int) -> float:
+        """Return an order statistic if transactions in flight never commit."""
+        return self.committed.at(place) if place < len(self.committed) else math.inf
+
+    def median(self) -> float:
+        """Return the lower median; NaN if it is infinite or depends on transactions in flight."""
+        place = (len(self) + 1) // 2 - 1
+        if place >= len(self.committed):
+            return math.nan
+        value = self.committed.at(place)
+        sooner = int(np.searchsorted(self.in_flight, value))
+        return value if self.committed.first_equal(place) + sooner <= place else math.nan
+
+    @cached_property
+    def _committed_before(self) -> Ints:
+        """For each transaction in flight, the number that committed in no more than its time so far."""
+        return self.committed.up_to(self.in_flight)
+
+    def _committed_by(self, share: float) -> int | None:
+        """Return the rank of the first time by which a share has committed, by the Kaplan-Meier estimate; None if there is none.
+
+        Aborted transactions stay at risk. Of equal times, commits precede transactions in flight, as is usual. Between two times of
+        transactions in flight, the survival falls in proportion to the number at risk.
+        """
+        starts = np.concatenate(([0], self._committed_before))
+        commits = np.diff(np.concatenate((starts, [len(self.committed)])))
+        at_risk = len(self) - starts - np.arange(len(starts))
+        factors = np.divide(at_risk - commits, at_risk, out=np.ones(len(starts)), where=at_risk > 0)
+        after = np.cumprod(factors)
+        limit = 1.0 - share + 1e-12
+        stretch = int(np.searchsorted(-after, -limit))
+        if stretch == len(after):
+            return None
+        before = float(after[stretch - 1]) if stretch else 1.0
+        needed = math.ceil(float(at_risk[stretch]) * (1.0 - limit / before))
+        return int(starts[stretch]) + min(max(needed, 1), int(commits[stretch])) - 1
 
 
-def plain_percentiles(values: Floats, shares: Sequence[float]) -> list[Bounded]:
+def plain_percentiles(values: Ordered, shares: Sequence[float]) -> list[Bounded]:
     """Return percentiles of uncensored values, interpolated linearly between order statistics, as ``numpy.quantile`` does."""
-    ordered = np.sort(values)
     found = []
     for share in shares:
-        if len(ordered) < fewest(share):
-            found.append(_bound(ordered, share))
+        if len(values) < fewest(share):
+            found.append(_bound(len(values), values.at, share))
         else:
-            value = float(quantiles(ordered, [share])[0])
+            value = quantile(values, share)
             found.append(Bounded(value, value, value))
     return found
 
 
-def quantiles(in_order: Floats, shares: Sequence[float]) -> Floats:
-    """Return quantiles of sorted values as ``numpy.quantile`` does, without sorting again."""
-    place = np.asarray(shares) * (len(in_order) - 1)
-    below = np.floor(place).astype(np.int64)
-    above = np.minimum(below + 1, len(in_order) - 1)
-    return np.asarray(in_order[below] + (in_order[above] - in_order[below]) * (place - below))
+def quantile(values: Ordered, share: float) -> float:
+    """Return a quantile as ``numpy.quantile`` does."""
+    place = share * (len(values) - 1)
+    rank = math.floor(place)
+    below, above = values.at(rank), values.at(min(rank + 1, len(values) - 1))
+    return below + (above - below) * (place - rank)
 
 
 def order_place(n: int, share: float) -> int:
@@ -89,31 +151,12 @@ def order_place(n: int, share: float) -> int:
     return min(max(math.ceil(share * n - 1e-9), 1), n) - 1
 
 
-def _bound(in_order: Floats, share: float) -> Bounded:
+def _bound(n: int, at: Callable[[int], float], share: float) -> Bounded:
     """Bound a quantile of few values: the greatest order statistic that it reaches with 95% confidence."""
-    n = len(in_order)
     term, tail = share**n, 0.0  # P(Binomial(n, share) = k) and P(>= k), for k = n, n - 1, ...
     for k in range(n, 0, -1):
         tail += term
         if tail >= BOUND_CONFIDENCE:
-            return Bounded(None, float(in_order[k - 1]), math.inf)
+            return Bounded(None, at(k - 1), math.inf)
         term *= k / (n - k + 1) * (1.0 - share) / share
     return NOTHING
-
-
-def _kaplan_meier(waited_ms: Floats, committed: Flags, aborted: Flags) -> tuple[Floats, Floats]:
-    """Return the times of commits in order and the survival after each; aborted transactions stay at risk."""
-    ends = np.where(aborted, np.inf, waited_ms)
-    # of equal times, commits precede censored transactions, as is usual
-    order = np.lexsort((~committed, ends))
-    at_risk = len(ends) - np.arange(len(ends))
-    happened = committed[order]
-    survival = np.cumprod(np.where(happened, 1.0 - 1.0 / at_risk, 1.0))
-    return np.asarray(ends[order][happened]), np.asarray(survival[happened])
-
-
-def _quantile(curve: tuple[Floats, Floats], share: float) -> float | None:
-    """Return the first time by which this share has committed; None if there is none."""
-    times, survival = curve
-    place = int(np.searchsorted(-survival, share - 1.0 - 1e-12))
-    return float(times[place]) if place < len(times) else None

@@ -7,16 +7,16 @@ counted in the bin in which they started committing; commits also in the bin of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from endive.analysis import Flags, Floats, Ints
-from endive.analysis.cohort import Transactions, committing
+from endive.analysis.binned_counts import CommittingCounts, TimeCounts, time_places
+from endive.analysis.cohort import Transactions
 from endive.analysis.estimates import half_widths, successes
 from endive.analysis.warmup import TIME_BINS
 from endive.simulation.columns import STATE_COLUMNS
@@ -36,93 +36,65 @@ _FEWEST = 10
 """Smallest number of transactions of a median."""
 
 
-@dataclass
-class ThroughTime:
-    """Transactions of a run by time bin.
+class OverTime:
+    """Numbers of the transactions of each group of a run in equal time bins."""
 
-    Attributes:
-        counts: Counts of each time bin, by name.
-        entered: Flags of the transactions that started committing.
-        part: Time bin of each transaction that started committing.
-        waits: Time to commit of each of them; infinite if it aborted, and the time so far if it is in flight.
-        finished: Flags of those that committed or aborted.
-    """
+    def __init__(self, groups: int, duration_ms: float, bins: int = TIME_BINS) -> None:
+        self._edges = np.linspace(0.0, duration_ms, bins + 1)
+        self._counts = {name: TimeCounts(groups, self._edges) for name in COUNTED if name not in ("entered", "committing")}
+        self._committing = CommittingCounts(groups, self._edges)
+        self.bins = bins
 
-    counts: dict[str, Floats]
-    entered: Flags
-    part: Ints
-    waits: Floats
-    finished: Flags
+    def add(self, groups: Ints, rows: Transactions, columns: Mapping[str, Ints]) -> tuple[Flags, Ints]:
+        """Add transactions; return the flags of those that started committing in the run, and their time bins.
 
-    @property
-    def bins(self) -> int:
-        """Number of time bins."""
-        return len(self.counts["entered"])
+        Args:
+            groups: Number of the group of each transaction.
+            rows: The transactions.
+            columns: Their columns ``n_retries`` and ``STATE_COLUMNS``.
+        """
+        retries = columns["n_retries"]
+        entered = self._entered(rows)
+        started = rows if entered.all() else rows.take(np.flatnonzero(entered))
+        own, retries = (groups, retries) if started is rows else (groups[entered], retries[entered])
+        places = self._committing.add(own, started.entry_ms, started.end_ms)
+        unfinished = ~(started.committed | started.aborted)
+        self._counts["committed"].add(own[started.committed], places[started.committed])
+        self._counts["unfinished"].add(own[unfinished], places[unfinished])
+        self._counts["retries"].add(own, places, retries)
+        ended = rows.committed & (rows.end_ms <= self._edges[-1])
+        places_of_ends = time_places(rows.end_ms[ended], self._edges)
+        self._counts["commits"].add(groups[ended], places_of_ends)
+        known = columns[STATE_COLUMNS[0]][ended] >= 0
+        if known.any():
+            own, at = groups[ended][known], places_of_ends[known]
+            self._counts["tracked"].add(own, at)
+            for name in STATE_COLUMNS:
+                self._counts[name].add(own, at, columns[name][ended][known])
+        return entered, places - 1
 
-    def add_retries(self, retries: Ints) -> None:
-        """Sum retries, given for all transactions, over the time bins in which the transactions started committing."""
-        self.counts["retries"] = _sums(self.part, self.bins, retries[self.entered])
+    def place(self, rows: Transactions) -> tuple[Flags, Ints]:
+        """Return the flags of the transactions that started committing in the run, and their time bins."""
+        entered = self._entered(rows)
+        return entered, time_places(rows.entry_ms[entered], self._edges) - 1
 
-    def add_state(self, rows: Transactions, duration_ms: float, columns: Mapping[str, Ints]) -> None:
-        """Sum the state of tables over the commits of each time bin, from columns with a value for each transaction."""
-        known = rows.committed & (rows.end_ms <= duration_ms) & (columns[STATE_COLUMNS[0]] >= 0)
-        part = _part_of(rows.end_ms[known], np.linspace(0.0, duration_ms, self.bins + 1))
-        self.counts["tracked"] = _sums(part, self.bins)
-        for name in STATE_COLUMNS:
-            self.counts[name] = _sums(part, self.bins, columns[name][known])
+    def _entered(self, rows: Transactions) -> Flags:
+        return np.asarray(rows.entered & (rows.entry_ms <= self._edges[-1]))
 
+    def columns(self, members: Sequence[int], median_of: Callable[[int, int], float]) -> dict[str, Any]:
+        """Combine some groups: a list for each name of ``OVER_TIME``.
 
-def through_time(rows: Transactions, duration_ms: float, bins: int = TIME_BINS) -> ThroughTime:
-    """Count some transactions of a run of ``duration_ms`` in equal time bins."""
-    edges = np.linspace(0.0, duration_ms, bins + 1)
-    entered = rows.entered & (rows.entry_ms <= duration_ms)
-    part = _part_of(rows.entry_ms[entered], edges)
-    committed, aborted = rows.committed[entered], rows.aborted[entered]
-    waits = np.where(aborted, np.inf, (rows.end_ms - rows.entry_ms)[entered])
-    counts = {
-        "entered": _sums(part, bins),
-        "committed": _sums(part[committed], bins),
-        "unfinished": _sums(part[~committed & ~aborted], bins),
-        "commits": _sums(_part_of(rows.end_ms[rows.committed & (rows.end_ms <= duration_ms)], edges), bins),
-        "retries": np.zeros(bins),
-        "committing": committing(rows, edges),
-        **{name: np.zeros(bins) for name in ("tracked", *STATE_COLUMNS)},
-    }
-    return ThroughTime(counts, entered, part, waits, committed | aborted)
-
-
-def over_time_columns(parts: Sequence[ThroughTime]) -> dict[str, Any]:
-    """Combine several classes or operations: a list for each name of ``OVER_TIME``."""
-    bins = parts[0].bins if parts else TIME_BINS
-    found: dict[str, Any] = {f"{name}_over_time": sum((each.counts[name] for each in parts), np.zeros(bins)) for name in COUNTED}
-    joined = [np.concatenate([np.zeros(0), *(getattr(each, name) for each in parts)]) for name in ("part", "waits", "finished")]
-    return {**found, f"{MEDIAN}_over_time": medians(joined[0].astype(np.int64), joined[1], joined[2].astype(np.bool_), bins)}
-
-
-def medians(part: Ints, waits: Floats, finished: Flags, bins: int = TIME_BINS) -> Floats:
-    """Return the median time to commit of each time bin; NaN if it is infinite or unknown, or of too few transactions.
-
-    It is unknown if it depends on the outcome of transactions in flight at the end of the run.
-    """
-    least = _medians(part, waits, bins)
-    most = _medians(part, np.where(finished, waits, np.inf), bins)
-    return np.where((least == most) & np.isfinite(least), least, np.nan)
-
-
-def _medians(part: Ints, waits: Floats, bins: int) -> Floats:
-    counts = np.bincount(part, minlength=bins)
-    ordered = np.concatenate((waits[np.lexsort((waits, part))], [np.nan]))
-    middle = np.cumsum(counts) - counts + (counts + 1) // 2 - 1
-    return np.where(counts >= _FEWEST, ordered[np.where(counts > 0, middle, -1)], np.nan)
-
-
-def _part_of(moments_ms: Floats, edges_ms: Floats) -> Ints:
-    """Return the time bin of each moment; the end of the run belongs to the last bin."""
-    return np.minimum(np.searchsorted(edges_ms, moments_ms, side="right") - 1, len(edges_ms) - 2)
-
-
-def _sums(part: Ints, bins: int, weights: npt.NDArray[Any] | None = None) -> Floats:
-    return np.bincount(part, weights=weights, minlength=bins).astype(np.float64)
+        Args:
+            members: Numbers of the groups.
+            median_of: Returns the median time to commit of a number of transactions that started committing in a time bin.
+        """
+        chosen = list(members)
+        tables = {name: counts.bins for name, counts in self._counts.items()}
+        tables |= {"entered": self._committing.starts.bins, "committing": self._committing.mean}
+        found = {f"{name}_over_time": tables[name][chosen].sum(axis=0) for name in COUNTED}
+        entered = found["entered_over_time"]
+        medians = [median_of(bin_, int(count)) if count >= _FEWEST else math.nan for bin_, count in enumerate(entered)]
+        return {**found, f"{MEDIAN}_over_time": np.array(medians)}
 
 
 _KEY = ("experiment", "workload_class", "operation_type")

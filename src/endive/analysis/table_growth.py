@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from endive.analysis import Floats
+from endive.analysis import Flags, Floats, Ints
+from endive.analysis.binned_counts import TimeCounts, time_places
 from endive.simulation.columns import STATE_COLUMNS
 
 GROWTH = {name: f"{name}_per_day" for name in STATE_COLUMNS}
@@ -28,44 +30,52 @@ _LEAST_RISE = 0.1
 """Smallest rise over the window, as a share of the mean, that counts as growth."""
 
 
-@dataclass(frozen=True)
-class StateRows:
-    """State of tables right after commits, with the times of the commits; rows without state are left out."""
+class TableStates:
+    """State of tables right after the commits of some groups, in equal parts of a window; commits without state are left out."""
 
-    times_ms: Floats
-    values: Mapping[str, Floats]
+    def __init__(self, groups: int, start_ms: float, end_ms: float) -> None:
+        edges = np.linspace(start_ms, end_ms, _PARTS + 1)
+        self._commits = TimeCounts(groups, edges)
+        self._sums = {name: TimeCounts(groups, edges) for name in STATE_COLUMNS}
+        self._length_ms = end_ms - start_ms
 
-    @classmethod
-    def of_commits(cls, times_ms: Floats, columns: Mapping[str, Floats]) -> StateRows:
-        """Select the commits whose state is known."""
-        known = np.asarray(columns[STATE_COLUMNS[0]]) >= 0
-        return cls(times_ms[known], {name: np.asarray(values)[known].astype(np.float64) for name, values in columns.items()})
+    def add(self, groups: Ints, times_ms: Floats, columns: Mapping[str, npt.NDArray[Any]], chosen: Flags) -> None:
+        """Add the chosen commits of some rows, at their times."""
+        known = chosen & (columns[STATE_COLUMNS[0]] >= 0)
+        if not known.any():
+            return
+        own, places = groups[known], time_places(times_ms[known], self._commits.edges_ms)
+        self._commits.add(own, places)
+        for name, sums in self._sums.items():
+            sums.add(own, places, columns[name][known])
+
+    def measure(self, members: Sequence[int]) -> dict[str, float | None]:
+        """Return mean and growth per day of each column of state over some groups; None if no state is known."""
+        commits = self._commits.bins[list(members)].sum(axis=0)
+        found: dict[str, float | None] = {}
+        for name, growth in GROWTH.items():
+            sums = self._sums[name].bins[list(members)].sum(axis=0)
+            found[name] = float(sums.sum() / commits.sum()) if commits.any() else None
+            found[growth] = growth_of_parts(commits, sums, self._length_ms) * DAY_MS if commits.any() else None
+        return found
+
+    def grow(self) -> bool:
+        """Return whether some state of all groups together grows."""
+        found = self.measure(range(len(self._commits.bins)))
+        return any((found[growth] or 0.0) > 0.0 for growth in GROWTH.values())
 
 
-def measure_state(rows: Sequence[StateRows], start_ms: float, end_ms: float) -> dict[str, float | None]:
-    """Return mean and growth per day of each column of state in a window; None if no state is known."""
-    times = np.concatenate([np.zeros(0), *(each.times_ms for each in rows)])
-    found: dict[str, float | None] = {}
-    for name, growth in GROWTH.items():
-        values = np.concatenate([np.zeros(0), *(each.values[name] for each in rows)])
-        found[name] = float(values.mean()) if len(values) else None
-        found[growth] = growth_per_ms(times, values, start_ms, end_ms) * DAY_MS if len(values) else None
-    return found
-
-
-def growth_per_ms(times_ms: Floats, values: Floats, start_ms: float, end_ms: float) -> float:
-    """Return the growth of a quantity in a window, from its means in equal parts; 0 if it does not grow."""
-    part = np.clip(((times_ms - start_ms) / (end_ms - start_ms) * _PARTS).astype(np.int64), 0, _PARTS - 1)
-    counts = np.bincount(part, minlength=_PARTS)
+def growth_of_parts(counts: Floats, sums: Floats, length_ms: float) -> float:
+    """Return the growth per ms of a quantity from its numbers and sums in equal parts of a window; 0 if it does not grow."""
     filled = np.flatnonzero(counts)
     if len(filled) < _FEWEST_PARTS:
         return 0.0
-    means = np.bincount(part, weights=values, minlength=_PARTS)[filled] / counts[filled]
+    means = sums[filled] / counts[filled]
     if not _rises(means):
         return 0.0
     slope = float(np.polyfit(filled, means, 1)[0])  # per part
     rise = slope * _PARTS
-    return rise / (end_ms - start_ms) if rise >= _LEAST_RISE * float(means.mean()) else 0.0
+    return rise / length_ms if rise >= _LEAST_RISE * float(means.mean()) else 0.0
 
 
 def _rises(values: Floats) -> bool:

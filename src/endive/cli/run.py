@@ -265,7 +265,8 @@ def _plain(row: Any) -> dict[str, Any]:
 
 def show_metrics(output: Output, measured: RunMetrics, counters: dict[str, int]) -> None:
     """Print the metrics of the measurement window, and the counters of the whole run."""
-    from endive.analysis.run_metrics import ABORT_REASONS, ALL
+    from endive.analysis.metric import ABORT_REASONS
+    from endive.analysis.run_metrics import ALL
     from endive.simulation.columns import IO_COLUMNS, TIME_WORDS
 
     groups = [row for row in measured.rows if ALL not in (row["workload_class"], row["operation_type"])]

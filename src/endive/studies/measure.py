@@ -1,8 +1,8 @@
 """Measure runs from their files: choose the window of their configuration, and reduce each run to a few rows of metrics.
 
 Every command measures this way: ``measure_experiments`` takes runs of one or more configurations that are compared, chooses their
-window from all of their seeds, and measures each run in it. It reads one column at a time and depends on nothing but the files, so
-Spark tasks, local studies and the live page get the same numbers.
+window from all of their seeds, and measures each run in it. It reads one row group at a time and depends on nothing but the files,
+so Spark tasks, local studies and the live page get the same numbers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from endive.analysis import Floats, run_metrics
-from endive.analysis.cohort import Submitted, Transactions, committing
+from endive.analysis import Floats, Ints, run_metrics
+from endive.analysis.binned_counts import CommittingCounts
+from endive.analysis.cohort import Submitted, Transactions
+from endive.analysis.metric import ABORT_REASONS
 from endive.analysis.run_curves import CURVES, OVER_TIME
-from endive.analysis.run_metrics import SUM_COLUMNS, Group, group_metrics, measure_run, window_of
-from endive.analysis.table_growth import StateRows, growth_per_ms
+from endive.analysis.run_metrics import empty_metrics, measure_run, window_of
+from endive.analysis.run_totals import SUM_COLUMNS, Rows
+from endive.analysis.table_growth import TableStates
 from endive.analysis.warmup import SERIES_BINS, LoadPattern, Window, common_window, find_window, given_window, load_pattern
 from endive.config import ConfigError, Document, Problem, build_simulation_config
 from endive.config.load import load_document
@@ -57,7 +60,8 @@ PLAIN_COLUMNS = tuple(field.name for field in RUN_SCHEMA if not pa.types.is_list
 """Columns of the table of runs; lists are inputs of other tables."""
 MEASURED_SCHEMA = pa.schema([*RUN_SCHEMA, *((name, pa.list_(pa.float64())) for name in (*CURVES.values(), *OVER_TIME))])
 """Columns of a row of metrics with the lists from which distributions and figures over time are made."""
-_KEY_COLUMNS = ("t_commit_start", "t_submit", "t_commit", *run_metrics.LATENCIES)
+_KEY_COLUMNS = ("t_commit_start", "t_submit", "total_latency", "t_commit")
+"""Columns that transactions are made of, in the order of ``Transactions.of_rows``."""
 _TEXT_COLUMNS = ["status", "workload_class", "abort_reason", "operation_type"]
 Row = Mapping[str, Any]
 
@@ -106,7 +110,7 @@ class RunMetrics:
         for row in self.rows:
             if (row["workload_class"], row["operation_type"]) == (workload_class, operation):
                 return row
-        return group_metrics([], self.window)
+        return empty_metrics(self.window)
 
 
 @dataclass(frozen=True)
@@ -258,84 +262,171 @@ def open_run(experiment: str, run: RunFile) -> closing[RunRows]:
 
 
 class RunRows:
-    """The rows of one run in their Parquet file, column by column, and the groups of workload class and operation."""
+    """The rows of one run in their Parquet file, one row group at a time.
+
+    Columns that statistics of the file show to be constant are not read.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = pq.ParquetFile(path, read_dictionary=_TEXT_COLUMNS)
         missing = set(RESULT_SCHEMA.names) - set(self._file.schema_arrow.names)
         if missing:
             raise ValueError(f"column {sorted(missing)[0]} is missing: the results are not of this version")
-        self._transactions = self._read_transactions()
-        self.groups: Sequence[Group] = list(self._split())
+        self._statistics = [_constants(self._file.metadata.row_group(number)) for number in range(self._file.num_row_groups)]
+        self._codes: dict[tuple[str, str], int] = {}
+        self._with_in_flight: list[int] = []
+        self.groups: Sequence[tuple[str, str]] = self._find_groups()
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return int(self._file.metadata.num_rows)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Return a numeric column."""
+        """Return a numeric column of all rows."""
         return np.asarray(self._file.read(columns=[name]).column(name).to_numpy())
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
+    def chunks(self, columns: Sequence[str]) -> Iterator[Rows]:
+        """Yield the rows of each row group with these columns."""
+        for number in range(self._file.num_row_groups):
+            yield self._chunk(number, columns)
+
+    def in_flight(self) -> Rows:
+        """Return the transactions in flight at the end of the run."""
+        found = [_take_in_flight(self._chunk(number, ())) for number in self._with_in_flight]
+        groups = np.concatenate([np.zeros(0, np.int64), *(rows.groups for rows in found)])
+        return Rows(groups, Transactions.join([rows.transactions for rows in found]), np.full(len(groups), -1), {})
+
+    def is_zero(self, column: str) -> bool:
+        """Return whether statistics of the file show that a column is 0 in all rows."""
+        return all(constants.get(column) == 0 for constants in self._statistics)
+
     def committing_over_time(self, end_ms: float) -> Floats:
         """Return the number of committing transactions in equal parts of ``[0, end_ms]``."""
-        edges = np.linspace(0.0, end_ms, SERIES_BINS + 1)
-        return sum((committing(group.transactions, edges) for group in self.groups), np.zeros(SERIES_BINS))
+        counts = CommittingCounts(1, np.linspace(0.0, end_ms, SERIES_BINS + 1))
+        for number in range(self._file.num_row_groups):
+            transactions, _, _ = self._read(number, (), ("status",))
+            entered = transactions.entered
+            counts.add(np.zeros(int(entered.sum()), np.int64), transactions.entry_ms[entered], transactions.end_ms[entered])
+        return np.asarray(counts.mean[0])
 
     def tables_grow(self, end_ms: float) -> bool:
         """Return whether the metadata or the manifests of tables grow over ``[0, end_ms]``."""
-        done = self._transactions.committed & (self._transactions.end_ms <= end_ms)
-        state = StateRows.of_commits(self._transactions.end_ms[done], {name: self.column(name)[done] for name in STATE_COLUMNS})
-        return any(growth_per_ms(state.times_ms, values, 0.0, end_ms) > 0.0 for values in state.values.values())
+        states = TableStates(1, 0.0, end_ms)
+        for rows in self.chunks(STATE_COLUMNS):
+            done = rows.transactions.committed & (rows.transactions.end_ms <= end_ms)
+            states.add(np.zeros(len(done), np.int64), rows.transactions.end_ms, rows.columns, done)
+        return states.grow()
 
     def submitted(self) -> dict[str, Submitted]:
         """Return the transactions of each class in the order of their submission."""
-        classes, names = self._codes("workload_class")
-        numbers, moments = self.column("txn_id"), self.column("t_submit")
-        places = {names[code]: np.flatnonzero(classes == code) for code in np.unique(classes)}
+        chunks = list(self.chunks(("txn_id", "t_submit")))
+        classes = sorted({workload_class for workload_class, _ in self.groups})
+        class_of = np.array([classes.index(workload_class) for workload_class, _ in self.groups], np.int64)
+        numbers, moments, own = (
+            np.concatenate([np.zeros(0, np.int64), *arrays])
+            for arrays in (
+                [rows.columns["txn_id"] for rows in chunks],
+                [rows.columns["t_submit"] for rows in chunks],
+                [class_of[rows.groups] for rows in chunks],
+            )
+        )
+        transactions = Transactions.join([rows.transactions for rows in chunks])
+        places = {name: np.flatnonzero(own == number) for number, name in enumerate(classes)}
         return {
-            name: Submitted.in_order(numbers[index], moments[index], self._transactions.take(index))
-            for name, index in places.items()
+            name: Submitted.in_order(numbers[index], moments[index], transactions.take(index)) for name, index in places.items()
         }
 
-    def _read_transactions(self) -> Transactions:
-        self._columns = {name: self.column(name) for name in _KEY_COLUMNS}
-        committed, aborted = self._flags("status", ("committed", "aborted"))
-        columns = self._columns
-        return Transactions.of_rows(
-            columns["t_commit_start"], columns["t_submit"], columns["total_latency"], columns["t_commit"], committed, aborted
-        )
+    def _chunk(self, number: int, columns: Sequence[str]) -> Rows:
+        transactions, found, table = self._read(number, columns, _TEXT_COLUMNS)
+        return Rows(self._groups_of(table), transactions, _text_codes(table, "abort_reason", ABORT_REASONS), found)
 
-    def _split(self) -> Iterator[Group]:
-        """Yield the groups in the order of their operations and classes."""
-        reasons = dict(zip(run_metrics.ABORT_REASONS, self._flags("abort_reason", run_metrics.ABORT_REASONS), strict=True))
-        classes, class_names = self._codes("workload_class")
-        operations, operation_names = self._codes("operation_type")
-        if np.any(classes < 0) or np.any(operations < 0):
-            raise ValueError("workload_class or operation_type is null in some rows")
-        if not set(operation_names) <= set(OPERATIONS):
-            raise ValueError("operation_type has a value that is not an operation")
-        pairs = operations * max(len(class_names), 1) + classes
-        found = {divmod(int(pair), len(class_names)): np.flatnonzero(pairs == pair) for pair in np.unique(pairs)}
-        for (operation, cls), index in sorted(
-            found.items(), key=lambda each: (operation_names[each[0][0]], class_names[each[0][1]])
-        ):
-            yield Group(
-                class_names[cls],
-                operation_names[operation],
-                index,
-                self._transactions.take(index),
-                {name: flags[index] for name, flags in reasons.items()},
-                {name: self._columns[name][index] for name in run_metrics.LATENCIES},
-            )
+    def _read(
+        self, number: int, columns: Sequence[str], texts: Sequence[str]
+    ) -> tuple[Transactions, dict[str, npt.NDArray[Any]], pa.Table]:
+        """Return the transactions of a row group, further numeric columns, and a table with text columns."""
+        constants = self._statistics[number]
+        numeric = dict.fromkeys((*_KEY_COLUMNS, *columns))
+        read = [name for name in numeric if name not in constants]
+        table = self._file.read_row_group(number, columns=[*read, *texts], use_threads=False)
+        found = {
+            name: np.broadcast_to(np.asarray(constants[name]), table.num_rows)
+            if name in constants
+            else np.asarray(table.column(name).to_numpy())
+            for name in numeric
+        }
+        committed, aborted = (_text_codes(table, "status", [name]) == 0 for name in ("committed", "aborted"))
+        start, submit, total, commit = (found[name] for name in _KEY_COLUMNS)
+        return Transactions.of_rows(start, submit, total, commit, committed, aborted), found, table
 
-    def _flags(self, name: str, values: Sequence[str]) -> list[npt.NDArray[np.bool_]]:
-        codes, names = self._codes(name)
-        return [codes == (names.index(value) if value in names else -2) for value in values]
+    def _find_groups(self) -> list[tuple[str, str]]:
+        """Find the groups, in the order of their operations and classes, and the row groups with transactions in flight."""
+        present: set[tuple[str, str]] = set()
+        for number in range(self._file.num_row_groups):
+            table = self._file.read_row_group(number, columns=["workload_class", "operation_type", "status"], use_threads=False)
+            pairs, classes, operations = _pairs(table)
+            if np.any(pairs < 0):
+                raise ValueError("workload_class or operation_type is null in some rows")
+            if not set(operations) <= set(OPERATIONS):
+                raise ValueError("operation_type has a value that is not an operation")
+            used = np.flatnonzero(np.bincount(pairs, minlength=len(classes) * len(operations)))
+            present |= {(classes[pair % len(classes)], operations[pair // len(classes)]) for pair in used.tolist()}
+            if np.any(_text_codes(table, "status", ["committed", "aborted"]) < 0):
+                self._with_in_flight.append(number)
+        groups = sorted(present, key=lambda group: (group[1], group[0]))
+        self._codes = {group: number for number, group in enumerate(groups)}
+        return groups
 
-    def _codes(self, name: str) -> tuple[npt.NDArray[np.int64], list[str]]:
-        """Return a text column as codes, -1 for null, and the texts that they stand for."""
-        column = self._file.read(columns=[name]).column(name).unify_dictionaries().combine_chunks()
-        arrays = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        if not arrays or not len(arrays[0]):
-            return np.zeros(0, np.int64), []
-        return np.asarray(pc.fill_null(arrays[0].indices, -1)).astype(np.int64), arrays[0].dictionary.to_pylist()
+    def _groups_of(self, table: pa.Table) -> Ints:
+        """Return the number of the group of each row."""
+        if len(self._codes) == 1:
+            return np.zeros(table.num_rows, np.int64)
+        pairs, classes, operations = _pairs(table)
+        numbers = [self._codes.get((workload_class, operation), -1) for operation in operations for workload_class in classes]
+        return np.array(numbers, np.int64)[pairs]
+
+
+def _constants(group: Any) -> dict[str, float | int]:
+    """Return the numeric columns of a row group that have one value, by the statistics of the file."""
+    found: dict[str, float | int] = {}
+    for number in range(group.num_columns):
+        column = group.column(number)
+        statistics = column.statistics
+        if statistics is None or not statistics.has_min_max or statistics.null_count:
+            continue
+        if statistics.min == statistics.max and isinstance(statistics.min, int | float):
+            found[column.path_in_schema] = statistics.min
+    return found
+
+
+def _take_in_flight(rows: Rows) -> Rows:
+    places = np.flatnonzero(~(rows.transactions.committed | rows.transactions.aborted))
+    return Rows(rows.groups[places], rows.transactions.take(places), rows.reasons[places], {})
+
+
+def _pairs(table: pa.Table) -> tuple[Ints, list[str], list[str]]:
+    """Return a number for the class and operation of each row, negative if one is null, and the classes and operations."""
+    (classes, class_names), (operations, operation_names) = (
+        _dictionary(table, each) for each in ("workload_class", "operation_type")
+    )
+    pairs = operations * max(len(class_names), 1) + classes
+    return np.where((classes < 0) | (operations < 0), -1, pairs), class_names, operation_names
+
+
+def _text_codes(table: pa.Table, name: str, texts: Sequence[str]) -> Ints:
+    """Return a text column as places among some texts; -1 for other texts and null."""
+    codes, names = _dictionary(table, name)
+    places = np.array([*(texts.index(each) if each in texts else -1 for each in names), -1], np.int64)
+    return np.asarray(places[codes])
+
+
+def _dictionary(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
+    """Return a text column as codes, -1 for null, and the texts that they stand for."""
+    column = table.column(name).unify_dictionaries().combine_chunks()
+    arrays = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    if not arrays or not len(arrays[0]):
+        return np.zeros(0, np.int64), []
+    return np.asarray(pc.fill_null(arrays[0].indices, -1)).astype(np.int64), arrays[0].dictionary.to_pylist()

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from endive.analysis.run_curves import distributions_table, over_time_table
-from endive.analysis.run_metrics import group_metrics, window_columns, window_of
+from endive.analysis.run_metrics import empty_metrics, window_columns, window_of
 from endive.analysis.warmup import Window
 from endive.runs.contents import structure_problem
 from endive.runs.inventory import Experiment, Inventory, PipelineError
@@ -199,5 +199,5 @@ def _missing_rows(rows: pa.Table) -> pa.Table:
         for workload_class, operation in sorted(groups[experiment]):
             if (experiment, seed, workload_class, operation) not in have:
                 own = {"experiment": experiment, "seed": seed, "workload_class": workload_class, "operation_type": operation}
-                missing.append({**own, **group_metrics([], window), **window_columns(window), "window_ms": row["window_ms"]})
+                missing.append({**own, **empty_metrics(window), **window_columns(window), "window_ms": row["window_ms"]})
     return pa.Table.from_pylist(missing, schema=MEASURED_SCHEMA)

@@ -1,0 +1,348 @@
+"""Take order statistics of many values without keeping more of them than memory allows.
+
+Values arrive in chunks, in sets that are numbered from 0. ``KeptValues`` keeps all of them and sorts each set once.
+``CountedValues`` counts them in bins, so that its memory does not depend on their number: a request that the counts cannot answer
+is registered, and another pass over the same values narrows its bin or collects its values. Both return the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from endive.analysis import Floats, Ints
+
+Codes = npt.NDArray[np.uint64]
+Members = tuple[int, ...]
+"""Numbers of sets whose union is asked for."""
+
+MOST_KEPT = 2_000_000
+"""Largest number of rows whose values are kept; each takes about 40 bytes."""
+_CELLS = 2**18
+"""Number of bins of the first pass."""
+_MOST_COLLECTED = 400_000
+"""Largest number of values that a pass collects."""
+_SPLIT_BITS = 12
+"""Binary logarithm of the number of parts into which a further pass divides a bin."""
+_LEAST_EXPONENT, _OCTAVES = -10, 44
+"""Range of the values with bins of their own in the first pass: 1 µs to 200 days."""
+_MANTISSA_BITS = 52
+
+
+class Ordered(Protocol):
+    """Values in ascending order."""
+
+    def __len__(self) -> int:
+        """Return their number."""
+        ...
+
+    def at(self, rank: int) -> float:
+        """Return the value of a rank, from 0; NaN if another pass has to find it."""
+        ...
+
+    def first_equal(self, rank: int) -> int:
+        """Return the lowest rank that has the value of this rank."""
+        ...
+
+    def up_to(self, limits: Floats) -> Ints:
+        """Count, for each limit, the values that do not exceed it; counted values know the limits they were created with."""
+        ...
+
+
+class Values(Protocol):
+    """Sets of values."""
+
+    def add(self, sets: Ints, values: Floats) -> None:
+        """Add values to the sets of these numbers."""
+        ...
+
+    def finish_pass(self) -> None:
+        """End a pass over the values."""
+        ...
+
+    def union(self, members: Members) -> Ordered:
+        """Return the values of some sets."""
+        ...
+
+    def needs_pass(self) -> bool:
+        """Return whether values were asked for that another pass has to find: then all values have to be added again."""
+        ...
+
+
+@dataclass(frozen=True)
+class SortedValues:
+    """Values in an array in ascending order."""
+
+    values: Floats
+
+    def __len__(self) -> int:
+        """Return their number."""
+        return len(self.values)
+
+    def at(self, rank: int) -> float:
+        """Return the value of a rank."""
+        return float(self.values[rank])
+
+    def first_equal(self, rank: int) -> int:
+        """Return the lowest rank that has the value of this rank."""
+        return int(np.searchsorted(self.values, self.values[rank], side="left"))
+
+    def up_to(self, limits: Floats) -> Ints:
+        """Count the values that do not exceed each limit."""
+        return np.searchsorted(self.values, limits, side="right").astype(np.int64)
+
+
+class KeptValues:
+    """Sets of values that are all kept."""
+
+    def __init__(self, sets: int) -> None:
+        self._sets = sets
+        self._number_type = np.uint16 if sets <= 2**16 else np.int32  # the former are sorted in linear time
+        self._chunks: list[tuple[npt.NDArray[np.integer[Any]], Floats]] = []
+        self._sorted: list[Floats] = []
+        self._unions: dict[Members, SortedValues] = {}
+
+    def add(self, sets: Ints, values: Floats) -> None:
+        """Add values to the sets of these numbers."""
+        self._chunks.append((sets.astype(self._number_type), values))
+
+    def finish_pass(self) -> None:
+        """Sort each set."""
+        numbers = np.concatenate([np.zeros(0, self._number_type), *(sets for sets, _ in self._chunks)])
+        values = np.concatenate([np.zeros(0), *(values for _, values in self._chunks)])
+        self._chunks = []
+        sizes = np.bincount(numbers, minlength=self._sets)
+        if self._sets > 1:
+            values = values[np.argsort(numbers, kind="stable")]
+        self._sorted = np.split(values, np.cumsum(sizes)[:-1])
+        for each in self._sorted:
+            each.sort()
+
+    def union(self, members: Members) -> SortedValues:
+        """Return the values of some sets; sorted sets are merged once."""
+        if members not in self._unions:
+            own = [self._sorted[number] for number in members if len(self._sorted[number])]
+            merged = own[0] if len(own) == 1 else np.sort(np.concatenate([np.zeros(0), *own]), kind="stable")
+            self._unions[members] = SortedValues(merged)
+        return self._unions[members]
+
+    def needs_pass(self) -> bool:
+        """Return False: all values are kept."""
+        return False
+
+
+def _to_codes(values: Floats) -> Codes:
+    """Return integers in the order of the values."""
+    bits = (values + 0.0).view(np.uint64)  # 0.0 for -0.0
+    return np.asarray(np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63)))
+
+
+def _to_value(code: int) -> float:
+    bits = code ^ (1 << 63) if code >> 63 else code ^ ((1 << 64) - 1)
+    return float(np.array([bits], np.uint64).view(np.float64)[0])
+
+
+_BASE = int(_to_codes(np.array([2.0**_LEAST_EXPONENT]))[0])
+
+
+@dataclass
+class _Request:
+    """Rank of a union that is asked for.
+
+    Attributes:
+        rank: Its rank among the values of the cells.
+        below: Number of values of the union below the cells.
+        cells: Cells of the members that contain it; all cover the same range of codes.
+    """
+
+    members: Members
+    rank: int
+    below: int
+    cells: Ints
+
+
+class CountedValues:
+    """Sets of values that are counted in bins.
+
+    Args:
+        sets: Number of sets.
+        limits: Values for ``up_to``, in ascending order.
+        most_collected: Largest number of values that a pass collects.
+    """
+
+    def __init__(self, sets: int, limits: Floats | None = None, most_collected: int = _MOST_COLLECTED) -> None:
+        self._sets = sets
+        self._most_collected = most_collected
+        self.limits = np.zeros(0) if limits is None else limits
+        bits = max(0, min(16, (_CELLS // (sets * _OCTAVES)).bit_length() - 1))
+        self._shift = _MANTISSA_BITS - bits
+        self._base = _BASE >> self._shift
+        self._bins = _OCTAVES << bits
+        self.counts = np.zeros((sets, self._bins), np.int64)
+        self.limit_counts = np.zeros((sets, len(self.limits) + 1), np.int64)
+        self._wanted: dict[tuple[Members, int], None] = {}
+        self._open: list[_Request] = []
+        self._answers: dict[tuple[Members, int], tuple[float, int]] = {}
+        self._unions: dict[Members, CountedUnion] = {}
+        self._following: list[Ints] = []
+        """Cell of each part of the cells of each level; -1 for parts that nothing is asked of. Bins are the parts of level 0."""
+        self._levels: list[tuple[Codes, Codes]] = []
+        """First code of each cell, and binary logarithm of the width of its parts, for each level from 1."""
+        self._parts: Ints | None = None
+        self._collected: list[tuple[Ints, Floats]] | None = None
+
+    def add(self, sets: Ints, values: Floats) -> None:
+        """Count values; in further passes count or collect those of the cells that are asked for."""
+        if self._following and not self._open:
+            return
+        codes = _to_codes(values)
+        places = np.clip((codes >> np.uint64(self._shift)).astype(np.int64) - self._base, 0, self._bins - 1)
+        places += sets * self._bins
+        if not self._following:
+            _count(self.counts, places)
+            if len(self.limits):
+                _count(self.limit_counts, sets * self.limit_counts.shape[1] + np.searchsorted(self.limits, values))
+            return
+        for level, following in enumerate(self._following):
+            cells = following[places]
+            chosen = cells >= 0
+            cells, codes, values = cells[chosen], codes[chosen], values[chosen]
+            if level < len(self._levels):
+                first, shift = self._levels[level]
+                places = (cells << _SPLIT_BITS) + ((codes - first[cells]) >> shift[cells]).astype(np.int64)
+        if self._parts is not None:
+            _count(self._parts, places)
+        if self._collected is not None:
+            self._collected.append((cells, values))
+
+    def finish_pass(self) -> None:
+        """Answer the requests whose values were collected, or narrow the cells of the others."""
+        if self._collected is not None:
+            self._answer()
+        elif self._parts is not None:
+            first, shift = self._levels[-1]
+            counts, self._parts = self._parts, None
+            for request in self._open:
+                self._narrow(request, counts[request.cells], request.cells << _SPLIT_BITS)
+            left = [request for request in self._open if int(shift[request.cells[0] >> _SPLIT_BITS])]
+            for request in (each for each in self._open if not int(shift[each.cells[0] >> _SPLIT_BITS])):
+                code = int(first[request.cells[0] >> _SPLIT_BITS]) + int(request.cells[0] & ((1 << _SPLIT_BITS) - 1))
+                self._answers[request.members, request.below + request.rank] = _to_value(code), request.below
+            self._open = left
+            self._prepare(counts.reshape(-1), self._range_of_part)
+
+    def union(self, members: Members) -> Ordered:
+        """Return the values of some sets."""
+        if members not in self._unions:
+            self._unions[members] = CountedUnion(self, members)
+        return self._unions[members]
+
+    def ask(self, members: Members, rank: int) -> tuple[float, int]:
+        """Return the value of a rank and the lowest rank that has it; NaN if another pass has to find them."""
+        found = self._answers.get((members, rank))
+        if found is None:
+            self._wanted[members, rank] = None
+            return float("nan"), 0
+        return found
+
+    def needs_pass(self) -> bool:
+        """Return whether another pass has to find values; the first call after the first pass registers what was asked for."""
+        if self._wanted and not self._open:
+            for members, rank in self._wanted:
+                request = _Request(members, rank, 0, np.asarray(members))
+                self._narrow(request, self.counts[request.cells], request.cells * self._bins)
+                self._open.append(request)
+            self._following, self._levels = [], []
+            self._prepare(self.counts.reshape(-1), self._range_of_bin)
+        self._wanted = {}
+        return bool(self._open)
+
+    def _narrow(self, request: _Request, counts: Ints, starts: Ints) -> None:
+        """Replace the cells of a request by their parts that contain it."""
+        reached = np.cumsum(counts.sum(axis=0))
+        part = int(np.searchsorted(reached, request.rank, side="right"))
+        before = int(reached[part - 1]) if part else 0
+        request.rank -= before
+        request.below += before
+        request.cells = starts[counts[:, part] > 0] + part
+
+    def _prepare(self, counts: Ints, range_of: Callable[[int], tuple[int, int]]) -> None:
+        """Make the parts that requests are in the cells of the next pass; collect their values if they are few."""
+        self._collected = None
+        if not self._open:
+            return
+        chosen = np.unique(np.concatenate([request.cells for request in self._open]))
+        following = np.full(len(counts), -1, np.int64)
+        following[chosen] = np.arange(len(chosen))
+        for request in self._open:
+            request.cells = following[request.cells]
+        ranges = [range_of(int(part)) for part in chosen]
+        self._following.append(following)
+        if int(counts[chosen].sum()) <= self._most_collected:
+            self._collected = []
+            return
+        shifts = [max(0, (last - first).bit_length() - _SPLIT_BITS) for first, last in ranges]
+        self._levels.append((np.array([first for first, _ in ranges], np.uint64), np.array(shifts, np.uint64)))
+        self._parts = np.zeros((len(chosen), 1 << _SPLIT_BITS), np.int64)
+
+    def _range_of_bin(self, place: int) -> tuple[int, int]:
+        """Return the first and last code of a bin; the outer bins contain everything beyond the range."""
+        number = place % self._bins
+        first = 0 if number == 0 else (self._base + number) << self._shift
+        last = (1 << 64) - 1 if number == self._bins - 1 else ((self._base + number + 1) << self._shift) - 1
+        return first, last
+
+    def _range_of_part(self, place: int) -> tuple[int, int]:
+        first, shift = self._levels[-1]
+        cell, part = place >> _SPLIT_BITS, place & ((1 << _SPLIT_BITS) - 1)
+        width = int(shift[cell])
+        start = int(first[cell]) + (part << width)
+        return start, start + (1 << width) - 1
+
+    def _answer(self) -> None:
+        collected = self._collected or []
+        cells = np.concatenate([np.zeros(0, np.int64), *(each for each, _ in collected)])
+        values = np.concatenate([np.zeros(0), *(each for _, each in collected)])[np.argsort(cells, kind="stable")]
+        by_cell = np.split(values, np.cumsum(np.bincount(cells))[:-1])
+        merged: dict[bytes, Floats] = {}
+        for request in self._open:
+            key = request.cells.tobytes()
+            if key not in merged:
+                merged[key] = np.sort(np.concatenate([by_cell[cell] for cell in request.cells]))
+            value = merged[key][request.rank]
+            first = request.below + int(np.searchsorted(merged[key], value))
+            self._answers[request.members, request.below + request.rank] = float(value), first
+        self._open, self._collected = [], None
+
+
+def _count(counts: Ints, places: Ints) -> None:
+    counts += np.bincount(places, minlength=counts.size).reshape(counts.shape)
+
+
+class CountedUnion:
+    """Union of sets of ``CountedValues``."""
+
+    def __init__(self, values: CountedValues, members: Members) -> None:
+        self._values, self._members = values, members
+        self._size = int(values.counts[list(members)].sum())
+
+    def __len__(self) -> int:
+        """Return the number of values."""
+        return self._size
+
+    def at(self, rank: int) -> float:
+        """Return the value of a rank; NaN if another pass has to find it."""
+        return self._values.ask(self._members, rank)[0]
+
+    def first_equal(self, rank: int) -> int:
+        """Return the lowest rank that has the value of this rank; 0 if another pass has to find it."""
+        return self._values.ask(self._members, rank)[1]
+
+    def up_to(self, limits: Floats) -> Ints:
+        """Count the values that do not exceed each of the limits."""
+        reached = np.cumsum(self._values.limit_counts[list(self._members)].sum(axis=0))
+        return np.asarray(reached[np.searchsorted(self._values.limits, limits)])
