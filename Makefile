@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check prose browser bench verify numbers fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate mutate-model roundtrip soak soak-page setup clean
+LOWEST_TESTS := tests/analysis tests/catalog tests/config tests/pipeline tests/report tests/runs tests/studies tests/transaction tests/test_api.py
+
+.PHONY: docs notebooks package container-steps test-lowest help run test check prose browser bench verify numbers fuzz-engines fuzz-inputs fuzz-metadata fuzz-page mutate mutate-model roundtrip soak soak-page setup clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -28,6 +30,7 @@ check: $(STAMP)  ## Check format, lint, types and language
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python docs/prose.py
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 prose: $(STAMP)  ## Check the language: forbidden words, docstrings and spelling
 	$(BIN)/python docs/prose.py
@@ -81,5 +84,33 @@ fuzz-metadata: $(STAMP)  ## Import 2,000 malformed metadata files
 roundtrip: $(STAMP)  ## Simulate 20 random systems, import their tables and compare the predictions
 	$(BIN)/python -m tests.calibrate.roundtrip --count 20
 
+docs: $(STAMP)  ## Build the documentation site in site/, strictly and offline
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+notebooks: $(STAMP)  ## Run the notebooks and store their output
+	$(BIN)/python docs/run_notebooks.py
+
+package: $(STAMP)  ## Build wheel and sdist, check them, and install the wheel into an empty environment
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m venv --clear build/package
+	build/package/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd build/package && env -u PYTHONPATH bin/endive --help > /dev/null \
+	    && env -u PYTHONPATH bin/endive providers > /dev/null \
+	    && env -u PYTHONPATH bin/endive examples run load_by_provider -o experiments
+
+container-steps:  ## Run the steps of the Dockerfile in an empty directory
+	rm -rf build/container
+	sh verification/container_steps.sh build/container
+
+test-lowest:  ## Run the tests with the oldest supported version of each dependency
+	rm -rf build/lowest
+	$(PYTHON) -m venv build/lowest
+	build/lowest/bin/pip install --quiet --disable-pip-version-check uv
+	build/lowest/bin/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct -e '.[probe]'
+	build/lowest/bin/uv pip install --quiet --python build/lowest/bin/python 'pytest<9.2' pytest-xdist hypothesis tomli-w
+	build/lowest/bin/pytest -n 2 --dist loadgroup -W default $(LOWEST_TESTS)
+
 clean:  ## Remove the virtual environment, caches and build results
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build site

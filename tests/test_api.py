@@ -229,3 +229,9 @@ def test_help_shows_every_name() -> None:
     assert set(endive.__all__) <= set(dir(endive))
     with pytest.raises(AttributeError, match="nothing"):
         _ = endive.nothing
+
+
+def test_the_reference_has_every_public_name() -> None:
+    page = (Path(__file__).resolve().parent.parent / "docs/reference/python.md").read_text(encoding="utf-8")
+    shown = [line.removeprefix("::: endive.") for line in page.splitlines() if line.startswith("::: ")]
+    assert sorted(shown) == sorted(endive.__all__)

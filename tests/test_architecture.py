@@ -66,7 +66,7 @@ def _imports(path: Path) -> Iterator[str]:
             assert node.level == 0, f"{path}: relative imports hide where they lead"
             assert node.module is not None
             if node.module == "endive":
-                yield from (f"endive.{alias.name}" for alias in node.names if alias.name != "__version__")
+                yield from (f"endive.{alias.name}" for alias in node.names if alias.name not in ("__version__", "UNSUPPORTED"))
             else:
                 yield node.module
 
@@ -263,3 +263,13 @@ def test_tests_mirror_the_package() -> None:
     tested = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert tested - folders <= {"verification", "benchmarks", "fuzz_inputs"}
     assert folders <= tested
+
+
+@pytest.mark.parametrize("statement", ["import endive.main", "import endive; endive.run"])
+def test_windows_is_refused_with_a_sentence(statement: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.platform = 'win32'; {statement}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith(endive.UNSUPPORTED)
+    assert statement != "import endive.main" or "Traceback" not in done.stderr

@@ -17,6 +17,7 @@ Functions: ``load`` a configuration, ``run`` it with several seeds on this machi
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,8 @@ __all__ = [
     "tune",
 ]
 
+UNSUPPORTED = "Endive runs on Linux and macOS. On Windows, install it in the Windows Subsystem for Linux: `wsl --install`."
+"""Message on Windows, which has neither the locks nor the Unix sockets that Endive needs."""
 _MODULES = {
     "endive.api": ("allow_code", "compare", "frontier", "load", "run", "sweep", "tune"),
     "endive.config.errors": ("ConfigError",),
@@ -56,6 +59,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if sys.platform == "win32":
+        raise ImportError(UNSUPPORTED)
     globals()[name] = found = getattr(import_module(_PLACES[name]), name)
     return found
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+
+from endive import UNSUPPORTED
+
+if sys.platform == "win32":
+    raise SystemExit(UNSUPPORTED)
 
 from endive.cli.app import EXIT_INTERRUPTED, leave
 from endive.cli.app import app as app

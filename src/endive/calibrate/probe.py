@@ -251,7 +251,7 @@ def _open_store(url: str) -> Any:
     try:
         from obstore.store import LocalStore, from_url
     except ImportError:
-        raise InputError(f"{url}: probing a store needs obstore; install endive[probe]") from None
+        raise InputError(f"{url}: probing a store needs obstore: `pip install 'endive[probe]'`") from None
     if "://" not in url:
         path = Path(url)
         if not path.is_dir():
@@ -346,7 +346,7 @@ def _open_catalog(name: str) -> Any:
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError:
-        raise InputError(f"{name}: probing a catalog needs PyIceberg; install endive[probe]") from None
+        raise InputError(f"{name}: probing a catalog needs PyIceberg: `pip install 'endive[probe]'`") from None
     from endive.calibrate.sources import catalog_properties
 
     try:

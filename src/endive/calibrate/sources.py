@@ -135,7 +135,7 @@ def _from_catalog(table: str, catalog: str | None) -> History:
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError:
-        raise InputError(f"{table}: reading a table from a catalog needs PyIceberg; install endive[probe]") from None
+        raise InputError(f"{table}: reading a table from a catalog needs PyIceberg: `pip install 'endive[iceberg]'`") from None
     if "." not in table:
         raise InputError(f"{table}: is neither a file nor a table of a catalog (NAMESPACE.TABLE, such as db.events)")
     try:

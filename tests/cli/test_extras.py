@@ -1,0 +1,41 @@
+"""A command whose extra is not installed prints the line to type."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from endive.main import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.mark.parametrize(
+    ("modules", "words", "extra"),
+    [
+        (("obstore", "obstore.store"), ["probe", ".", "--yes"], "probe"),
+        (("pyiceberg", "pyiceberg.catalog"), ["probe", "mine", "--yes"], "probe"),
+        (("pyiceberg", "pyiceberg.catalog"), ["import", "db.events"], "iceberg"),
+    ],
+)
+def test_the_missing_extra_is_named(
+    modules: tuple[str, ...], words: list[str], extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in modules:
+        monkeypatch.setitem(sys.modules, name, None)
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert f"`pip install 'endive[{extra}]'`" in " ".join(done.output.split())
+    assert extra in PROJECT["optional-dependencies"]
+
+
+@pytest.mark.parametrize("requirement", PROJECT["dependencies"])
+def test_dependencies_have_both_bounds(requirement: str) -> None:
+    assert re.search(r">=[\d.]+,<[\d.]+", requirement), requirement

@@ -1,0 +1,33 @@
+"""The notebooks of the documentation run, and their output is the one that is stored."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = runpy.run_path(str(ROOT / "docs/run_notebooks.py"))
+NOTEBOOKS = TOOLS["list_notebooks"]()
+
+
+def text_of(notebook: Any) -> list[str]:
+    """The text of all outputs, figures aside."""
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    return [str(output.get("text") or output.data["text/plain"]) for output in outputs]
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_gives_its_stored_output(path: Path, tmp_path: Path) -> None:
+    stored = text_of(nbformat.reads(path.read_text(encoding="utf-8"), as_version=4))  # type: ignore[no-untyped-call]
+    assert text_of(TOOLS["run_notebook"](path, tmp_path)) == stored
+    assert len(stored) >= 4
+
+
+def test_there_are_three_notebooks() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["own_catalog", "paper_figure", "ten_minutes"]
