@@ -89,11 +89,12 @@ def _fail_by(output: Output, error: Exception) -> None:
         output.result({"source": error.source, "errors": problems})
         raise typer.Exit(EXIT_USAGE) from None
     from endive.calibrate import InputError
+    from endive.lab import LabError
     from endive.report import ReportError
     from endive.simulation.runner import EngineError
     from endive.storage.profiles import ProfileError
 
-    if isinstance(error, EngineError | InputError | ProfileError | ReportError):
+    if isinstance(error, EngineError | InputError | LabError | ProfileError | ReportError):
         fail(output, str(error))
     from endive.pipeline.java import NoJavaError
     from endive.pipeline.session import SessionError

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Start": ("init", "serve", "examples", "validate", "providers", "protocols", "schema"),
-    "Your system": ("import", "replay", "fidelity", "probe", "calibrate"),
+    "Your system": ("import", "replay", "fidelity", "probe", "calibrate", "lab"),
     "Questions": ("run", "compare", "frontier", "tune"),
     "Studies": ("sweep", "experiments", "consolidate", "metrics", "report", "plot"),
 }
@@ -27,6 +27,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "fidelity": ("endive fidelity my.toml reports.jsonl",),
     "probe": ("endive probe ./data",),
     "calibrate": ("endive calibrate latencies.csv -o my-store.toml",),
+    "lab": ("endive lab my.toml", "endive lab my.toml --rivals --table db.events -- python job.py"),
     "run": ("endive run my.toml", "endive run my.toml --seed 7 --set transaction.retry=20"),
     "compare": (
         "endive compare my.toml my.toml --set-b storage.provider=s3x",
@@ -59,13 +60,28 @@ class CommandsByPurpose(TyperGroup):
                 formatter.write_dl([(name, each.get_short_help_str(_WHOLE)) for name, each in commands if each is not None])
 
 
+COMMAND_KEY = "endive.command"
+"""Key of a context under which the words after ``--`` are kept, for commands of ``WITH_COMMAND``."""
+WITH_COMMAND = frozenset({"lab", "observe"})
+"""Commands that run a program of the user, which is given after ``--``."""
+
+
 class OptionsByTopic(TyperCommand):
     """Lists options under the headings that their ``rich_help_panel`` names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line; words after ``--`` are kept for commands that run a program."""
+        if self.name in WITH_COMMAND and "--" in args:
+            place = args.index("--")
+            ctx.meta[COMMAND_KEY] = args[place + 1 :]
+            args = args[:place]
+        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line: optional arguments in brackets."""
         arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
-        return ["[OPTIONS]", *(name if each.required else f"[{name}]" for each in arguments for name in [_argument_name(each)])]
+        pieces = ["[OPTIONS]", *(name if each.required else f"[{name}]" for each in arguments for name in [_argument_name(each)])]
+        return [*pieces, "[-- COMMAND...]"] if self.name in WITH_COMMAND else pieces
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options to the help."""

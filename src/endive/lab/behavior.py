@@ -27,6 +27,7 @@ class LabFailures:
 
     Attributes:
         request_error: Probability that a request is answered with 503 and has no effect.
+        fatal_error: Probability that a request is answered with 403 and has no effect.
         lost_answer: Probability that the response to a commit is lost after the commit took effect, or failed.
         slow_response: Probability that a response is delayed by ``slow_ms``.
         slow_ms: Delay of a slow response.
@@ -34,6 +35,7 @@ class LabFailures:
     """
 
     request_error: float = 0.0
+    fatal_error: float = 0.0
     lost_answer: float = 0.0
     slow_response: float = 0.0
     slow_ms: float = 0.0
@@ -48,6 +50,7 @@ class Fate:
         success_ms: Time from arrival to the response, if the request succeeds.
         failure_ms: The same if its condition is not met.
         is_rejected: True if the request is answered with 503.
+        is_failed: True if the request is answered with 403.
         is_lost: True if the response is lost.
 
     """
@@ -56,6 +59,7 @@ class Fate:
     success_ms: float
     failure_ms: float
     is_rejected: bool = False
+    is_failed: bool = False
     is_lost: bool = False
 
     def response_ms(self, *, succeeded: bool) -> float:
@@ -151,9 +155,10 @@ class Draws:
         failures = self._behavior.failures
         effect_ms = success_ms * self._behavior.linearization
         rejected = self._happens(failures.request_error)
+        failed = not rejected and self._happens(failures.fatal_error)
         lost = is_commit and self._happens(failures.lost_answer)
         slow_ms = failures.slow_ms if self._happens(failures.slow_response) else 0.0
-        return Fate(effect_ms, success_ms + slow_ms, failure_ms + slow_ms, rejected, lost and not rejected)
+        return Fate(effect_ms, success_ms + slow_ms, failure_ms + slow_ms, rejected, failed, lost and not rejected and not failed)
 
     def _happens(self, probability: float) -> bool:
         return probability > 0.0 and self._failures.random_sample() < probability

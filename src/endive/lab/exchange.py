@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
+STORE, CATALOG = "store", "catalog"
+"""Servers of the lab."""
+COMMIT, LOAD = "commit", "load"
+"""Requests to the catalog that the recording counts."""
 _BODY_S = 60.0
 """Time limit for the body of a request."""
 
@@ -25,6 +30,8 @@ class Request:
     body: bytes
     arrived_s: float
     connection: int
+    client: str = ""
+    """Name of the client by its credentials; empty for those that all clients share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +84,8 @@ class Handler(Protocol):
         """Return the reply to a request when it is due."""
         ...
 
-    def is_known(self, request: Request) -> bool:
-        """Return whether the request has the credentials of this lab."""
+    def identify(self, request: Request) -> str | None:
+        """Return the name of the client that the credentials belong to, or None if they are not of this lab."""
         ...
 
     def refusal(self, status: int, code: str, message: str) -> Reply:
@@ -113,7 +120,8 @@ class LabApp:
             return
         handler = self._handlers[scope["server"][1]]
         request = _head(scope)
-        if not handler.is_known(request):  # before the body is read
+        client = handler.identify(request)
+        if client is None:  # before the body is read
             await _send(handler.refusal(403, "InvalidAccessKeyId", "The access key or token is not that of this lab."), send)
             return
         try:
@@ -123,7 +131,7 @@ class LabApp:
             return
         if body is None:
             return
-        request = Request(request.method, request.path, request.query, request.headers, body, request.arrived_s, request.connection)
+        request = replace(request, body=body, client=client)
         exchange = await handler.answer(request)
         self._record(request, exchange.event, asyncio.get_running_loop().time())
         if exchange.is_lost:
@@ -185,6 +193,31 @@ async def _send(reply: Reply, send: Send) -> None:
         headers.append((b"content-length", str(length).encode()))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
+
+
+@dataclass(frozen=True, slots=True)
+class Intention:
+    """A request that is about to be served: its client, service, operation and target, and whether it is a commit."""
+
+    client: str
+    service: str
+    operation: str
+    target: str
+    is_commit: bool
+
+
+Gate = Callable[[Intention], Awaitable[None]]
+"""Function that can hold a request before it is served."""
+
+
+async def pass_through(intention: Intention) -> None:
+    """Hold no request."""
+
+
+def match_credential(given: str, known: Mapping[str, str]) -> str | None:
+    """Return the client of a key or token in constant time, or None if it is unknown."""
+    found = [name for key, name in known.items() if hmac.compare_digest(given.encode(), key.encode())]
+    return found[0] if found else None
 
 
 async def wait_until(time_s: float) -> None:

@@ -28,6 +28,7 @@ _MOST_UPLOADS = 1_000
 MOST_PARTS = 10_000
 _PARTIAL = re.compile(r"\.[0-9a-f]{16}\.part")
 """Name of a file that was not written completely."""
+IF_NONE_MATCH, IF_MATCH = "if-none-match", "if-match"
 EXISTS = "*"
 """Condition of a write: the object must not exist (``If-None-Match: *``)."""
 
@@ -58,6 +59,11 @@ class Condition:
 
     if_none_match: Literal["*"] | None = None
     if_match: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the header; empty if there is no condition."""
+        return IF_NONE_MATCH if self.if_none_match is not None else IF_MATCH if self.if_match is not None else ""
 
     def __bool__(self) -> bool:
         """Return whether there is a condition."""

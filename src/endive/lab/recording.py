@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from endive.lab.behavior import OTHER, object_kind
-from endive.lab.exchange import Event, Request
-from endive.lab.rest_api import COMMIT, LOAD
-from endive.lab.rest_api import SERVICE as CATALOG
+from endive.lab.exchange import CATALOG, COMMIT, LOAD, Event, Request
+from endive.lab.objects import IF_MATCH, IF_NONE_MATCH
 from endive.output_files import whole_file, write_text
 
 REQUESTS, REPORTS = "requests.parquet", "reports.jsonl"
@@ -52,7 +51,7 @@ class RecordedRequest:
     @property
     def is_commit(self) -> bool:
         """True for commits to the catalog, and for conditional writes to the object store."""
-        return self.event.operation == COMMIT if self.event.service == CATALOG else self.event.detail == "conditional"
+        return self.event.operation == COMMIT if self.event.service == CATALOG else self.event.detail in (IF_NONE_MATCH, IF_MATCH)
 
 
 class Recording:
@@ -65,7 +64,7 @@ class Recording:
 
     def __init__(self, name: Callable[[int], str]) -> None:
         self._name = name
-        self._rows: list[tuple[float, float, int, Event]] = []
+        self._rows: list[tuple[float, float, int | str, Event]] = []
         self._reports: list[dict[str, Any]] = []
         self._start_s: float | None = None
         self._lock = threading.Lock()
@@ -84,7 +83,8 @@ class Recording:
             if len(self._rows) >= _MOST_REQUESTS:
                 self.left_out += 1
                 return
-            self._rows.append((request.arrived_s - self._start_s, end_s - self._start_s, request.connection, event))
+            client = request.client or request.connection
+            self._rows.append((request.arrived_s - self._start_s, end_s - self._start_s, client, event))
 
     def report(self, report: dict[str, Any]) -> None:
         """Record a metrics report of a client."""
@@ -96,7 +96,10 @@ class Recording:
         """Return the requests so far, from number ``start`` on."""
         with self._lock:
             rows = self._rows[start:]
-        return [RecordedRequest(begin * 1e3, end * 1e3, self._name(connection), event) for begin, end, connection, event in rows]
+        return [RecordedRequest(begin * 1e3, end * 1e3, self._named(client), event) for begin, end, client, event in rows]
+
+    def _named(self, client: int | str) -> str:
+        return client if isinstance(client, str) else self._name(client)
 
     def reports(self) -> list[dict[str, Any]]:
         """Return commit reports: those of clients, and for other commits what the lab has recorded of them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -13,12 +12,22 @@ from typing import Any
 
 from endive.arithmetic.costs import BYTES_PER_MIB
 from endive.lab.behavior import Behavior, Draws
-from endive.lab.exchange import Event, Exchange, Reply, Request, wait_until
+from endive.lab.exchange import (
+    CATALOG,
+    COMMIT,
+    LOAD,
+    Event,
+    Exchange,
+    Gate,
+    Intention,
+    Reply,
+    Request,
+    match_credential,
+    pass_through,
+    wait_until,
+)
 from endive.lab.table_catalog import CatalogError, Commit, Identifier, Namespace, TableCatalog, TableState, name_of, parse_commit
 
-SERVICE = "catalog"
-COMMIT = "commit"
-LOAD = "load"
 REPORT = "report"
 _SEPARATOR = "\x1f"
 _MOST_KEYS = 10_000
@@ -62,9 +71,10 @@ class RestApi:
     Args:
         catalog: Namespaces and tables.
         behavior: Latencies, queue and failures.
-        token: Bearer token that requests must have.
-        table_config: Properties that the response to a load gives the client, such as the address of the object store.
+        tokens: Bearer tokens that requests can have, with the client that each belongs to.
+        table_config: Function that returns the properties that the response to a load gives a client, by its name.
         report: Function that gets each metrics report.
+        gate: Function that can hold a commit before it is served.
 
     """
 
@@ -72,25 +82,27 @@ class RestApi:
         self,
         catalog: TableCatalog,
         behavior: Behavior,
-        token: str,
-        table_config: Mapping[str, str],
+        tokens: Mapping[str, str],
+        table_config: Callable[[str], Mapping[str, str]],
         report: Callable[[dict[str, Any]], None],
+        gate: Gate = pass_through,
     ) -> None:
         self._catalog = catalog
         self._settings = behavior.service
         self._linearization = behavior.linearization if behavior.catalog is not None else 1.0
         self._draws = Draws(behavior)
-        self._token = f"Bearer {token}"
-        self._config = dict(table_config)
+        self._tokens = {f"Bearer {token}": client for token, client in tokens.items()}
+        self._config = table_config
+        self._gate = gate
         self._report = report
         self._busy = 0
         self._waiting: list[asyncio.Future[None]] = []
         self._locks: dict[Identifier, asyncio.Lock] = {}
         self._keys: OrderedDict[str, asyncio.Future[_Served]] = OrderedDict()
 
-    def is_known(self, request: Request) -> bool:
-        """Return whether the request has the token of this lab."""
-        return hmac.compare_digest(request.headers.get("authorization", "").encode(), self._token.encode())
+    def identify(self, request: Request) -> str | None:
+        """Return the client that the token of the request belongs to."""
+        return match_credential(request.headers.get("authorization", ""), self._tokens)
 
     def refusal(self, status: int, code: str, message: str) -> Reply:
         """Return an error as the REST specification has it."""
@@ -102,7 +114,9 @@ class RestApi:
         fate = self._draws.failures(is_commit=is_commit or request.path.endswith("/transactions/commit"))
         there_ms, back_ms = self._draws.network_ms(), self._draws.network_ms()
         await wait_until(request.arrived_s + there_ms / 1e3)
-        if fate.is_rejected:
+        if fate.is_failed:
+            served, outcome = _Served(_error(403, "ForbiddenException", "The request fails for good."), _name(request)), "failed"
+        elif fate.is_rejected:
             served, outcome = _Served(_error(503, "ServiceUnavailableException", "Try again."), _name(request)), "rejected"
         elif self._is_full():
             wait_s = max(1, round(self._settings.retry_after_ms / 1e3))
@@ -114,7 +128,7 @@ class RestApi:
             outcome = "ok" if status < 400 else "conflict" if status == 409 else "refused"
         await asyncio.sleep((back_ms + self._transfer_ms(served) + fate.success_ms) / 1e3)
         event = Event(
-            SERVICE,
+            CATALOG,
             served.operation,
             served.target or request.path[:200],
             served.reply.status,
@@ -169,10 +183,10 @@ class RestApi:
             case ("GET", "config"):
                 return _Served(_json(self._configuration()), "config")
             case ("POST", "transactions", "commit"):
-                return await self._commit(_commits(_object(request)), is_transaction=True)
+                return await self._commit(request.client, _commits(_object(request)), is_transaction=True)
             case ("POST", "namespaces", namespace, "tables", table):
                 identifier = (_namespace(namespace), table)
-                return await self._commit([parse_commit(_object(request), identifier)], is_transaction=False)
+                return await self._commit(request.client, [parse_commit(_object(request), identifier)], is_transaction=False)
             case ("POST", "namespaces", namespace, "tables", table, "metrics"):
                 self._report(_object(request))
                 return _Served(Reply(204), REPORT, name_of((_namespace(namespace), table)))
@@ -205,7 +219,7 @@ class RestApi:
                 state = catalog.table(identifier)
                 if is_head:
                     return _Served(Reply(204), "exists", name_of(identifier), state.version)
-                reply = self._table_reply(state)
+                reply = self._table_reply(state, request)
                 return _Served(reply, LOAD, name_of(identifier), state.version, len(state.content))
         raise _not_found(request)
 
@@ -227,10 +241,10 @@ class RestApi:
                 return _Served(_json(changed), "update_namespace")
             case ("POST", "namespaces", given_name, "tables"):
                 state, staged = catalog.create_table(_namespace(given_name), _object(request))
-                return _Served(self._table_reply(state), "stage" if staged else "create", state.metadata.location)
+                return _Served(self._table_reply(state, request), "stage" if staged else "create", state.metadata.location)
             case ("POST", "namespaces", given_name, "register"):
                 state = catalog.register_table(_namespace(given_name), _object(request))
-                return _Served(self._table_reply(state), "register", state.metadata.location)
+                return _Served(self._table_reply(state, request), "register", state.metadata.location)
             case ("DELETE", "namespaces", given_name, "tables", table):
                 identifier = (_namespace(given_name), table)
                 catalog.drop_table(identifier, purge=request.query.get("purgeRequested", "").lower() == "true")
@@ -241,10 +255,11 @@ class RestApi:
                 return _Served(Reply(204), "rename")
         raise _not_found(request)
 
-    async def _commit(self, commits: Sequence[Commit], *, is_transaction: bool) -> _Served:
+    async def _commit(self, client: str, commits: Sequence[Commit], *, is_transaction: bool) -> _Served:
         """Serve a commit: check its requirements when its service starts, and again when it takes effect at the end."""
         first = commits[0]
         target = ",".join(name_of(commit.identifier) for commit in commits)
+        await self._gate(Intention(client, CATALOG, COMMIT, target, is_commit=True))
         try:
             async with self._worker(), self._lock([commit.identifier for commit in commits]):
                 commit_ms, check_ms = self._draws.commit_ms()
@@ -317,8 +332,8 @@ class RestApi:
             for lock in locks:
                 lock.release()
 
-    def _table_reply(self, state: TableState) -> Reply:
-        return _json_bytes(_table_body(state, self._config))
+    def _table_reply(self, state: TableState, request: Request) -> Reply:
+        return _json_bytes(_table_body(state, self._config(request.client)))
 
     def _configuration(self) -> dict[str, Any]:
         endpoints = [f"{method} /v1/{{prefix}}/{path}" for method, _, path in (each.partition(" ") for each in _ENDPOINTS)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hmac
+import asyncio
 import re
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import formatdate
 from typing import Literal
 from urllib.parse import quote, unquote
@@ -15,10 +15,9 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from endive.lab.behavior import Behavior, Draws, Fate
-from endive.lab.exchange import Event, Exchange, Reply, Request, wait_until
+from endive.lab.exchange import STORE, Event, Exchange, Gate, Intention, Reply, Request, match_credential, pass_through, wait_until
 from endive.lab.objects import MOST_PARTS, Condition, ObjectStore, StoredObject, StoreError, check_key
 
-SERVICE = "store"
 _CREDENTIAL = re.compile(r"Credential=([^/,\s]{1,128})/")
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _MOST_KEYS = 1000
@@ -46,6 +45,7 @@ class _Plan:
     kind: Kind
     size_bytes: int
     effect: Callable[[], _Done]
+    condition: str = ""
 
 
 class S3Api:
@@ -54,22 +54,24 @@ class S3Api:
     Args:
         store: Objects.
         behavior: Latencies and failures.
-        access_key: Access key that requests must name.
+        access_keys: Access keys that requests can name, with the client that each belongs to.
+        gate: Function that can hold a request before it is served.
 
     """
 
-    def __init__(self, store: ObjectStore, behavior: Behavior, access_key: str) -> None:
+    def __init__(self, store: ObjectStore, behavior: Behavior, access_keys: Mapping[str, str], gate: Gate = pass_through) -> None:
         self._store = store
         self._draws = Draws(behavior)
-        self._access_key = access_key
+        self._access_keys = access_keys
+        self._gate = gate
         self._writes_per_s = behavior.object_writes_per_s
         self._next_write_s: dict[tuple[str, str], float] = {}
 
-    def is_known(self, request: Request) -> bool:
-        """Return whether the request is signed with the access key of this lab. The signature itself is not checked."""
+    def identify(self, request: Request) -> str | None:
+        """Return the client whose access key signs the request. The signature itself is not checked."""
         given = _CREDENTIAL.search(request.headers.get("authorization", ""))
         key = given.group(1) if given else request.query.get("X-Amz-Credential", "").partition("/")[0]
-        return hmac.compare_digest(key.encode(), self._access_key.encode())
+        return match_credential(key, self._access_keys)
 
     def refusal(self, status: int, code: str, message: str) -> Reply:
         """Return an error as S3 does."""
@@ -82,8 +84,14 @@ class S3Api:
         except StoreError as error:
             reply = _error_reply(request, error)
             target = request.path.lstrip("/")[:200]
-            return Exchange(reply, Event(SERVICE, request.method, target, reply.status, "refused", detail=error.code))
+            return Exchange(reply, Event(STORE, request.method, target, reply.status, "refused", detail=error.code))
+        is_commit = plan.kind == "conditional"
+        await self._gate(Intention(request.client, STORE, plan.operation, f"{plan.bucket}/{plan.key}", is_commit))
+        request = replace(request, arrived_s=max(request.arrived_s, asyncio.get_running_loop().time()))
         fate = self._fate(plan)
+        if fate.is_failed:
+            await wait_until(request.arrived_s + fate.response_ms(succeeded=False) / 1e3)
+            return self._exchange(plan, _Done(_error(403, "AccessDenied", "The request fails for good.")), "failed", fate)
         if fate.is_rejected or self._is_too_fast(plan, request.arrived_s + fate.effect_ms / 1e3):
             await wait_until(request.arrived_s + fate.response_ms(succeeded=False) / 1e3)
             return self._exchange(plan, _Done(_error(503, "SlowDown", "Reduce the request rate.")), "rejected", fate)
@@ -99,14 +107,14 @@ class S3Api:
     def _exchange(self, plan: _Plan, done: _Done, outcome: str, fate: Fate) -> Exchange:
         size = done.size_bytes or (plan.size_bytes if plan.kind != "read" else 0)
         event = Event(
-            SERVICE,
+            STORE,
             plan.operation,
             f"{plan.bucket}/{plan.key}".rstrip("/"),
             done.reply.status,
             "lost" if fate.is_lost else outcome,
             done.version,
             size,
-            "conditional" if plan.kind == "conditional" else "",
+            plan.condition,
         )
         return Exchange(done.reply, event, fate.is_lost)
 
@@ -216,7 +224,9 @@ class S3Api:
         if query.keys() & {"acl", "tagging"}:
             raise _unsupported(request)
         kind: Kind = "conditional" if condition else "write"
-        return _Plan("PutObject", bucket, key, kind, len(content), lambda: self._write(bucket, key, content, condition))
+        return _Plan(
+            "PutObject", bucket, key, kind, len(content), lambda: self._write(bucket, key, content, condition), condition.name
+        )
 
     def _write(self, bucket: str, key: str, content: bytes, condition: Condition) -> _Done:
         made = self._store.write(bucket, key, content, condition)
@@ -231,7 +241,7 @@ class S3Api:
             body = f"<CopyObjectResult><ETag>&quot;{made.etag}&quot;</ETag><LastModified>{_iso(made.modified_s)}</LastModified>"
             return _Done(_xml(body + "</CopyObjectResult>"), made.version, made.size)
 
-        return _Plan("CopyObject", bucket, key, "conditional" if condition else "write", found.size, effect)
+        return _Plan("CopyObject", bucket, key, "conditional" if condition else "write", found.size, effect, condition.name)
 
     def _delete(self, request: Request, bucket: str, key: str) -> _Plan:
         identity = request.query.get("uploadId")
@@ -276,7 +286,7 @@ class S3Api:
             body = f'<{tag} xmlns="{_NAMESPACE}">{names}<ETag>&quot;{made.etag}&quot;</ETag></{tag}>'
             return _Done(_xml(body), made.version, made.size)
 
-        return _Plan("CompleteMultipartUpload", bucket, key, "conditional" if condition else "write", 0, complete)
+        return _Plan("CompleteMultipartUpload", bucket, key, "conditional" if condition else "write", 0, complete, condition.name)
 
     def _list_buckets(self) -> Reply:
         names = "".join(f"<Bucket><Name>{name}</Name></Bucket>" for name in self._store.buckets())

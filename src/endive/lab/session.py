@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from endive.catalog import InstantCatalog, ServiceCatalog, ServiceSettings, StoredCatalog
 from endive.config.build import build_simulation_config
@@ -15,12 +16,15 @@ from endive.config.schema import Document
 from endive.lab import LabError
 from endive.lab.behavior import Behavior, LabFailures
 from endive.lab.client_processes import ClientNames
-from endive.lab.exchange import Handler
+from endive.lab.exchange import Gate, Handler, pass_through
 from endive.lab.objects import ObjectStore
 from endive.lab.recording import Recording
 from endive.lab.s3_api import S3Api
 from endive.lab.server import LOOPBACK, listen, serve_in_thread
 from endive.storage import FixedLatency
+
+if TYPE_CHECKING:
+    from endive.lab.table_catalog import TableCatalog
 
 BUCKET = "lab"
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
@@ -51,42 +55,72 @@ class LabSettings:
 
 
 @dataclass(frozen=True)
+class Credentials:
+    """Access key of the object store and token of the catalog. All clients with the same credentials have one name."""
+
+    client: str
+    access_key: str
+    secret_key: str
+    token: str
+
+
+def _new_credentials(client: str) -> Credentials:
+    return Credentials(client, f"LAB{secrets.token_hex(16).upper()}", secrets.token_hex(20), secrets.token_urlsafe(32))
+
+
+@dataclass(frozen=True)
 class Lab:
     """An open lab. Clients need its addresses and credentials, which ``environment`` returns as variables."""
 
     store_url: str
     catalog_url: str
-    access_key: str
-    secret_key: str
-    token: str
+    credentials: Mapping[str, Credentials]
     store: ObjectStore
+    catalog: TableCatalog
     recording: Recording
     loop: asyncio.AbstractEventLoop
 
-    def table_config(self) -> dict[str, str]:
+    @property
+    def access_key(self) -> str:
+        """Access key of clients that are named by their process."""
+        return self.credentials[""].access_key
+
+    @property
+    def secret_key(self) -> str:
+        """Secret key that belongs to the access key."""
+        return self.credentials[""].secret_key
+
+    @property
+    def token(self) -> str:
+        """Token of clients that are named by their process."""
+        return self.credentials[""].token
+
+    def table_config(self, client: str = "") -> dict[str, str]:
         """Return the properties with which PyIceberg and Iceberg's S3FileIO reach the object store."""
-        return _table_config(self.store_url, self.access_key, self.secret_key)
+        return _table_config(self.store_url, self.credentials[client])
 
-    def catalog_properties(self) -> dict[str, str]:
+    def catalog_properties(self, client: str = "") -> dict[str, str]:
         """Return the properties of ``pyiceberg.catalog.load_catalog``."""
-        return {"type": "rest", "uri": self.catalog_url, "token": self.token, "warehouse": WAREHOUSE, **self.table_config()}
+        token = self.credentials[client].token
+        return {"type": "rest", "uri": self.catalog_url, "token": token, "warehouse": WAREHOUSE, **self.table_config(client)}
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, client: str = "") -> dict[str, str]:
         """Return the environment variables for clients: AWS SDKs, delta-rs, Lance, DuckDB and PyIceberg read them."""
+        own = self.credentials[client]
         prefix = f"PYICEBERG_CATALOG__{CATALOG_NAME}__"
-        properties = {f"{prefix}{_variable(name)}": value for name, value in self.catalog_properties().items()}
+        properties = {f"{prefix}{_variable(name)}": value for name, value in self.catalog_properties(client).items()}
         return {
             "AWS_ENDPOINT_URL": self.store_url,
             "AWS_ENDPOINT": self.store_url,
-            "AWS_ACCESS_KEY_ID": self.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_ACCESS_KEY_ID": own.access_key,
+            "AWS_SECRET_ACCESS_KEY": own.secret_key,
             "AWS_REGION": _REGION,
             "AWS_DEFAULT_REGION": _REGION,
             "AWS_ALLOW_HTTP": "true",
             "AWS_EC2_METADATA_DISABLED": "true",
             "ENDIVE_LAB_STORE": self.store_url,
             "ENDIVE_LAB_CATALOG": self.catalog_url,
-            "ENDIVE_LAB_TOKEN": self.token,
+            "ENDIVE_LAB_TOKEN": own.token,
             "ENDIVE_LAB_BUCKET": BUCKET,
             "ENDIVE_LAB_WAREHOUSE": WAREHOUSE,
             **properties,
@@ -98,11 +132,11 @@ def _variable(name: str) -> str:
     return name.upper().replace(".", "__").replace("-", "_")
 
 
-def _table_config(store_url: str, access_key: str, secret_key: str) -> dict[str, str]:
+def _table_config(store_url: str, own: Credentials) -> dict[str, str]:
     return {
         "s3.endpoint": store_url,
-        "s3.access-key-id": access_key,
-        "s3.secret-access-key": secret_key,
+        "s3.access-key-id": own.access_key,
+        "s3.secret-access-key": own.secret_key,
         "s3.region": _REGION,
         "client.region": _REGION,
         "s3.path-style-access": "true",
@@ -111,8 +145,13 @@ def _table_config(store_url: str, access_key: str, secret_key: str) -> dict[str,
 
 
 @contextmanager
-def open_lab(settings: LabSettings) -> Iterator[Lab]:
+def open_lab(settings: LabSettings, clients: Sequence[str] = (), gate: Gate = pass_through) -> Iterator[Lab]:
     """Open a lab, and close it when the block ends.
+
+    Args:
+        settings: Settings of the lab.
+        clients: Names of clients that get credentials of their own.
+        gate: Function that can hold a request before it is served.
 
     Raises:
         LabError: PyIceberg is not installed, or the directory cannot be used.
@@ -125,7 +164,7 @@ def open_lab(settings: LabSettings) -> Iterator[Lab]:
         raise LabError(f"the lab needs PyIceberg ({error}); install it with: pip install 'endive[lab]'") from None
     store = ObjectStore(settings.directory, settings.memory_bytes)
     store.create_bucket(BUCKET)
-    access_key, secret_key, token = f"LAB{secrets.token_hex(16).upper()}", secrets.token_hex(20), secrets.token_urlsafe(32)
+    credentials = {client: _new_credentials(client) for client in ("", *clients)}
     with ExitStack() as stack:
         sockets = [stack.enter_context(listen(port)) for port in (settings.store_port, settings.catalog_port)]
         urls = [f"http://{LOOPBACK}:{each.getsockname()[1]}" for each in sockets]
@@ -133,15 +172,21 @@ def open_lab(settings: LabSettings) -> Iterator[Lab]:
         stack.callback(names.close)
         recording = Recording(names.name)
         catalog = TableCatalog(store, WAREHOUSE)
-        config = _table_config(urls[0], access_key, secret_key)
         handlers: tuple[Handler, Handler] = (
-            S3Api(store, settings.behavior, access_key),
-            RestApi(catalog, settings.behavior, token, config, recording.report),
+            S3Api(store, settings.behavior, {own.access_key: own.client for own in credentials.values()}, gate),
+            RestApi(
+                catalog,
+                settings.behavior,
+                {own.token: own.client for own in credentials.values()},
+                lambda client: _table_config(urls[0], credentials[client]),
+                recording.report,
+                gate,
+            ),
         )
         servers = dict(zip(sockets, handlers, strict=True))
         loop = stack.enter_context(serve_in_thread(servers, recording.record, settings.request_bytes, names.connection_opened))
         recording.start(loop.time())
-        yield Lab(urls[0], urls[1], access_key, secret_key, token, store, recording, loop)
+        yield Lab(urls[0], urls[1], credentials, store, catalog, recording, loop)
 
 
 def behavior_of(document: Document, seed: int | None = None, slow_response: float = 0.0, slow_ms: float = 0.0) -> Behavior:
@@ -171,7 +216,7 @@ def behavior_of(document: Document, seed: int | None = None, slow_response: floa
         service=service,
         catalog=file if file is None or file.supports_cas else None,
         linearization=document.catalog.linearization,
-        failures=LabFailures(failures.request_error, failures.lost_answer, slow_response, slow_ms),
+        failures=LabFailures(failures.request_error, failures.fatal_error, failures.lost_answer, slow_response, slow_ms),
         seed=simulation.seed or 0,
     )
 

@@ -172,7 +172,7 @@ class TableCatalog:
         if not given.get("overwrite"):
             self._check_new(identifier)
         try:
-            content = self._store.read(*_split(location))
+            content = self._store.read(*split_location(location))
             metadata = TableMetadataUtil.parse_raw(content.decode())
         except (StoreError, ValueError, ValidationError) as error:
             raise _bad_request(error) from None
@@ -183,7 +183,7 @@ class TableCatalog:
         found = self.table(identifier)
         del self._tables[identifier]
         if purge:
-            bucket, key = _split(found.metadata.location)
+            bucket, key = split_location(found.metadata.location)
             while page := self._store.list(bucket, key + "/").objects:
                 for name, _ in page:
                     self._store.delete(bucket, name)
@@ -232,7 +232,7 @@ class TableCatalog:
         content = metadata.model_dump_json().encode()
         location = f"{metadata.location}/metadata/{version:05d}-{uuid.uuid4()}.metadata.json"
         try:
-            self._store.write(*_split(location), content)
+            self._store.write(*split_location(location), content)
         except StoreError as error:
             raise CatalogError(400, "BadRequestException", f"{location}: {error}") from None
         return TableState(metadata, content, location, version)
@@ -274,7 +274,7 @@ def _parse_create(given: Mapping[str, Any]) -> CreateTableRequest:
         raise _bad_request(error) from None
 
 
-def _split(location: str) -> tuple[str, str]:
+def split_location(location: str) -> tuple[str, str]:
     """Return bucket and key of a location in the lab's store."""
     if not location.startswith(_SCHEME):
         raise CatalogError(400, "BadRequestException", f"The location {location[:200]} must start with {_SCHEME}.")
