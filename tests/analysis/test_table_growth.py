@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from endive.analysis import Floats
-from endive.analysis.table_growth import DAY_MS, GROWTH, TableStates
+from endive.analysis.table_growth import DAY_MS, GROWTH, TableStates, day_of_limit
 from endive.analysis.warmup import SERIES_BINS, LoadPattern, find_window
 from endive.simulation.columns import STATE_COLUMNS
 
@@ -65,3 +65,11 @@ def test_a_year_of_growing_metadata_is_measured_whole_and_has_no_steady_state() 
 def test_a_run_that_settles_is_cut_as_ever_though_its_tables_grow() -> None:
     steady = np.ones(SERIES_BINS)
     assert find_window(YEAR_MS, 0.0, LoadPattern(0.0), steady, lambda: True) == find_window(YEAR_MS, 0.0, LoadPattern(0.0), steady)
+
+
+def test_the_day_of_a_limit_follows_from_the_growth() -> None:
+    """1 MB in the middle of a window from day 0 to day 2, and 0.5 MB a day: 20 MB after 38 more days."""
+    row = {"table_metadata_bytes": 1e6, "table_metadata_bytes_per_day": 0.5e6, "warmup_ms": 0.0, "window_ms": 2 * DAY_MS}
+    assert day_of_limit(row, 20e6) == pytest.approx(39.0)
+    assert day_of_limit({**row, "table_metadata_bytes_per_day": 0.0}, 20e6) == np.inf
+    assert day_of_limit({**row, "table_metadata_bytes": None}, 20e6) == np.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endive.report.phrases import describe_drift, describe_growth
+from endive.report.phrases import describe_drift, describe_growth, describe_limit
 
 DAY_MS = 86_400_000.0
 
@@ -33,3 +33,12 @@ def test_only_what_grows_in_every_seed_is_stated() -> None:
     assert describe_growth([row(table_manifests_per_day=5.0), row(table_manifests_per_day=0.0)]) is None
     both = [row(table_manifests_per_day=50.0), row(table_manifests_per_day=70.0)]
     assert describe_growth(both) == "The number of manifests grows by 60 a day. Results hold for the simulated 365 d only."
+
+
+def test_the_day_of_a_limit_is_stated() -> None:
+    growing = row(table_metadata_bytes=1e6, table_metadata_bytes_per_day=0.5e6)
+    assert describe_limit(growing, 20_000_000) == ("metadata.json reaches the limit of 20 MB on day 221. Expire snapshots earlier.")
+    assert describe_limit(growing, 200_000_000) == (
+        "metadata.json reaches the limit of 200 MB on day 581 if it continues to grow as simulated. Expire snapshots earlier."
+    )
+    assert describe_limit(growing, None) is None

@@ -100,7 +100,11 @@ def metric_of(figure: Figure, drawn: pd.Series[Any]) -> str:
 def test_numbers_are_those_of_the_table_of_experiments(study: Study) -> None:
     checked = 0
     for figure in build_figures(study):
-        if figure.name in ("latency_distribution", "sustainable_throughput", "cost") or figure.name in OVER_TIME:
+        if figure.name in ("latency_distribution", "sustainable_throughput", "cost") or figure.name in (
+            *OVER_TIME,
+            "metadata_time",
+            "manifests_time",
+        ):
             continue
         column = figure.value.column if figure.value is not None else figure.y.column
         for _, drawn in figure.data.iterrows():
@@ -276,6 +280,8 @@ def test_all_figures_of_a_mixed_sweep_are_there_but_designs(mixed: Study) -> Non
     absent |= {
         "latency_by_class",
         "latency_time",
+        "manifests_time",
+        "metadata_time",
         "question",
         "success_latency",
     }
@@ -501,3 +507,26 @@ def test_success_against_p99_has_a_point_for_each_configuration(mixed: Study) ->
     assert (figure.x.title, figure.y.title) == ("time to commit, p99 (ms)", "success (%)")
     with pytest.raises(ReportError, match="do not differ in a number"):
         build_figure(mixed, "success_latency")
+
+
+def test_the_state_of_tables_over_time_is_the_table_over_time_with_the_limit(tmp_path: Path) -> None:
+    limit = 10_000_000
+    one_experiment(tmp_path, seeds=2, transaction__commit_path="iceberg", catalog__metadata_limit_bytes=limit)
+    study = measured(next(tmp_path.glob("mixed-*")))
+    table = study.over_time[(study.over_time["workload_class"] == "all") & (study.over_time["operation_type"] == "all")]
+    for name, column, unit in (("metadata_time", "table_metadata_bytes", 1e6), ("manifests_time", "table_manifests", 1.0)):
+        data = build_figure(study, name).data
+        drawn = data[data["panel"] == "all classes"]["y"].to_numpy()
+        assert drawn == pytest.approx(table[column].dropna().to_numpy() / unit)
+        assert len(drawn) > 30
+    (mark,) = build_figure(study, "metadata_time").thresholds
+    assert (mark.value, mark.along) == (10.0, "y")
+    row = study.totals().iloc[0]
+    days = (limit - row["table_metadata_bytes"]) / row["table_metadata_bytes_per_day"]
+    assert days > 0.0
+    assert mark.label == f"limit of 10 MB, met on day {math.ceil(days)} by linear growth"
+
+
+def test_the_state_of_tables_is_not_drawn_where_it_is_not_tracked(busy: Study) -> None:
+    with pytest.raises(ReportError, match="metadata_time cannot be drawn: the state of tables is tracked on Iceberg"):
+        build_figure(busy, "metadata_time")

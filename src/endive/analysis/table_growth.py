@@ -65,6 +65,20 @@ class TableStates:
         return any((found[growth] or 0.0) > 0.0 for growth in GROWTH.values())
 
 
+def day_of_limit(row: Mapping[str, Any], limit_bytes: float) -> float:
+    """Return the day, from the start of the run, on which metadata.json reaches a size by linear growth; infinite if it does not.
+
+    Args:
+        row: Metrics of a run or an experiment; the mean size is that in the middle of the window.
+        limit_bytes: Size in bytes.
+    """
+    mean, growth = row.get("table_metadata_bytes"), row.get(GROWTH["table_metadata_bytes"])
+    if not mean or not growth or not growth > 0.0:
+        return math.inf
+    middle_days = (row["warmup_ms"] + row["window_ms"] / 2.0) / DAY_MS
+    return float(max(0.0, middle_days + (limit_bytes - mean) / growth))
+
+
 def growth_of_parts(counts: Floats, sums: Floats, length_ms: float) -> float:
     """Return the growth per ms of a quantity from its numbers and sums in equal parts of a window; 0 if it does not grow."""
     filled = np.flatnonzero(counts)

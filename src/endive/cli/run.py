@@ -218,7 +218,7 @@ def show_run(
 
     document, classes = prepared.document, prepared.simulation.config.workload.config.workload_classes
     measured = measure_one(RunFile(prepared.seed, finished.files.results), document, classes, options)
-    window, warnings = _describe_window(measured)
+    window, warnings = _describe_window(measured, document.catalog.metadata_limit_bytes)
     warnings += [str(each) for each in warnings_of(document)]
     cost = cost_of(rows_by_class(measured.rows), basis_of_document(document), prices or prices_of(None))
     judgements = [] if check is None else check.judge(measured)
@@ -245,15 +245,16 @@ def show_run(
         raise typer.Exit(EXIT_CONDITION)
 
 
-def _describe_window(measured: RunMetrics) -> tuple[str, list[str]]:
+def _describe_window(measured: RunMetrics, limit_bytes: int | None) -> tuple[str, list[str]]:
     """Return the measurement window and the warnings about an overload, a short run or growing tables."""
     from endive.analysis.run_metrics import ALL
-    from endive.report.phrases import describe_drift, describe_growth, describe_overload, describe_window
+    from endive.report.phrases import describe_drift, describe_growth, describe_limit, describe_overload, describe_window
     from endive.studies.experiment_tables import make_load_point
 
     row = measured.select(ALL, ALL)
     overload = describe_overload({**row, "saturated": make_load_point(0.0, [row]).reason})
     warnings = [capitalize(overload), describe_growth([row])] if overload else [describe_drift([row])]
+    warnings.append(describe_limit(row, limit_bytes))
     return describe_window(measured.window), [warning for warning in warnings if warning]
 
 

@@ -34,6 +34,7 @@ from endive.report.figures.common import format_place
 from endive.report.phrases import (
     describe_drift,
     describe_growth,
+    describe_limit,
     describe_overload,
     describe_short_run,
     describe_window,
@@ -453,7 +454,10 @@ def _warn_windows(study: Study, totals: list[Row]) -> Iterator[str]:
         yield f"{len(over)} of {len(totals)} experiments are overloaded. With {_name_point(study, worst)}, {detail}"
     sustained = [row for row in totals if row["saturated"] is None]
     if len(totals) == 1:
-        yield from (text for text in (describe_drift(totals) if sustained else describe_growth(totals),) if text is not None)
+        limit = study.manifest.experiments[totals[0]["experiment"]].parameters.get("param_catalog_metadata_limit_bytes")
+        drift = describe_drift(totals) if sustained else describe_growth(totals)
+        limited = describe_limit(totals[0], limit if isinstance(limit, int) else None)
+        yield from (text for text in (drift, limited) if text is not None)
         return
     growing = [text for row in totals if (text := describe_growth([row])) is not None]
     if growing:

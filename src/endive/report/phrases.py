@@ -10,7 +10,7 @@ from typing import Any
 from endive.analysis.conditions import format_bound, format_metric
 from endive.analysis.estimates import at_least
 from endive.analysis.run_metrics import window_of
-from endive.analysis.table_growth import GROWTH
+from endive.analysis.table_growth import DAY_MS, GROWTH, day_of_limit
 from endive.analysis.warmup import Window
 from endive.catalog.kinds import CATALOG_KINDS
 from endive.config.schema import CLASS_KEYS
@@ -268,6 +268,16 @@ def describe_growth(rows: Sequence[Mapping[str, Any]]) -> str | None:
     if not grown:
         return None
     return f"{capitalize(' and '.join(grown))}. {_limit_results(window_of(rows[0]))}"
+
+
+def describe_limit(row: Mapping[str, Any], limit_bytes: int | None) -> str | None:
+    """Return the day on which metadata.json reaches the limit of the catalog; None without a limit or growth."""
+    day = math.inf if limit_bytes is None else day_of_limit(row, limit_bytes)
+    if limit_bytes is None or math.isinf(day):
+        return None
+    beyond = " if it continues to grow as simulated" if day * DAY_MS > row["duration_ms"] else ""
+    reached = f"the limit of {format_bytes(limit_bytes)} on day {math.ceil(day):,}{beyond}"
+    return f"metadata.json reaches {reached}. Expire snapshots earlier."
 
 
 def _limit_results(window: Window) -> str:

@@ -30,6 +30,8 @@ FIGURES: dict[str, Builder] = {
     "success_time": partial(time_series.build_over_time, measure=SUCCESS, name="success_time"),
     "latency_time": partial(time_series.build_over_time, measure=time_series.TIME_TO_COMMIT, name="latency_time"),
     "retries_time": partial(time_series.build_over_time, measure=RETRIES, name="retries_time"),
+    "metadata_time": time_series.build_metadata_over_time,
+    "manifests_time": partial(time_series.build_over_time, measure=time_series.MANIFESTS, name="manifests_time"),
     "sustainable_throughput": bar_charts.build_sustainable_throughput,
     "cost": bar_charts.build_cost,
     "time_parts": bar_charts.build_time_parts,
@@ -45,7 +47,7 @@ FIGURES: dict[str, Builder] = {
 """Builders of figures by name, the most informative first: a report begins with the first four that a study has data for.
 
 A builder raises NotInStudyError if there is no data for its figure."""
-_THROUGH_TIME = ("success_time", "latency_time", "committing_time", "commit_rate_time", "retries_time")
+_THROUGH_TIME = ("success_time", "latency_time", "committing_time", "commit_rate_time", "retries_time", "metadata_time")
 _FEW_CURVES = 4
 """Largest number of configurations that curves compare; a heatmap of them would repeat the curves."""
 
@@ -106,7 +108,7 @@ def _list_repeated(study: Study, names: set[str]) -> Iterable[str]:
     if "throughput_load" in names:
         yield "catalogs_throughput"
     if len(study.manifest.experiments) > 1 and not time_series.find_schedule(study):  # curves over the load show it
-        yield from ("success_time", "latency_time", "retries_time")
+        yield from ("success_time", "latency_time", "retries_time", "manifests_time")
 
 
 def try_figures(study: Study) -> Iterable[tuple[str, Figure | None, str]]:

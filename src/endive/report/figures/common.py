@@ -25,13 +25,15 @@ class NotInStudyError(Exception):
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric as figures show it: its column, title, axis, definition and largest possible value."""
+    """A metric as figures show it: its column, title, axis, definition, largest possible value, and the unit of the axis."""
 
     column: str
     title: str
     y: Axis
     definition: str
     most: float = float("inf")
+    unit: float = 1.0
+    """Value of the metric that is 1 on the axis."""
 
 
 SUCCESS = Measure(

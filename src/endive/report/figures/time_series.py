@@ -1,16 +1,21 @@
-"""Build figures over time: commits, success, time to commit, retries and transactions in flight, with the schedule marked."""
+"""Build figures over time: commits, success, time to commit, retries, transactions in flight and table state."""
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
+from typing import Any
 
-from endive.formatting import format_number
+from endive.analysis.table_growth import DAY_MS, day_of_limit
+from endive.formatting import format_bytes, format_number
 from endive.report.figure import Axis, Figure, Threshold
 from endive.report.figures import common
 from endive.report.study_data import Study
 from endive.workload.arrivals import SCHEDULE
 
+LIMIT = "param_catalog_metadata_limit_bytes"
+"""Parameter of the largest size of metadata.json that the catalog accepts."""
 _FEWEST_PARTS = 0.1
 """Smallest share of the intervals of a run that a curve needs."""
 _MOST_MARKS = 12
@@ -32,12 +37,55 @@ TIME_TO_COMMIT = common.Measure(
 )
 
 
+METADATA = common.Measure(
+    "table_metadata_bytes",
+    "Table metadata",
+    Axis("y", "metadata.json (MB)"),
+    "Mean size of metadata.json right after the commits of each interval.",
+    unit=1e6,
+)
+MANIFESTS = common.Measure(
+    "table_manifests",
+    "Manifests",
+    Axis("y", "manifests of a table"),
+    "Mean number of manifests of the table right after the commits of each interval.",
+)
+
+
+def build_metadata_over_time(study: Study) -> Figure:
+    """Build the size of metadata.json over time, with the limit of the catalog and the day on which it is met."""
+    figure = build_over_time(study, METADATA, "metadata_time")
+    marks = tuple(Threshold(limit / METADATA.unit, label) for limit, label in describe_limits(study))
+    return replace(figure, thresholds=(*figure.thresholds, *marks))
+
+
+def describe_limits(study: Study) -> list[tuple[int, str]]:
+    """Return the limits of the sizes of metadata.json, each with the first day on which an experiment meets it."""
+    totals: list[dict[Any, Any]] = study.totals().to_dict("records")
+    first: dict[int, float] = {}
+    for row in totals:
+        limit = study.manifest.experiments[row["experiment"]].parameters.get(LIMIT)
+        if isinstance(limit, int):
+            first[limit] = min(first.get(limit, math.inf), day_of_limit(row, limit))
+    days = study.experiments["duration_ms"].max() / DAY_MS
+    return [(limit, f"limit of {format_bytes(limit)}{_name_day(day, days)}") for limit, day in sorted(first.items())]
+
+
+def _name_day(day: float, simulated_days: float) -> str:
+    if math.isinf(day):
+        return ""
+    return f", met on day {math.ceil(day)}" + (" by linear growth" if day > simulated_days else "")
+
+
 def build_over_time(study: Study, measure: common.Measure, name: str) -> Figure:
     """Build a measure over the intervals of the run: of their events, or of the transactions that start committing in them."""
     rows, fields = common.split_by_load_or_class(study, study.over_time)
     if not (rows["commits_per_s"] > 0.0).any():
         raise common.NotInStudyError("nothing was committed")
+    if measure in (METADATA, MANIFESTS) and (measure.column not in rows or rows[measure.column].isna().all()):
+        raise common.NotInStudyError("the state of tables is tracked on Iceberg's commit paths only")
     data = common.add_interval(rows, measure.column, most=measure.most)
+    data[["y", "low", "high"]] /= measure.unit
     unit, length = next((unit, length) for unit, length, most in _UNITS if rows["to_ms"].max() <= most)
     time = f"time_{unit}"
     data = data.assign(**{time: (data["from_ms"] + data["to_ms"]) / 2.0 / length})
