@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endive.analysis.conditions import Verdict
-from endive.analysis.halving import Advantage, Cost, Dimension, Measured, Plan, advantage_of, design, tune
+from endive.analysis.halving import Advantage, Cost, Dimension, Measured, Moves, Plan, advantage_of, design, tune
 
 PLAN = Plan()
 REFERENCES = (0, 1)
@@ -133,6 +133,75 @@ def test_losers_are_dropped_before_their_round_ends() -> None:
     objective = Synthetic(planted(4, others=5_000.0, count=9), 0, noise=0.01)
     found = tune(objective, 9, REFERENCES, Plan((3, 6), 3, 4))
     assert {candidate for candidate, number in found.last_round.items() if number == 2} == {4}
+
+
+class Line:
+    """Settings 0 to 40 on a line, of which three are tried at first; the cost has one valley."""
+
+    def __init__(self, valley: int, flat: int = 0) -> None:
+        self.settings = [0, 20, 40]
+        self.valley = valley
+        self.flat = flat
+
+    def evaluate(self, candidate: int, seeds: Sequence[int]) -> Measured:
+        cost = 100.0 + max(0, abs(self.settings[candidate] - self.valley) - self.flat)
+        return Measured(tuple(Cost(*[cost + seed % 3] * 2) for seed in seeds))
+
+    def neighbours(self, candidate: int) -> list[int]:
+        near = [place for step in (-2, 2) if 0 <= (place := self.settings[candidate] + step) <= 40]
+        known = len(self.settings)
+        self.settings += [place for place in near if place not in self.settings]
+        return list(range(known, len(self.settings)))
+
+    def simpler(self, candidate: int) -> list[int]:
+        place = self.settings[candidate] - 1
+        if place < 0:
+            return []
+        if place not in self.settings:
+            self.settings.append(place)
+        return [self.settings.index(place)]
+
+
+def test_neighbours_lead_into_the_valley() -> None:
+    line = Line(8)
+    found = tune(line.evaluate, 3, (0,), Plan(refined=30), moves=Moves(line.neighbours, lambda candidate: ()))
+    assert found.best is not None
+    assert line.settings[found.best] == 8
+    assert found.clear_over(0)
+
+
+def test_a_setting_that_saves_little_is_left_out() -> None:
+    line = Line(20, flat=5)
+    found = tune(line.evaluate, 3, (0,), Plan(refined=30), moves=Moves(lambda candidate: (), line.simpler))
+    assert found.best is not None
+    assert line.settings[found.best] == 14, "the flat part, and one step that costs 1%"
+
+
+@pytest.mark.parametrize("refined", [0, 1, 5, 30])
+def test_refining_takes_no_more_runs_than_announced(refined: int) -> None:
+    line = Line(8)
+    runs: set[tuple[int, int]] = set()
+
+    def evaluate(candidate: int, seeds: Sequence[int]) -> Measured:
+        runs.update((candidate, seed) for seed in seeds)
+        return line.evaluate(candidate, seeds)
+
+    plan = Plan(refined=refined)
+    tune(evaluate, 3, (0,), plan, moves=Moves(line.neighbours, line.simpler))
+    assert len(runs) <= plan.most_runs(3, 1)
+
+
+def test_neighbours_of_a_value() -> None:
+    numbers, names = Dimension("x", choices=(1, 2, 5)), Dimension("y", choices=("a", "b", "c"))
+    assert [numbers.neighbours(each) for each in (1, 2, 5)] == [[2], [1, 5], [2]]
+    assert names.neighbours("b") == ["a", "c"]
+    assert all(1.0 <= each <= 100.0 and each != 10.0 for each in Dimension("z", 1.0, 100.0).neighbours(10.0))
+
+
+def test_a_small_grid_is_tried_as_a_whole() -> None:
+    space = [Dimension("x", choices=(1, 2, 5)), Dimension("y", choices=("a", "b"))]
+    assert len(design(space, 6, 0)) == 6
+    assert {(point["x"], point["y"]) for point in design(space, 24, 0)} == {(x, y) for x in (1, 2, 5) for y in "ab"}
 
 
 def costs(*values: float) -> Measured:

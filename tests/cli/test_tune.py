@@ -55,6 +55,7 @@ def test_more_retries_are_better_than_one(asked: tuple[Path, Any, str]) -> None:
     assert told["answer"][0].startswith(f"Best success_rate(ingest): {told['best']}: retry = ")
     assert told["answer"][1].startswith("Compared with the current settings: ")
     assert told["answer"][2].startswith("Compared with Iceberg's defaults: ")
+    assert told["answer"][3].startswith("Runner-up candidate ")
     assert "success(compaction) >= 20% " in told["answer"][-1]
 
 
@@ -116,7 +117,9 @@ def test_people_read_sentences_and_a_table(asked: tuple[Path, Any, str]) -> None
     text = invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out")).stdout
     assert text.startswith("\n".join(told["answer"]))
     narrow = narrow_invoke("tune", str(folder / "load.toml"), *QUESTION, "-o", str(folder / "out"))
-    assert_fits([*narrow.stdout.splitlines(), *narrow.stderr.splitlines()])
+    sentences, _, command = narrow.stdout.partition("Check it:\n")
+    assert_fits([*sentences.splitlines(), *narrow.stderr.splitlines()])
+    assert command.startswith("endive compare "), "what is pasted is not wrapped"
     words = re.sub(r"runs in [\d.]+ s;", "", text).split()  # two calls do not take the same time
     assert set(words) <= set(narrow.stdout.split()), "no word is broken"
     assert "\ntoday " in text
@@ -235,12 +238,53 @@ def test_what_today_breaks_is_said_first(tmp_path: Path) -> None:
     assert told["answer"][-1] == "success(ingest) >= 85% is met."
 
 
+FLINK = """
+[simulation]
+duration_ms = "4min"
+engine = "reference"
+
+[storage]
+provider = "s3"
+
+[transaction]
+commit_path = "iceberg"
+retry_policy = "iceberg"
+
+[workload.ingest]
+operation = "fast_append"
+writers = 4
+every = "10s"
+phase = "aligned"
+runtime = { mean = 300, sigma = 0.3 }
+"""
+
+
+def test_several_conditions_and_what_to_paste(tmp_path: Path) -> None:
+    """Appends of aligned writers lose races: fewer commits, or staggered ones, need fewer retries."""
+    (tmp_path / "flink.toml").write_text(FLINK)
+    goal = (
+        "--for",
+        "manifest_list_writes_per_txn",
+        "--subject-to",
+        "success(ingest) >= 99%",
+        "--subject-to",
+        "throughput >= 0.3/s",
+    )
+    call = ("tune", str(tmp_path / "flink.toml"), *goal, "--search", "interval", "--search", "phase")
+    told = strict(invoke(*call, "--candidates", "12", "--quick", "-o", str(tmp_path / "out"), "--json").stdout)
+    assert told["subject_to"] == ["success(ingest) >= 99%", "throughput >= 0.3/s"]
+    assert told["settings"]["workload.ingest.phase"] == "staggered"
+    assert told["settings"].get("workload.ingest.every_ms") != 60_000, "four commits every minute are less than 0.1/s"
+    assert {"where": "scheduler, ingest", "text": told["paste"][0]["text"]} == told["paste"][0]
+    assert [sentence for sentence in told["answer"] if sentence.endswith(" is met.")] == [f"{each} is met." for each in goal[3::2]]
+
+
 def test_kinds_of_backoff_can_be_searched(tmp_path: Path) -> None:
     (tmp_path / "load.toml").write_text(CONFIG)
     kinds = ("--vary", "workload.ingest.retry_backoff.kind=exponential,slots,aimd", "--candidates", "6", "--seeds", "2")
     call = ("tune", str(tmp_path / "load.toml"), "--for", "p50(ingest)", "--quick", *kinds, "-o", str(tmp_path / "out"), "--json")
     told = strict(invoke(*call).stdout)
-    found = {each["settings"]["workload.ingest.retry_backoff.kind"]: set(each["settings"]) for each in told["candidates"][2:]}
+    found = {each["settings"]["workload.ingest.retry_backoff.kind"]: set(each["settings"]) for each in told["candidates"][2:8]}
     assert set(found) == {"exponential", "slots", "aimd"}
     assert "workload.ingest.retry_backoff.base_ms" not in found["slots"]
 

@@ -1,12 +1,14 @@
 """Find the best of many settings: a design of candidates, successive halving over seeds, and a comparison with fresh seeds.
 
 All candidates are measured with the same seeds. Each round drops the candidates that are significantly worse than the leader, then
-the worst of the others, and adds seeds for the rest. The final comparison uses seeds that were not used for the selection, so that
-its paired 95% intervals are free of selection bias. All objectives are costs: lower is better.
+the worst of the others, and adds seeds for the rest. Then the leader is compared with its neighbours, which differ in one setting,
+until it has none that is better, and settings that make no difference are left out. The final comparison uses seeds that were not
+used for the selection, so that its paired 95% intervals are free of selection bias. All objectives are costs: lower is better.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +19,11 @@ import numpy as np
 from endive.analysis.conditions import Verdict
 from endive.analysis.contrasts import Difference, paired_difference, with_least_width
 from endive.analysis.estimates import CONFIDENCE
+
+_STEP = 0.125
+"""Distance of neighbours in a range, as a fraction of it."""
+_NEGLIGIBLE = 0.01
+"""Share of the cost that a setting has to save to be recommended."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +51,33 @@ class Dimension:
             return int(min(max(round(exact), math.ceil(self.low)), math.floor(self.high)))
         return min(max(float(f"{exact:.2g}"), self.low), self.high)
 
+    def neighbours(self, value: Any) -> list[Any]:
+        """Return the values next to a value: those beside it among ordered choices, all others of unordered ones."""
+        if self.choices:
+            if value not in self.choices or not all(isinstance(each, int | float) for each in self.choices):
+                return [each for each in self.choices if each != value]
+            place = self.choices.index(value)
+            return [*self.choices[max(place - 1, 0) : place], *self.choices[place + 1 : place + 2]]
+        at = self._position(value)
+        found = (self.value(min(max(at + step, 0.0), 1.0)) for step in (-_STEP, _STEP))
+        return [each for each in dict.fromkeys(found) if each != value]
+
+    def _position(self, value: float) -> float:
+        """Return the position of a value of a range."""
+        if self.low > 0.0 and self.high >= 10.0 * self.low:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
 
 def design(dimensions: Sequence[Dimension], count: int, key: int) -> list[dict[str, Any]]:
-    """Spread ``count`` points evenly over all dimensions, by an additive recurrence with a start drawn from ``key``."""
+    """Return all points if there are at most ``count``; otherwise spread ``count`` points evenly over all dimensions.
+
+    The points are those of an additive recurrence with a start drawn from ``key``.
+    """
+    sizes = [len(each.choices) for each in dimensions]
+    if all(sizes) and math.prod(sizes) <= count:
+        names = [each.name for each in dimensions]
+        return [dict(zip(names, values, strict=True)) for values in itertools.product(*(each.choices for each in dimensions))]
     root = 2.0
     for _ in range(64):
         root = (1.0 + root) ** (1.0 / (len(dimensions) + 1))
@@ -71,13 +102,15 @@ class Cost:
 
 @dataclass(frozen=True)
 class Measured:
-    """Costs of a candidate by seed, and its verdict on the condition: by interval (``allowed``) and by mean (``kept``)."""
+    """Costs of a candidate by seed, and its verdict on all conditions: by interval (``allowed``) and by mean (``kept``)."""
 
     costs: tuple[Cost, ...]
     allowed: Verdict = "holds"
     kept: bool = True
     least_width: float = 0.0
     """Smallest half width of a difference of these costs, even if all seeds agree."""
+    verdicts: tuple[Verdict, ...] = ()
+    """Verdict on each condition."""
 
     @property
     def condition_rank(self) -> int:
@@ -155,12 +188,14 @@ class Plan:
         kept_one_in: Each round keeps one in this many candidates.
         final_seeds: Number of seeds of the final comparison.
         fewest_left: Smallest number of candidates that a round keeps, except candidates significantly worse than the leader.
+        refined: Largest number of further candidates, made by changing single settings of the leader.
     """
 
     rounds: tuple[int, ...] = (2, 4, 8)
     kept_one_in: int = 3
     final_seeds: int = 10
     fewest_left: int = 3
+    refined: int = 0
 
     def sizes(self, candidates: int) -> list[int]:
         """Return the largest number of candidates in each round, and the number that remains after the last round."""
@@ -173,7 +208,8 @@ class Plan:
         """Return the largest number of runs of a search with ``references`` additional candidates in the final comparison."""
         *sizes, left = self.sizes(candidates)
         new = [seeds - before for before, seeds in zip((0, *self.rounds), self.rounds, strict=False)]
-        return sum(size * seeds for size, seeds in zip(sizes, new, strict=True)) + (left + references) * self.final_seeds
+        rounds = sum(size * seeds for size, seeds in zip(sizes, new, strict=True)) + self.refined * self.rounds[-1]
+        return rounds + (left + references) * self.final_seeds
 
     @property
     def fresh(self) -> range:
@@ -208,8 +244,26 @@ class Tuned:
         return self.best is not None and (self.finals[self.best].allowed, self.finals[other].allowed) == ("holds", "fails")
 
 
+@dataclass(frozen=True)
+class Moves:
+    """Functions that make candidates out of one, and return the numbers of those that were not measured yet.
+
+    Attributes:
+        neighbours: Candidates with one setting changed to a value next to it.
+        simpler: Candidates with one setting as it is today, measured or not.
+    """
+
+    neighbours: Callable[[int], Sequence[int]]
+    simpler: Callable[[int], Sequence[int]]
+
+
 def tune(
-    evaluate: Evaluate, candidates: int, references: Sequence[int], plan: Plan, report: Callable[[int, int], None] | None = None
+    evaluate: Evaluate,
+    candidates: int,
+    references: Sequence[int],
+    plan: Plan,
+    report: Callable[[int, int], None] | None = None,
+    moves: Moves | None = None,
 ) -> Tuned:
     """Find the best candidate by successive halving, and compare it with references.
 
@@ -219,29 +273,93 @@ def tune(
         references: Candidates that always take part in the final comparison.
         plan: Rounds and seeds.
         report: Function that is called at the start of each round with its number, from 1, and the number of candidates; the number
-            of the final comparison is 0.
+            of the final comparison is 0, that of a comparison with neighbours -1.
+        moves: Ways from one candidate to others; None to measure the given candidates only.
     """
-    report_round = report or (lambda number, size: None)
-    left = list(range(candidates))
-    last_round: dict[int, int] = {}
-    chosen_by: dict[int, Measured] = {}
-    for number, (seeds, keep) in enumerate(zip(plan.rounds, plan.sizes(candidates)[1:], strict=True), 1):
-        report_round(number, len(left))
-        for candidate in left:
-            chosen_by[candidate] = evaluate(candidate, range(seeds))
-            last_round[candidate] = number
-        left = _survivors(left, chosen_by, keep)
-    report_round(0, len({*left, *references}))
+    search = _Search(evaluate, plan, report or (lambda number, size: None))
+    left = search.halve(range(candidates))
+    if moves is not None:
+        left = search.refine(left, moves)
+    search.report(0, len({*left, *references}))
     finals = {candidate: evaluate(candidate, plan.fresh) for candidate in dict.fromkeys((*left, *references))}
     best = min(left, key=lambda candidate: finals[candidate].condition_rank)
     if finals[best].condition_rank == 2:
-        return Tuned(None, last_round, chosen_by, finals, {})
+        return Tuned(None, search.last_round, search.chosen_by, finals, {})
     advantages = {other: advantage_of(finals[best], found) for other, found in finals.items() if other != best}
-    return Tuned(best, last_round, chosen_by, finals, advantages)
+    return Tuned(best, search.last_round, search.chosen_by, finals, advantages)
 
 
-def _survivors(left: Sequence[int], measured: Mapping[int, Measured], keep: int) -> list[int]:
-    """Return the ``keep`` best candidates in order, without those significantly worse than the leader."""
-    ranked = sorted(left, key=lambda candidate: (*measured[candidate].order, candidate))
-    leader = measured[ranked[0]]
-    return [ranked[0], *(each for each in ranked[1:keep] if not advantage_of(leader, measured[each]).clear)]
+class _Search:
+    """Rounds of a search, and the measurements that they are decided by."""
+
+    def __init__(self, evaluate: Evaluate, plan: Plan, report: Callable[[int, int], None]) -> None:
+        self.report = report
+        self.last_round: dict[int, int] = {}
+        self.chosen_by: dict[int, Measured] = {}
+        self._evaluate = evaluate
+        self._plan = plan
+
+    def halve(self, candidates: Sequence[int]) -> list[int]:
+        """Return the candidates that remain after all rounds, the best first."""
+        left = list(candidates)
+        for number, (seeds, keep) in enumerate(zip(self._plan.rounds, self._plan.sizes(len(left))[1:], strict=True), 1):
+            self.report(number, len(left))
+            for candidate in left:
+                self._measure(candidate, number, seeds)
+            left = self._survivors(left, keep)
+        return left
+
+    def refine(self, left: Sequence[int], moves: Moves) -> list[int]:
+        """Return the candidates that remain after the leader was compared with its neighbours and with simpler ones."""
+        pool, budget = list(left), self._plan.refined
+        reserved = budget // 3
+        while budget > reserved and (new := list(moves.neighbours(pool[0]))[: budget - reserved]):
+            budget -= len(new)
+            self.report(-1, len(new))
+            pool = self._join(pool, new)
+        best = self.chosen_by[pool[0]]
+        while simpler := self._simplify(pool[0], best, moves, budget):
+            budget -= simpler[1]
+            pool = [simpler[0], *(each for each in pool if each != simpler[0])]
+        others = [each for each in self._survivors(pool, self._plan.fewest_left) if each != pool[0]]
+        return [pool[0], *others][: self._plan.fewest_left]
+
+    def _join(self, pool: Sequence[int], new: Sequence[int]) -> list[int]:
+        """Return a pool with new candidates that keep up with its leader in every round, the best first."""
+        leader, joined = pool[0], list(new)
+        for number, seeds in enumerate(self._plan.rounds, 1):
+            for candidate in joined:
+                self._measure(candidate, number, seeds)
+            against = self._evaluate(leader, range(seeds))
+            joined = [each for each in joined if not advantage_of(against, self.chosen_by[each]).clear]
+            joined = sorted(joined, key=self._rank)[: max(1, math.ceil(len(new) / self._plan.kept_one_in**number))]
+        return sorted({*pool, *joined}, key=self._rank)
+
+    def _simplify(self, leader: int, best: Measured, moves: Moves, budget: int) -> tuple[int, int] | None:
+        """Return a candidate with a setting less than the leader that costs little more than the best, and the number measured."""
+        measured = 0
+        for candidate in moves.simpler(leader):
+            if self.last_round.get(candidate) != len(self._plan.rounds):
+                measured += 1
+                if measured > budget:
+                    return None
+                self._measure(candidate, len(self._plan.rounds), self._plan.rounds[-1])
+            other = self.chosen_by[candidate]
+            if best.mean is None or other.mean is None or other.condition_rank > best.condition_rank:
+                continue
+            if other.mean - best.mean <= _NEGLIGIBLE * abs(best.mean):
+                return candidate, measured
+        return None
+
+    def _measure(self, candidate: int, number: int, seeds: int) -> None:
+        self.chosen_by[candidate] = self._evaluate(candidate, range(seeds))
+        self.last_round[candidate] = number
+
+    def _rank(self, candidate: int) -> tuple[float, ...]:
+        return (*self.chosen_by[candidate].order, candidate)
+
+    def _survivors(self, left: Sequence[int], keep: int) -> list[int]:
+        """Return the ``keep`` best candidates in order, without those significantly worse than the leader."""
+        ranked = sorted(left, key=self._rank)
+        leader = self.chosen_by[ranked[0]]
+        return [ranked[0], *(each for each in ranked[1:keep] if not advantage_of(leader, self.chosen_by[each]).clear)]

@@ -38,8 +38,16 @@ def tune(
     config: ConfigArgument,
     for_: Annotated[str, typer.Option("--for", metavar="METRIC", help='Metric to improve, such as "time_to_commit_p99(ingest)".')],
     subject_to: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help='Condition to meet, such as "success(compaction) >= 95%".')
-    ] = None,
+        list[str], typer.Option(metavar="CONDITION", help='Condition to meet, such as "success(compaction) >= 95%".')
+    ] = [],  # noqa: B006
+    search: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="Settings to search: retries, interval, phase, partial_progress, expiry, writers. Default: those that apply, but "
+            "writers; interval only with --subject-to.",
+        ),
+    ] = [],  # noqa: B006
     vary: Annotated[
         list[str],
         typer.Option("--vary", metavar="KEY=VALUES", help="Also search a key: LOW..HIGH, or a,b,c."),
@@ -64,10 +72,10 @@ def tune(
     allow_code: AllowCodeOption = False,
     json: JsonFlag = False,
 ) -> None:
-    """Find the retry settings, and values of other keys, that optimize a metric.
+    """Find the settings of clients and jobs that optimize a metric and meet conditions.
 
-    Prints the best with a 95% interval of its advantage over the current settings and over Iceberg's defaults. A second call reuses
-    finished runs.
+    Prints the best with a 95% interval of its advantage over the current settings and over Iceberg's defaults, the runner-up, and
+    what to paste: table properties, checkpoint intervals, cron lines. A second call reuses finished runs.
     """
     with command(json) as output:
         from endive.analysis.halving import Plan
@@ -76,8 +84,9 @@ def tune(
 
         overrides = overrides_of(set_)
         count = candidates or (_QUICK_CANDIDATES if quick else _CANDIDATES)
-        plan = Plan(_QUICK_ROUNDS if quick else _ROUNDS, final_seeds=seed_count(seeds, 2) or (_QUICK_SEEDS if quick else _SEEDS))
-        question = read_tuning(config, for_, subject_to, vary, overrides, count, seed)
+        final = seed_count(seeds, 2) or (_QUICK_SEEDS if quick else _SEEDS)
+        plan = Plan(_QUICK_ROUNDS if quick else _ROUNDS, final_seeds=final, refined=count)
+        question = read_tuning(config, for_, subject_to, vary, overrides, count, seed, search=search)
         if dry_run:
             _show_plan(output, question, plan)
             return
@@ -109,6 +118,9 @@ def _answer(output: Output, question: TuningQuestion, plan: Plan, options: Metri
     output.result({**done.record, "files": [str(done.file)]})
     output.text(*done.record["answer"], *done.record["window"], "")
     _table(output, question, done.record)
+    for each in done.record["paste"]:
+        output.text("", f"{each['where']}:")
+        output.verbatim(each["text"])
     output.text("", f"{done.record['runs']} runs in {done.record['seconds']:.1f} s; {done.file}")
 
 
@@ -122,7 +134,7 @@ def _table(output: Output, question: TuningQuestion, record: Mapping[str, Any]) 
         number = format_bound(metric, each["low"]) if each["kind"] == "bound" else format_metric(metric, each["mean"])
         number = "aborted" if each["kind"] == "never" else number
         ends = (format_metric(metric, each["low"]), format_metric(metric, each["high"])) if each["kind"] == "number" else ("-", "-")
-        condition = [] if question.condition is None else [{"holds": "yes", "fails": "no"}.get(each["condition"], "open")]
-        rows.append((each["name"], number, *ends, *condition, each["settings"]))
-    condition = [] if question.condition is None else [question.condition.text]
-    output.table("", ("", name_objective(question), "95% low", "high", *condition, "settings"), rows)
+        verdicts = ({"holds": "yes", "fails": "no"}.get(verdict, "open") for verdict in each["conditions"])
+        rows.append((each["name"], number, *ends, *verdicts, each["settings"]))
+    conditions = [each.text for each in question.conditions]
+    output.table("", ("", name_objective(question), "95% low", "high", *conditions, "settings"), rows)

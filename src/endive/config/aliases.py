@@ -33,17 +33,17 @@ _MANIFEST = {
     "commit.manifest.target-size-bytes": "target_bytes",
     "commit.manifest-merge.enabled": "merge_manifests",
 }
-_EXPIRY = {
+EXPIRY_PROPERTIES = {
     "history.expire.max-snapshot-age-ms": "max_snapshot_age_ms",
     "history.expire.min-snapshots-to-keep": "min_snapshots_to_keep",
 }
 _PROPERTIES = {
-    **{old: ("transaction", new) for old, new in {**ICEBERG_RETRY_PROPERTIES, **_EXPIRY}.items()},
+    **{old: ("transaction", new) for old, new in {**ICEBERG_RETRY_PROPERTIES, **EXPIRY_PROPERTIES}.items()},
     **{old: ("table", new) for old, new in _MANIFEST.items()},
 }
 """Section and key of the same meaning by Iceberg table property."""
 _TIMES = {"every": "every_ms", "start": "start_ms", "end": "end_ms"}
-_OF_CLASSES = {**ICEBERG_RETRY_PROPERTIES, **_EXPIRY, **_TIMES}
+_OF_CLASSES = {**ICEBERG_RETRY_PROPERTIES, **EXPIRY_PROPERTIES, **_TIMES}
 ALIASES |= {f"{section}.{old}": f"{section}.{new}" for old, (section, new) in _PROPERTIES.items()}
 
 ICEBERG_RETRY: Tree = {

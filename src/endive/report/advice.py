@@ -9,7 +9,7 @@ from endive.analysis.halving import Advantage, Measured, Tuned
 from endive.analysis.metric import more_is_better
 from endive.analysis.run_metrics import ALL
 from endive.formatting import join_names
-from endive.studies.tuning import ICEBERG, TODAY, TuningQuestion
+from endive.studies.tuning import ICEBERG, TODAY, TuningQuestion, flatten_iceberg_retry
 
 
 def describe_outcome(question: TuningQuestion, outcome: Measured) -> str:
@@ -27,23 +27,16 @@ def name_objective(question: TuningQuestion) -> str:
 
 
 def list_settings(question: TuningQuestion, candidate: int) -> str:
-    """Return the keys of a candidate with their values. A value that all tuned classes share is listed once."""
-    by_name: dict[str, dict[str, Any]] = {}
-    for key, value in question.candidates[candidate].settings.items():
-        section = next((section for section in question.tuned if key.startswith(f"{section}.")), "")
-        name = key.removeprefix(f"{section}.")
-        parts = {f"{name}.{inner}": each for inner, each in value.items()} if isinstance(value, dict) else {name: value}
-        for inner, each in parts.items():
-            by_name.setdefault(inner, {})[section] = each
+    """Return the settings of a candidate that differ from the file. Retry settings that all tuned classes share are listed once."""
+    tuned, shared = question.space.tuned, {each.name for each in question.space.retries}
+    point = flatten_iceberg_retry() if candidate == ICEBERG else question.candidates[candidate].point
     settings = []
-    for name, values in by_name.items():
-        short, first = name.removeprefix("retry_backoff."), next(iter(values.values()))
-        if name == "retry_backoff.enabled":
-            continue
-        if "" in values or (len(values) == len(question.tuned) and all(each == first for each in values.values())):
-            settings.append(f"{short} = {_format_setting(first)}")
+    for name, value in point.items():
+        own = [section for section in tuned if f"{section}.{name}" in point]
+        if name in shared and own:
+            settings += [f"{section}.{name} = {_format_setting(value)}" for section in tuned if section not in own]
         else:
-            settings += [f"{section}.{name} = {_format_setting(each)}" for section, each in values.items()]
+            settings.append(f"{name.removeprefix('retry_backoff.')} = {_format_setting(value)}")
     return ", ".join(settings) or "as in the file"
 
 
@@ -54,11 +47,11 @@ def _format_setting(value: Any) -> str:
 
 
 def describe_tuning(question: TuningQuestion, outcome: Tuned) -> list[str]:
-    """Return the answer: the recommended settings, their advantage over the references, and what limits it."""
-    objective, condition = name_objective(question), question.condition
+    """Return the answer: the recommended settings, their advantage over the references and the runner-up, and what limits it."""
+    objective = name_objective(question)
     if outcome.best is None:
-        text = "" if condition is None else condition.text
-        return [f"No recommendation: none of the finalists meets {text}. Try other ranges (--vary)."]
+        texts = join_names([each.text for each in question.conditions])
+        return [f"No recommendation: none of the finalists meets {texts}. Try other ranges (--vary)."]
     sentences = _recommend(question, outcome, outcome.best)
     labels = {TODAY: "the current settings", ICEBERG: question.candidates[ICEBERG].name}
     if question.same_references:
@@ -71,31 +64,55 @@ def describe_tuning(question: TuningQuestion, outcome: Tuned) -> list[str]:
     final = outcome.finals[outcome.best]
     if final.never:
         sentences.append(f"{objective} has no value in {final.never} of {len(final.costs)} seeds: too many transactions abort.")
-    equals = [
-        question.candidates[other].name
-        for other, advantage in outcome.advantages.items()
-        if other not in (TODAY, ICEBERG) and not advantage.clear
-    ]
-    if equals and outcome.clear_over(TODAY):
-        sentences.append(f"No significant difference from {join_names(equals)}.")
-    if condition is not None:
-        verdict = "is met" if final.allowed == "holds" else "may not be met; use more seeds (--seeds) or longer runs"
-        sentences.append(f"{condition.text} {verdict}.")
+    sentences += [*_describe_runner_up(question, outcome), *_describe_ends(question, outcome.best)]
+    for condition, verdict in zip(question.conditions, final.verdicts, strict=True):
+        met = "is met" if verdict == "holds" else "may not be met; use more seeds (--seeds) or longer runs"
+        sentences.append(f"{condition.text} {met}.")
+    return sentences
+
+
+def _describe_runner_up(question: TuningQuestion, outcome: Tuned) -> list[str]:
+    """Return the second best candidate of the final comparison, and why it is not the best; nothing if there is none."""
+    others = [each for each in outcome.finals if each not in (outcome.best, TODAY, ICEBERG)]
+    if not others:
+        return []
+    second = min(others, key=lambda each: outcome.finals[each].order)
+    found, advantage = outcome.finals[second], outcome.advantages[second]
+    broken = [each.text for each, verdict in zip(question.conditions, found.verdicts, strict=True) if verdict == "fails"]
+    if broken:
+        reason = f"it does not meet {join_names(broken)}"
+    elif advantage.clear:
+        reason = f"the best has {describe_advantage(question, advantage, found)}"
+    else:
+        reason = "no significant difference; the best led in the rounds before"
+        if outcome.best is not None and len(question.candidates[second].point) > len(question.candidates[outcome.best].point):
+            reason = "no significant difference, and it changes more settings"
+    return [f"Runner-up {question.candidates[second].name} ({list_settings(question, second)}): {reason}."]
+
+
+def _describe_ends(question: TuningQuestion, best: int) -> list[str]:
+    """Return the settings of the best candidate that are the smallest or largest value tried."""
+    sentences = []
+    for each in question.space.others:
+        value = question.candidates[best].point.get(each.name)
+        numbers = [choice for choice in each.choices if isinstance(choice, int | float)]
+        if value is not None and len(numbers) > 1 and value in (min(numbers), max(numbers)):
+            end = "smallest" if value == min(numbers) else "largest"
+            sentences.append(f"{each.name} = {_format_setting(value)} is the {end} value tried (--vary tries others).")
     return sentences
 
 
 def _recommend(question: TuningQuestion, outcome: Tuned, best: int) -> list[str]:
     """Return the first sentences of the answer: the best candidate, or that there is no clear winner."""
-    objective, condition = name_objective(question), question.condition
+    objective = name_objective(question)
     name = question.candidates[best].name
     if best == TODAY or (best == ICEBERG and question.same_references):
         return [f"No clear winner: no candidate improves {objective} over the current settings."]
     recommendation = f"{name}: {list_settings(question, best)}."
-    if outcome.alone_keeps(TODAY) and condition is not None:
-        return [
-            f"The current settings do not meet {condition.text}.",
-            f"Best {objective} among those that do: {recommendation}",
-        ]
+    if outcome.alone_keeps(TODAY):
+        verdicts = zip(question.conditions, outcome.finals[TODAY].verdicts, strict=True)
+        broken = join_names([each.text for each, verdict in verdicts if verdict == "fails"])
+        return [f"The current settings do not meet {broken}.", f"Best {objective} among those that do: {recommendation}"]
     if outcome.clear_over(TODAY):
         return [f"Best {objective}: {recommendation}"]
     return [f"No clear winner for {objective}: {name} leads, but not significantly over the current settings (95%)."]

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from endive.analysis.estimates import estimate_metric
-from endive.analysis.halving import Advantage, Measured, Plan, Tuned, tune
-from endive.config import compute_experiment_hash
+from endive.analysis.halving import Advantage, Measured, Moves, Plan, Tuned, tune
 from endive.formatting import finite
 from endive.output_files import check_writable, write_text
 from endive.report.advice import describe_outcome, describe_tuning, list_settings, name_objective
 from endive.report.frontier_answer import Note, origin_of
 from endive.report.phrases import describe_compilation, describe_short_run, describe_window
+from endive.report.snippets import list_snippets
 from endive.runs.execute import prepare_run
 from endive.runs.layout import REPLICATIONS_FOLDER, TUNING
 from endive.studies.measure import MetricsOptions, check_window
@@ -54,10 +54,11 @@ def answer_tuning(question: TuningQuestion, plan: Plan, options: MetricsOptions,
         return found
 
     def announced(number: int, size: int) -> None:
-        what = f"round {number} of {len(plan.rounds)}" if number else "final comparison, with new seeds"
-        note(f"{what}: {size} settings")
+        special = {0: "final comparison, with new seeds", -1: "settings next to the best"}
+        note(f"{special.get(number, f'round {number} of {len(plan.rounds)}')}: {size} settings")
 
-    found = tune(evaluated, len(question.candidates), [TODAY, ICEBERG], plan, announced)
+    moves = Moves(question.neighbours, question.simpler)
+    found = tune(evaluated, len(question.candidates), [TODAY, ICEBERG], plan, announced, moves)
     window = [line for line in (describe_window(evaluate.window), describe_short_run(evaluate.window)) if line is not None]
     record = {
         **_record(question, found, plan, evaluate),
@@ -85,15 +86,16 @@ def _record(question: TuningQuestion, found: Tuned, plan: Plan, evaluate: CostEv
     return {
         "answer": describe_tuning(question, found),
         "for": name_objective(question),
-        "subject_to": None if question.condition is None else question.condition.text,
+        "subject_to": [each.text for each in question.conditions],
         "best": None if best is None else question.candidates[best].name,
         "settings": None if best is None else dict(question.candidates[best].settings),
+        "paste": [] if best is None else [asdict(each) for each in list_snippets(question, best)],
         "clear": found.clear_over(TODAY),
         "today_is_iceberg": question.same_references,
         "over_today": _advantage(found.advantages.get(TODAY)),
         "over_iceberg": _advantage(found.advantages.get(ICEBERG)),
         "last_comparison": [_final(question, found, candidate, plan, evaluate) for candidate in found.finals],
-        "candidates": [_tried(question, found, candidate) for candidate in range(len(question.candidates))],
+        "candidates": [_tried(question, found, candidate) for candidate in sorted(found.chosen_by)],
         "plan": asdict(plan),
         **origin_of(question),
     }
@@ -126,7 +128,7 @@ def _final(question: TuningQuestion, found: Tuned, candidate: int, plan: Plan, e
         "settings": list_settings(question, candidate),
         **{name: finite(getattr(estimate, name, None)) for name in ("mean", "low", "high")},
         "kind": None if estimate is None else estimate.kind,
-        "condition": measured.allowed if question.condition is not None else None,
+        "conditions": list(measured.verdicts),
         "seeds": {str(run.seed): row.get(objective.metric) for run, row in zip(runs, rows, strict=True)},
         "over": _advantage(found.advantages.get(candidate)),
     }
@@ -138,7 +140,7 @@ def _tried(question: TuningQuestion, found: Tuned, candidate: int) -> dict[str, 
     return {
         "name": each.name,
         "settings": dict(each.settings),
-        "experiment": compute_experiment_hash(each.document),
+        "experiment": each.identity,
         "rounds": found.last_round[candidate],
         "seeds": len(measured.costs),
         "outcome": describe_outcome(question, measured),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from endive.analysis.conditions import Condition, Subject, parse_condition, parse_subject
+from endive.analysis.conditions import Condition, Subject, Verdict, parse_condition, parse_subject
 from endive.analysis.contrasts import least_rate_width, least_share_width
-from endive.analysis.estimates import SHARES, at_least, at_most
+from endive.analysis.estimates import CONFIDENCE, SHARES, at_least, at_most
 from endive.analysis.halving import Cost, Dimension, Measured, design
 from endive.analysis.metric import more_is_better
 from endive.analysis.percentiles import PERCENTS, fewest
@@ -18,12 +20,14 @@ from endive.analysis.run_metrics import ALL, RATES
 from endive.analysis.warmup import Window, common_window
 from endive.config import ConfigError, Document, Problem, compute_experiment_hash
 from endive.config.aliases import ICEBERG_RETRY
+from endive.config.errors import nearest
 from endive.config.load import check_document, parse_assignment, read_toml
-from endive.config.resolve import resolve_classes
+from endive.config.resolve import ResolvedClass, resolve_classes
 from endive.config.values import plain_value
 from endive.studies.frontier import check_known, estimate_condition
 from endive.studies.measure import RunMetrics
 from endive.studies.replicate import WINDOW_SEEDS, Replications
+from endive.studies.settings import CLASS_SETTINGS, GROUPS, ICEBERG_RETRY_SETTINGS, RETRIES, Scope, current_value, default_groups
 from endive.transaction.policy import UNUSED_BY_KIND
 
 Tree = dict[str, Any]
@@ -37,44 +41,147 @@ RETRY_SETTINGS = (
     Dimension("retry_backoff.jitter", 0.0, 1.0),
 )
 """Retry settings of the simplified commit path: exponential backoff with proportional jitter."""
-ICEBERG_SETTINGS = (
-    Dimension("retry", 2, 64, whole=True),
-    Dimension("retry_backoff.base_ms", 1, 5_000, whole=True),
-    Dimension("retry_backoff.max_ms", 5_000, 60_000, whole=True),
-)
-"""Retry settings of Iceberg's clients: the table properties that exist. Multiplier and jitter are those of the client."""
 _BACKOFF: Mapping[str, Any] = {"retry_backoff": {"enabled": True}}
 _ICEBERG_BACKOFF: Mapping[str, Any] = {"retry_backoff": ICEBERG_RETRY["retry_backoff"]}
 """Backoff of a tuned class before the values of a candidate, whatever the file gives it."""
+_BACKOFF_KEY = "retry_backoff."
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings by key, in the order in which they are applied, and the configuration with them."""
+    """Settings by key, in the order in which they are applied, and the configuration with them.
+
+    Attributes:
+        name: Name of the candidate in answers.
+        point: Value of each searched dimension that differs from the current one.
+        settings: Values by key of the configuration.
+        document: Configuration with these settings.
+        identity: Hash of the configuration.
+    """
 
     name: str
+    point: Mapping[str, Any]
     settings: Mapping[str, Any]
     document: Document
+    identity: str
+
+
+@dataclass(frozen=True)
+class Space:
+    """Settings to search.
+
+    Attributes:
+        retries: Retry settings, which all classes of ``tuned`` share, without their section.
+        others: Other keys, with their section.
+        today: Current value of each of them, if it is known.
+        tuned: Sections whose retry settings are searched.
+        backoff: Backoff of these sections before the values of a candidate.
+    """
+
+    retries: tuple[Dimension, ...]
+    others: tuple[Dimension, ...]
+    today: Mapping[str, Any]
+    tuned: tuple[str, ...]
+    backoff: Mapping[str, Any]
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """All dimensions."""
+        return (*self.retries, *self.others)
+
+    def reduce(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the part of a point that differs from the current settings."""
+        return {name: value for name, value in point.items() if name not in self.today or self.today[name] != value}
+
+    def settings(self, point: Mapping[str, Any]) -> Tree:
+        """Return the keys of a candidate: the retry settings of each tuned section, and the other keys."""
+        retries = {each.name for each in self.retries}
+        changed = {name: value for name, value in point.items() if name in retries}
+        if any(_BACKOFF_KEY in name for name in point):
+            kept = {
+                name: value
+                for name, value in self.today.items()
+                if name in retries and name.startswith(_BACKOFF_KEY) and value is not None
+            }
+            changed = {**self.backoff, **kept, **changed}
+        settings = _set_in_sections(self.tuned, changed)
+        settings |= {name: value for name, value in point.items() if name not in retries}
+        for section in self.tuned:
+            for name in UNUSED_BY_KIND.get(settings.get(f"{section}.retry_backoff.kind", ""), frozenset()):
+                settings.pop(f"{section}.retry_backoff.{name}", None)
+        return settings
+
+    def neighbours(self, point: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the points that differ from a point in one setting, by one step."""
+        found = []
+        for each in self.dimensions:
+            now = point.get(each.name, self.today.get(each.name))
+            near = each.neighbours(now) if now is not None else [each.value(0.5)]
+            found += [self.reduce({**point, each.name: value}) for value in near]
+        return found
 
 
 @dataclass(frozen=True)
 class TuningQuestion:
-    """A configuration, the metric to improve, the condition to meet, and the candidates."""
+    """A configuration, the metric to improve, the conditions to meet, and the candidates."""
 
     source: str
     tree: Tree
+    directory: Path
     overrides: Mapping[str, Any]
     objective: Subject
-    condition: Condition | None
-    tuned: tuple[str, ...]
-    """Sections whose retry settings are searched."""
-    candidates: tuple[Candidate, ...]
+    conditions: tuple[Condition, ...]
+    space: Space
+    candidates: list[Candidate]
+    """The current settings, Iceberg's defaults and the first settings to try; a search adds others."""
 
     @property
     def same_references(self) -> bool:
         """True if the current settings are Iceberg's defaults."""
         today, iceberg = (_list_retry_settings(self.candidates[each].document) for each in (TODAY, ICEBERG))
         return today == iceberg
+
+    def make_document(self, settings: Mapping[str, Any]) -> Document:
+        """Return the configuration with settings. Raises ConfigError if they are not valid."""
+        return check_document(self.tree, self.source, self.directory, {**self.overrides, **settings})
+
+    @property
+    def asked(self) -> tuple[tuple[str, Condition | Subject], ...]:
+        """Options of the command line with the metrics that they ask for."""
+        return (("--for", self.objective), *(("--subject-to", each) for each in self.conditions))
+
+    def add(self, point: Mapping[str, Any]) -> int | None:
+        """Add the candidate at a point, and return its number; None if there is one with the same configuration."""
+        count = len(self.candidates)
+        return count if self.find(point) == count else None
+
+    def find(self, point: Mapping[str, Any]) -> int:
+        """Return the number of the candidate at a point, which is added if there is none."""
+        settings = self.space.settings(point)
+        made = self.make_document(settings)
+        identity = compute_experiment_hash(made)
+        for number, each in enumerate(self.candidates):
+            if each.identity == identity:
+                return number
+        self.candidates.append(Candidate(f"candidate {len(self.candidates) - ICEBERG}", point, settings, made, identity))
+        return len(self.candidates) - 1
+
+    def neighbours(self, candidate: int) -> list[int]:
+        """Return the numbers of new, valid candidates that differ from one in one setting."""
+        near, found = self.space.neighbours(self.candidates[candidate].point), []
+        for point in near:
+            with suppress(ConfigError):
+                found.append(self.add(point))
+        return [each for each in found if each is not None]
+
+    def simpler(self, candidate: int) -> list[int]:
+        """Return the numbers of the candidates that have one setting less, as it is in the file."""
+        point = self.candidates[candidate].point
+        found = []
+        for dropped in point:
+            with suppress(ConfigError):
+                found.append(self.find({name: value for name, value in point.items() if name != dropped}))
+        return [each for each in found if len(self.candidates[each].point) < len(point)]
 
 
 def _list_retry_settings(document: Document) -> list[Tree]:
@@ -85,15 +192,27 @@ def _list_retry_settings(document: Document) -> list[Tree]:
 def read_tuning(
     path: Path,
     goal: str,
-    subject_to: str | None,
+    subject_to: Sequence[str],
     vary: Sequence[str],
     overrides: Mapping[str, Any],
     count: int,
     key: int,
     *,
+    search: Sequence[str] = (),
     content: Tree | None = None,
 ) -> TuningQuestion:
     """Read the question of a file, or of content that ``path`` only names, and of a command line.
+
+    Args:
+        path: File of the configuration.
+        goal: Metric to improve.
+        subject_to: Conditions to meet.
+        vary: Further keys to search, with their values.
+        overrides: Keys to override in the file.
+        count: Number of settings to try at first.
+        key: Seed of their choice.
+        search: Groups of settings to search; by default those that apply.
+        content: Content of the file, if it was read already.
 
     Raises:
         ConfigError: The question or the configuration of a candidate is invalid.
@@ -101,50 +220,105 @@ def read_tuning(
     objective = parse_subject(goal, RATES, "--for")
     if more_is_better(objective.metric) is None:
         raise ConfigError("--for", [Problem("", f"{objective.metric} has no direction that is better; choose another metric")])
-    condition = None if subject_to is None else parse_condition(subject_to, RATES, "--subject-to")
+    conditions = tuple(parse_condition(text, RATES, "--subject-to") for text in subject_to)
     tree = read_toml(path) if content is None else content
+    today = check_document(tree, str(path), path.parent, overrides)
+    asked: list[Condition | Subject] = [objective, *conditions]
+    for source, each in zip(("--for", *("--subject-to" for _ in conditions)), asked, strict=True):
+        check_known(source, each, today)
+    for group in search:
+        if group not in GROUPS:
+            raise ConfigError("--search", [Problem("", f"unknown settings {group!r}; {nearest(group, GROUPS)}")])
+    space = _make_space(today, asked, search or default_groups(constrained=bool(conditions)))
+    question = TuningQuestion(str(path), tree, path.parent, overrides, objective, conditions, space, [])
+    space = _add_varied(space, [_parse_dimension(text, partial(_make_backed, question)) for text in vary])
+    question = replace(question, space=space)
+    for label, settings in (("today", {}), ("Iceberg's defaults", _set_in_sections(space.tuned, ICEBERG_RETRY))):
+        made = question.make_document(settings)
+        searched = {each.name for each in space.retries}
+        defaults = {name: value for name, value in flatten_iceberg_retry().items() if settings and name in searched}
+        point = space.reduce(defaults)
+        question.candidates.append(Candidate(label, point, settings, made, compute_experiment_hash(made)))
+    for point in design(space.dimensions, count, key):
+        question.add(space.reduce(point))
+    return question
 
-    def document(settings: Mapping[str, Any]) -> Document:
-        return check_document(tree, str(path), path.parent, {**overrides, **settings})
 
-    today = document({})
-    for source, asked in (("--for", objective), ("--subject-to", condition)):
-        if asked is not None:
-            check_known(source, asked, today)
-    tuned = tuple(f"workload.{name}" for name in sorted(today.workload) if objective.workload_class in (ALL, name)) or (
-        "transaction",
-    )
-    is_iceberg = any(each.path.is_iceberg for each in resolve_classes(today) if objective.workload_class in (ALL, each.name))
-    base, searched = (_ICEBERG_BACKOFF, ICEBERG_SETTINGS) if is_iceberg else (_BACKOFF, RETRY_SETTINGS)
-    own = [_parse_dimension(text, lambda settings: document({**_set_in_sections(tuned, base), **settings})) for text in vary]
-    given = {each.name for each in own}
-    retry = [each for each in searched if not all(f"{section}.{each.name}" in given for section in tuned)]
-    points = design([*retry, *own], count, key)
-    settings = [{}, _set_in_sections(tuned, ICEBERG_RETRY), *(_make_settings(tuned, base, retry, point) for point in points)]
-    labels = ["today", "Iceberg's defaults", *(f"candidate {number}" for number in range(1, count + 1))]
-    candidates: dict[str, Candidate] = {}
-    for place, (label, each) in enumerate(zip(labels, settings, strict=True)):
-        made = document(each)
-        identity = compute_experiment_hash(made) if place > ICEBERG else label
-        if identity not in candidates:
-            candidates[identity] = Candidate(label, each, made)
-    return TuningQuestion(str(path), tree, overrides, objective, condition, tuned, tuple(candidates.values()))
+def flatten_iceberg_retry() -> dict[str, Any]:
+    """Return Iceberg's defaults of the retry settings, by key."""
+    backoff = {name: value for name, value in ICEBERG_RETRY["retry_backoff"].items() if name != "enabled"}
+    return {
+        "retry": ICEBERG_RETRY["retry"],
+        **{f"{_BACKOFF_KEY}{name}": value for name, value in backoff.items()},
+        "total_timeout_ms": ICEBERG_RETRY["total_timeout_ms"],
+    }
+
+
+def _make_backed(question: TuningQuestion, settings: Mapping[str, Any]) -> Document:
+    """Return the configuration with settings and with the backoff that a candidate has."""
+    space = question.space
+    return question.make_document({**_set_in_sections(space.tuned, space.backoff), **settings})
+
+
+def _make_space(today: Document, asked: Sequence[Condition | Subject], groups: Sequence[str]) -> Space:
+    """Return the settings to search: those that the clients, arrival kinds and operations of the tuned classes have.
+
+    Args:
+        today: Current configuration.
+        asked: Objective, whose class is tuned, and conditions.
+        groups: Groups of settings.
+    """
+    classes = resolve_classes(today)
+    chosen = [each for each in classes if asked[0].workload_class in (ALL, each.name)]
+    iceberg = [each for each in chosen if each.path.is_iceberg]
+    if iceberg:  # the properties of a table are those of all its writers
+        iceberg = [each for each in classes if each.path.is_iceberg and any(_share_table(each, other) for other in iceberg)]
+    tuned = iceberg or chosen
+    sections = tuple(Scope(today, each).section for each in tuned)
+    values: dict[str, Any] = {}
+    retries = []
+    for setting in ICEBERG_RETRY_SETTINGS if iceberg else ():
+        choices = setting.choices(Scope(today, tuned[0]))
+        retries.append(Dimension(setting.key, choices=tuple(each for each in choices if each is not None)))
+    for each in retries or RETRY_SETTINGS:
+        now = {current_value(each.name, resolved) for resolved in tuned}
+        values[each.name] = now.pop() if len(now) == 1 else None
+    others = []
+    for resolved in chosen:
+        needed = max(_count_needed(each, resolved.name) for each in asked)
+        scope = Scope(today, resolved, needed)
+        for setting in CLASS_SETTINGS:
+            if setting.group in groups and setting.applies(scope) and len(choices := setting.choices(scope)) > 1:
+                name = f"{scope.section}.{setting.key}"
+                values[name] = current_value(setting.key, resolved)
+                others.append(Dimension(name, choices=choices))
+    base = _ICEBERG_BACKOFF if iceberg else _BACKOFF
+    return Space(tuple(retries or RETRY_SETTINGS) if RETRIES in groups else (), tuple(others), values, sections, base)
+
+
+def _share_table(one: ResolvedClass, other: ResolvedClass) -> bool:
+    """Return whether two classes may write to the same table."""
+    tables = [None if each.own is None else each.own.tables for each in (one, other)]
+    return None in tables or bool(set(tables[0] or ()) & set(tables[1] or ()))
+
+
+def _count_needed(asked: Condition | Subject, name: str) -> int:
+    """Return the number of transactions of a class that a percentile of it needs; 0 if the metric is none or of another class."""
+    percent = next((each for each in PERCENTS if asked.metric.endswith(f"_p{each}_ms")), None)
+    return fewest(percent / 100.0) if percent is not None and asked.workload_class == name else 0
+
+
+def _add_varied(space: Space, varied: Sequence[Dimension]) -> Space:
+    """Return a space with further keys, which replace those of the same name."""
+    given = {each.name for each in varied}
+    retries = tuple(each for each in space.retries if not all(f"{section}.{each.name}" in given for section in space.tuned))
+    others = (*(each for each in space.others if each.name not in given), *varied)
+    today = {name: value for name, value in space.today.items() if name not in given}
+    return replace(space, retries=retries, others=others, today=today)
 
 
 def _set_in_sections(tuned: Sequence[str], values: Mapping[str, Any]) -> Tree:
     return {f"{section}.{name}": value for section in tuned for name, value in values.items()}
-
-
-def _make_settings(tuned: Sequence[str], base: Mapping[str, Any], retry: Sequence[Dimension], point: Mapping[str, Any]) -> Tree:
-    """Return the keys of a candidate: the backoff of each tuned class, and the other keys."""
-    searched = {each.name for each in retry}
-    settings = _set_in_sections(tuned, base)
-    settings |= _set_in_sections(tuned, {name: value for name, value in point.items() if name in searched})
-    settings |= {name: value for name, value in point.items() if name not in searched}
-    for section in tuned:
-        for name in UNUSED_BY_KIND.get(settings.get(f"{section}.retry_backoff.kind", ""), frozenset()):
-            settings.pop(f"{section}.retry_backoff.{name}", None)
-    return settings
 
 
 def _parse_dimension(text: str, document: Callable[[Mapping[str, Any]], Document]) -> Dimension:
@@ -186,7 +360,9 @@ class CostEvaluator:
         except ValueError as error:
             raise ConfigError("--warmup", [Problem("", f"the candidates have no common window: {error}")]) from None
         for each in references:
-            _check_transactions(question.objective, replications.measure(each, range(WINDOW_SEEDS), self.window))
+            runs = replications.measure(each, range(WINDOW_SEEDS), self.window)
+            for source, asked in question.asked:
+                _check_transactions(source, asked, runs)
 
     def runs(self, candidate: int, seeds: Sequence[int]) -> tuple[RunMetrics, ...]:
         """Return the metrics of a candidate; run missing seeds."""
@@ -195,7 +371,7 @@ class CostEvaluator:
     def __call__(self, candidate: int, seeds: Sequence[int]) -> Measured:
         """Measure the costs of a candidate with these seeds."""
         runs = self.runs(candidate, seeds)
-        objective, condition = self._question.objective, self._question.condition
+        objective, conditions = self._question.objective, self._question.conditions
         rows = [run.select(objective.workload_class, objective.operation) for run in runs]
         costs = tuple(compute_cost(row, objective.metric) for row in rows)
         least = 0.0
@@ -203,16 +379,24 @@ class CostEvaluator:
             least = least_share_width(sum(row["transactions"] for row in rows))
         elif objective.metric.endswith("_per_s"):
             least = least_rate_width(self.window.length_ms / 1000.0 * len(rows))
-        if condition is None:
-            return Measured(costs, least_width=least)
-        found = estimate_condition(runs, condition, 0.95)
-        if found is None:
-            return Measured(costs, "open", False, least)
-        return Measured(costs, condition.verdict(found.low, found.high), condition.holds(found.mean), least)
+        verdicts: list[Verdict] = []
+        kept = True
+        for condition in conditions:
+            found = estimate_condition(runs, condition, CONFIDENCE)
+            verdicts.append("open" if found is None else condition.verdict(found.low, found.high))
+            kept = kept and found is not None and condition.holds(found.mean)
+        return Measured(costs, _combine(verdicts), kept, least, tuple(verdicts))
 
 
-def _check_transactions(objective: Subject, runs: Sequence[RunMetrics]) -> None:
-    """Raise ConfigError if runs have too few transactions for the percentile that is to be improved."""
+def _combine(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on several conditions at once."""
+    if "fails" in verdicts:
+        return "fails"
+    return "open" if "open" in verdicts else "holds"
+
+
+def _check_transactions(source: str, objective: Condition | Subject, runs: Sequence[RunMetrics]) -> None:
+    """Raise ConfigError if runs have too few transactions for a percentile of the question."""
     percent = next((each for each in PERCENTS if objective.metric.endswith(f"_p{each}_ms")), None)
     if percent is None:
         return
@@ -224,7 +408,7 @@ def _check_transactions(objective: Subject, runs: Sequence[RunMetrics]) -> None:
             f"{objective.metric} needs at least {needed} transactions per run, and a run has {found} in the window. "
             f"Set simulation.duration_ms to {longer:,.0f} or more, or choose a lower percentile."
         )
-        raise ConfigError("--for", [Problem("", message)])
+        raise ConfigError(source, [Problem("", message)])
 
 
 def compute_cost(row: Mapping[str, Any], metric: str) -> Cost:
